@@ -70,7 +70,7 @@ proof: attest result
 bench/workloads: bench channel host load metric stats workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel host load load/protocols
-claims: stats
+claims: metric stats
 
 # show
 ui:

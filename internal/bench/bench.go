@@ -323,6 +323,18 @@ func (p Params) Int(name string, least int64) (int64, error) {
 	return v, nil
 }
 
+// Number reads a number that is not negative, or is above 0.
+func (p Params) Number(name string, above bool) (float64, error) {
+	v, err := metric.ParseNumber(p[name])
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("parameter %s=%q: %w", name, p[name], err)
+	case v < 0 || above && v == 0:
+		return 0, fmt.Errorf("parameter %s=%q: want a number %s", name, p[name], map[bool]string{true: "above 0", false: "of at least 0"}[above])
+	}
+	return v, nil
+}
+
 // Seconds reads a duration like 500ms or 30s.
 func (p Params) Seconds(name string) (time.Duration, error) {
 	d, err := time.ParseDuration(p[name])

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/workloads/micro"
 )
@@ -89,7 +90,7 @@ func (s *session) calls(ctx context.Context, env Environment, n int) (called, er
 	for line := range strings.Lines(string(out.Inside.Stdout)) {
 		switch f := strings.Fields(line); {
 		case len(f) == 4 && f[0] == "end":
-			nanoseconds, err := strconv.ParseFloat(f[3], 64)
+			nanoseconds, err := metric.ParseNumber(f[3])
 			if err != nil {
 				return called{}, fmt.Errorf("the worker said %.60q: %w", line, err)
 			}

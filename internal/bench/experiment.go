@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -49,7 +49,7 @@ type Percent float64
 // ParsePercent reads a share between 0 and 1, written as 3% or 0.03.
 func ParsePercent(s string) (float64, error) {
 	num, pct := strings.CutSuffix(s, "%")
-	v, err := strconv.ParseFloat(num, 64)
+	v, err := metric.ParseNumber(num)
 	if pct {
 		v /= 100
 	}

@@ -42,7 +42,7 @@ const mostShare = 10
 // UnmarshalYAML reads the notation.
 func (s *Share) UnmarshalYAML(n *yaml.Node) error {
 	num, pct := strings.CutSuffix(n.Value, "%")
-	v, err := strconv.ParseFloat(num, 64)
+	v, err := metric.ParseNumber(num)
 	if pct {
 		v /= 100
 	}

@@ -142,6 +142,9 @@ func (p *parser) factor() (*expr, error) {
 func (p *parser) literal() (*expr, error) {
 	p.space()
 	n, rest, err := leadingNumber(p.s)
+	if err != nil && p.s != "" && strings.ContainsAny(p.s[:1], "0123456789.") {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("want a number, a column or a function at %q", clip(p.s))
 	}

@@ -3,9 +3,10 @@ package claims
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // number is a printed decimal number with the weight of its last digit.
@@ -15,25 +16,20 @@ type number struct {
 	digits int // significant ones
 }
 
-var numberForm = regexp.MustCompile(`^[+-]?(\d{1,3}(,\d{3})+|\d{1,18})(\.\d{1,12})?`)
+// mostDigits is far more than any table prints, and less than a number can have.
+const mostDigits = 32
 
 // leadingNumber reads the number at the start of s and returns the rest.
 func leadingNumber(s string) (number, string, error) {
-	m := numberForm.FindString(s)
-	if m == "" || len(m) > 32 {
-		return number{}, s, fmt.Errorf("%q is not a number", s)
-	}
-	plain := strings.ReplaceAll(m, ",", "")
-	v, err := strconv.ParseFloat(plain, 64)
+	v, plain, rest, err := metric.LeadingNumber(s)
 	if err != nil {
-		return number{}, s, fmt.Errorf("%q is not a number", m)
+		return number{}, s, err
 	}
-	n := number{text: m, v: v, ulp: 1}
-	if _, frac, ok := strings.Cut(plain, "."); ok {
-		n.ulp = math.Pow10(-len(frac))
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(plain, "-"), ".")
+	if strings.Contains(plain, "e") || len(whole)+len(fraction) > mostDigits {
+		return number{}, s, fmt.Errorf("%.40q is not a number as tables have them", s)
 	}
-	n.digits = len(strings.TrimLeft(strings.ReplaceAll(strings.TrimLeft(plain, "+-"), ".", ""), "0"))
-	return n, s[len(m):], nil
+	return number{text: strings.Replace(s[:len(s)-len(rest)], "\u2212", "-", 1), v: v, ulp: math.Pow10(-len(fraction)), digits: len(strings.TrimLeft(whole+fraction, "0"))}, rest, nil
 }
 
 // quantity is a value in base units, with the interval of its possible values.

@@ -301,7 +301,10 @@ func (t *Table) cell(i int, s string) (cell, error) {
 		return c, fmt.Errorf("column %s: %w", col.name, err)
 	}
 	c.num = n
-	if rest = strings.TrimSpace(rest); rest == "" {
+	if rest, err = withoutSpread(strings.TrimSpace(rest)); err != nil {
+		return c, fmt.Errorf("column %s: %w", col.name, err)
+	}
+	if rest == "" {
 		return c, nil
 	}
 	u, err := parseUnit(rest, t.nouns)
@@ -317,6 +320,22 @@ func (t *Table) cell(i int, s string) (cell, error) {
 		c.unit = u
 	}
 	return c, nil
+}
+
+// withoutSpread leaves out "± 0.3" before a unit: claims are about the number itself.
+func withoutSpread(s string) (string, error) {
+	for _, sign := range []string{"±", "+/-"} {
+		spread, ok := strings.CutPrefix(s, sign)
+		if !ok {
+			continue
+		}
+		n, rest, err := leadingNumber(strings.TrimSpace(spread))
+		if err == nil && n.v < 0 {
+			err = fmt.Errorf("%q is not a spread", clip(s))
+		}
+		return strings.TrimSpace(rest), err
+	}
+	return s, nil
 }
 
 func (t *Table) formulaOf(src string) (*expr, error) {

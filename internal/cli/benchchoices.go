@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/teescope/teescope/experiments"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -37,12 +37,12 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 	}
 	for _, text := range f.ceilings {
 		left, source, _ := strings.Cut(text, ",")
-		metric, value, ok := strings.Cut(left, "=")
-		v, err := strconv.ParseFloat(value, 64)
-		if !ok || err != nil || source == "" {
+		name, value, ok := strings.Cut(left, "=")
+		v, err := metric.ParseNumber(value)
+		if !ok || err != nil || v < 0 || source == "" {
 			return nil, fmt.Errorf("--ceiling %q: want METRIC=VALUE,SOURCE like read_bytes_per_second=15.75e9,PCIe 5.0 x4", text)
 		}
-		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: metric, Value: v, Source: source})
+		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: name, Value: v, Source: source})
 	}
 	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
 		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)

@@ -408,8 +408,8 @@ func (s *share) Type() string { return "percent" }
 // Set parses the flag.
 func (s *share) Set(v string) error {
 	num, pct := strings.CutSuffix(v, "%")
-	f, err := strconv.ParseFloat(num, 64)
-	if err != nil || math.IsNaN(f) || f <= 0 {
+	f, err := metric.ParseNumber(num)
+	if err != nil || f <= 0 {
 		return fmt.Errorf("%q: want a share of a core above 0, like 1%%", v)
 	}
 	if pct {
@@ -438,7 +438,7 @@ func (d *duration) Type() string { return "duration" }
 // Set parses the flag.
 func (d *duration) Set(v string) error {
 	if n, ok := strings.CutSuffix(v, "d"); ok {
-		if days, err := strconv.ParseFloat(n, 64); err == nil && days > 0 && days < 36500 {
+		if days, err := metric.ParseNumber(n); err == nil && days > 0 && days < 36500 {
 			*d = duration(days * float64(24*time.Hour))
 			return nil
 		}

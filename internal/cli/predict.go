@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/explain"
@@ -204,8 +203,8 @@ var multiples = map[string]float64{"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, 
 func parameter(text string) (float64, error) {
 	number := strings.TrimRight(text, "BKMGTibkmgt")
 	times, ok := multiples[strings.ToUpper(text[len(number):])]
-	v, err := strconv.ParseFloat(number, 64)
-	if v *= times; err != nil || !ok || math.IsInf(v, 0) || math.IsNaN(v) {
+	v, err := metric.ParseNumber(number)
+	if v *= times; err != nil || !ok || math.IsInf(v, 0) {
 		return 0, fmt.Errorf("%q: want a number or a size like 48MiB", text)
 	}
 	return v, nil

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // scales are the ways to write a value in one of analysis.Evidence's units, with each
@@ -41,7 +43,7 @@ var examples = map[string]string{
 	"seconds": "a time like 5ms",
 }
 
-var numberAndUnit = regexp.MustCompile(`^([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)$`)
+var numberAndUnit = regexp.MustCompile(`^([0-9.,]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)$`)
 
 // parseAmount reads a value with its unit and returns it in the base unit. A unit that
 // scales lacks is an error, which says what is expected.
@@ -59,7 +61,7 @@ func parseAmount(text, unit string) (float64, error) {
 	if m == nil {
 		return 0, wrong
 	}
-	v, err := strconv.ParseFloat(m[1], 64)
+	v, err := metric.ParseNumber(m[1])
 	scale, known := scales[unit][m[2]]
 	if err != nil || !known || math.IsInf(v*scale, 0) {
 		return 0, wrong

@@ -2,9 +2,7 @@ package explain
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -53,7 +51,7 @@ func ParseChange(text string) (c Change, ok bool, err error) {
 	for _, l := range Levers {
 		known = append(known, l.Name)
 	}
-	if c.Factor, err = strconv.ParseFloat(number, 64); err != nil || !(c.Factor >= 0) || math.IsInf(c.Factor, 0) || name == EPC && c.Factor == 0 {
+	if c.Factor, err = metric.ParseNumber(number); err != nil || c.Factor < 0 || name == EPC && c.Factor == 0 {
 		return c, true, fmt.Errorf("%q: want a factor like 0.5x or 2x", value)
 	}
 	if !slices.Contains(known, name) {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -476,8 +475,8 @@ func (s *sweep) parallel() bool {
 // quantity reads "8", "0.5", "4k" and "16MiB".
 func quantity(s string) (float64, bool) {
 	digits := strings.TrimRight(s, "kKmMgGtTiB")
-	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !finite(v) {
+	v, err := metric.ParseNumber(digits)
+	if err != nil {
 		return 0, false
 	}
 	suffix := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(s[len(digits):], "B"), "i"))

@@ -218,7 +218,7 @@ func mean(v []float64, n int) float64 {
 func sevenZipVersion(s string) string {
 	s, _, _ = strings.Cut(s, " : ")
 	for _, word := range strings.Fields(s) {
-		if _, err := strconv.ParseFloat(word, 64); err == nil && strings.Contains(word, ".") {
+		if _, err := metric.ParseNumber(word); err == nil && strings.Contains(word, ".") {
 			return word
 		}
 	}
@@ -230,8 +230,8 @@ func sevenZipVersion(s string) string {
 func sevenZipNumbers(s string) []float64 {
 	var out []float64
 	for _, word := range strings.Fields(strings.ReplaceAll(s, "|", " ")) {
-		v, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		v, err := metric.ParseNumber(word)
+		if err != nil || v <= 0 {
 			return nil
 		}
 		out = append(out, v)

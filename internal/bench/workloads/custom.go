@@ -265,11 +265,11 @@ func customValue(p bench.Params, stdout []byte) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	v, err := strconv.ParseFloat(text, 64)
-	if v *= scale; err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0, fmt.Errorf("%.40q is not a number", text)
+	v, err := metric.ParseNumber(text)
+	if v *= scale; math.IsInf(v, 0) {
+		err = fmt.Errorf("%.40q times %g is too large", text, scale)
 	}
-	return v, nil
+	return v, err
 }
 
 // customCount is the number of operations that a run made.
@@ -281,11 +281,11 @@ func customCount(p bench.Params, stdout []byte) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%.40q is not a number of operations above 0", text)
+	v, err := metric.ParseNumber(text)
+	if err == nil && v <= 0 {
+		err = fmt.Errorf("%.40q is not a number of operations above 0", text)
 	}
-	return v, nil
+	return v, err
 }
 
 // customMatch is the first group of a parameter's pattern, which must match once.
@@ -311,11 +311,7 @@ func customPattern(p bench.Params, name string) (*regexp.Regexp, error) {
 }
 
 func customScale(p bench.Params) (float64, error) {
-	v, err := strconv.ParseFloat(p["scale"], 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("parameter scale=%q: want a number above 0", p["scale"])
-	}
-	return v, nil
+	return p.Number("scale", true)
 }
 
 // jsonPath splits a.b[0]["c.d"] into keys (string) and places (int).

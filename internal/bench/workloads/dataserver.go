@@ -151,8 +151,8 @@ func workingSet(p bench.Params) (int64, error) {
 	if !relative {
 		return p.Bytes("working-set")
 	}
-	percent, err := strconv.ParseFloat(share, 64)
-	if err != nil || !(percent > 0) || percent > 1e6 {
+	percent, err := metric.ParseNumber(share)
+	if err != nil || percent <= 0 || percent > 1e6 {
 		return 0, fmt.Errorf("parameter working-set=%q: want a size like 105MiB, or a share of the enclave page cache like 150%%", p["working-set"])
 	}
 	if p["epc"] == "" {

@@ -1,13 +1,12 @@
 package workloads
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ var (
 // check.
 var gatewayLoad = bench.Workload{
 	Name: "gateway-load",
-	Doc: "The same gateway under any load generator (ab, wrk, h2load) in one or more processes at once: the usual sum of their own figures, " +
+	Doc: "The same gateway under any load generator (ab, wrk, h2load, hey) in one or more processes at once: the usual sum of their own figures, " +
 		"next to all requests over the total time.",
 	Version: 1,
 	Params: slices.Concat([]bench.Param{
@@ -46,13 +45,16 @@ var gatewayLoad = bench.Workload{
 		{Name: "processes", Default: "1", Doc: "Number of processes at once."},
 		{Name: "requests", Default: "5000", Doc: "Requests of each process; replaces {requests}."},
 		{Name: "connections", Default: "200", Doc: "Connections of each process; replaces {connections}."},
-		{Name: "answered", Text: true, Default: `^Complete requests:\s+(\d+)`, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number of requests in a process's standard output; the defaults of this and the next are for ab."},
-		{Name: "failed", Text: true, Default: `^(?:Failed requests|Non-2xx responses):\s+(\d+)`, Doc: "Likewise, of failed requests; all matches are added up, and a match without the group counts 0: " +
-			`for wrk, which prints nothing if nothing failed, ^(?:\s+Non-2xx or 3xx responses: (\d+)|Requests/sec:).`},
-		{Name: "rate", Text: true, Default: `^Requests per second:\s+([0-9.]+)`, Doc: "Likewise, of the requests per second."},
-		{Name: "mean", Text: true, Default: `^Time per request:\s+([0-9.]+) \[ms\] \(mean\)$`, Doc: "Likewise, of the mean response time; empty if it prints none."},
-		{Name: "tail", Text: true, Default: `^\s+99%\s+([0-9.]+)`, Doc: "Likewise, of the 99th percentile; empty if it prints none."},
-		{Name: "time-scale", Default: "0.001", Doc: "Factor that converts mean and tail to seconds."},
+		{Name: "answered", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number of requests that a process's standard output says were answered. " +
+			"This and the next ones are known for ab, wrk, wrk2, h2load and hey."},
+		{Name: "failed", Text: true, Doc: "Likewise, of those answered wrongly; all groups of all matches are added up, and an empty one counts 0: " +
+			`for wrk, which prints nothing if nothing failed, ^\s+Non-2xx or 3xx responses: (\d+)|^Requests/sec:. "none" if it cannot print it.`},
+		{Name: "lost", Text: true, Doc: "Likewise, of those that got no answer and are not among the answered ones (connection errors, timeouts): for wrk " +
+			`^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)|^Requests/sec:.`},
+		{Name: "rate", Text: true, Doc: "Likewise as answered, of the requests per second."},
+		{Name: "mean", Text: true, Doc: "Likewise, of the mean response time; the number may have a unit, as in 7.81ms."},
+		{Name: "tail", Text: true, Doc: "Likewise, of the 99th percentile."},
+		{Name: "time-scale", Doc: "Factor that converts times without a unit to seconds; 1 unless the load generator is known."},
 		{Name: "expect", Text: true, Doc: "Regular expression, likewise, that each standard output must match, or the run is refused."},
 		{Name: "client-cores", Default: "1", Doc: "CPUs that one process can use fully; ab has one thread."},
 		{Name: "estimate", Default: "20s", Doc: "Approximate duration of a run, for the plan."},
@@ -74,16 +76,19 @@ var gatewayLoad = bench.Workload{
 	Parse: parseGatewayLoad,
 	Failures: func(o bench.Outcome) map[string]int {
 		all, err := readForeign(o)
-		if err != nil || !(all.failed > 0) {
+		if err != nil {
 			return nil
 		}
-		return map[string]int{"failed": int(min(all.failed, math.MaxInt32))}
+		out := map[string]int{}
+		for kind, n := range map[string]float64{"failed": all.failed, "lost": all.lost} {
+			if n > 0 {
+				out[kind] = int(min(n, math.MaxInt32))
+			}
+		}
+		return out
 	},
 	Check: checkGatewayLoad,
 }
-
-// foreignPatterns are the parameters that are patterns with a group.
-var foreignPatterns = []string{"answered", "failed", "rate", "mean", "tail"}
 
 func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 	argv, err := words(p["load"])
@@ -93,22 +98,30 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 	if len(argv) == 0 {
 		return bench.Job{}, errors.New("parameter load: want a load generator's command, as in ab -q -n {requests} -c {connections} https://{host}:{port}/64")
 	}
+	full, err := foreignParams(p, argv[0])
+	if err != nil {
+		return bench.Job{}, err
+	}
 	for _, name := range []string{"processes", "requests", "connections", "client-cores"} {
 		if _, err := p.Int(name, 1); err != nil {
 			return bench.Job{}, err
 		}
 	}
-	for _, name := range append([]string{"expect"}, foreignPatterns...) {
-		re, err := customPattern(p, name)
-		if err != nil {
+	if _, err := customPattern(p, "expect"); err != nil {
+		return bench.Job{}, err
+	}
+	for _, v := range foreignPatterns {
+		re, err := customPattern(full, v.name)
+		switch {
+		case err != nil:
 			return bench.Job{}, err
-		}
-		needed := name == "answered" || name == "rate"
-		if name != "expect" && (needed || p[name] != "") && re.NumSubexp() < 1 {
-			return bench.Job{}, fmt.Errorf("parameter %s=%q: want a group, as in answered: ([0-9]+)", name, p[name])
+		case full[v.name] == unprinted && v.needed && !v.summed:
+			return bench.Job{}, fmt.Errorf("parameter %s=%s: without it there is nothing to read", v.name, unprinted)
+		case full[v.name] != unprinted && re.NumSubexp() < 1:
+			return bench.Job{}, fmt.Errorf("parameter %s=%q: want a group, as in answered: ([0-9]+)", v.name, p[v.name])
 		}
 	}
-	if _, err := foreignScale(p); err != nil {
+	if _, err := full.Number("time-scale", true); err != nil {
 		return bench.Job{}, err
 	}
 	if _, err := p.Seconds("estimate"); err != nil {
@@ -129,26 +142,18 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 	return job, err
 }
 
-// foreignScale is the factor that converts the load generator's times to seconds.
-func foreignScale(p bench.Params) (float64, error) {
-	v, err := strconv.ParseFloat(p["time-scale"], 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("parameter time-scale=%q: want a number above 0", p["time-scale"])
-	}
-	return v, nil
-}
-
-// foreignSays combines the figures of all processes; NaN if one of them lacks it.
+// foreignSays combines the figures of all processes; NaN if one of them lacks it, and lacks then says why.
 type foreignSays struct {
 	*load.Foreign
-	answered, failed, rate float64 // sums
-	mean, tail             float64 // means over the processes, in the program's unit
+	answered, failed, lost, rate float64 // sums
+	mean, tail                   float64 // means over the processes, in seconds
+	lacks                        map[string]string
 }
 
 // readForeign reads the worker's document, which is all that it prints, and in it what
 // each process printed.
 func readForeign(o bench.Outcome) (*foreignSays, error) {
-	said := &foreignSays{}
+	said := &foreignSays{lacks: map[string]string{}}
 	if err := readReport("load generators", o.Outside.Stdout, &said.Foreign); err != nil {
 		return nil, err
 	}
@@ -159,17 +164,40 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 	if n == 0 || !(said.Seconds > 0) || said.Cores < 1 || said.Together < 0 || said.CPUSeconds < 0 {
 		return nil, errors.New("report of the load generators: it has no outputs, or invalid times")
 	}
-	for _, v := range []struct {
-		name string
-		into *float64
-		most int // matches in an output
-	}{{"answered", &said.answered, 1}, {"failed", &said.failed, -1}, {"rate", &said.rate, 1}, {"mean", &said.mean, 1}, {"tail", &said.tail, 1}} {
-		re, err := customPattern(o.Params, v.name)
-		if err != nil {
-			return nil, err
+	argv, err := words(o.Params["load"])
+	if err != nil || len(argv) == 0 {
+		return nil, fmt.Errorf("parameter load=%q is no command", o.Params["load"])
+	}
+	p, err := foreignParams(o.Params, argv[0])
+	if err != nil {
+		return nil, err
+	}
+	scale, err := p.Number("time-scale", true)
+	if err != nil {
+		return nil, err
+	}
+	into := map[string]*float64{"answered": &said.answered, "failed": &said.failed, "lost": &said.lost, "rate": &said.rate, "mean": &said.mean, "tail": &said.tail}
+	for _, v := range foreignPatterns {
+		sum := into[v.name]
+		switch {
+		case p[v.name] != unprinted:
+		case v.summed:
+			continue // it counts among the others
+		default:
+			*sum, said.lacks[v.name] = math.NaN(), "the load generator does not print it"
+			continue
 		}
-		for _, text := range said.Outputs {
-			*v.into += foreignNumber(re, text, v.most)
+		known, per := p[v.name] != o.Params[v.name], 1.0
+		if v.name == "mean" || v.name == "tail" {
+			per = scale
+		}
+		for i, text := range said.Outputs {
+			one, err := foreignSum(p[v.name], text, v.summed || known && v.name == "answered", per)
+			if err != nil {
+				*sum, said.lacks[v.name] = math.NaN(), fmt.Sprintf("load generator %d does not print it: %v", i+1, err)
+				break
+			}
+			*sum += one
 		}
 	}
 	said.mean /= float64(n)
@@ -177,26 +205,15 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 	return said, nil
 }
 
-// foreignNumber is the sum of the numbers that a pattern's first group matches in an output; NaN
-// if it matches nothing, or more than most times (below 0: no limit). Without a limit, a match
-// without the group adds nothing.
-func foreignNumber(re *regexp.Regexp, text string, most int) float64 {
-	found := re.FindAllStringSubmatch(text, -1)
-	if len(found) == 0 || most > 0 && len(found) > most || re.NumSubexp() < 1 {
-		return math.NaN()
+// ownClock says why the load generators' own times are not used, "" if they are: as each divides by at most the whole
+// time, a smaller sum of rates contradicts their counts.
+func (s *foreignSays) ownClock() string {
+	const rounded = 0.95
+	if s.rate < rounded*s.answered/s.Seconds {
+		return fmt.Sprintf("the load generators report %s in %s, and a rate of only %s: their clock is wrong",
+			metric.Value(s.answered, "requests"), metric.Value(s.Seconds, "seconds"), metric.Value(s.rate, "requests_per_second"))
 	}
-	sum := 0.0
-	for _, m := range found {
-		if m[1] == "" && most < 0 { // without a group, a match only says that the rest is whole
-			continue
-		}
-		v, err := strconv.ParseFloat(m[1], 64)
-		if err != nil || !(v >= 0) {
-			return math.NaN()
-		}
-		sum += v
-	}
-	return sum
+	return ""
 }
 
 func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
@@ -204,27 +221,29 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	scale, err := foreignScale(o.Params)
-	if err != nil {
-		return nil, err
-	}
 	var found reading
-	silent := func(name string) string {
-		return fmt.Sprintf("not every process prints it exactly once in the form of parameter %s", name)
-	}
+	uncounted := cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"])
 	right := max(all.answered-all.failed, 0)
 	if right == 0 {
 		found.lack(foreignRate, "no request was answered correctly")
 	} else {
-		found.derived(foreignRate, right/all.Seconds, silent("answered or failed"))
+		found.derived(foreignRate, right/all.Seconds, uncounted)
 	}
-	found.derived(foreignSaid, all.rate, silent("rate"))
+	for _, d := range []struct {
+		desc *metric.Desc
+		v    float64
+		name string
+	}{{foreignSaid, all.rate, "rate"}, {foreignMean, all.mean, "mean"}, {foreignTail, all.tail, "tail"}} {
+		if why := all.ownClock(); why != "" {
+			found.lack(d.desc, why)
+			continue
+		}
+		found.derived(d.desc, d.v, all.lacks[d.name])
+	}
 	found.derived(foreignTogether, all.Together/all.Seconds, "")
-	found.derived(foreignMean, all.mean*scale, silent("mean"))
-	found.derived(foreignTail, all.tail*scale, silent("tail"))
-	found.derived(loadErrors, min(all.failed/all.answered, 1), silent("answered or failed"))
+	found.derived(loadErrors, (all.failed+all.lost)/(all.answered+all.lost), cmp.Or(uncounted, "no request was made"))
 	found.derived(loadCPU, all.CPUSeconds/all.Seconds/float64(all.Cores), "")
-	found.value(loadRequests, right, silent("answered or failed"))
+	found.value(loadRequests, right, uncounted)
 	if math.IsNaN(right) {
 		right = 0
 	}
@@ -247,8 +266,8 @@ func checkGatewayLoad(o bench.Outcome) (string, error) {
 	if int64(len(all.Outputs)) != processes {
 		return "", fmt.Errorf("%d load generators ran, want %d", len(all.Outputs), processes)
 	}
-	if !(all.answered > all.failed) {
-		return "", fmt.Errorf("%.0f requests were answered, %.0f of them wrongly, or the counts are missing", all.answered, all.failed)
+	if !(all.answered > all.failed) || math.IsNaN(all.lost) {
+		return "", fmt.Errorf("%.0f requests were answered, %.0f of them wrongly, or the counts are missing: %s", all.answered, all.failed, cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"], "no answer was right"))
 	}
 	expect, err := customPattern(p, "expect")
 	if err != nil {

@@ -1,31 +1,128 @@
 package workloads
 
 import (
+	"errors"
+	"maps"
 	"math"
-	"regexp"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/bench"
 )
 
-// TestForeignNumber: a number that the load generator does not print is unknown, not 0. A
-// program that omits failures if there are none needs a pattern that always matches a line.
-func TestForeignNumber(t *testing.T) {
-	const ab, wrk = `(?m)^(?:Failed requests|Non-2xx responses):\s+(\d+)`, `(?m)^(?:\s+Non-2xx or 3xx responses: (\d+)|Requests/sec:)`
+// TestGenerators: what each known load generator prints is read, and without any of its lines a number is unknown, not
+// another. The archive has outputs NAME and the numbers that they say as NAME/want.
+func TestGenerators(t *testing.T) {
+	a, err := txtar.ParseFile(filepath.Join("testdata", "generators", "outputs.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := map[string]string{}
+	for _, f := range a.Files {
+		text[f.Name] = string(f.Data)
+	}
+	read := func(program, out string) map[string]float64 {
+		p, err := foreignParams(bench.Params{"load": program}, program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scale, err := p.Number("time-scale", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, v := range foreignPatterns {
+			if p[v.name] == unprinted {
+				continue
+			}
+			per := 1.0
+			if v.name == "mean" || v.name == "tail" {
+				per = scale
+			}
+			if n, err := foreignSum(p[v.name], out, v.summed || v.name == "answered", per); err == nil {
+				got[v.name] = n
+			}
+		}
+		return got
+	}
+	tried := map[string]bool{}
+	for name, out := range text {
+		want, ok := text[name+"/want"]
+		if !ok {
+			continue
+		}
+		program, _, _ := strings.Cut(name, "-")
+		tried[program] = true
+		whole := map[string]float64{}
+		for line := range strings.Lines(want) {
+			key, v, _ := strings.Cut(strings.TrimSpace(line), "=")
+			if whole[key], err = (bench.Params{"v": v}).Number("v", false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := read(program, out); !maps.EqualFunc(got, whole, func(x, y float64) bool { return math.Abs(x-y) <= 1e-12*math.Abs(y) }) {
+			t.Errorf("%s: %v, want %v", name, got, whole)
+		}
+	}
+	for _, g := range generators {
+		if !tried[g.name] {
+			t.Errorf("no output of %s", g.name)
+		}
+	}
+}
+
+// TestForeignSum: a number that the load generator does not print is unknown, not 0, and one that has no meaning too.
+func TestForeignSum(t *testing.T) {
 	for _, c := range []struct {
 		pattern, text string
-		most          int
-		want          float64
+		summed        bool
+		want          float64 // NaN: an error
 	}{
-		{ab, "Failed requests:        2\nNon-2xx responses:      3\n", -1, 5},
-		{ab, "Complete requests:      9\n", -1, math.NaN()},
-		{wrk, "  20 requests in 1s\nRequests/sec:     20.0\n", -1, 0},
-		{wrk, "  20 requests in 1s\n  Non-2xx or 3xx responses: 7\nRequests/sec:     20.0\n", -1, 7},
-		{wrk, "unable to connect\n", -1, math.NaN()},
-		{`(?m)^Rate:(?: (\d+))?`, "Rate:\n", 1, math.NaN()},
-		{`(?m)^Rate: (\d+)`, "Rate: 1\nRate: 2\n", 1, math.NaN()},
+		{wrkPatterns["lost"], "  Socket errors: connect 1, read 20, write 300, timeout 4000\nRequests/sec:     20.0\n", true, 4321},
+		{wrkPatterns["lost"], "Requests/sec:     20.0\n", true, 0},
+		{wrkPatterns["lost"], "unable to connect\n", true, math.NaN()},
+		{`^Rate:(?: (\d+))?`, "Rate:\n", false, math.NaN()},
+		{`^Rate: (\d+)`, "Rate: 1\nRate: 2\n", false, math.NaN()},
+		{`^Rate: (\S+)`, "Rate: 1,234.5\n", false, 1234.5},
+		{`^Rate: (\S+)`, "Rate: 0,512\n", false, math.NaN()},
+		{`^Rate: (\S+)`, "Rate: -1\n", false, math.NaN()},
+		{`^Rate: (\S+)`, "Rate: nan\n", false, math.NaN()},
+		{`^Mean: (\S+)`, "Mean: 1.02s\n", false, 1.02},
+		{`^Mean: (\S+)`, "Mean: 980.5ms\n", false, 0.9805},
+		{`^Mean: (\S+)`, "Mean: 12\n", false, 12},
+		{`^Mean: (\S+)`, "Mean: 12parsecs\n", false, math.NaN()},
 	} {
-		got := foreignNumber(regexp.MustCompile(c.pattern), c.text, c.most)
-		if got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
-			t.Errorf("%s in %q: %v, want %v", c.pattern, c.text, got, c.want)
+		got, err := foreignSum(c.pattern, c.text, c.summed, 1)
+		if (err != nil) != math.IsNaN(c.want) || err == nil && math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s in %q: %v, %v; want %v", c.pattern, c.text, got, err, c.want)
 		}
+	}
+}
+
+// TestForeignParams: where the load generator is not known, the user says how it reports, failures too.
+func TestForeignParams(t *testing.T) {
+	ask := bench.Params{"load": "./mine", "answered": "a", "failed": "f", "lost": "l", "rate": "r"}
+	if p, err := foreignParams(ask, "./mine"); err != nil || p["tail"] != unprinted || p["answered"] != "a" || p["time-scale"] != "1" {
+		t.Errorf("%v, %v", p, err)
+	}
+	for _, name := range []string{"answered", "failed", "lost", "rate"} {
+		without := maps.Clone(ask)
+		without[name] = ""
+		if _, err := foreignParams(without, "./mine"); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+	p, err := foreignParams(bench.Params{"load": "/usr/bin/wrk", "rate": "mine"}, "/usr/bin/wrk")
+	if err != nil || p["rate"] != "mine" || p["lost"] != wrkPatterns["lost"] {
+		t.Errorf("%v, %v", p, err)
+	}
+	w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == "gateway-load" })]
+	full, _ := bench.Complete("workload", w.Params, bench.Params{"load": "mine x", "answered": "(a)", "failed": unprinted, "lost": unprinted, "rate": "(r)"})
+	if _, err := w.Job(full); err != nil {
+		t.Error(errors.New("a load generator that prints no failures is refused: " + err.Error()))
 	}
 }

@@ -85,14 +85,14 @@ func iperfJob(p bench.Params) (bench.Job, error) {
 	mtu, err2 := p.Int("mtu", 1280)
 	omit, err3 := wholeSeconds(p, "omit")
 	measure, err4 := wholeSeconds(p, "measure")
-	rate, err5 := strconv.ParseFloat(p["rate"], 64)
+	rate, err5 := p.Number("rate", false)
 	switch err := errors.Join(err, err2, err3, err4); {
 	case err != nil:
 		return bench.Job{}, err
 	case streams > 128 || mtu > 65535:
 		return bench.Job{}, fmt.Errorf("parameters streams=%d and mtu=%d: want at most 128 and 65535", streams, mtu)
-	case err5 != nil || !(rate >= 0) || math.IsInf(rate, 0):
-		return bench.Job{}, fmt.Errorf("parameter rate=%q: want bits per second, or 0 for no limit", p["rate"])
+	case err5 != nil:
+		return bench.Job{}, fmt.Errorf("%w: want bits per second, or 0 for no limit", err5)
 	case measure < time.Second:
 		return bench.Job{}, fmt.Errorf("parameter measure=%q: want a second or more", p["measure"])
 	}

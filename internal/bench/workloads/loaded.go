@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -204,7 +203,7 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 	argv := []string{"{work}/teescope-work", "load", "--json", "--hold", "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
 		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"], "--measure", p["measure"]}
 	if openLoop(p) {
-		if v, err := strconv.ParseFloat(p["rate"], 64); err != nil || !(v > 0) || v > load.MostRate {
+		if v, err := p.Number("rate", true); err != nil || v > load.MostRate {
 			return nil, fmt.Errorf("parameter rate=%q: want requests per second above 0 and up to %g, or 0 for a closed loop", p["rate"], load.MostRate)
 		}
 		argv = append(argv, "--rate", p["rate"], "--arrivals", p["arrivals"])

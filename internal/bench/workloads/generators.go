@@ -1,0 +1,147 @@
+package workloads
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// A generator is a load generator whose output is known: for each parameter of gateway-load that is a pattern, the
+// pattern. A parameter that it does not name is one that the program never prints.
+type generator struct {
+	name     string
+	patterns map[string]string
+	scale    string // of times without a unit
+}
+
+// generators are those known, by the names of their programs.
+var generators = []generator{
+	// support/ab.c, output_results
+	{"ab", map[string]string{
+		"answered": `^Complete requests:\s+(\d+)$`,
+		"failed":   `^(?:Failed requests|Non-2xx responses):\s+(\d+)$`,
+		"lost":     `^Write errors:\s+(\d+)$|^Complete requests:`,
+		"rate":     `^Requests per second:\s+([0-9.]+)`,
+		"mean":     `^Time per request:\s+([0-9.]+) \[ms\] \(mean\)$`,
+		"tail":     `^\s+99%\s+([0-9.]+)$`,
+	}, "0.001"},
+	// src/wrk.c of wrk and of wrk2: requests that got no answer are not among those counted.
+	{"wrk", wrkPatterns, "1"},
+	{"wrk2", wrkPatterns, "1"},
+	// src/h2load.cc: failed has those that got no answer, and those that were answered with another status.
+	{"h2load", map[string]string{
+		"answered": `^requests: .* (\d+) succeeded`,
+		"lost":     `^requests: .* (\d+) failed`,
+		"rate":     `^finished in \S+, ([0-9.]+) req/s`,
+		"mean":     `^time for request: +\S+ +\S+ +([0-9.]+[a-z]+)`,
+	}, "1"},
+	// requester/print.go
+	{"hey", map[string]string{
+		"answered": `^\s+\[\d{3}\]\t(\d+) responses$`,
+		"failed":   `^\s+\[[13-9]\d\d\]\t(\d+) responses$|^\s+Requests/sec:`,
+		"lost":     `^\s+\[(\d+)\]\t(?:Get|Post|Put|Head|Delete|Patch|Options) |^\s+Requests/sec:`,
+		"rate":     `^\s+Requests/sec:\s+([0-9.]+)$`,
+		"mean":     `^\s+Average:\s+([0-9.]+) secs$`,
+		"tail":     `^\s+99% in ([0-9.]+) secs$`,
+	}, "1"},
+}
+
+var wrkPatterns = map[string]string{
+	"answered": `^\s+(\d+) requests in `,
+	"failed":   `^\s+Non-2xx or 3xx responses: (\d+)$|^Requests/sec:`,
+	"lost":     `^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)$|^Requests/sec:`,
+	"rate":     `^Requests/sec:\s+([0-9.]+)$`,
+	"mean":     `^\s+Latency\s+([0-9.]+[a-z]+)\s`,
+	"tail":     `^\s+99(?:\.000)?%\s+([0-9.]+[a-z]+)$`,
+}
+
+// foreignPatterns are the parameters of gateway-load that are patterns with a group. Of those that must match once,
+// two matches are two candidates for a number.
+var foreignPatterns = []struct {
+	name           string
+	needed, summed bool // needed where the load generator is not known
+}{{"answered", true, false}, {"failed", true, true}, {"lost", true, true}, {"rate", true, false}, {"mean", false, false}, {"tail", false, false}}
+
+// unprinted, as the value of a pattern, says that the load generator does not print the number.
+const unprinted = "none"
+
+// foreignParams returns the parameters with the patterns of a known load generator where the user gave none. What no one
+// gives is unprinted.
+func foreignParams(p bench.Params, program string) (bench.Params, error) {
+	known := generator{scale: "1"}
+	var names []string
+	for _, g := range generators {
+		if names = append(names, g.name); g.name == path.Base(program) {
+			known = g
+		}
+	}
+	out := bench.Params{}
+	for k, v := range p {
+		out[k] = v
+	}
+	if out["time-scale"] == "" {
+		out["time-scale"] = known.scale
+	}
+	for _, v := range foreignPatterns {
+		if out[v.name] != "" {
+			continue
+		}
+		if out[v.name] = known.patterns[v.name]; out[v.name] != "" {
+			continue
+		}
+		if v.needed && known.name == "" {
+			return nil, fmt.Errorf("parameter %s is empty, and the output of %s is not known (%s are): give its pattern, or %s", v.name, program, strings.Join(names, ", "), unprinted)
+		}
+		out[v.name] = unprinted
+	}
+	return out, nil
+}
+
+// foreignTimes are the units that load generators print after a time.
+var foreignTimes = map[string]time.Duration{"ns": 1, "us": time.Microsecond, "µs": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "secs": time.Second, "m": time.Minute, "h": time.Hour}
+
+// foreignSum adds up what a pattern's groups match in an output. Where it is not summed, the pattern must match once; a
+// group that is empty adds nothing where it is. A number followed by a unit of time is in seconds, another in scale.
+func foreignSum(pattern, text string, summed bool, scale float64) (float64, error) {
+	re, err := regexp.Compile("(?m)" + pattern)
+	if err != nil {
+		return 0, err
+	}
+	found := re.FindAllStringSubmatch(text, -1)
+	switch {
+	case len(found) == 0:
+		return 0, fmt.Errorf("nothing matches %s", pattern)
+	case !summed && len(found) > 1:
+		return 0, fmt.Errorf("%d places match %s", len(found), pattern)
+	}
+	sum := 0.0
+	for _, m := range found {
+		for _, group := range m[1:] {
+			if group == "" && summed { // the match only says that the rest is whole
+				continue
+			}
+			v, _, unit, err := metric.LeadingNumber(group)
+			per := scale
+			if unit = strings.TrimSpace(unit); unit != "" {
+				d, known := foreignTimes[unit]
+				if !known {
+					return 0, fmt.Errorf("%q is not a number", group)
+				}
+				per = d.Seconds()
+			}
+			if err != nil || v < 0 {
+				return 0, fmt.Errorf("%q is not a number of at least 0", group)
+			}
+			sum += v * per
+			if !summed {
+				break
+			}
+		}
+	}
+	return sum, nil
+}
