@@ -60,7 +60,7 @@ findings/rules: explain/causes explain/prices findings findings/anomaly metric
 # compare
 environment: contain host machine metric result tee
 verdict: explain metric result stats tee
-bench: environment host machine metric result stats tee verdict workloads/micro
+bench: contain environment host machine metric result stats tee verdict workloads/micro
 load: locked
 load/protocols: load servers
 channel: locked

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -58,7 +59,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	if err != nil {
 		r.Status, r.Reason = result.Failed, host.Because(err, out.Inside, out.Outside).Error()
 	} else {
-		s.read(out, r)
+		s.Workload.Read(out, s.Primary, r)
 	}
 	if cut != "" && r.Status == result.Failed {
 		r.Reason += " (" + cut + ")"
@@ -241,16 +242,24 @@ func workCPU(out Outcome, c Counted) float64 {
 	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds()
 }
 
-// read parses the output of a successful run.
-func (s *session) read(out Outcome, r *result.Run) {
-	w := s.Workload
+// Read reads the output of a successful run into r: a value for each metric of the workload, or a reason. A run without
+// the metric primary, with wrong work, or whose parser breaks off has failed.
+func (w *Workload) Read(out Outcome, primary string, r *result.Run) {
+	if err := contain.Call("reading the output of workload "+w.Name, func() error { w.read(out, primary, r); return nil }); err != nil {
+		r.Status, r.Reason = result.Failed, err.Error()
+	}
+}
+
+func (w *Workload) read(out Outcome, primary string, r *result.Run) {
 	samples, err := w.Parse(out)
+	var descs []result.MetricDesc
 	have := map[string]bool{}
 	for _, m := range samples {
 		r.Metrics = append(r.Metrics, metricOf(m))
 		have[m.Desc.Name] = true
 	}
 	for _, d := range w.Metrics(out.Params) {
+		descs = append(descs, result.Describe(d))
 		if !have[d.Name] {
 			why := "the output does not have it"
 			if err != nil {
@@ -259,22 +268,24 @@ func (s *session) read(out Outcome, r *result.Run) {
 			r.Metrics = append(r.Metrics, result.Metric{Name: d.Name, Reason: why, Source: result.Measured})
 		}
 	}
+	r.LeaveOut(descs)
 	if w.Failures != nil {
 		r.Errors = w.Failures(out)
 	}
 	if w.Series != nil {
-		s.steady(out, r)
+		w.steady(out, r)
+		r.LeaveOut(descs)
 	}
 	if r.OutputDigest, err = w.Check(out); err != nil {
 		r.Status, r.Reason = result.Failed, "output check: "+err.Error()
 		return
 	}
-	if m := r.Metric(s.Primary); m == nil || m.Value == nil {
+	if m := r.Metric(primary); m == nil || m.Value == nil {
 		why := "the workload does not give it"
 		if m != nil {
 			why = m.Reason
 		}
-		r.Status, r.Reason = result.Failed, fmt.Sprintf("no %s: %s", s.Primary, why)
+		r.Status, r.Reason = result.Failed, fmt.Sprintf("no %s: %s", primary, why)
 	}
 }
 
@@ -310,22 +321,33 @@ func metricOf(m metric.Sample) result.Metric {
 
 // steady cuts the warm-up off a run and makes the primary metric the mean of the rest;
 // a run that never settles keeps its series and gives no value.
-func (s *session) steady(out Outcome, r *result.Run) {
-	series, err := s.Workload.Series(out)
+func (w *Workload) steady(out Outcome, r *result.Run) {
+	series, err := w.Series(out)
 	if err != nil {
 		r.Missing["warmup"] = err.Error()
 		return
 	}
-	w := &result.Warmup{Windows: series.Values, Width: series.Width}
-	r.Warmup = w
+	primary := w.Primary(out.Params)
+	desc := result.Describe(primary)
+	for i, v := range series.Values {
+		if why := desc.Impossible(v); why != "" {
+			r.Missing["warmup"] = fmt.Sprintf("window %d of %s: %s", i+1, primary.Name, why)
+			return
+		}
+	}
+	if !(series.Width >= 0) || math.IsInf(series.Width, 0) {
+		r.Missing["warmup"] = fmt.Sprintf("windows of %v s", series.Width)
+		return
+	}
+	r.Warmup = &result.Warmup{Windows: series.Values, Width: series.Width}
 	if series.Attained != nil {
-		w.Method, w.Steady = series.Method, *series.Attained
+		r.Warmup.Method, r.Warmup.Steady = series.Method, *series.Attained
 		return
 	}
 	st := stats.Steady(series.Values, stats.SteadyOptions{})
-	w.Method, w.Steady, w.CutSeconds = "slope, deviation and MSER-5", st.OK, float64(st.Cut)*series.Width
-	m := r.Metric(s.Workload.Primary(out.Params).Name)
-	if m == nil {
+	r.Warmup.Method, r.Warmup.Steady, r.Warmup.CutSeconds = "slope, deviation and MSER-5", st.OK, float64(st.Cut)*series.Width
+	m := r.Metric(primary.Name)
+	if m == nil || m.Value == nil {
 		return
 	}
 	if !st.OK {

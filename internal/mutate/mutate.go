@@ -39,6 +39,30 @@ var Names = [2]string{"cass\xe8", "cass\xe9"}
 // is repeated in full in each of them: the work is quadratic, so the input should be a small one.
 func Lines(data []byte, separators string) iter.Seq[Mutation] {
 	return func(yield func(Mutation) bool) {
+		for d := range damages(data, separators) {
+			if !yield(d.mutation()) {
+				return
+			}
+		}
+	}
+}
+
+// damage is what becomes of a line.
+type damage struct {
+	lines [][]byte
+	i     int // the line
+	what  string
+	at    int
+	text  func() string
+}
+
+func (d damage) mutation() Mutation {
+	out := append(bytes.Join(d.lines[:d.i], nil), d.text()...)
+	return Mutation{fmt.Sprintf("line %d%s", d.i+1, d.what), d.at, append(out, bytes.Join(d.lines[d.i+1:], nil)...)}
+}
+
+func damages(data []byte, separators string) iter.Seq[damage] {
+	return func(yield func(damage) bool) {
 		lines := bytes.SplitAfter(data, []byte("\n"))
 		if len(lines[len(lines)-1]) == 0 {
 			lines = lines[:len(lines)-1]
@@ -49,8 +73,7 @@ func Lines(data []byte, separators string) iter.Seq[Mutation] {
 				end = ""
 			}
 			with := func(what string, at int, s string) bool {
-				out := append(bytes.Join(lines[:i], nil), s...)
-				return yield(Mutation{fmt.Sprintf("line %d%s", i+1, what), at, append(out, bytes.Join(lines[i+1:], nil)...)})
+				return yield(damage{lines, i, what, at, func() string { return s }})
 			}
 			if !with(": left out", -1, "") || !with(": twice", -1, text+"\n"+text+end) || !with(": empty", i, end) || !with(": torn", i, text[:len(text)/2]+end) {
 				return
@@ -61,7 +84,7 @@ func Lines(data []byte, separators string) iter.Seq[Mutation] {
 			}
 			for c, f := range found {
 				for _, m := range cells {
-					if !with(fmt.Sprintf(", cell %d: %s", c+1, m.name), i, text[:f[0]]+m.of(text[f[0]:f[1]])+text[f[1]:]+end) {
+					if !yield(damage{lines, i, fmt.Sprintf(", cell %d: %s", c+1, m.name), i, func() string { return text[:f[0]] + m.of(text[f[0]:f[1]]) + text[f[1]:] + end }}) {
 						return
 					}
 				}

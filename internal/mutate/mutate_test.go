@@ -24,3 +24,41 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d damages:\n%s", len(got), strings.Join(got, "\n"))
 	}
 }
+
+// failures records what a test would say.
+type failures struct {
+	testing.TB
+	said []string
+}
+
+func (f *failures) Helper() {}
+func (f *failures) Errorf(format string, a ...any) {
+	f.said = append(f.said, fmt.Sprintf(format, a...))
+}
+
+func TestTry(t *testing.T) {
+	tried := map[string]bool{}
+	f := &failures{TB: t}
+	Try(f, "in", []byte("a 1\nb:2"), " :", func(m Mutation) error {
+		tried[m.Name] = true
+		switch m.Name {
+		case "line 1: empty":
+			panic("out of range")
+		case "line 2: twice":
+			return fmt.Errorf("two of them")
+		}
+		return nil
+	})
+	if len(tried) != 38 || len(f.said) != 2 || !strings.Contains(f.said[0], "in: line 1: empty: panic: out of range") || !strings.Contains(f.said[1], "in: line 2: twice: two of them") {
+		t.Errorf("%d tried: %q", len(tried), f.said)
+	}
+	f, n := &failures{TB: t}, 0
+	Try(f, "large", []byte(strings.Repeat("x y\n", 1000)), " ", func(Mutation) error { n++; return fmt.Errorf("no") })
+	if n < mostTried/2 || n > mostTried || len(f.said) != 4 || !strings.Contains(f.said[3], fmt.Sprint(n)) {
+		t.Errorf("%d tried: %q", n, f.said)
+	}
+	f = &failures{TB: t}
+	if Try(f, "none", nil, " ", func(Mutation) error { return nil }); len(f.said) != 1 {
+		t.Errorf("%q", f.said)
+	}
+}

@@ -105,6 +105,24 @@ func whole(e *Experiment) error {
 		default:
 			runs[r.ID] = true
 		}
+		if err := e.Runs[i].possible(e.Workload.Metrics); err != nil {
+			return fmt.Errorf("run %s: %w; no `teescope bench` writes that, so the file was changed or made by something else", e.Runs[i].ID, err)
+		}
+	}
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		d := e.Desc(c.Metric)
+		if d == nil {
+			continue
+		}
+		for _, v := range []*float64{c.BaseMedian, c.TreatMedian} {
+			if v == nil {
+				continue
+			}
+			if why := d.between(*v); why != "" {
+				return fmt.Errorf("comparison of %s and %s: median of %s: it is %v, %s", c.Baseline, c.Treatment, c.Metric, *v, why)
+			}
+		}
 	}
 	if d := &e.Design; !(d.Margin >= 0 && d.Margin < 1) || !(d.Alpha >= 0 && d.Alpha < 1) {
 		return fmt.Errorf("design: margin %v and alpha %v: want shares between 0 and 1", d.Margin, d.Alpha)

@@ -218,6 +218,10 @@ type MetricDesc struct {
 	Unit string `json:"unit"`
 	// Better is "lower", "higher" or "none".
 	Better string `json:"better"`
+	// Least and Most bound what a value can be at all. Without them, it is from 0 to 1 for a share (a name that ends in
+	// _ratio), and from 0 to 2^63 for anything else.
+	Least float64 `json:"least,omitempty"`
+	Most  float64 `json:"most,omitempty"`
 }
 
 // Case is one job: the workload with one set of parameters. Identity is the hash of
@@ -672,7 +676,7 @@ func Describe(d *metric.Desc) MetricDesc {
 	case metric.Higher:
 		better = "higher"
 	}
-	return MetricDesc{Name: d.Name, Help: d.Help, Unit: d.Unit, Better: better}
+	return MetricDesc{Name: d.Name, Help: d.Help, Unit: d.Unit, Better: better, Least: d.Least, Most: d.Most}
 }
 
 // Metric returns the run's metric of a name, or nil.

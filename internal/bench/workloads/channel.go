@@ -117,10 +117,10 @@ var channelMeasures = map[string]*channelMeasure{
 var (
 	channelOverPlain = loadGauge("channel_over_plain_seconds", "seconds", metric.Lower,
 		"What the channel adds to the plain transport, per message in seconds: both from the same run. A percentage would shrink where the plain transport is slow.")
-	channelOverTLS = loadGauge("channel_over_tls_ratio", "ratio", metric.Lower,
-		"The channel's cost over that of TLS 1.3 in the same run; below 1 the channel is faster.")
-	channelOverX25519 = loadGauge("bare_over_x25519_ratio", "ratio", metric.Lower,
-		"A fresh handshake without evidence over the X25519 operations of both sides, in the same run.")
+	channelOverTLS = quotient(loadGauge("channel_over_tls_ratio", "ratio", metric.Lower,
+		"The channel's cost over that of TLS 1.3 in the same run; below 1 the channel is faster."))
+	channelOverX25519 = quotient(loadGauge("bare_over_x25519_ratio", "ratio", metric.Lower,
+		"A fresh handshake without evidence over the X25519 operations of both sides, in the same run."))
 	channelPerCore = loadGauge("channel_stream_per_core_bytes_per_second", "bytes_per_second", metric.Higher,
 		"Bytes over the channel per second of CPU time, the sealing and the opening side together.")
 	measuredShare = loadGauge("inference_share_ratio", "ratio", metric.Lower,

@@ -26,7 +26,7 @@ func sevenZipHalf(name, what string) half {
 	}
 	return half{
 		speed:  d("_bytes_per_second", "bytes_per_second", what+" speed in bytes of plain data per second (column Speed, mean of the passes)."),
-		usage:  d("_cpu_ratio", "ratio", what+": CPU time divided by wall time, 2 is two busy CPUs (column Usage)."),
+		usage:  ofCores(d("_cpu_ratio", "ratio", what+": CPU time divided by wall time, 2 is two busy CPUs (column Usage).")),
 		perUse: d("_per_cpu_instructions_per_second", "instructions_per_second", what+" rating divided by the CPU use, in nominal instructions per second (column R/U)."),
 		rating: d("_instructions_per_second", "instructions_per_second", what+" rating in nominal instructions per second (column Rating); 7-Zip's own scale, not retired instructions."),
 	}
@@ -36,7 +36,7 @@ var (
 	sevenZipCompress   = sevenZipHalf("compression", "LZMA compression")
 	sevenZipDecompress = sevenZipHalf("decompression", "LZMA decompression")
 	sevenZipTotal      = half{
-		usage: &metric.Desc{Name: "total_cpu_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
+		usage: &metric.Desc{Name: "total_cpu_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher, Most: mostCores,
 			Help: "CPU time divided by wall time over both tests (line Tot)."},
 		perUse: &metric.Desc{Name: "total_per_cpu_instructions_per_second", Unit: "instructions_per_second", Kind: metric.Gauge, Better: metric.Higher,
 			Help: "Total rating divided by the CPU use, in nominal instructions per second (line Tot)."},

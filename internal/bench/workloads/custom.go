@@ -127,7 +127,7 @@ func customDesc(p bench.Params) *metric.Desc {
 	if p["better"] == "higher" {
 		d.Better = metric.Higher
 	}
-	return d
+	return quotient(d) // what a ratio of the user's is a share of is not known
 }
 
 // customJob also refuses what would only be noticed after a run.

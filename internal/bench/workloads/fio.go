@@ -59,10 +59,10 @@ var (
 		Help: "CPU time in the kernel of a job divided by its wall time, mean of the jobs, as fio reports it; work of kernel threads (encryption) is not included."}
 	fioCPUOperation = &metric.Desc{Name: "cpu_per_operation_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "CPU time of fio's jobs per operation, in seconds."}
-	fioBlockLayer = &metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
+	fioBlockLayer = quotient(&metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Requests that the disk's block layer saw (with merged ones) divided by the operations that fio made: " +
 			"far below 1, a cache answered; above 1, requests were split or others used the disk. " +
-			"fio looks at the disk every 250 ms and misses what comes after its last look, a few hundredths of a run of some seconds."}
+			"fio looks at the disk every 250 ms and misses what comes after its last look, a few hundredths of a run of some seconds."})
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Page cache left after dropping it, just before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )

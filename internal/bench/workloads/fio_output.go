@@ -274,8 +274,8 @@ func histogram(bins []bin, mean float64) *metric.Hist {
 
 func (r *reading) cpu(j *fioJob) {
 	const why = "fio does not report CPU use"
-	r.optional(fioCPUUser, j.User, 0.01, why)
-	r.optional(fioCPUSystem, j.System, 0.01, why)
+	r.value(fioCPUUser, timeShare(told(j.User)/100), why)
+	r.value(fioCPUSystem, timeShare(told(j.System)/100), why)
 	total := j.Read.Total + j.Write.Total
 	if j.User == nil || j.System == nil || j.Runtime == nil || total <= 0 {
 		r.lack(fioCPUOperation, "fio reports no CPU use, no run time or no operations")

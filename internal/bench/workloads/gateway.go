@@ -238,9 +238,9 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	}
 	used := said(rep, "gateway_cpu_seconds_total")
 	r.derived(gatewayCost, used/requests, silent)
-	r.derived(gatewayCPU, used/gateways, silent)
+	r.derived(gatewayCPU, timeShare(used/gateways), silent)
 	if p["gateway"] != directGateway {
-		r.derived(originCPU, said(rep, "origin_cpu_seconds_total")/held, silent)
+		r.derived(originCPU, timeShare(said(rep, "origin_cpu_seconds_total")/held), silent)
 	}
 	soft, most, cpus := 0.0, 0.0, 0.0
 	for name, v := range rep.Server {
@@ -251,15 +251,15 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	if cpus == 0 {
 		soft, most = math.NaN(), math.NaN()
 	}
-	r.derived(machineCPU, said(rep, "machine_cpu_seconds_total")/seconds/cpus, silent)
-	r.derived(softirqCPU, most/seconds, silent)
+	r.derived(machineCPU, timeShare(said(rep, "machine_cpu_seconds_total")/seconds/cpus), silent)
+	r.derived(softirqCPU, timeShare(most/seconds), silent)
 	r.derived(softirqCost, soft/requests, silent)
 	r.derived(logBytes, said(rep, "log_bytes_total")/requests, "the gateway's log is not at the path that it was given")
 	writing := said(rep, "log_write_seconds_total")
 	if said(rep, "log_bytes_total") == 0 {
 		writing = 0 // regardless of which side wrote nothing
 	}
-	r.derived(logBusy, writing/seconds, "only our own proxy reports how long it writes its log")
+	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports how long it writes its log")
 	if !ownProgram(p) {
 		return
 	}

@@ -240,9 +240,9 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 		}
 		found.derived(d.desc, d.v, all.lacks[d.name])
 	}
-	found.derived(foreignTogether, all.Together/all.Seconds, "")
+	found.derived(foreignTogether, timeShare(all.Together/all.Seconds), "")
 	found.derived(loadErrors, (all.failed+all.lost)/(all.answered+all.lost), cmp.Or(uncounted, "no request was made"))
-	found.derived(loadCPU, all.CPUSeconds/all.Seconds/float64(all.Cores), "")
+	found.derived(loadCPU, timeShare(all.CPUSeconds/all.Seconds/float64(all.Cores)), "")
 	found.value(loadRequests, right, uncounted)
 	if math.IsNaN(right) {
 		right = 0

@@ -251,7 +251,7 @@ func (r *reading) load(rep *load.Report, p bench.Params) {
 		r.derived(loadReceived, float64(rep.Received)/rep.Seconds, none)
 	}
 	r.derived(loadErrors, float64(rep.Failed())/all, none)
-	r.derived(loadCPU, rep.CPUSeconds/rep.Seconds/float64(rep.Cores), none)
+	r.derived(loadCPU, timeShare(rep.CPUSeconds/rep.Seconds/float64(rep.Cores)), none)
 	r.value(loadRequests, float64(rep.Counted), none)
 	if openLoop(p) {
 		r.derived(loadLate, float64(rep.Late)/all, none)

@@ -24,6 +24,21 @@ func readReport(of string, out []byte, report any) error {
 	return nil
 }
 
+// mostCores bounds CPU time per second: no machine has more CPUs.
+const mostCores = 1 << 16
+
+// ofCores marks a ratio as CPU time per second, which more than one CPU can give.
+func ofCores(d *metric.Desc) *metric.Desc {
+	d.Most = mostCores
+	return d
+}
+
+// quotient marks a ratio as no share of anything: it can be far above 1.
+func quotient(d *metric.Desc) *metric.Desc {
+	d.Most = 1 << 62
+	return d
+}
+
 // reading collects the samples of an output, and the reasons for those that it lacks.
 type reading struct {
 	samples []metric.Sample
@@ -33,6 +48,16 @@ type reading struct {
 // value adds a measured number; if v is not finite, the metric is missing for the reason why.
 func (r *reading) value(d *metric.Desc, v float64, why string) {
 	r.sample(metric.Sample{Desc: d, Value: v}, why)
+}
+
+// timeShare is a share of the time that passed, or that CPUs had. CPU time comes in ticks and is read before or after
+// the clock, so a short run can have a few percent too much of it: that is all of it.
+func timeShare(v float64) float64 {
+	const ticks = 0.1
+	if v > 1 && v <= 1+ticks {
+		return 1
+	}
+	return v
 }
 
 // derived adds a number computed from measured ones.

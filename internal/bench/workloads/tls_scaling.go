@@ -113,7 +113,7 @@ var tlsScaling = bench.Workload{
 			found.derived(warmupSeconds, cut, none)
 		}
 		found.scalingEnd(o)
-		found.derived(loadCPU, r.CPUSeconds/(r.Seconds+float64(len(r.Windows))*r.Width)/float64(r.Cores), none)
+		found.derived(loadCPU, timeShare(r.CPUSeconds/(r.Seconds+float64(len(r.Windows))*r.Width)/float64(r.Cores)), none)
 		found.timing(messageTime, r.Service)
 		found.timing(scalingHandshake(o.Params), r.Handshake)
 		return found.samples, errors.Join(found.missing...)

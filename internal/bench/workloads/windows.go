@@ -29,8 +29,8 @@ import (
 // parameter operations fixes the count if needed. Either way each operation's answer is verified.
 
 // clockDisagreement is shared by the workloads with windows.
-var clockDisagreement = &metric.Desc{Name: "clock_disagreement_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "Difference between the cost by the worker's own clock and by the harness's, as a ratio: above about 0.03, one of the clocks or the delivery of lines to the harness cannot be trusted."}
+var clockDisagreement = quotient(&metric.Desc{Name: "clock_disagreement_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
+	Help: "Difference between the cost by the worker's own clock and by the harness's, as a ratio: above about 0.03, one of the clocks or the delivery of lines to the harness cannot be trusted."})
 
 // windowParams are the parameters of a workload with windows.
 func windowParams(window, warmup string) []bench.Param {

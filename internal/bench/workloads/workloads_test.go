@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,8 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/mutate"
+	"github.com/teescope/teescope/internal/result"
 )
 
 // A fixture testdata/WORKLOAD.txtar or testdata/WORKLOAD-CASE.txtar holds
@@ -542,8 +545,86 @@ func runHere(t *testing.T, w *bench.Workload, p bench.Params) bench.Outcome {
 	return bench.Outcome{Params: p, Inside: out}
 }
 
-// FuzzOutput feeds any text to every workload: no panic, no invalid number, no undeclared
-// metric.
+// sound reads an outcome as the engine does and says what is wrong with the run that becomes of it: a parser that breaks
+// off, a metric that is there twice or undeclared, a value that cannot be, or nothing without a reason.
+func sound(w *bench.Workload, o bench.Outcome) error {
+	r := &result.Run{Status: result.OK, Missing: map[string]string{}}
+	w.Read(o, w.Primary(o.Params).Name, r)
+	var descs []result.MetricDesc
+	for _, d := range w.Metrics(o.Params) {
+		descs = append(descs, result.Describe(d))
+		if m := r.Metric(d.Name); m == nil && r.Status == result.OK {
+			return fmt.Errorf("%s is not there", d.Name)
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range r.Metrics {
+		switch {
+		case seen[m.Name]:
+			return fmt.Errorf("%s is there twice", m.Name)
+		case !slices.ContainsFunc(descs, func(d result.MetricDesc) bool { return d.Name == m.Name }):
+			return fmt.Errorf("%s is not declared", m.Name)
+		case m.Value == nil && strings.TrimSpace(m.Reason) == "":
+			return fmt.Errorf("%s is missing without a reason", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	for name, why := range result.Impossible(descs, r.Metrics) {
+		return fmt.Errorf("%s: %s", name, why)
+	}
+	for kind, n := range r.Errors {
+		if n < 0 {
+			return fmt.Errorf("%d errors of kind %q", n, kind)
+		}
+	}
+	switch _, err := json.Marshal(r); {
+	case err != nil:
+		return err
+	case strings.Contains(r.Reason, "broke off"):
+		return errors.New(r.Reason)
+	case r.Status != result.OK && r.Reason == "":
+		return errors.New("it failed without a reason")
+	}
+	return nil
+}
+
+// TestDamagedOutput: whatever is wrong with the output of a tool, a run has no value that cannot be, and a reason for
+// each that is missing.
+func TestDamagedOutput(t *testing.T) {
+	const separators = " \t{}[],:\"|=()/%"
+	for _, x := range fixtures(t) {
+		t.Run(x.label(), func(t *testing.T) {
+			t.Parallel()
+			for _, name := range x.outputs() {
+				if !strings.HasPrefix(name, "good") {
+					continue
+				}
+				whole := x.outcome(t, name)
+				for _, side := range []struct {
+					name string
+					of   func(*bench.Outcome) *host.Output
+				}{{"inside", func(o *bench.Outcome) *host.Output { return &o.Inside }}, {"outside", func(o *bench.Outcome) *host.Output { return &o.Outside }}} {
+					out := side.of(&whole)
+					if len(out.Stdout) == 0 {
+						continue
+					}
+					mutate.Try(t, name+" "+side.name, out.Stdout, separators, func(m mutate.Mutation) error {
+						o := whole
+						damaged := side.of(&o)
+						damaged.Stdout = m.Data
+						damaged.Lines = linesOf(m.Data, 0)
+						for i := range damaged.Lines { // lines keep their times as far as there are any
+							damaged.Lines[i].At = out.Lines[min(i, len(out.Lines)-1)].At
+						}
+						return sound(x.workload, o)
+					})
+				}
+			}
+		})
+	}
+}
+
+// FuzzOutput feeds any text to every workload.
 func FuzzOutput(f *testing.F) {
 	fs := fixtures(f)
 	for i, x := range fs {
@@ -557,7 +638,9 @@ func FuzzOutput(f *testing.F) {
 		o := bench.Outcome{Params: x.params,
 			Inside:  host.Output{Stdout: inside, Lines: linesOf(inside, time.Duration(step)), Wall: time.Second},
 			Outside: host.Output{Stdout: outside, Lines: linesOf(outside, time.Duration(step))}}
-		read(t, x.workload, o)
+		if err := sound(x.workload, o); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
