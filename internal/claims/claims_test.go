@@ -348,18 +348,8 @@ func FuzzParse(f *testing.F) {
 		if len(data) > 1<<13 {
 			return
 		}
-		tab, err := Parse(data)
-		if err != nil {
-			return
-		}
-		var b strings.Builder
-		if err := tab.Check().Text(&b, "fuzz"); err != nil {
-			t.Fatal(err)
-		}
-		for _, bad := range []string{"NaN", "Inf", "%!"} {
-			if strings.Contains(b.String(), bad) && !strings.Contains(string(data), bad) {
-				t.Errorf("the report says %s:\n%s", bad, b.String())
-			}
+		if err := sound(data); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/mutate"
 )
 
 const small = `Linux version 6.12 (a kernel's console)
@@ -98,6 +100,22 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: taken as %+v", name, c)
 		}
 	}
+}
+
+// TestDamagedCapture: a damaged capture is refused with a reason, or nothing of it is outside of its folder.
+func TestDamagedCapture(t *testing.T) {
+	mutate.Try(t, "capture", []byte(small), " /\\\\", func(m mutate.Mutation) error {
+		c, err := Parse(m.Data)
+		if err != nil {
+			return nil
+		}
+		for _, e := range c.Entries {
+			if !path.IsAbs(e.Path) || path.Clean(e.Path) != e.Path {
+				return fmt.Errorf("entry %q", e.Path)
+			}
+		}
+		return nil
+	})
 }
 
 func unpack(t *testing.T, capture []byte) *host.Host {

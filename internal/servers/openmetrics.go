@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -51,21 +50,24 @@ func counterOf(page []byte, name string) (float64, error) {
 	}
 	sum := 0.0
 	for _, m := range family.GetMetric() {
+		v := 0.0
 		switch family.GetType() {
 		case dto.MetricType_COUNTER:
-			sum += m.GetCounter().GetValue()
+			v = m.GetCounter().GetValue()
 		case dto.MetricType_UNTYPED:
-			sum += m.GetUntyped().GetValue()
+			v = m.GetUntyped().GetValue()
 		case dto.MetricType_HISTOGRAM:
-			sum += float64(m.GetHistogram().GetSampleCount())
+			v = float64(m.GetHistogram().GetSampleCount())
 		case dto.MetricType_SUMMARY:
-			sum += float64(m.GetSummary().GetSampleCount())
+			v = float64(m.GetSummary().GetSampleCount())
 		default:
 			return 0, fmt.Errorf("its metric %s is a %s; want a counter", name, strings.ToLower(family.GetType().String()))
 		}
-	}
-	if !(sum >= 0) || math.IsInf(sum, 0) {
-		return 0, fmt.Errorf("its counter %s is %g", name, sum)
+		const wrapped = 1 << 63 // a number that fell below 0
+		if !(v >= 0 && v < wrapped) {
+			return 0, fmt.Errorf("its counter %s is %g", name, v)
+		}
+		sum += v
 	}
 	return sum, nil
 }

@@ -1,10 +1,13 @@
 package tee
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/teescope/teescope/internal/mutate"
 )
 
 func TestParseNVIDIA(t *testing.T) {
@@ -123,22 +126,40 @@ func FuzzNVIDIA(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		log, err := ParseNVIDIA(b)
-		if err != nil && log.GPUs != nil {
-			t.Fatalf("cards %v beside %v", log.GPUs, err)
-		}
-		for _, g := range log.GPUs {
-			for _, q := range []Quantity{g.Memory.Total, g.Link.Sent, g.Power.Draw, g.Limited.PowerCap} {
-				if v, _ := q.Value(); math.IsNaN(v) || math.IsInf(v, 0) {
-					t.Fatalf("quantity %v", v)
-				}
-			}
-		}
-		c := ParseConfCompute(b)
-		for _, s := range []string{c.State, c.Ready, c.CPU, c.GPU, c.Environment, c.MultiGPU} {
-			if len(s) > 64 || s != strings.ToValidUTF8(s, "") {
-				t.Fatalf("field %q", s)
-			}
+		if err := soundNVIDIA(b); err != nil {
+			t.Fatal(err)
 		}
 	})
+}
+
+// soundNVIDIA says what is wrong with what is read from an answer of nvidia-smi.
+func soundNVIDIA(b []byte) error {
+	log, err := ParseNVIDIA(b)
+	if err != nil && (log.GPUs != nil || err.Error() == "") {
+		return fmt.Errorf("cards %v beside %w", log.GPUs, err)
+	}
+	for _, g := range log.GPUs {
+		for _, q := range []Quantity{g.Memory.Total, g.Link.Sent, g.Power.Draw, g.Limited.PowerCap} {
+			if v, _ := q.Value(); math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("quantity %v", v)
+			}
+		}
+	}
+	c := ParseConfCompute(b)
+	for _, s := range []string{c.State, c.Ready, c.CPU, c.GPU, c.Environment, c.MultiGPU} {
+		if len(s) > 64 || s != strings.ToValidUTF8(s, "") {
+			return fmt.Errorf("field %q", s)
+		}
+	}
+	return nil
+}
+
+// TestDamagedNVIDIA: whatever is wrong with an answer of nvidia-smi, what is read is text and numbers.
+func TestDamagedNVIDIA(t *testing.T) {
+	b, err := os.ReadFile("testdata/nvidia-h100.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutate.Try(t, "nvidia-smi -q -x", b, "<> \t", func(m mutate.Mutation) error { return soundNVIDIA(m.Data) })
+	mutate.Try(t, "conf-compute", []byte("CC State : ON\nCPU CC Capabilities : AMD SEV-SNP\nConfidential Compute GPUs Ready state: ready\n"), ": ", func(m mutate.Mutation) error { return soundNVIDIA(m.Data) })
 }

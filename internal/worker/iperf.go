@@ -276,10 +276,11 @@ func machineTime() map[string]float64 {
 	const perSecond = 100 // USER_HZ
 	var v [8]float64      // user, nice, system, idle, iowait, irq, softirq, steal
 	for i := range v {
-		if v[i], err = strconv.ParseFloat(fields[i+1], 64); err != nil {
+		ticks, err := strconv.ParseUint(fields[i+1], 10, 63)
+		if err != nil {
 			return nil
 		}
-		v[i] /= perSecond
+		v[i] = float64(ticks) / perSecond
 	}
 	return map[string]float64{"busy": v[0] + v[1] + v[2] + v[5] + v[6], "softirq": v[6], "steal": v[7]}
 }

@@ -96,7 +96,7 @@ type machineUse struct {
 // parseMachine reads /proc/stat. It is an error if the kernel keeps no such account (gVisor
 // shows zeros).
 func parseMachine(b []byte) (machineUse, error) {
-	const user, nice, system, irq, softirq = 1, 2, 3, 6, 7
+	const user, nice, system, irq, softirq, steal = 1, 2, 3, 6, 7, 8
 	var m machineUse
 	all := 0.0
 	for line := range bytes.Lines(b) {
@@ -104,7 +104,7 @@ func parseMachine(b []byte) (machineUse, error) {
 		if len(f) <= softirq || !bytes.HasPrefix(f[0], []byte("cpu")) || len(f[0]) == len("cpu") {
 			continue // the sum over CPUs, or another count
 		}
-		for i, text := range f[1:] {
+		for i, text := range f[1:min(len(f), steal+1)] { // what follows counts the same time again
 			ticks, err := strconv.ParseUint(string(text), 10, 63)
 			if err != nil {
 				return machineUse{}, fmt.Errorf("CPU times: %w", err)

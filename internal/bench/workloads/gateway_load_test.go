@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/mutate"
 )
 
 // TestGenerators: what each known load generator prints is read, and without any of its lines a number is unknown, not
@@ -64,6 +66,30 @@ func TestGenerators(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// Damage to a line changes no number of another one, and what it leaves is a number that can be.
+		at := map[string][]int{} // lines of each pattern
+		p, _ := foreignParams(bench.Params{"load": program}, program)
+		for i, line := range strings.Split(out, "\n") {
+			for _, v := range foreignPatterns {
+				if re, err := customPattern(p, v.name); err == nil && re.MatchString(line) {
+					at[v.name] = append(at[v.name], i)
+				}
+			}
+		}
+		mutate.Try(t, name, []byte(out), " \t:,[]", func(m mutate.Mutation) error {
+			got := read(program, string(m.Data))
+			for key, v := range got {
+				if !(v >= 0) || math.IsInf(v, 0) {
+					return fmt.Errorf("%s is %v", key, v)
+				}
+			}
+			for key, v := range whole {
+				if g, ok := got[key]; m.Line >= 0 && !slices.Contains(at[key], m.Line) && (!ok || math.Abs(g-v) > 1e-12*v) {
+					return fmt.Errorf("%s is %v, want %v", key, g, v)
+				}
+			}
+			return nil
+		})
 		if got := read(program, out); !maps.EqualFunc(got, whole, func(x, y float64) bool { return math.Abs(x-y) <= 1e-12*math.Abs(y) }) {
 			t.Errorf("%s: %v, want %v", name, got, whole)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/workloads/micro"
 )
 
@@ -151,15 +153,35 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a worker says, nothing of it is taken that is not whole.
+// sound: whatever a worker says, nothing of it is taken that is not whole, and no time that it cannot have taken.
+func sound(out string) error {
+	r := readings{seconds: []float64{1}}
+	if err := r.read(out); err != nil && (len(r.seconds) != 1 || r.operations != 0 || r.user != 0 || r.loop != nil) {
+		return fmt.Errorf("%+v was taken beside %w", r, err)
+	}
+	for _, s := range append(r.seconds, r.loop...) {
+		if !(math.Abs(s) <= 1e6) {
+			return fmt.Errorf("a batch of %v s", s)
+		}
+	}
+	return nil
+}
+
+var said = []string{"begin 0\nend 0 100 5000\nend 1 200 20000\ndone 300 0\n", "wake 10 1000 3000\nsamples 1 2 3\nloop 100 500\ndone 7 0\n"}
+
+func TestDamagedReadings(t *testing.T) {
+	for _, out := range said {
+		mutate.Try(t, out[:5], []byte(out), " ", func(m mutate.Mutation) error { return sound(string(m.Data)) })
+	}
+}
+
 func FuzzRead(f *testing.F) {
-	f.Add("begin 0\nend 0 100 5000\ndone 100 0\n")
-	f.Add("wake 10 1000 3000\nsamples 1 2 3\nloop 0 500\ndone 7 0\n")
-	f.Add("done 1 1")
+	for _, out := range append(said, "done 1 1") {
+		f.Add(out)
+	}
 	f.Fuzz(func(t *testing.T, out string) {
-		r := readings{seconds: []float64{1}}
-		if err := r.read(out); err != nil && (len(r.seconds) != 1 || r.operations != 0 || r.user != 0 || r.loop != nil) {
-			t.Errorf("%+v was taken beside %v", r, err)
+		if err := sound(out); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -159,6 +159,9 @@ func (r *readings) add(n uint64, nanoseconds float64) {
 	}
 }
 
+// most is more than a worker can count or time: 19 hours in nanoseconds.
+const most = 1 << 46
+
 // numbers reads as many numbers as there is room for.
 func numbers(s string, n []uint64) error {
 	f := strings.Fields(s)
@@ -169,6 +172,9 @@ func numbers(s string, n []uint64) error {
 		var err error
 		if n[i], err = strconv.ParseUint(f[i], 10, 64); err != nil {
 			return fmt.Errorf("the worker said %.60q: %w", s, err)
+		}
+		if n[i] > most {
+			return fmt.Errorf("the worker said %.60q: no number of it is above 2^46", s)
 		}
 	}
 	return nil

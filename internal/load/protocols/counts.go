@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 
 	"github.com/teescope/teescope/internal/load"
@@ -45,11 +46,15 @@ var countsStatistics = load.Statistics{
 // mostCounts bounds the page, in bytes: a line for each of 512 CPUs is 20 KiB.
 const mostCounts = 256 << 10
 
+// possible reports whether a server can have counted a number: it is not negative, and has not wrapped below 0.
+func possible(v float64) bool { return v >= 0 && v < 1<<63 }
+
 func parseCounts(page []byte) (map[string]float64, error) {
 	var counts map[string]float64
 	if err := json.Unmarshal(page, &counts); err != nil {
 		return nil, fmt.Errorf("parse the page of counts: %w", err)
 	}
+	maps.DeleteFunc(counts, func(_ string, v float64) bool { return !possible(v) })
 	if len(counts) == 0 {
 		return nil, errors.New("the page of counts is empty")
 	}

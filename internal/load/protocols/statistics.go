@@ -39,7 +39,7 @@ func statistics(app *servers.App, name, doc, page string) load.Statistics {
 			said, err := app.Ask(ctx, q)
 			numbers := map[string]float64{}
 			for name, v := range said {
-				if n, err := strconv.ParseFloat(v, 64); err == nil {
+				if n, err := strconv.ParseFloat(v, 64); err == nil && possible(n) {
 					numbers[name] = n
 				}
 			}

@@ -742,6 +742,9 @@ export interface ResultMetricDesc {
   unit: string;
   /** Better is "lower", "higher" or "none". */
   better: string;
+  /** Least and Most bound what a value can be at all. Without them, it is from 0 to 1 for a share (a name that ends in _ratio), and from 0 to 2^63 for anything else. */
+  least?: number;
+  most?: number;
 }
 
 /** Workload is what ran. */
