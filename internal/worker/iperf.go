@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -335,11 +336,15 @@ func document(p *host.Process) (json.RawMessage, error) {
 	var said struct {
 		Error string `json:"error"`
 	}
-	switch bad := json.Unmarshal(out.Stdout, &said); {
+	text := bare.ReplaceAll(out.Stdout, []byte("${1}null"))
+	switch bad := json.Unmarshal(text, &said); {
 	case bad != nil:
-		return nil, host.Because(cmp.Or(err, fmt.Errorf("iperf3 printed no valid document: %w", bad)), out)
+		return nil, host.Because(cmp.Or(err, fmt.Errorf("iperf3 printed no valid document: %w", bad)), host.Output{Stderr: out.Stderr})
 	case said.Error != "":
 		return nil, fmt.Errorf("iperf3: %s", said.Error)
 	}
-	return out.Stdout, err
+	return text, err
 }
+
+// bare is what printf(3) writes for a number that is none, which is no JSON (iperf issue 613): it is unknown.
+var bare = regexp.MustCompile(`([:\[,]\s*)-?(?:nan|inf)\b`)

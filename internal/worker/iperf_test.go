@@ -73,6 +73,19 @@ func TestIperf(t *testing.T) {
 }
 
 // TestIperfRefuses: impossible settings are refused before anything is made.
+// TestBareNumbers: what is no number in iperf3's document is unknown there; the rest, and any text, stays.
+func TestBareNumbers(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"lost_percent":	-nan,"a":[nan, -inf],"n": inf}`: `{"lost_percent":	null,"a":[null, null],"n": null}`,
+		`{"host":"nan","title":"x: nano"}`:                `{"host":"nan","title":"x: nano"}`,
+		`{"x":1.5e-7}`:                                    `{"x":1.5e-7}`,
+	} {
+		if got := string(bare.ReplaceAll([]byte(in), []byte("${1}null"))); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestIperfRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--streams", "0"}, {"--mtu", "100"}, {"--measure", "1500ms"}, {"--rate", "-1"}, {"--measure", "0s"},

@@ -161,7 +161,7 @@ type iperfEnd struct {
 }
 
 type iperfSum struct {
-	Seconds     float64  `json:"seconds"`
+	Seconds     *float64 `json:"seconds"`
 	Bytes       float64  `json:"bytes"`
 	Omitted     bool     `json:"omitted"`
 	Retransmits *float64 `json:"retransmits"`
@@ -184,16 +184,16 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 
 // received is the sum of the receiver's intervals after the omitted start. iperf3's own sum at
 // the sender includes the losses of that start (3.12).
-func (r *iperfOutput) received() (sum iperfSum) {
+func (r *iperfOutput) received() (sum iperfSum, seconds float64) {
 	for _, i := range r.Server.Intervals {
 		if !i.Sum.Omitted {
-			sum.Seconds += i.Sum.Seconds
+			seconds += told(i.Sum.Seconds)
 			sum.Bytes += i.Sum.Bytes
 			sum.Lost += i.Sum.Lost
 			sum.Packets += i.Sum.Packets
 		}
 	}
-	return sum
+	return sum, seconds
 }
 
 func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
@@ -202,10 +202,10 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 		return nil, err
 	}
 	var found reading
-	received := r.received()
+	received, seconds := r.received()
 	rate := math.NaN()
 	if received.Bytes > 0 {
-		rate = 8 * received.Bytes / received.Seconds
+		rate = 8 * received.Bytes / seconds
 	}
 	found.derived(iperfRate, rate, "iperf3's receiver has no interval in which something arrived")
 	cores := 0.0
@@ -268,11 +268,12 @@ func iperfSeries(o bench.Outcome) (bench.Series, error) {
 		if i.Sum.Omitted {
 			continue
 		}
+		seconds := told(i.Sum.Seconds)
 		if s.Width == 0 {
-			s.Width = i.Sum.Seconds
+			s.Width = seconds
 		}
-		if i.Sum.Seconds > s.Width/2 {
-			s.Values = append(s.Values, 8*i.Sum.Bytes/i.Sum.Seconds)
+		if seconds > s.Width/2 {
+			s.Values = append(s.Values, 8*i.Sum.Bytes/seconds)
 		}
 	}
 	if len(s.Values) == 0 {
@@ -301,7 +302,8 @@ func checkIperf(o bench.Outcome) (string, error) {
 	}
 	const headers = 52 // IPv4's and TCP's with timestamps
 	const untold = 536 // RFC 9293's default, which gVisor reports whatever it sends
-	payload, received := r.Client.Start.MSS, r.received()
+	payload := r.Client.Start.MSS
+	received, seconds := r.received()
 	if p["protocol"] == "udp" {
 		payload = test.Block
 	}
@@ -312,8 +314,8 @@ func checkIperf(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("iperf3 ran for %g s after %g s, want %s after %s", test.Duration, test.Omit, measure, omit)
 	case (r.Tunnel != nil) != (p["tunnel"] == "wireguard"):
 		return "", fmt.Errorf("the tunnel was not %s", p["tunnel"])
-	case received.Bytes == 0 || math.Abs(received.Seconds-measure.Seconds()) > 1+measure.Seconds()/10: // data in flight are drained after the end
-		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", received.Seconds, received.Bytes, measure)
+	case received.Bytes == 0 || !(math.Abs(seconds-measure.Seconds()) <= 1+measure.Seconds()/10): // data in flight are drained after the end
+		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", seconds, received.Bytes, measure)
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])
 	case payload != float64(mtu)-headers && payload != untold:
