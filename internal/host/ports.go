@@ -50,8 +50,8 @@ func beyond(kernels string) (first, last int) {
 	return lowest, highest
 }
 
-// claims are the ports that this process holds, each by a socket whose name only one process has (unix(7), abstract).
-var claims locked.Value[[]net.Listener]
+// portsHeld are the ports that this process holds, each by a socket whose name only one process has (unix(7), abstract).
+var portsHeld locked.Value[[]net.Listener]
 
 // claim takes a port, and reports whether it was free.
 func claim(port int) (bool, error) {
@@ -69,8 +69,8 @@ func claim(port int) (bool, error) {
 		}
 		return false, err
 	}
-	defer claims.Unlock()
-	all := claims.Lock()
+	defer portsHeld.Unlock()
+	all := portsHeld.Lock()
 	*all = append(*all, held)
 	return true, l.Close()
 }
