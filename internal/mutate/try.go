@@ -8,7 +8,7 @@ import (
 
 // mostTried bounds the damages to one input, so that each list of inputs takes seconds; those of a larger one are
 // tried evenly.
-const mostTried = 300
+const mostTried = 200
 
 // Try calls check with each damage to an input. An error or a panic of check fails the test with what was damaged, at
 // most a few times for an input.
