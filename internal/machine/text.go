@@ -5,50 +5,66 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Faults collects what is wrong with single values while the others are read. The zero value has none.
 type Faults struct {
-	first error
+	first []error // at most sayFaults
 	more  int
 }
+
+// sayFaults is how many faults are said in full.
+const sayFaults = 3
 
 // Add adds an error, or all those of other Faults; nil is none.
 func (f *Faults) Add(err error) {
 	if err == nil {
 		return
 	}
+	all := []error{err}
 	if s, ok := err.(*several); ok { //nolint:errorlint // one that is wrapped says where its faults are
-		err = s.first
+		all = s.first
 		f.more += s.more
 	}
-	if f.first == nil {
-		f.first = err
-	} else {
-		f.more++
-	}
+	room := min(sayFaults-len(f.first), len(all))
+	f.first = append(f.first, all[:room]...)
+	f.more += len(all) - room
 }
 
-// Err is the first of the errors, with the number of the others; nil if there is none.
+// Err says the first errors and how many more there are; nil if there is none.
 func (f *Faults) Err() error {
-	if f.more == 0 {
-		return f.first
+	switch {
+	case len(f.first) == 0:
+		return nil
+	case len(f.first) == 1 && f.more == 0:
+		return f.first[0]
 	}
-	return &several{f.first, f.more}
+	return &several{slices.Clone(f.first), f.more}
 }
 
 // several is what Faults collected.
 type several struct {
-	first error
+	first []error
 	more  int
 }
 
-func (s *several) Error() string { return fmt.Sprintf("%v (and %d more)", s.first, s.more) }
+func (s *several) Error() string {
+	said := make([]string, len(s.first))
+	for i, err := range s.first {
+		said[i] = err.Error()
+	}
+	text := strings.Join(said, "; ")
+	if s.more > 0 {
+		text += fmt.Sprintf(" (and %d more)", s.more)
+	}
+	return text
+}
 
-// Unwrap makes errors.Is see the first.
-func (s *several) Unwrap() error { return s.first }
+// Unwrap makes errors.Is see those that are said.
+func (s *several) Unwrap() []error { return s.first }
 
 // Text reads a file of lines with cells. What is wrong with a cell or a line costs only that: it is collected, and the
 // rest is read.
