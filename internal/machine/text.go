@@ -25,7 +25,7 @@ func (f *Faults) Add(err error) {
 		return
 	}
 	all := []error{err}
-	if s, ok := err.(*several); ok { //nolint:errorlint // one that is wrapped says where its faults are
+	if s, ok := err.(*several); ok { //nolint:errorlint // where it is wrapped, the error says more than its parts
 		all = s.first
 		f.more += s.more
 	}
