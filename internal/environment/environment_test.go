@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
@@ -31,6 +32,32 @@ func fixtures(t *testing.T, pattern string) []string {
 
 func captured(f *hosttest.Fixture) result.Environment {
 	return Capture(f.Host, tee.Detect(f.Host, kinds.All))
+}
+
+// TestMutations damages every file of every fixture: no part of the capture breaks off, and what is empty has a reason.
+func TestMutations(t *testing.T) {
+	for _, path := range fixtures(t, "*") {
+		f := hosttest.Open(t, path)
+		for _, file := range f.Files {
+			data := f.Text(t, file)
+			data = data[:min(len(data), 400)]
+			n := 0
+			for d := range mutate.Lines(data, " \t:-,") {
+				if n++; n > 30 {
+					break
+				}
+				f.With(t, file, d.Data, func() {
+					e := captured(f)
+					for field, why := range e.Missing {
+						if strings.Contains(why, "broke off") {
+							t.Errorf("%s: %s: %s: %s: %s", path, file, d.Name, field, why)
+						}
+					}
+					explained(t, file+": "+d.Name, &e)
+				})
+			}
+		}
+	}
 }
 
 // TestCapture compares the capture of each fixture with its want file, and checks that nothing is empty without a

@@ -189,11 +189,17 @@ func TestCannotTell(t *testing.T) {
 		p.Report(findings.Finding{Subject: "half", Title: "Seen before the error."})
 		return errors.New("the other half is missing")
 	}}
+	panics := &findings.Rule{Name: "panics", Needs: []string{"temperature"}, Run: func(ctx context.Context, p *findings.Pass) error {
+		var none *findings.Finding
+		p.Report(*none)
+		return nil
+	}}
 	for _, tt := range []struct {
 		name, load string
 		rule       *findings.Rule
 		want       string
 	}{
+		{"panic", `temperature{machine="a"} 100x50`, panics, "rule panics broke off: runtime error: invalid memory address"},
 		{"no series", `other 1x50`, heat, "needs temperature: no reading in the last 1m: the sensor is off"},
 		{"series ended", `temperature{machine="a"} 100x20`, heat, "needs temperature: no reading in the last 1m: the sensor is off"},
 		{"one reading", `temperature{machine="a"} _x39 100`, heat, "needs temperature: only one reading in the last 1m"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/teescope/teescope/internal/host"
@@ -18,8 +19,10 @@ func TestDetect(t *testing.T) {
 		answer("here", nil),
 		answer("absent", fmt.Errorf("no bit: %w", errors.ErrUnsupported)),
 		answer("unknown", fmt.Errorf("read: %w", broken)),
+		{Name: "breaks", Detect: func(*host.Host) (Facts, error) { var none []int; return Facts{}, fmt.Errorf("%d", none[len("one")]) }},
+		answer("after", nil),
 	})
-	for i, want := range []State{Here, NotHere, Unknown} {
+	for i, want := range []State{Here, NotHere, Unknown, Unknown, Here} {
 		if ds[i].State != want {
 			t.Errorf("%s: %s, want %s", ds[i].Kind.Name, ds[i].State, want)
 		}
@@ -27,7 +30,10 @@ func TestDetect(t *testing.T) {
 	if !errors.Is(ds[2].Err, broken) {
 		t.Errorf("the reason is lost: %v", ds[2].Err)
 	}
-	if got, want := Found(ds), []Facts{{Kind: "here", Variant: "v", Role: Guest}}; !reflect.DeepEqual(got, want) {
+	if want := "detecting breaks broke off: runtime error: index out of range [3]"; !strings.HasPrefix(ds[3].Err.Error(), want) {
+		t.Errorf("%v, want %s", ds[3].Err, want)
+	}
+	if got, want := Found(ds), []Facts{{Kind: "here", Variant: "v", Role: Guest}, {Kind: "after", Variant: "v", Role: Guest}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
 }

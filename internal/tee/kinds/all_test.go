@@ -1,14 +1,17 @@
 package kinds
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -19,6 +22,30 @@ import (
 //	KIND unknown REASON                            (a regular expression)
 //
 // Kinds that are not named must answer "not here".
+
+// TestMutations damages every file of every fixture: no kind panics.
+func TestMutations(t *testing.T) {
+	for _, path := range fixtures(t) {
+		f := hosttest.Open(t, path)
+		for _, file := range f.Files {
+			data := f.Text(t, file)
+			data = data[:min(len(data), 600)]
+			n := 0
+			for d := range mutate.Lines(data, " \t:") {
+				if n++; n > 40 {
+					break
+				}
+				f.With(t, file, d.Data, func() {
+					for _, found := range tee.Detect(f.Host, All) {
+						if p := new(contain.Panic); errors.As(found.Err, &p) {
+							t.Errorf("%s: %s: %s: %v", path, file, d.Name, p)
+						}
+					}
+				})
+			}
+		}
+	}
+}
 
 func TestFixtures(t *testing.T) {
 	here, unknown := map[string]int{}, map[string]int{}
