@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,8 @@ func (s *Store) api() *apiv1.API {
 		func(context.Context) apiv1.AlertmanagerRetriever { return noAlertmanagers{} },
 		s.scrape.current,
 		map[string]string{}, // flags
-		apiv1.GlobalURLOptions{Scheme: "http"},
+		// Without an address of its own, the API gives every target on this machine an error.
+		apiv1.GlobalURLOptions{Scheme: "http", ListenAddress: "localhost:0", Host: cmp.Or(s.opts.Instance, "localhost")},
 		ready,
 		admin{s},
 		s.opts.Dir,

@@ -67,6 +67,20 @@ func TestPages(t *testing.T) {
 		bytes[i] = []byte(p.page)
 	}
 	s := scraped(t, func(i int) string { return pages[i].contentType }, bytes, "")
+	api := httptest.NewServer(s.Handler())
+	defer api.Close()
+	var d struct {
+		ActiveTargets []struct {
+			Health, LastError, ScrapeInterval string
+			Labels                            map[string]string
+		}
+	}
+	get(t, api.URL, "targets", &d)
+	for _, g := range d.ActiveTargets {
+		if why := s.Failure("pages", g.Labels["instance"]); g.Labels["job"] == "pages" && (g.LastError != why || (g.Health == "up") != (why == "") || g.ScrapeInterval != "1s") {
+			t.Errorf("the API says %+v, the error is %q", g, why)
+		}
+	}
 	for i, p := range pages {
 		up := one(t, s, fmt.Sprintf(`up{instance="%d"}`, i), time.Now())
 		why := s.Failure("pages", strconv.Itoa(i))
