@@ -97,7 +97,7 @@ func sourceList(e *probe.Engine) []web.Source {
 		for _, n := range s.Source.Needs {
 			w.Needs = append(w.Needs, web.SourceNeed{Capability: n.Capability, For: n.For, Optional: n.Optional})
 		}
-		if s.State == probe.Available && s.Series == 0 && s.Reason == "" {
+		if s.State == probe.Available && s.Read > 0 && s.Series == 0 && s.Reason == "" {
 			w.Reason = "it works, but there is nothing of its kind now, so it has no series"
 		}
 		if s.State == probe.Available || s.State == probe.Degraded {
