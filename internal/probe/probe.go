@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"regexp"
 	"slices"
@@ -140,6 +141,14 @@ func (p *Problem) Error() string { return p.Err.Error() }
 
 // Unwrap makes errors.Is see the cause.
 func (p *Problem) Unwrap() error { return p.Err }
+
+// Denied adds advice to an error that is a lack of permission; any other stays as it is.
+func Denied(err error, remedy string) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return &Problem{Err: err, Remedy: remedy}
+	}
+	return err
+}
 
 // Remedy returns the advice on a shortage that err has for its cause, else the advice that it carries, or "".
 func Remedy(err error) string {

@@ -3,6 +3,8 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 	"testing"
 )
 
@@ -37,5 +39,17 @@ func TestOwnMetrics(t *testing.T) {
 			t.Errorf("%s is declared twice", d.Name)
 		}
 		seen[d.Name] = true
+	}
+}
+
+func TestDenied(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		remedy string
+	}{{nil, ""}, {fs.ErrNotExist, ""}, {fmt.Errorf("open x: %w", syscall.EACCES), "run as root"}, {syscall.EPERM, "run as root"}} {
+		got := Denied(c.err, "run as root")
+		if !errors.Is(got, c.err) || Remedy(got) != c.remedy {
+			t.Errorf("%v: %v with advice %q, want %q", c.err, got, Remedy(got), c.remedy)
+		}
 	}
 }

@@ -2,9 +2,7 @@ package sources
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"regexp"
 	"time"
@@ -142,10 +140,7 @@ func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) 
 // told handles the answer to a question.
 func (m *mounts) told(q question, r statfsResult) (unix.Statfs_t, error) {
 	delete(m.pending, q.mount.Point)
-	if errors.Is(r.err, fs.ErrPermission) {
-		r.err = &probe.Problem{Err: r.err, Remedy: "run as root"}
-	}
-	return r.stat, r.err
+	return r.stat, probe.Denied(r.err, "run as root")
 }
 
 func send(out emitter, mi machine.Mount, st unix.Statfs_t, err error) {

@@ -74,10 +74,7 @@ type sampler struct {
 func (s *sampler) Read(ctx context.Context, emit func(metric.Sample)) error {
 	online, following := machine.OnlineCPUs(s.host)
 	if following == nil {
-		following = s.samples.Follow(online)
-	}
-	if following != nil {
-		following = &probe.Problem{Err: following, Remedy: "the clock of a CPU that came online needs CAP_PERFMON or, where kernel.perf_event_paranoid is 3, CAP_SYS_ADMIN: restart teescope"}
+		following = probe.Denied(s.samples.Follow(online), "the clock of a CPU that came online needs CAP_PERFMON or, where kernel.perf_event_paranoid is 3, CAP_SYS_ADMIN: restart teescope")
 	}
 	err := s.counters.Read(ctx, emit)
 	if rerr := s.samples.Recycle(); err != nil { // only where the table is full does it matter that it stays so

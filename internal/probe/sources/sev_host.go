@@ -59,8 +59,10 @@ func readSEVHost(h *host.Host, out emitter) error {
 			active = active || on
 			out.send(sevEnabled, oneIf(on), kind)
 		case kind == "sev_snp" && errors.Is(err, fs.ErrNotExist): // since Linux 6.11
-		default:
+		case errors.Is(err, fs.ErrNotExist):
 			problems = append(problems, &probe.Problem{Err: err, Remedy: "modprobe kvm_amd"})
+		default:
+			problems = append(problems, probe.Denied(err, "run as root"))
 		}
 	}
 	problems = append(problems, readPSP(h, out))

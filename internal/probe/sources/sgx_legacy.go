@@ -138,10 +138,7 @@ func (l *legacy) read(_ context.Context, out emitter) error {
 			}
 		}
 		if err != nil {
-			if errors.Is(err, fs.ErrPermission) {
-				err = &probe.Problem{Err: err, Remedy: "run as root"}
-			}
-			first = cmp.Or(first, err)
+			first = cmp.Or(first, probe.Denied(err, "run as root"))
 			continue
 		}
 		total := uint64(v)

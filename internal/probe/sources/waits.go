@@ -67,8 +67,8 @@ func (w *waiting) Read(_ context.Context, emit func(metric.Sample)) error {
 	}
 	out.send(probe.Folded, folded)
 	if err != nil {
-		return &probe.Problem{Err: fmt.Errorf("sample what threads wait for: %w", err),
-			Remedy: "before Linux 5.19 a walk needs CAP_BPF: start teescope as root, with --privileges least"}
+		return probe.Denied(fmt.Errorf("sample what threads wait for: %w", err),
+			"before Linux 5.19 a walk needs CAP_BPF: start teescope as root, with --privileges least")
 	}
 	return nil
 }
