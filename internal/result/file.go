@@ -106,7 +106,7 @@ func whole(e *Experiment) error {
 			runs[r.ID] = true
 		}
 		if err := e.Runs[i].possible(e.Workload.Metrics); err != nil {
-			return fmt.Errorf("run %s: %w; no `teescope bench` writes that, so the file was changed or made by something else", e.Runs[i].ID, err)
+			return fmt.Errorf("run %s: %w; this version of `teescope bench` writes no such value: the file was changed, or made by an earlier version or something else", e.Runs[i].ID, err)
 		}
 	}
 	for i := range e.Comparisons {
