@@ -51,10 +51,12 @@ describe("charts", { skip: missing({ root: false }) }, () => {
       Object.defineProperty(document, "hidden", { value: true, configurable: true });
       document.dispatchEvent(new Event("visibilitychange"));
     });
-    await clock.run(1);
-    asked.queries.length = asked.documents.length = 0;
-    await clock.run(11);
-    assert.deepEqual(asked, { queries: [], documents: [] });
+    // A refresh from before may still be drawn and ask: the clock stands, but drawing takes its time.
+    await until("two refreshes of a hidden page ask nothing", async () => {
+      asked.queries.length = asked.documents.length = 0;
+      await clock.run(11);
+      return asked.queries.length + asked.documents.length === 0;
+    });
     await check();
   });
 
