@@ -382,14 +382,14 @@ func (p *Plan) Check(h *host.Host) error {
 	return errors.Join(errs...)
 }
 
-// Here leaves out the arms that cannot run here, and returns them. Like Check, it fails if that
-// leaves no baseline or nothing to compare it with.
+// Here leaves out the arms that cannot run here, and returns them. One arm is enough: its result can
+// be joined with those of other machines. Like Check, it fails if that leaves none.
 func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
 	lacking := p.Lacking(h)
 	without := func(a Arm) bool {
 		return slices.ContainsFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label })
 	}
-	if err := p.tools(h); err != nil || without(p.Arms[0]) || len(lacking) > 0 && len(p.Arms)-len(lacking) < 2 {
+	if err := p.tools(h); err != nil || len(lacking) == len(p.Arms) {
 		return nil, p.Check(h)
 	}
 	p.Arms = slices.DeleteFunc(p.Arms, without)

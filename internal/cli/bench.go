@@ -118,7 +118,7 @@ func benchRunCommand(env Env) *cobra.Command {
 		Long: `Run measures one or more workloads in one or more environments. A NAME is a workload or
 an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
 a fixed suite that characterizes this machine. An experiment runs without the environments
-that this machine cannot provide, and says what they lack. Each run is a fresh process;
+that this machine cannot provide, and says what they lack; one is enough. Each run is a fresh process;
 the environments alternate in random order, pair by pair. Every run is saved when it ends,
 so an interruption loses only the current run: --resume continues, and skips finished passes.
 
@@ -185,7 +185,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		if err != nil {
 			return err
 		}
-		return f.tasks(ctx, env, o, format, []task{{p, f.out}})
+		return f.tasks(ctx, env, o, format, []task{{p, p.Name, f.out}})
 	}
 	if len(names) == 0 {
 		return errors.New("name a workload or an experiment; `teescope bench list` lists them")
@@ -195,7 +195,8 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return err
 	}
 	var plans []*bench.Plan
-	for _, c := range choices {
+	var asked []string // for each plan, what it was named by
+	for i, c := range choices {
 		some, err := bench.NewPlans(c, lists())
 		if err != nil {
 			return err
@@ -204,6 +205,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 			return fmt.Errorf("--out %s: want a folder: %s makes %d results, one for each metric; --param chooses among its cases", f.out, c.Experiment.Name, len(some))
 		}
 		plans = append(plans, some...)
+		asked = append(asked, slices.Repeat(names[min(i, len(names)-1):][:1], len(some))...)
 	}
 	if slices.Contains(names, platformSuite) {
 		if plans, err = runnable(env.Stderr, h, plans); err != nil {
@@ -236,8 +238,8 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return f.platform(ctx, env, o, plans)
 	}
 	var todo []task
-	for _, p := range plans {
-		todo = append(todo, task{p, f.path(p.Name, h.Now(), len(plans) > 1)})
+	for i, p := range plans {
+		todo = append(todo, task{p, asked[i], f.path(p.Name, h.Now(), len(plans) > 1)})
 	}
 	return f.tasks(ctx, env, o, format, todo)
 }
@@ -268,7 +270,7 @@ func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format
 		if err == nil && e != nil {
 			fmt.Fprintf(env.Stderr, "%s is already finished\n", t.path)
 		} else if err == nil {
-			err = one.finish(ctx, env, o, format, t.path, func(o bench.Options) (_ *result.Experiment, err error) {
+			err = one.finish(ctx, env, o, format, t.asked, t.path, func(o bench.Options) (_ *result.Experiment, err error) {
 				e, err = t.run(ctx, o, f.resume)
 				return e, err
 			})
@@ -294,7 +296,7 @@ func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format
 }
 
 // finish runs one experiment with the counters attached and prints the result.
-func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, format *report.Format, path string, run func(bench.Options) (*result.Experiment, error)) error {
+func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, format *report.Format, asked, path string, run func(bench.Options) (*result.Experiment, error)) error {
 	fmt.Fprintf(env.Stderr, "writing %s\n", path)
 	e, err := f.measured(ctx, o, run)
 	if e == nil {
@@ -309,8 +311,11 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Catalog: known, Made: o.Host.Now().UTC()}); werr != nil {
 		return werr
 	}
-	if e.Design.Calibration && f.format == "text" {
-		printFloor(env.Stdout, e)
+	if f.format == "text" {
+		if e.Design.Calibration {
+			printFloor(env.Stdout, e)
+		}
+		f.printAlone(env.Stdout, asked, path, e)
 	}
 	if err != nil && !errors.Is(err, bench.ErrLeft) || refused(e) || !anyValue(e) {
 		return outcome(exitInvalid)

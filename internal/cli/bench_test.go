@@ -239,6 +239,26 @@ func TestRunLeavesOut(t *testing.T) {
 	if err != nil || len(e.Environments) != 2 || len(e.Design.LeftOut) != 1 || e.Design.LeftOut[0].Env != "absent" {
 		t.Errorf("%+v, %v", e, err)
 	}
+
+	// One environment is enough, and the command for the other is printed.
+	alone := filepath.Join(dir, "alone.yaml")
+	if err := os.WriteFile(alone, fmt.Appendf(nil, "name: alone\nworkload: \"null\"\npairs: 1\nenvironments: [absent=%s, native]\n", template), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out = filepath.Join(dir, "alone.json")
+	printed, errs, code = run(t, "bench", "run", alone, "--seed", "7", "--data", data, "--out", out, "--no-counters")
+	if e, err = result.Read(out); err != nil || e.Design.Kind != result.Single || len(e.Comparisons) != 0 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for _, want := range []string{
+		"NOTHING WAS COMPARED: native ran alone", "teescope " + e.Tool.Version,
+		"teescope bench run " + alone + " --variants absent --no-counters --pairs 1 --seed 7 --out alone-absent.json",
+		"teescope compare " + out + " alone-absent.json",
+	} {
+		if code != exitOK || !strings.Contains(printed, want) {
+			t.Errorf("exit status %d: lacks %q: %s%s", code, want, errs, printed)
+		}
+	}
 }
 
 // TestRunCompareReport goes the whole way with a workload that does nothing.

@@ -13,10 +13,11 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// task is an experiment and where its result goes.
+// task is an experiment, what the user named it by ("" for a pass, which follows from another), and where its result goes.
 type task struct {
-	plan *bench.Plan
-	path string
+	plan  *bench.Plan
+	asked string
+	path  string
 }
 
 // finished is the result of a resumed task that is already complete, nil for all
@@ -67,7 +68,7 @@ func (t task) following(e *result.Experiment) ([]task, error) {
 			return nil, err
 		}
 		ext := filepath.Ext(t.path)
-		out = append(out, task{next, strings.TrimSuffix(t.path, ext) + "-" + pass.Name + ext})
+		out = append(out, task{next, "", strings.TrimSuffix(t.path, ext) + "-" + pass.Name + ext})
 	}
 	return out, nil
 }

@@ -218,7 +218,9 @@ func designFacts(e *result.Experiment) []Fact {
 		for i := range e.Environments {
 			names = append(names, or(e.Environments[i].ID, "unnamed"))
 		}
-		names[0] += " (baseline)"
+		if len(names) > 1 {
+			names[0] += " (baseline)"
+		}
 		f = append(f, Fact{"Environments", strings.Join(names, ", ")})
 	}
 	var left []string
@@ -273,7 +275,7 @@ func whyNothing(e *result.Experiment) string {
 	case len(e.Runs) == 0:
 		return "No verdict: nothing has run yet."
 	case len(e.Environments) < 2:
-		return "No verdict: there is only one environment. Run it again with a second --env."
+		return "Nothing was compared: there is one environment. Join the result with another machine's (teescope compare A.json B.json), or run it with a second --env."
 	case len(e.Comparisons) > 0:
 		return "No verdict: no comparison is of the primary metric."
 	}

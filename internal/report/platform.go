@@ -8,6 +8,7 @@ import (
 
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 )
 
 // summary returns a section with a line for each primary comparison of several experiments.
@@ -89,6 +90,13 @@ func platforms(doc Document) []Section {
 			if len(doc.Prices) > 0 {
 				row(name+", work per money", here(func(v *result.Environment) Cell { return worth(doc, e, v, kase, primary) }))
 			}
+			if e.Design.Kind != result.Unpaired {
+				continue
+			}
+			s.Lead = "Each environment: medians of the primary metrics, and all others with the 95 % interval of their centre (Hodges and Lehmann)."
+			for _, d := range inside(e) {
+				row(labelOf(e, d.Name)+inCase(e, kase), here(func(v *result.Environment) Cell { return centre(e, v.ID, kase, d) }))
+			}
 		}
 	}
 	s.Tables = append(s.Tables, t)
@@ -102,6 +110,37 @@ func platforms(doc Document) []Section {
 		}
 	}
 	return []Section{s}
+}
+
+// inside are the metrics with a direction besides the primary one: first what compares things of one run, such as a channel
+// with a plain transport, because in these the machine cancels.
+func inside(e *result.Experiment) []result.MetricDesc {
+	var ratios, others []result.MetricDesc
+	for _, d := range e.Workload.Metrics {
+		switch {
+		case d.Name == primary(e) || d.Better != "lower" && d.Better != "higher":
+		case strings.Contains(d.Name, "_over_"):
+			ratios = append(ratios, d)
+		default:
+			others = append(others, d)
+		}
+	}
+	return append(ratios, others...)
+}
+
+// centre is the centre of a metric's runs with its 95 % interval (Hodges and Lehmann, signed ranks).
+func centre(e *result.Experiment, env, kase string, d result.MetricDesc) Cell {
+	good, _ := readings(e, env, kase, d.Name)
+	if len(good) == 0 {
+		_, _, why := Median(e, env, kase, d.Name)
+		return Missing(why)
+	}
+	v := values(good)
+	cell := Cell{Text: metric.Value(stats.HodgesLehmann(v), d.Unit), Number: true}
+	if low, high, ok := stats.Centre(v, 0.95); ok {
+		cell.Text += fmt.Sprintf(" [%s, %s]", metric.Value(low, d.Unit), metric.Value(high, d.Unit))
+	}
+	return cell
 }
 
 func same(cells []Cell) bool {

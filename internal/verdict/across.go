@@ -36,6 +36,10 @@ func Across(es []*result.Experiment, o Options) (*result.Experiment, error) {
 		return nil, errors.New("compare: give at least two results")
 	}
 	first := es[0]
+	es = slices.Clone(es)
+	for i, e := range es[1:] {
+		es[i+1] = alike(first, e)
+	}
 	var shared []result.Case
 	var uncommon []string
 	for i := range first.Cases {
@@ -72,6 +76,33 @@ func Across(es []*result.Experiment, o Options) (*result.Experiment, error) {
 	}
 	Conclude(doc, o)
 	return doc, nil
+}
+
+// alike is a result with the names that another has for the same jobs: a case of a sweep there may be the only one here.
+// It returns e itself if it has none.
+func alike(first, e *result.Experiment) *result.Experiment {
+	called := map[string]string{}
+	for _, c := range e.Cases {
+		for _, x := range first.Cases {
+			if x.Identity == c.Identity && c.Identity != "" && x.ID != c.ID && findCase(e, x.ID) == nil {
+				called[c.ID] = x.ID
+			}
+		}
+	}
+	if len(called) == 0 {
+		return e
+	}
+	out := *e
+	out.Cases, out.Runs = slices.Clone(e.Cases), slices.Clone(e.Runs)
+	for i := range out.Cases {
+		c := &out.Cases[i]
+		c.ID = cmp.Or(called[c.ID], c.ID)
+	}
+	for i := range out.Runs {
+		r := &out.Runs[i]
+		r.Case = cmp.Or(called[r.Case], r.Case)
+	}
+	return &out
 }
 
 func name(e *result.Experiment) string { return cmp.Or(e.Name, e.ID, "a result") }
@@ -122,7 +153,7 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 	first := es[0]
 	doc := &result.Experiment{SchemaVersion: result.SchemaVersion, ID: first.ID, Tool: first.Tool, Workload: first.Workload, Cases: cases,
 		StartedAt: first.StartedAt, EndedAt: first.EndedAt, Design: first.Design}
-	doc.Design.Kind, doc.Design.Order, doc.Design.Calibration, doc.Design.Then = result.Unpaired, nil, false, nil
+	doc.Design.Kind, doc.Design.Order, doc.Design.Calibration, doc.Design.Then, doc.Design.LeftOut = result.Unpaired, nil, false, nil, nil
 	labels := map[string]int{}
 	var names, ids []string
 	for _, e := range es {

@@ -267,6 +267,25 @@ func TestAcross(t *testing.T) {
 	}
 }
 
+// TestAcrossOneOfASweep: a job that is one of several cases there and the only one here is the same job.
+func TestAcrossOneOfASweep(t *testing.T) {
+	sweep, one := alone("a", "./a", "host-1", 1), alone("b", "./a", "host-1", 2)
+	(&lab{Experiment: sweep, rnd: newLab("seconds", "seconds", "lower").rnd}).add("threads=2", "native", 10, 1, 0.01)
+	one.Cases[0].ID, one.Cases[0].Identity = "only", sweep.Cases[1].Identity
+	for i := range one.Runs {
+		one.Runs[i].Case = "only"
+	}
+	for _, es := range [][]*result.Experiment{{sweep, one}, {one, sweep}} {
+		e, err := Across(es, Options{Diff: differ})
+		if err != nil || len(e.Cases) != 1 || e.Cases[0].Identity != one.Cases[0].Identity || len(e.Runs) != 20 || len(e.Comparisons) != 1 {
+			t.Errorf("%v: %+v", err, e)
+		}
+	}
+	if one.Cases[0].ID != "only" || one.Runs[0].Case != "only" {
+		t.Error("a result that was given was changed")
+	}
+}
+
 func TestAcrossRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -304,7 +323,7 @@ func TestAcrossRefuses(t *testing.T) {
 		}
 	}
 	other := alone("b", "./a", "host-1", 1)
-	other.Cases[0].ID = "threads=2"
+	other.Cases[0].ID, other.Cases[0].Identity = "threads=2", "other"
 	if _, err := Across([]*result.Experiment{alone("a", "./a", "host-1", 1), other}, Options{}); err == nil || !strings.Contains(err.Error(), "no case in common") {
 		t.Errorf("no case in common: %v", err)
 	}
