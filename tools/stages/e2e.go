@@ -18,7 +18,7 @@ import (
 const emulated = "./e2e/kernels"
 
 // guests are the tests of package e2e that boot such guests. They and the package run one after the other.
-var guests = []string{"TestDMCrypt", "TestQEMU"}
+var guests = []string{"TestDMCrypt", "TestQEMU", "TestServerInGuest"}
 
 // waiting is how many of the tests that mostly wait run at the same time.
 const waiting = "4"

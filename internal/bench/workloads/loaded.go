@@ -33,6 +33,7 @@ func loadParams(connections string) []bench.Param {
 		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "Distribution of the requests over time."},
 		{Name: "warm", Default: "1s", Doc: "Warm-up: time under the same load before the measurement."},
 		{Name: "measure", Default: "10s", Doc: "Measured time."},
+		{Name: "requests", Default: "0", Doc: "Requests after the warm-up that end the measurement, however long they take; 0 measures for the time above. For exact counts: both arms then do the same work."},
 		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator; each can use one CPU fully."},
 	}
 }
@@ -201,7 +202,14 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 		}
 	}
 	argv := []string{"{work}/teescope-work", "load", "--json", "--hold", "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
-		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"], "--measure", p["measure"]}
+		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"]}
+	if requests, err := p.Int("requests", 0); err != nil {
+		return nil, err
+	} else if requests > 0 {
+		argv = append(argv, "--requests", fmt.Sprint(requests))
+	} else {
+		argv = append(argv, "--measure", p["measure"])
+	}
 	if openLoop(p) {
 		if v, err := p.Number("rate", true); err != nil || v > load.MostRate {
 			return nil, fmt.Errorf("parameter rate=%q: want requests per second above 0 and up to %g, or 0 for a closed loop", p["rate"], load.MostRate)
