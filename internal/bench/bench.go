@@ -149,14 +149,19 @@ type File struct {
 	Name string // slash-separated, relative
 	// Data is the content; if nil, it is read from the harness's file From.
 	Data []byte
-	// From is a path, or Worker.
+	// From is a path, Worker or Prover.
 	From string
 	Exec bool
 }
 
-// Worker in File.From is the worker that networked jobs bring: the program
-// teescope-work next to this one, or in PATH.
-const Worker = "{worker}"
+// These stand in File.From for programs of ours, which are next to this one or in PATH.
+const (
+	Worker = "{worker}" // of networked jobs
+	Prover = "{prover}" // of jobs that make proofs
+)
+
+// beside are the commands of these programs.
+var beside = map[string]string{Worker: "teescope-work", Prover: "teescope-prove"}
 
 // Content is what the file holds.
 func (f File) Content(h *host.Host) ([]byte, error) {
@@ -164,10 +169,10 @@ func (f File) Content(h *host.Host) ([]byte, error) {
 		return f.Data, nil
 	}
 	name := f.From
-	if name == Worker {
+	if program, ours := beside[name]; ours {
 		var err error
-		if name, err = h.Beside("teescope-work"); err != nil {
-			return nil, fmt.Errorf("find the worker: %w (make build puts it there)", err)
+		if name, err = h.Beside(program); err != nil {
+			return nil, fmt.Errorf("find %s: %w (make build puts it there)", program, err)
 		}
 	}
 	b, err := h.ReadFile(name)
