@@ -24,6 +24,7 @@ help: ## list these targets
 build: ui ## build bin/teescope, a static binary that contains the page
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
+	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)

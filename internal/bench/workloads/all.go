@@ -18,6 +18,7 @@ var All = bounded(
 	&postgres,
 	&mongodb,
 	&tlsScaling,
+	&zkRSA,
 	&clockServer,
 	&lockServer,
 	&custom,

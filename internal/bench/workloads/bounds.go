@@ -23,6 +23,7 @@ var most = map[string]int64{
 	"warm":    load.MostMessages, // where it is a number
 	"iodepth": 1 << 16, "numjobs": mostThreads, "rwmixread": 100,
 	"passes": 1000, "operations": 100_000_000,
+	"proofs": 1000, "bytes": 1 << 14,
 	"size": mostBytes, "touch": mostBytes, "cache": mostBytes, "buffers": mostBytes,
 	"bs": mostBytes, "offset-increment": mostBytes, "working-set": mostBytes, "epc": mostBytes,
 }

@@ -1,0 +1,243 @@
+package workloads
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	zkProve       = loadGauge("prove_seconds", "seconds", metric.Lower, "Time of a proof, including the computation of its witness, on the harness's clock: the mean of the run.")
+	zkSpeed       = loadGauge("constraints_per_second", "constraints_per_second", metric.Higher, "Constraints of the circuit over the time of a proof.")
+	zkWitness     = loadGauge("witness_seconds", "seconds", metric.Lower, "Time to compute all values of the circuit and to check its constraints, alone; a proof does it too.")
+	zkVerify      = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify a proof by the clock inside: the mean of ten verifications of each proof.")
+	zkCompile     = loadGauge("compile_seconds", "seconds", metric.Lower, "Time to make the constraints of the circuit.")
+	zkKeys        = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to check and read the keys of an earlier set-up.")
+	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, by the clock inside: a run that finds its keys on the disk repeats the time that is written with them.")
+	zkConstraints = loadGauge("circuit_constraints", "constraints", metric.Lower, "Constraints of the circuit in this proof system.")
+	zkProof       = loadGauge("proof_bytes", "bytes", metric.Lower, "Size of a proof.")
+	zkProvingKey  = loadGauge("proving_key_bytes", "bytes", metric.Lower, "Size of the proving key with uncompressed points.")
+	zkVerifying   = loadGauge("verifying_key_bytes", "bytes", metric.Lower, "Size of the verifying key with uncompressed points.")
+	zkPeak        = loadGauge("prover_peak_rss_bytes", "bytes", metric.Lower, "Largest resident set of the prover as its kernel reports it, from compiling to the last proof, in a run that makes no set-up.")
+	zkOutside     = loadGauge("hash_outside_bytes_per_second", "bytes_per_second", metric.Higher, "SHA-256 outside of a circuit, by one thread.")
+	zkInside      = loadGauge("hash_inside_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes that a circuit of nothing but SHA-256 hashes, over the time of its proof.")
+)
+
+// zkRSA makes zero-knowledge proofs of a certificate's signature. Their time is that of multiplications in large fields and of memory
+// traffic over some hundred megabytes, so it shows what a TEE does to both.
+//
+// The proof system's set-up takes many times as long as a proof, so its keys are kept on the disk of the environment. Nobody destroyed
+// the secrets of the set-up, so the proofs prove nothing to anyone else.
+var zkRSA = bench.Workload{
+	Name: "zk-rsa",
+	Doc: "Zero-knowledge proofs of an RSA-2048 signature over SHA-256 (the certificate check of zkTLS), with Groth16 or PLONK on BN254 by gnark: " +
+		"witness, proof, verification, set-up, sizes, memory, and hash throughput inside and outside of a circuit.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "circuit", Default: "rsa-2048", Values: []string{"rsa-2048", "sha256", "tiny"},
+			Doc: "The statement: a known RSA signature of a public message of 64 bytes, a known message with a public SHA-256, or a few multiplications, to try out the rest."},
+		{Name: "backend", Default: "groth16", Values: []string{"groth16", "plonk"}, Doc: "The proof system."},
+		{Name: "bytes", Default: "64", Doc: "Bytes that the circuit sha256 hashes."},
+		{Name: "threads", Default: "1", Doc: "Threads that may prove at once (GOMAXPROCS)."},
+		{Name: "proofs", Default: "1", Doc: "Proofs in a run."},
+		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that keeps the keys of set-ups, up to 2 GiB. Empty: one that is removed with the environment, so each environment makes its set-up once, in the first run, which is not counted."},
+	},
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := []*metric.Desc{zkProve, zkSpeed, zkWitness, zkVerify, zkCompile, zkKeys, zkSetUp, zkConstraints, zkProof, zkProvingKey, zkVerifying, zkPeak, zkOutside, clockDisagreement}
+		if p["circuit"] == "sha256" {
+			out = append(out, zkInside)
+		}
+		return out
+	},
+	Primary:  func(bench.Params) *metric.Desc { return zkProve },
+	Sweep:    threadSweep(runtime.NumCPU()),
+	Estimate: zkEstimate,
+	Job: func(p bench.Params) (bench.Job, error) {
+		n, err1 := p.Int("bytes", 1)
+		threads, err2 := p.Int("threads", 1)
+		proofs, err3 := p.Int("proofs", 1)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return bench.Job{}, err
+		}
+		keys := p["keys"]
+		if keys == "" {
+			keys = "{data}/keys"
+		}
+		return bench.Job{
+			Inside: host.Cmd{Argv: []string{"{work}/teescope-prove", "-circuit", p["circuit"], "-backend", p["backend"], "-bytes", strconv.FormatInt(n, 10),
+				"-threads", strconv.FormatInt(threads, 10), "-proofs", strconv.FormatInt(proofs, 10), "-keys", keys}},
+			Files: []bench.File{{Name: "teescope-prove", From: bench.Prover, Exec: true}},
+		}, nil
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		z, err := readZK(o.Inside)
+		if err != nil {
+			return nil, err
+		}
+		var found reading
+		const together = "the lines around it arrived together"
+		proof := z.outside("prove") / float64(z.Proofs)
+		found.derived(zkProve, proof, together)
+		found.derived(zkSpeed, float64(z.Constraints)/proof, together)
+		found.value(zkWitness, z.outside("witness"), together)
+		found.derived(zkVerify, positive(z.VerifySeconds), "no proof was verified")
+		found.value(zkCompile, z.outside("compile"), together)
+		if z.SetUp {
+			found.lack(zkKeys, "this run made the set-up: "+z.SetUpWhy)
+			found.lack(zkPeak, "this run made the set-up, which needs more memory than a proof")
+		} else {
+			found.value(zkKeys, z.outside("keys"), together)
+			found.value(zkPeak, positive(float64(z.PeakRSS)), "the system under the prover does not report it")
+		}
+		const silent = "the prover does not report it"
+		found.value(zkSetUp, positive(z.SetUpSeconds), silent)
+		found.value(zkConstraints, float64(z.Constraints), silent)
+		found.value(zkProof, positive(float64(z.ProofBytes)), silent)
+		found.value(zkProvingKey, positive(float64(z.ProvingBytes)), silent)
+		found.value(zkVerifying, positive(float64(z.VerifyingBytes)), silent)
+		found.derived(zkOutside, positive(float64(z.OutsideBytes))/z.outside("hash"), together)
+		found.derived(clockDisagreement, math.Abs(positive(z.Seconds["prove"])/z.outside("prove")-1), together)
+		if o.Params["circuit"] == "sha256" {
+			found.derived(zkInside, float64(z.Hashed)/proof, together)
+		}
+		return found.samples, errors.Join(found.missing...)
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		z, err := readZK(o.Inside)
+		if err != nil {
+			return "", err
+		}
+		p := o.Params
+		switch {
+		case z.Circuit != p["circuit"] || z.Scheme != p["backend"] || strconv.Itoa(z.Threads) != p["threads"] || strconv.Itoa(z.Proofs) != p["proofs"]:
+			return "", fmt.Errorf("the prover made %d proofs of %s with %s and %d threads, want %s of %s with %s and %s", z.Proofs, z.Circuit, z.Scheme, z.Threads, p["proofs"], p["circuit"], p["backend"], p["threads"])
+		case p["circuit"] == "sha256" && strconv.Itoa(z.Hashed) != p["bytes"]:
+			return "", fmt.Errorf("the circuit hashes %d bytes, want %s", z.Hashed, p["bytes"])
+		case z.Verified != z.Proofs:
+			return "", fmt.Errorf("%d of %d proofs were verified with the public values of the statement", z.Verified, z.Proofs)
+		case z.Tried < 1 || z.Refused != z.Tried:
+			return "", fmt.Errorf("of %d false proofs %d were refused", z.Tried, z.Refused)
+		case z.ProofBytes < 1 || !strings.HasPrefix(z.Digest, "sha256:") || !strings.HasPrefix(z.Public, "sha256:"):
+			return "", fmt.Errorf("a proof has %d bytes, the circuit's digest is %.80q and that of the public values %.80q", z.ProofBytes, z.Digest, z.Public)
+		}
+		// Another circuit or another size of proofs is other work.
+		return digest("zk-rsa", z.Circuit, z.Scheme, z.Curve, z.Digest, z.Public, strconv.Itoa(z.Constraints), strconv.Itoa(z.ProofBytes)), nil
+	},
+}
+
+// zkEstimate is the time of a run without a set-up, with some reserve: the first run of an environment makes one, and may last as long
+// as twenty others. A set-up of the RSA circuit was timed at 16 proofs of Groth16 and at 2 of PLONK.
+func zkEstimate(p bench.Params) (time.Duration, int64) {
+	proofs, err := p.Int("proofs", 1)
+	if err != nil || proofs > 1000 {
+		proofs = 1 // Job reports what is wrong
+	}
+	one, disk := 15*time.Second, int64(200<<20)
+	switch {
+	case p["circuit"] == "tiny":
+		return time.Second + time.Duration(proofs)*10*time.Millisecond, 1 << 20
+	case p["backend"] == "plonk":
+		one, disk = 60*time.Second, 500<<20
+	}
+	if n, err := p.Int("bytes", 1); err == nil && p["circuit"] == "sha256" {
+		blocks := min(n, 1<<14)/64 + 1
+		one, disk = one*time.Duration(16+blocks)/16, disk*(16+blocks)/16
+	}
+	return 5*time.Second + time.Duration(proofs)*one, disk
+}
+
+// positive is v, or NaN where it is not above 0, as what is not reported.
+func positive(v float64) float64 {
+	if !(v > 0) {
+		return math.NaN()
+	}
+	return v
+}
+
+// zkOutput is the output of a prover: its report, and the times of its steps by the harness's clock.
+type zkOutput struct {
+	zkReport
+	steps map[string]time.Duration
+}
+
+// zkReport is the prover's document (internal/prove).
+type zkReport struct {
+	Circuit        string             `json:"circuit"`
+	Scheme         string             `json:"scheme"`
+	Curve          string             `json:"curve"`
+	Library        string             `json:"library"`
+	Digest         string             `json:"circuit_digest"`
+	Public         string             `json:"public_digest"`
+	Constraints    int                `json:"constraints"`
+	PublicValues   int                `json:"public_values"`
+	SecretValues   int                `json:"secret_values"`
+	InternalValues int                `json:"internal_values"`
+	Hashed         int                `json:"hashed_bytes"`
+	Threads        int                `json:"threads"`
+	Proofs         int                `json:"proofs"`
+	Verified       int                `json:"verified"`
+	Tried          int                `json:"false_tried"`
+	Refused        int                `json:"false_refused"`
+	ProofBytes     int                `json:"proof_bytes"`
+	ProvingBytes   int64              `json:"proving_key_bytes"`
+	VerifyingBytes int64              `json:"verifying_key_bytes"`
+	SetUpSeconds   float64            `json:"set_up_seconds"`
+	SetUp          bool               `json:"set_up"`
+	SetUpWhy       string             `json:"set_up_why"`
+	NotKept        string             `json:"not_kept"`
+	VerifySeconds  float64            `json:"verify_seconds"`
+	Verifications  int                `json:"verifications"`
+	OutsideBytes   int64              `json:"outside_bytes"`
+	PeakRSS        int64              `json:"peak_rss_bytes"`
+	Seconds        map[string]float64 `json:"inside_seconds"`
+}
+
+// outside is the time of a step in seconds by the harness's clock; NaN if its lines arrived together or are not there.
+func (z *zkOutput) outside(step string) float64 {
+	if z.steps[step] <= 0 {
+		return math.NaN()
+	}
+	return z.steps[step].Seconds()
+}
+
+// readZK reads an output: lines around each step, and the report in the last line.
+func readZK(o host.Output) (*zkOutput, error) {
+	if len(o.Lines) == 0 || !bytes.HasSuffix(o.Stdout, []byte("\n")) {
+		return nil, errors.New("the prover's output is cut off")
+	}
+	z := &zkOutput{steps: map[string]time.Duration{}}
+	last := len(o.Lines) - 1
+	if err := readReport("prover", []byte(o.Lines[last].Text), &z.zkReport); err != nil {
+		return nil, err
+	}
+	if z.Proofs < 1 || z.Constraints < 1 {
+		return nil, fmt.Errorf("report of the prover: %d proofs of %d constraints", z.Proofs, z.Constraints)
+	}
+	proofs := 0
+	for i, line := range o.Lines[:last] {
+		word, step, _ := strings.Cut(line.Text, " ")
+		switch {
+		case word == "begin" && i%2 == 0:
+		case word == "end" && i%2 == 1 && o.Lines[i-1].Text == "begin "+step:
+			z.steps[step] += line.At - o.Lines[i-1].At
+			if step == "prove" {
+				proofs++
+			}
+		default:
+			return nil, fmt.Errorf("the prover said %.60q in the wrong place", line.Text)
+		}
+	}
+	if last%2 != 0 || proofs != z.Proofs {
+		return nil, fmt.Errorf("the prover's lines are around %d proofs, its report has %d", proofs, z.Proofs)
+	}
+	return z, nil
+}
