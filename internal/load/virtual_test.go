@@ -21,6 +21,9 @@ const Latency = time.Millisecond
 // Virtual is a network in memory for a bubble of testing/synctest, in which everything but data under way takes no
 // time. It is the listener of its only server.
 type Virtual struct {
+	// Oversleep is how much too long a load sleeps until a request is due.
+	Oversleep time.Duration
+
 	calls  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
@@ -29,7 +32,8 @@ type Virtual struct {
 func NewVirtual() *Virtual { return &Virtual{calls: make(chan net.Conn), closed: make(chan struct{})} }
 
 // Over makes a load use the network.
-func (o *Options) Over(v *Virtual) { o.instead = v }
+func (o *Options) Over(v *Virtual)     { o.instead = v }
+func (o *ChatOptions) Over(v *Virtual) { o.instead = v }
 
 func (v *Virtual) Accept() (net.Conn, error) {
 	select {
@@ -61,7 +65,7 @@ func (v *Virtual) dial(ctx context.Context, _ *Options) (net.Conn, error) {
 
 func (v *Virtual) adopt(c net.Conn) (polled, error) { return c.(*VirtualConn), nil }
 
-func (v *Virtual) sleep(ns int64) error { time.Sleep(time.Duration(ns)); return nil }
+func (v *Virtual) sleep(ns int64) error { time.Sleep(time.Duration(ns) + v.Oversleep); return nil }
 
 func (v *Virtual) newPoller() (poller, error) {
 	return &virtualPoller{conns: map[int]*VirtualConn{}, something: make(chan struct{}, 1)}, nil

@@ -3,6 +3,8 @@ package worker
 // All is every command, in the order of the usage text.
 var All = []*Command{
 	&loadCommand,
+	&llm,
+	&llmServer,
 	&foreign,
 	&gateway,
 	&origin,

@@ -19,6 +19,7 @@ var All = bounded(
 	&mongodb,
 	&tlsScaling,
 	&zkRSA,
+	&llm,
 	&clockServer,
 	&lockServer,
 	&custom,

@@ -1,0 +1,349 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	llmTTFT  = newTiming("ttft", "the time to the first token: from the moment a request was due (open loop) or sent to the first piece of its answer that has text", nil, false)
+	llmTPOT  = newTiming("tpot", "the time per output token: of each answer, the time from its first to its last piece of text over its tokens less one", nil, false)
+	llmGap   = newTiming("gap", "the time between two pieces of text of an answer as they arrived, whose size the server chooses", nil, false)
+	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
+
+	llmTokens   = loadGauge("output_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all answers, as the server counts them, over the time from the first request to the end of the last answer.")
+	llmAll      = loadGauge("total_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all prompts and answers over the same time.")
+	llmRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Whole answers over the same time.")
+	llmGoodput  = loadGauge("goodput_requests_per_second", "requests_per_second", metric.Higher, "Answers that met both objectives (parameters ttft and tpot) over the same time.")
+	llmGood     = loadGauge("objective_ratio", "ratio", metric.Higher, "Share of the requests whose answers met both objectives.")
+	llmCached   = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the tokens of prompts that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
+	llmPrompted = &metric.Desc{Name: "prompt_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the prompts, as the server counts them."}
+	llmOutput   = &metric.Desc{Name: "output_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the answers, as the server counts them."}
+)
+
+// Servers of a language model.
+const (
+	llmSmall   = "small"
+	llmCommand = "command"
+	llmURL     = "url"
+)
+
+// llm asks a server of a language model. A run has a number of requests and asks for a number of tokens in each, so all runs do the same work,
+// which the server's own count of tokens must confirm.
+var llm = bench.Workload{
+	Name: "llm",
+	Doc: "A server of a language model that speaks OpenAI's protocol (vLLM, llama.cpp, TGI, or a small one of ours), under streamed chat completions: " +
+		"time to the first token and for each further one, gaps, tokens and requests per second, goodput.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "server", Default: llmSmall, Values: []string{llmSmall, llmCommand, llmURL}, Subject: true,
+			Doc: "Small is a transformer of ours on the CPU with random weights, which needs nothing installed; command is a command line of yours; url is a server that runs already, asked from inside the environment."},
+		{Name: "command", Text: true, Subject: true, Doc: "The server's command line, split into words as a shell does; it listens on {host}:{port}, as in \"vllm serve MODEL --host {host} --port {port}\"."},
+		{Name: "url", Subject: true, Doc: "The API of a server that runs already, like http://127.0.0.1:8000/v1."},
+		{Name: "model", Doc: "The model's name; empty: the first that the server lists."},
+		{Name: "layers", Default: "4", Doc: "Layers of the small model."},
+		{Name: "width", Default: "128", Doc: "Width of the small model, a multiple of 32."},
+		{Name: "batch", Default: "8", Doc: "Answers that the small server computes at the same time."},
+		{Name: "threads", Default: "1", Doc: "Threads of the small server."},
+		{Name: "users", Default: "4", Doc: "Users, each of whom asks the next request when the last is answered (closed loop). Without effect with a rate."},
+		{Name: "rate", Default: "0", Doc: "Requests per second sent on schedule, whether answered or not (open loop); 0 for users; unlimited sends all at once."},
+		{Name: "arrivals", Default: "poisson", Values: []string{"poisson", "constant"}, Doc: "Distribution of the requests over time with a rate."},
+		{Name: "requests", Default: "32", Doc: "Requests that are measured."},
+		{Name: "warm", Default: "4", Doc: "Warm-up: requests before them."},
+		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers: spread like those of conversations in ShareGPT (many short, few long), or all equal. The words are ours."},
+		{Name: "input", Default: "64", Doc: "Mean number of words of a prompt."},
+		{Name: "output", Default: "64", Doc: "Mean number of tokens of an answer."},
+		{Name: "shared", Default: "0", Doc: "Words that all prompts begin with, which a server may keep in its cache. With 0 the first words of a prompt are different in each run."},
+		{Name: "ignore-end", Default: "on", Values: []string{"on", "off"}, Doc: "On asks for all tokens of an answer, whatever the model says (ignore_eos); servers that do not know it need off, and then the model's choice must be the same in all arms."},
+		{Name: "ttft", Default: "500ms", Doc: "Objective for the time to the first token."},
+		{Name: "tpot", Default: "50ms", Doc: "Objective for the time per output token."},
+		{Name: "seed", Default: "1", Doc: "Seed of prompts, lengths and arrivals."},
+		{Name: "wait", Default: "10m", Subject: true, Doc: "Longest wait for a server that is not ready: large models take minutes to load."},
+	},
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, loadCPU, loadRequests}
+		if llmOpen(p) {
+			out = append(out, loadLate)
+		}
+		for _, t := range llmTimings(p) {
+			out = append(out, t.mean)
+			for _, q := range t.quantiles {
+				out = append(out, q.desc)
+			}
+		}
+		return out
+	},
+	Primary: func(p bench.Params) *metric.Desc {
+		if llmOpen(p) { // the rate is given, so the speed shows in the time
+			return llmTTFT.quantiles[0].desc
+		}
+		return llmTokens
+	},
+	Operations: loadRequests,
+	Sweep:      map[string][]string{"users": {"1", "4", "16"}},
+	Estimate:   llmEstimate,
+	Job:        llmJob,
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readLLM(o)
+		if err != nil {
+			return nil, err
+		}
+		var found reading
+		const none = "no request was answered"
+		if r.Done == 0 {
+			for _, d := range []*metric.Desc{llmTokens, llmAll, llmRate} {
+				found.lack(d, none)
+			}
+		} else {
+			found.derived(llmTokens, float64(r.CompletionTokens)/r.Seconds, none)
+			found.derived(llmAll, (float64(r.PromptTokens)+float64(r.CompletionTokens))/r.Seconds, none)
+			found.derived(llmRate, float64(r.Done)/r.Seconds, none)
+		}
+		found.derived(llmGoodput, float64(r.Good)/r.Seconds, none)
+		found.derived(llmGood, float64(r.Good)/float64(r.Asked), none)
+		found.value(llmPrompted, float64(r.PromptTokens), none)
+		found.value(llmOutput, float64(r.CompletionTokens), none)
+		if r.Cached == nil {
+			found.lack(llmCached, "the server does not report which tokens of prompts it had in its cache")
+		} else {
+			found.derived(llmCached, float64(*r.Cached)/float64(r.PromptTokens), none)
+		}
+		failed := uint64(0)
+		for _, n := range r.Errors {
+			failed += n
+		}
+		found.derived(loadErrors, float64(failed)/float64(r.Asked), none)
+		found.derived(loadCPU, timeShare(r.CPUSeconds/r.Seconds/float64(r.Cores)), none)
+		found.value(loadRequests, float64(r.Counted), none)
+		if llmOpen(o.Params) {
+			found.derived(loadLate, float64(r.Late)/float64(r.Asked), none)
+		}
+		for i, t := range llmTimings(o.Params) {
+			found.timing(t, []string{r.TTFT, r.TPOT, r.Gap, r.Total}[i])
+		}
+		return found.samples, errors.Join(found.missing...)
+	},
+	Failures: func(o bench.Outcome) map[string]int {
+		r, err := readLLM(o)
+		if err != nil {
+			return nil // Parse reports it
+		}
+		out := map[string]int{}
+		for kind, n := range r.Errors {
+			out[kind] = int(min(n, math.MaxInt32))
+		}
+		return out
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readLLM(o)
+		if err != nil {
+			return "", err
+		}
+		requests, err := o.Params.Int("requests", 1)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case r.Loop != llmLoop(o.Params) || r.Asked != uint64(requests):
+			return "", fmt.Errorf("the load was %s with %d requests, want %s with %d", r.Loop, r.Asked, llmLoop(o.Params), requests)
+		case r.Done != r.Asked: // else the runs would differ in their tokens
+			return "", fmt.Errorf("%d of %d requests were answered whole; errors by kind: %v, the first of each: %v", r.Done, r.Asked, r.Errors, r.Words)
+		case r.CompletionTokens < r.Done || r.PromptTokens < r.Done:
+			return "", fmt.Errorf("%d answers to prompts of %d tokens have %d tokens", r.Done, r.PromptTokens, r.CompletionTokens)
+		case r.Prompts == "" || r.Texts == "":
+			return "", errors.New("the load generator reports no digest of prompts and answers")
+		}
+		work := []string{"llm", r.Model, r.Prompts, strconv.FormatUint(r.PromptTokens, 10), strconv.FormatUint(r.CompletionTokens, 10)}
+		if o.Params["server"] == llmSmall { // others may round otherwise from run to run, and their words then differ
+			if err := checkSmall(o, r); err != nil {
+				return "", err
+			}
+			work = append(work, r.Texts)
+		}
+		return digest(work...), nil
+	},
+}
+
+func llmOpen(p bench.Params) bool { return p["rate"] != "0" && p["rate"] != "unlimited" }
+
+// llmLoop is the kind of loop that the parameters ask for.
+func llmLoop(p bench.Params) string {
+	switch {
+	case llmOpen(p):
+		return "open"
+	case p["rate"] == "unlimited":
+		return "unlimited"
+	}
+	return "closed"
+}
+
+// llmTimings are the timings for whose percentiles there are enough requests.
+func llmTimings(p bench.Params) []*timing {
+	out := []*timing{llmTTFT, llmTPOT, llmGap, llmTotal}
+	n, err := p.Int("requests", 1)
+	if err != nil {
+		return out // Job reports what is wrong
+	}
+	for i := range out {
+		out[i] = out[i].of(n)
+	}
+	return out
+}
+
+// llmEstimate is for the small server; how fast others are is not known.
+func llmEstimate(p bench.Params) (time.Duration, int64) {
+	requests, err1 := p.Int("requests", 1)
+	warm, err2 := p.Int("warm", 0)
+	input, err3 := p.Int("input", 1)
+	output, err4 := p.Int("output", 1)
+	layers, err5 := p.Int("layers", 1)
+	width, err6 := p.Int("width", 1)
+	if errors.Join(err1, err2, err3, err4, err5, err6) != nil {
+		return time.Second, 0 // Job reports what is wrong
+	}
+	seconds := float64(requests+warm) * float64(input+output) * (float64(layers)*float64(width)*float64(width)*12 + 512*float64(width)) / 1e9
+	if p["server"] != llmSmall {
+		seconds += 60 // to load a model
+	}
+	if rate, err := p.Number("rate", true); err == nil {
+		seconds = max(seconds, float64(requests)/rate)
+	}
+	return 2*time.Second + time.Duration(min(seconds, 1e6)*1e9), 0
+}
+
+func llmJob(p bench.Params) (bench.Job, error) {
+	server := p["server"]
+	for name, wanted := range map[string]bool{"command": server == llmCommand, "url": server == llmURL} {
+		if (p[name] != "") != wanted {
+			return bench.Job{}, fmt.Errorf("parameter %s: give it with server=%s, and only then", name, name)
+		}
+	}
+	url := "http://{host}:{port}/v1"
+	if server == llmURL {
+		url = p["url"]
+	}
+	client, err := llmClient(p, url)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	switch server {
+	case llmURL:
+		return bench.Job{Inside: host.Cmd{Argv: client}, Files: loadFiles}, nil
+	case llmCommand:
+		argv, err := words(p["command"])
+		if err == nil && len(argv) == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return bench.Job{}, fmt.Errorf("parameter command: %w", err)
+		}
+		return bench.Job{Inside: host.Cmd{Argv: argv}, Programs: []string{argv[0]}, Processes: []string{path.Base(argv[0])},
+			Outside: &host.Cmd{Argv: append(client, "--hold")}, Files: loadFiles, Window: loadWindow}, nil
+	}
+	client = append(client, "--salt", "1")                                           // it has no cache that an earlier run could fill, so all runs ask the same
+	argv := []string{"{work}/llm-small", "llm-server", "--address", "{host}:{port}"} // its own name separates its counters from the load's
+	for _, name := range []string{"layers", "width", "batch", "threads"} {
+		n, err := p.Int(name, 1)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		argv = append(argv, "--"+name, strconv.FormatInt(n, 10))
+	}
+	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--hold")}, Window: loadWindow,
+		Files: append([]bench.File{{Name: "llm-small", From: bench.Worker, Exec: true}}, loadFiles...)}, nil
+}
+
+// llmClient is the load generator's command.
+func llmClient(p bench.Params, url string) ([]string, error) {
+	argv := []string{"{work}/teescope-work", "llm", "--url", url, "--lengths", p["lengths"]}
+	if p["model"] != "" {
+		argv = append(argv, "--model", p["model"])
+	}
+	for _, f := range []struct {
+		name  string
+		least int64
+	}{{"requests", 1}, {"warm", 0}, {"input", 2}, {"output", 2}, {"shared", 0}, {"seed", 0}} {
+		n, err := p.Int(f.name, f.least)
+		if err != nil {
+			return nil, err
+		}
+		if (f.name == "requests" || f.name == "warm") && n > load.MostChats {
+			return nil, fmt.Errorf("parameter %s=%d: want at most %d", f.name, n, load.MostChats)
+		}
+		argv = append(argv, "--"+f.name, strconv.FormatInt(n, 10))
+	}
+	for _, name := range []string{"ttft", "tpot", "wait"} {
+		d, err := p.Seconds(name)
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, "--"+name, d.String())
+	}
+	switch llmLoop(p) {
+	case "open":
+		if v, err := p.Number("rate", true); err != nil || v > load.MostRate {
+			return nil, fmt.Errorf("parameter rate=%q: want requests per second above 0 and up to %g, 0 for users, or unlimited", p["rate"], load.MostRate)
+		}
+		argv = append(argv, "--rate", p["rate"], "--arrivals", p["arrivals"])
+	case "closed":
+		users, err := p.Int("users", 1)
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, "--users", strconv.FormatInt(users, 10))
+	}
+	if p["ignore-end"] == "on" {
+		argv = append(argv, "--ignore-end")
+	}
+	return argv, nil
+}
+
+// readLLM reads the load generator's report, wherever it ran.
+func readLLM(o bench.Outcome) (*load.Chat, error) {
+	out := o.Outside.Stdout
+	if o.Params["server"] == llmURL {
+		out = o.Inside.Stdout
+	}
+	var r load.Chat
+	if err := readReport("load generator", out, &r); err != nil {
+		return nil, err
+	}
+	if !(r.Seconds > 0) || r.Cores < 1 || r.Asked < 1 {
+		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d requests: each is above 0", r.Seconds, r.Cores, r.Asked)
+	}
+	return &r, nil
+}
+
+// checkSmall compares the small server's count with the client's. The server also answered the warm-up, and the client's question whether it is ready.
+func checkSmall(o bench.Outcome, r *load.Chat) error {
+	var s struct {
+		Model            string `json:"model"`
+		Parameters       int    `json:"parameters"`
+		Answers          uint64 `json:"answers"`
+		PromptTokens     uint64 `json:"prompt_tokens"`
+		CompletionTokens uint64 `json:"completion_tokens"`
+	}
+	if err := readReport("server inside", o.Inside.Stdout, &s); err != nil {
+		return err
+	}
+	warm, err := o.Params.Int("warm", 0)
+	switch {
+	case err != nil:
+		return err
+	case !strings.HasPrefix(s.Model, "teescope-") || s.Model != r.Model:
+		return fmt.Errorf("the server has the model %q, the client asked %q", s.Model, r.Model)
+	case s.Answers != r.Done+uint64(warm)+1 || s.CompletionTokens < r.CompletionTokens || s.PromptTokens < r.PromptTokens:
+		return fmt.Errorf("the server counts %d answers with %d tokens, the client %d with %d, and %d before: others asked it, or it is another server", s.Answers, s.CompletionTokens, r.Done, r.CompletionTokens, warm+1)
+	}
+	return nil
+}

@@ -1,0 +1,612 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// ChatOptions describe a load of streamed chat completions on a server that speaks OpenAI's protocol (vLLM, llama.cpp, TGI). docs/llm.md
+// defines what is measured. A load has a number of requests and not a time, so it asks for the same tokens in each run.
+type ChatOptions struct {
+	// URL is that of the API, up to /v1.
+	URL string
+	// Model is the model's name; "" takes the server's first. Key is the API key, if there is one.
+	Model, Key string
+	// Rate in requests per second makes the loop open. Without one, Users ask one request after the other; Users of 0 ask all at once.
+	Rate    float64
+	Poisson bool
+	Users   int
+	// Requests are measured, after Warm others.
+	Requests, Warm int
+	Lengths        Lengths
+	// IgnoreEnd asks the server to continue until an answer has all its tokens (ignore_eos), whatever the model says.
+	IgnoreEnd bool
+	// Seed is that of prompts and arrivals, Salt that of the words which differ between runs.
+	Seed, Salt uint64
+	// Wait is the longest wait for a server that is not ready, Stall that for the next piece of an answer, Limit that for all of it.
+	Wait, Stall, Limit time.Duration
+	// TTFT and TPOT are the objectives for goodput.
+	TTFT, TPOT time.Duration
+	// Counting is as in Options.
+	Counting func(ctx context.Context, begins bool) error
+
+	instead network
+}
+
+// MostChats bounds the requests of a load, and those under way at once.
+const MostChats = 10_000
+
+// check returns the first invalid option.
+func (o *ChatOptions) check() error {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("URL %q: want that of the API, like http://127.0.0.1:8000/v1", o.URL)
+	case !(o.Rate >= 0) || o.Rate > MostRate:
+		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
+	case o.Rate == 0 && o.Poisson:
+		return errors.New("arrivals are those of an open loop: give a rate")
+	case o.Rate > 0 && o.Users > 0:
+		return errors.New("users are those of a closed loop: leave out the rate or the users")
+	case o.Users < 0 || o.Users > MostChats:
+		return fmt.Errorf("%d users: want at most %d", o.Users, MostChats)
+	case o.Requests < 1 || o.Requests > MostChats || o.Warm < 0 || o.Warm > MostChats:
+		return fmt.Errorf("%d requests after %d: want 1 to %d after at most as many", o.Requests, o.Warm, MostChats)
+	case o.Wait <= 0 || o.Stall <= 0 || o.Limit <= 0 || o.TTFT <= 0 || o.TPOT <= 0:
+		return errors.New("wait, stall, limit, ttft and tpot: want times above 0")
+	}
+	return o.Lengths.check()
+}
+
+// Chat is the result of such a load.
+type Chat struct {
+	Model string `json:"model"`
+	// Loop is "open", "closed" or "unlimited" (all requests at once), Arrivals "constant" or "poisson" (open only).
+	Loop     string  `json:"loop"`
+	Arrivals string  `json:"arrivals,omitempty"`
+	Rate     float64 `json:"rate,omitempty"`
+	Users    int     `json:"users,omitempty"`
+	// Asked is the number of measured requests; Done of them were answered with the right number of tokens, Errors are the others, by kind, and
+	// Words those of the first of a kind.
+	Asked  uint64            `json:"asked"`
+	Done   uint64            `json:"done"`
+	Errors map[string]uint64 `json:"errors,omitempty"`
+	Words  map[string]string `json:"error_words,omitempty"`
+	// Counted were answered between Begins and Ends, which are Done.
+	Counted uint64 `json:"counted"`
+	// Seconds is the time from the first request, or the moment when it was due, to the end of the last answer.
+	Seconds float64 `json:"seconds"`
+	// Of the answers in Done: the tokens by the server's count (usage), and the pieces of text.
+	PromptTokens     uint64 `json:"prompt_tokens"`
+	CompletionTokens uint64 `json:"completion_tokens"`
+	Pieces           uint64 `json:"pieces"`
+	// Cached are the tokens of prompts that the server found in its cache of prefixes; absent if it does not report them for each answer.
+	Cached *uint64 `json:"cached_prompt_tokens,omitempty"`
+	// Good are the answers that met both objectives, which are in seconds.
+	Good          uint64  `json:"good"`
+	ObjectiveTTFT float64 `json:"objective_ttft_seconds"`
+	ObjectiveTPOT float64 `json:"objective_tpot_seconds"`
+	// Histograms as in a Report: TTFT, TPOT and Total have a value for each answer in Done (TPOT for those of two tokens or more), Gap one for each piece of
+	// text but the first. Lag is from due to sent (open only).
+	TTFT  string `json:"ttft"`
+	TPOT  string `json:"tpot,omitempty"`
+	Gap   string `json:"gap,omitempty"`
+	Total string `json:"total"`
+	Lag   string `json:"lag,omitempty"`
+	// Late is as in a Report.
+	Late      uint64  `json:"late"`
+	LateAfter float64 `json:"late_after_seconds,omitempty"`
+	// CPUSeconds and Cores are as in a Report.
+	CPUSeconds float64 `json:"cpu_seconds"`
+	Cores      int     `json:"cores"`
+	// Prompts is the digest of what was asked, Texts that of the answers in the order of the requests.
+	Prompts string `json:"prompts_digest"`
+	Texts   string `json:"texts_digest"`
+	// Each has for each answer in Done: tokens of prompt and answer, TTFT, TPOT (0 without one) and total time in nanoseconds.
+	Each [][5]int64 `json:"each"`
+}
+
+// call is a request with its answer. Times are from the start of the load.
+type call struct {
+	due, sent, first, last, end time.Duration
+	gaps                        []time.Duration
+	prompt, completion, cached  int // tokens; cached is -1 if the server does not report it
+	pieces                      int
+	text                        [sha256.Size]byte
+	err                         error
+}
+
+// tpot is the mean time between tokens: (last - first) / (tokens - 1); 0 for an answer of one token.
+func (q *call) tpot() time.Duration {
+	if q.completion < 2 {
+		return 0
+	}
+	return (q.last - q.first) / time.Duration(q.completion-1)
+}
+
+// chat is a load that runs.
+type chat struct {
+	o      *ChatOptions
+	client *http.Client
+	base   time.Time
+	model  string
+}
+
+// RunChat waits for the server, warms it up, measures it and reports.
+func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	o.URL = strings.TrimSuffix(o.URL, "/")
+	if err := descriptors(o.most()); err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return o.network().dial(ctx, &Options{Network: network, Address: address, Timeout: o.Stall})
+		},
+		MaxIdleConns: MostChats, MaxIdleConnsPerHost: MostChats, DisableCompression: true,
+	}
+	defer transport.CloseIdleConnections()
+	c := &chat{o: &o, client: &http.Client{Transport: transport}, base: time.Now(), model: o.Model}
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	prompts := NewPrompts(o.Warm+o.Requests, o.Lengths, o.Seed, o.Salt)
+	if _, err := c.run(ctx, prompts[:o.Warm], true); err != nil {
+		return nil, err
+	}
+	if err := c.pause(ctx, true); err != nil {
+		return nil, err
+	}
+	c.base = time.Now()
+	used := cpuSeconds()
+	calls, err := c.run(ctx, prompts[o.Warm:], false)
+	if err != nil {
+		return nil, err
+	}
+	used = cpuSeconds() - used
+	if err := c.pause(ctx, false); err != nil {
+		return nil, err
+	}
+	r, err := c.report(calls)
+	if err != nil {
+		return nil, err
+	}
+	r.CPUSeconds, r.Cores = used, runtime.GOMAXPROCS(0)
+	r.Prompts = promptsDigest(o.Warm+o.Requests, o.Lengths, o.Seed)
+	return r, nil
+}
+
+func (o *ChatOptions) network() network {
+	if o.instead != nil {
+		return o.instead
+	}
+	return kernel{}
+}
+
+// most is how many requests can be under way.
+func (o *ChatOptions) most() int {
+	if o.Users > 0 {
+		return o.Users
+	}
+	return max(o.Requests, o.Warm)
+}
+
+func (c *chat) now() time.Duration { return time.Since(c.base) }
+
+func (c *chat) pause(ctx context.Context, begins bool) error {
+	if c.o.Counting == nil {
+		return nil
+	}
+	return c.o.Counting(ctx, begins)
+}
+
+// ready waits until the server answers a request of one token.
+func (c *chat) ready(ctx context.Context) error {
+	const first, most = 2 * time.Millisecond, 500 * time.Millisecond
+	began, pause := time.Now(), first
+	for {
+		err := c.first(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case wrongServer(err) || hopeless(err):
+			return fmt.Errorf("ask %s: %w (want the URL up to /v1 of a server that speaks OpenAI's protocol)", c.o.URL, err)
+		case time.Since(began) > c.o.Wait:
+			return fmt.Errorf("the server did not become ready within %v: ask %s: %w", c.o.Wait, c.o.URL, err)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, most)
+	}
+}
+
+// first asks for the model's name, if it is not given, and for one token.
+func (c *chat) first(ctx context.Context) error {
+	if c.model == "" {
+		var models struct {
+			Data []struct {
+				ID string `json:"id"`
+			} `json:"data"`
+		}
+		b, err := c.get(ctx, "/models")
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(b, &models); err != nil || len(models.Data) == 0 || models.Data[0].ID == "" {
+			return fault{"no model", fmt.Sprintf("/models says %.100q: give the model's name", b)}
+		}
+		c.model = models.Data[0].ID
+	}
+	q := c.ask(ctx, Prompt{words[0], leastLength}, c.now())
+	return q.err
+}
+
+// wrongServer reports whether an error will not pass with time: the server refuses what is asked, or is none of this kind.
+func wrongServer(err error) bool {
+	var f fault
+	if !errors.As(err, &f) {
+		return false
+	}
+	switch f.kind {
+	case "status 408", "status 425", "status 429":
+		return false
+	case "not a stream", "no model", "malformed stream", "no usage", "no token", "fewer tokens", "more tokens", "endless stream":
+		return true
+	}
+	return strings.HasPrefix(f.kind, "status 4") || strings.HasPrefix(f.kind, "status 3")
+}
+
+// mostSaid bounds what is read of an answer that is an error.
+const mostSaid = 4 << 10
+
+func (c *chat) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Stall)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.o.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, mostEvent))
+	return b, err
+}
+
+// do makes a request; a status other than 200 is an error.
+func (c *chat) do(req *http.Request) (*http.Response, error) {
+	req.Header.Set("User-Agent", "teescope")
+	if c.o.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.o.Key)
+	}
+	resp, err := c.client.Do(req)
+	if err != nil || resp.StatusCode == http.StatusOK {
+		return resp, err
+	}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid))
+	_ = resp.Body.Close()
+	return nil, fault{fmt.Sprintf("status %d", resp.StatusCode), message(b)}
+}
+
+// message is what a server says about an error: the message in OpenAI's form, or all of it.
+func message(b []byte) string {
+	var e struct {
+		Error json.RawMessage `json:"error"`
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(b, &e) == nil && json.Unmarshal(e.Error, &inner) == nil && inner.Message != "" {
+		return inner.Message
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// run asks all prompts and returns the calls in their order. All of a warm-up are due at once, by as many users as there are.
+func (c *chat) run(ctx context.Context, prompts []Prompt, warm bool) ([]call, error) {
+	calls := make([]call, len(prompts))
+	var all sync.WaitGroup
+	if c.o.Rate > 0 && !warm {
+		err := c.pace(ctx, len(prompts), func(i int, due time.Duration) {
+			all.Go(func() { calls[i] = c.ask(ctx, prompts[i], due) })
+		})
+		all.Wait()
+		return calls, errors.Join(err, ctx.Err())
+	}
+	users := c.o.Users
+	if users == 0 {
+		users = len(prompts)
+	}
+	var next atomic.Int64
+	for range min(users, len(prompts)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(prompts)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				calls[i] = c.ask(ctx, prompts[i], c.now())
+			}
+		})
+	}
+	all.Wait()
+	return calls, ctx.Err()
+}
+
+// pace calls begin for each of n requests when it is due.
+func (c *chat) pace(ctx context.Context, n int, begin func(i int, due time.Duration)) error {
+	runtime.LockOSThread() // the slack belongs to the thread
+	defer runtime.UnlockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	s := newSchedule(c.o.Rate, c.o.Poisson, c.o.Seed, 0, 1)
+	for i := range n {
+		due := time.Duration(s.due())
+		for wait := due - c.now(); wait > 0 && ctx.Err() == nil; wait = due - c.now() {
+			if err := c.o.network().sleep(int64(wait)); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		begin(i, due)
+		s.advance()
+	}
+	return nil
+}
+
+// stamped notes when the last bytes arrived.
+type stamped struct {
+	io.Reader
+	arrived func()
+}
+
+func (s stamped) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if n > 0 {
+		s.arrived()
+	}
+	return n, err
+}
+
+// chunk is an event of a stream.
+type chunk struct {
+	Choices []struct {
+		Delta struct {
+			Content string `json:"content"`
+			// Servers of models that think aloud send that as one of these.
+			ReasoningContent string `json:"reasoning_content"`
+			Reasoning        string `json:"reasoning"`
+		} `json:"delta"`
+		FinishReason *string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *usage          `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	Details          *struct {
+		Cached *int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// body is a request.
+func (c *chat) body(p Prompt) ([]byte, error) {
+	m := map[string]any{
+		"model": c.model, "messages": []map[string]string{{"role": "user", "content": p.Text}},
+		"max_tokens": p.Output, "temperature": 0, "stream": true, "stream_options": map[string]bool{"include_usage": true},
+	}
+	if c.o.IgnoreEnd {
+		m["ignore_eos"] = true
+	}
+	return json.Marshal(m)
+}
+
+// ask makes one request and reads its answer to the end.
+func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
+	q := call{due: due, cached: -1}
+	text, err := c.body(p)
+	if err != nil {
+		q.err = err
+		return q
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := time.AfterFunc(c.o.Stall, func() { cancel(fault{"stalled", fmt.Sprintf("nothing came for %v", c.o.Stall)}) })
+	defer stall.Stop()
+	limit := time.AfterFunc(c.o.Limit, func() { cancel(fault{"too long", fmt.Sprintf("the answer was not whole after %v", c.o.Limit)}) })
+	defer limit.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL+"/chat/completions", bytes.NewReader(text))
+	if err != nil {
+		q.err = err
+		return q
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	if q.sent = c.now(); c.o.Rate == 0 {
+		q.due = q.sent
+	}
+	resp, err := c.do(req)
+	if err == nil {
+		err = c.read(resp, p, &q, func() { stall.Reset(c.o.Stall) })
+		_ = resp.Body.Close()
+	}
+	q.end = c.now()
+	var why fault
+	if q.err = err; err != nil && errors.As(context.Cause(ctx), &why) { // we ended it
+		q.err = why
+	}
+	return q
+}
+
+// read reads an answer. Its error is nil if it has as many tokens as it shall have.
+func (c *chat) read(resp *http.Response, p Prompt, q *call, progress func()) error {
+	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "text/event-stream" {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid))
+		return fault{"not a stream", fmt.Sprintf("its type is %.60q, want text/event-stream: %s", resp.Header.Get("Content-Type"), message(b))}
+	}
+	var at time.Duration // of the last bytes
+	stream := newEvents(stamped{resp.Body, func() { at = c.now(); progress() }})
+	var used *usage
+	finished := false
+	h := sha256.New()
+	for {
+		data, err := stream.next()
+		switch {
+		case ended(err) && finished:
+			return q.judge(p, used, h.Sum(nil), c.o.IgnoreEnd)
+		case ended(err):
+			return errCut
+		case err != nil:
+			return err
+		case string(data) == "[DONE]":
+			_, _ = io.CopyN(io.Discard, resp.Body, mostSaid) // to its end, so the connection can be used again
+			return q.judge(p, used, h.Sum(nil), c.o.IgnoreEnd)
+		}
+		var k chunk
+		if err := json.Unmarshal(data, &k); err != nil {
+			return fault{"malformed stream", fmt.Sprintf("%v in %.100q", err, data)}
+		}
+		if len(k.Error) > 0 && string(k.Error) != "null" {
+			return fault{"error in the stream", message(data)}
+		}
+		if k.Usage != nil {
+			used = k.Usage
+		}
+		said := false
+		for _, choice := range k.Choices {
+			for _, part := range []string{choice.Delta.ReasoningContent, choice.Delta.Reasoning, choice.Delta.Content} {
+				said = said || part != ""
+				h.Write([]byte(part))
+			}
+			finished = finished || choice.FinishReason != nil && *choice.FinishReason != ""
+		}
+		if !said { // the first event often has no text, only the role
+			continue
+		}
+		if q.pieces++; q.pieces == 1 {
+			q.first = at
+		} else {
+			q.gaps = append(q.gaps, at-q.last)
+		}
+		q.last = at
+		if q.pieces > 2*p.Output+spareTokens {
+			return fault{"endless stream", fmt.Sprintf("%d pieces of text for %d tokens, and no end", q.pieces, p.Output)}
+		}
+	}
+}
+
+// spareTokens: a character can be split into several tokens, and so into several pieces.
+const spareTokens = 16
+
+// judge takes the server's count of tokens and returns what is wrong with a whole answer.
+func (q *call) judge(p Prompt, u *usage, text []byte, exactly bool) error {
+	q.text = [sha256.Size]byte(text)
+	switch {
+	case q.pieces == 0:
+		return fault{"no token", "the answer has no text"}
+	case u == nil:
+		return fault{"no usage", "the server does not report the number of tokens (stream_options.include_usage)"}
+	case u.PromptTokens < 1 || u.CompletionTokens < 1:
+		return fault{"no usage", fmt.Sprintf("the server reports %d tokens of the prompt and %d of the answer", u.PromptTokens, u.CompletionTokens)}
+	case u.CompletionTokens > p.Output:
+		return fault{"more tokens", fmt.Sprintf("%d tokens, want %d", u.CompletionTokens, p.Output)}
+	case exactly && u.CompletionTokens < p.Output:
+		return fault{"fewer tokens", fmt.Sprintf("%d tokens, want %d: does the server know ignore_eos, and does its context have room?", u.CompletionTokens, p.Output)}
+	}
+	q.prompt, q.completion = u.PromptTokens, u.CompletionTokens
+	if u.Details != nil && u.Details.Cached != nil {
+		q.cached = *u.Details.Cached
+	}
+	return nil
+}
+
+// report adds up the calls.
+func (c *chat) report(calls []call) (*Chat, error) {
+	o := c.o
+	r := &Chat{Model: c.model, Loop: "unlimited", Asked: uint64(len(calls)), ObjectiveTTFT: o.TTFT.Seconds(), ObjectiveTPOT: o.TPOT.Seconds(), Each: [][5]int64{}}
+	switch {
+	case o.Rate > 0:
+		r.Loop, r.Arrivals, r.Rate, r.LateAfter = "open", "constant", o.Rate, float64(lateAfter)/1e9
+		if o.Poisson {
+			r.Arrivals = "poisson"
+		}
+	case o.Users > 0:
+		r.Loop, r.Users = "closed", o.Users
+	}
+	errs, texts := newFailures(), sha256.New()
+	ttft, tpot, gap, total, lag := newHistogram(), newHistogram(), newHistogram(), newHistogram(), newHistogram()
+	cached, known := uint64(0), true
+	var end time.Duration
+	for i := range calls {
+		q := &calls[i]
+		end = max(end, q.end)
+		if o.Rate > 0 {
+			put(lag, int64(q.sent-q.due))
+			if int64(q.sent-q.due) > lateAfter {
+				r.Late++
+			}
+		}
+		texts.Write(q.text[:])
+		if q.err != nil {
+			errs.add(q.err)
+			continue
+		}
+		r.Done++
+		r.PromptTokens += uint64(q.prompt)
+		r.CompletionTokens += uint64(q.completion)
+		r.Pieces += uint64(q.pieces)
+		if known = known && q.cached >= 0; known {
+			cached += uint64(q.cached)
+		}
+		each := q.tpot()
+		put(ttft, int64(q.first-q.due))
+		put(total, int64(q.last-q.due))
+		if q.completion >= 2 {
+			put(tpot, int64(each))
+		}
+		for _, g := range q.gaps {
+			put(gap, int64(g))
+		}
+		if q.first-q.due <= o.TTFT && each <= o.TPOT {
+			r.Good++
+		}
+		r.Each = append(r.Each, [5]int64{int64(q.prompt), int64(q.completion), int64(q.first - q.due), int64(each), int64(q.last - q.due)})
+	}
+	r.Counted, r.Errors, r.Words, r.Seconds = r.Done, errs.count, errs.words, end.Seconds()
+	r.Texts = "sha256:" + hex.EncodeToString(texts.Sum(nil))
+	if known && r.Done > 0 {
+		r.Cached = &cached
+	}
+	var err error
+	for _, h := range []struct {
+		from *hdrhistogram.Histogram
+		to   *string
+	}{{ttft, &r.TTFT}, {tpot, &r.TPOT}, {gap, &r.Gap}, {total, &r.Total}, {lag, &r.Lag}} {
+		if *h.to, err = encode(h.from); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
