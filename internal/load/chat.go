@@ -104,8 +104,8 @@ type Chat struct {
 	Good          uint64  `json:"good"`
 	ObjectiveTTFT float64 `json:"objective_ttft_seconds"`
 	ObjectiveTPOT float64 `json:"objective_tpot_seconds"`
-	// Histograms as in a Report: TTFT, TPOT and Total have a value for each answer in Done (TPOT for those of two tokens or more), Gap one for each piece of
-	// text but the first. Lag is from due to sent (open only).
+	// Histograms as in a Report: TTFT, TPOT and Total have a value for each answer in Done (TPOT for those of two tokens or more), Gap one for each arrival of
+	// text but the first; pieces that are read at once are one arrival. Lag is from due to sent (open only).
 	TTFT  string `json:"ttft"`
 	TPOT  string `json:"tpot,omitempty"`
 	Gap   string `json:"gap,omitempty"`
@@ -507,7 +507,7 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, progress func()) err
 		}
 		if q.pieces++; q.pieces == 1 {
 			q.first = at
-		} else {
+		} else if at > q.last { // pieces that come together are one arrival
 			q.gaps = append(q.gaps, at-q.last)
 		}
 		q.last = at

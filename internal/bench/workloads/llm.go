@@ -18,7 +18,7 @@ import (
 var (
 	llmTTFT  = newTiming("ttft", "the time to the first token: from the moment a request was due (open loop) or sent to the first piece of its answer that has text", nil, false)
 	llmTPOT  = newTiming("tpot", "the time per output token: of each answer, the time from its first to its last piece of text over its tokens less one", nil, false)
-	llmGap   = newTiming("gap", "the time between two pieces of text of an answer as they arrived, whose size the server chooses", nil, false)
+	llmGap   = newTiming("gap", "the time between two arrivals of text of an answer; the server chooses how much comes at once", nil, false)
 	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
 
 	llmTokens   = loadGauge("output_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all answers, as the server counts them, over the time from the first request to the end of the last answer.")
