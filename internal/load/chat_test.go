@@ -196,6 +196,9 @@ func TestChatSchedule(t *testing.T) {
 				if e := r.Each[5]; time.Duration(e[2]) != want {
 					t.Errorf("the time to the first token is %v, want %v", time.Duration(e[2]), want)
 				}
+				if h := histogram(t, r.TTFT); !about(h.Max(), want) {
+					t.Errorf("TTFT up to %d, want %v", h.Max(), want)
+				}
 				if h := histogram(t, r.Lag); h.TotalCount() != 11 || (oversleep > 0) != about(h.Max(), 5*time.Millisecond) || oversleep == 0 && h.Max() > 100 {
 					t.Errorf("lag: %d values up to %d", h.TotalCount(), h.Max())
 				}
