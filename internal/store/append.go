@@ -36,15 +36,16 @@ func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	defer s.local.rounds.Unlock()
 	at := t.UnixMilli()
 	s.bringBack(at)
-	stored, err := r.append(s, at, samples)
+	next := at + s.opts.Interval.Milliseconds()
+	stored, err := r.append(s, at, next, samples)
 	switch {
 	case errors.Is(err, errWentBack):
 		if err = s.rewind(at); err == nil {
 			r.last = 0 // it was later than t
-			stored, err = r.append(s, at, samples)
+			stored, err = r.append(s, at, next, samples)
 		}
 	case err != nil && s.isTorn() && s.putInOrder() == nil:
-		stored, err = r.append(s, at, samples)
+		stored, err = r.append(s, at, next, samples)
 	}
 	var some *Refused
 	if r.last = at; err != nil && !errors.As(err, &some) {
@@ -53,11 +54,41 @@ func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	} else {
 		s.local.target.Report(t, time.Since(start), nil)
 	}
+	if some != nil {
+		s.refusals.add(some.byReason)
+	}
 	s.appended.Add(uint64(stored))
 	s.lost.Add(uint64(valuesOf(samples) - stored))
+	s.send.wrote(stored, at)
 	s.trouble.set("append", err)
 	return err
 }
+
+// writer takes transactions.
+type writer interface {
+	take() (opening, error)
+	finish(opening, storage.Appender) error
+	undo(opening, storage.Appender) error
+}
+
+// opening is one opening of a database, until it is given back. Its references to series mean nothing in another.
+type opening interface {
+	Appender(context.Context) storage.Appender
+	unlease()
+	ordinal() uint64 // its number among all of this process
+}
+
+func (s *Store) take() (opening, error) {
+	db, err := s.leaseToWrite()
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+func (s *Store) finish(o opening, a storage.Appender) error { return s.commit(o.(*database), a) }
+
+func (s *Store) undo(o opening, a storage.Appender) error { return s.rollback(o.(*database), a) }
 
 // valuesOf returns the number of values in a round; a histogram has several.
 func valuesOf(samples []metric.Sample) (n int) {
@@ -85,7 +116,7 @@ type rounds struct {
 	instance string
 	meta     *families
 	families map[*metric.Desc]map[string]*series
-	db       *database          // the database of the references
+	db       opening            // the one of the references
 	named    map[string]*series // by name and labels: what differs in families may be one series here
 	attempt  uint64
 	last     int64 // the previous round, in Unix milliseconds; 0 if it was not stored
@@ -131,8 +162,8 @@ func newLocal(o Options) *local {
 
 // append writes a round in one transaction and returns the number of stored values. It writes nothing if the clock
 // went back so far that the next round would be refused too.
-func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error) {
-	db, err := s.leaseToWrite()
+func (r *rounds) append(w writer, t, next int64, samples []metric.Sample) (int, error) {
+	db, err := w.take()
 	if err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}
@@ -164,8 +195,8 @@ func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error)
 			if err == nil && (!e.stored || e.ended) {
 				r.begun = append(r.begun, e)
 			}
-			if late(err) && e.blocked(db, k, t+s.opts.Interval.Milliseconds()) {
-				return 0, errors.Join(errWentBack, s.rollback(db, app))
+			if late(err) && e.blocked(db, k, next) {
+				return 0, errors.Join(errWentBack, w.undo(db, app))
 			}
 		}
 		if err != nil {
@@ -173,7 +204,7 @@ func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error)
 		}
 	}
 	r.endVanished(app, t)
-	if err := s.commit(db, app); err != nil {
+	if err := w.finish(db, app); err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}
 	for _, e := range r.begun {
@@ -183,14 +214,13 @@ func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error)
 		e.ended = true
 	}
 	if no.Samples > 0 {
-		s.refusals.add(no.byReason)
 		return n, &no
 	}
 	return n, nil
 }
 
 // blocked reports whether a part's sample of a time would be refused, because there is one of that time or later.
-func (e *series) blocked(db *database, part int, t int64) bool {
+func (e *series) blocked(db opening, part int, t int64) bool {
 	app := db.Appender(context.Background())
 	defer func() { _ = app.Rollback() }() // it has nothing to write
 	_, err := app.Append(e.parts[part].ref, e.parts[part].lset, t, math.NaN())

@@ -10,3 +10,12 @@ func (s *Store) Engine() *Engine { return s.engine }
 
 // Appendable is what scrapes and recording rules write to.
 func (s *Store) Appendable() storage.Appendable { return door{s} }
+
+// Tear does what a failed write does.
+func (q *Queue) Tear() { _ = q.note(errTorn) }
+
+// LimitAnswers bounds an engine's answers, in bytes.
+func (o *RemoteOptions) LimitAnswers(n int64) { o.limit = n }
+
+// Poke makes the queues of remote write look at the log now, as the next round would.
+func (t *tally) Poke() { t.send.Notify() }

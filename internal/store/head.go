@@ -68,6 +68,8 @@ func (d *database) unlease() {
 	}
 }
 
+func (d *database) ordinal() uint64 { return d.number }
+
 // retire refuses new leases and waits for those given.
 func (d *database) retire() {
 	l := d.leases.Lock()
@@ -230,20 +232,35 @@ func (q *leasedChunkQuerier) Close() error {
 
 // Appender starts a transaction of scraped or recorded samples.
 func (d door) Appender(ctx context.Context) storage.Appender {
-	db, err := d.s.leaseToWrite()
-	if err != nil {
-		return &refused{s: d.s, err: err}
-	}
-	return &appender{Appender: db.Appender(ctx), s: d.s, db: db}
+	return appenderOf(ctx, d.s, &d.s.tally)
 }
 
-// appender commits through the store's door and counts the samples lost there. Its references name the database that
+// tally is what all writers of a store or a queue count together.
+type tally struct {
+	appended, lost atomic.Uint64
+	refusals       refusals
+	send           *sender
+	now            func() time.Time
+}
+
+// appenderOf starts a transaction of scraped or recorded samples.
+func appenderOf(ctx context.Context, w writer, t *tally) storage.Appender {
+	db, err := w.take()
+	if err != nil {
+		return &refused{tally: t, err: err}
+	}
+	return &appender{Appender: db.Appender(ctx), tally: t, w: w, db: db}
+}
+
+// appender commits through the door of a store or a queue and counts the samples lost there. Its references name the database that
 // gave them: scrapes keep them across the openings, and in a database with a new log the same number is another series.
 type appender struct {
 	storage.Appender
-	s       *Store
-	db      *database
+	*tally
+	w       writer
+	db      opening
 	n       int
+	last    int64 // time of the last sample
 	refused [len(reasons)]int
 }
 
@@ -251,7 +268,7 @@ const refBits = 44 // of a database's own references; above them is the number o
 
 // ours returns the database's own reference, 0 if another one gave it.
 func (a *appender) ours(ref storage.SeriesRef) storage.SeriesRef {
-	if ref>>refBits != storage.SeriesRef(a.db.number)<<refBits>>refBits {
+	if ref>>refBits != storage.SeriesRef(a.db.ordinal())<<refBits>>refBits {
 		return 0
 	}
 	return ref & (1<<refBits - 1)
@@ -268,12 +285,12 @@ func (a *appender) theirs(ref storage.SeriesRef, err error) (storage.SeriesRef, 
 }
 
 func (a *appender) name(ref storage.SeriesRef) storage.SeriesRef {
-	return ref | storage.SeriesRef(a.db.number)<<refBits
+	return ref | storage.SeriesRef(a.db.ordinal())<<refBits
 }
 
 // early refuses a sample from the future: one would make the database refuse all others.
 func (a *appender) early(t int64) error {
-	if t > a.s.opts.Now().Add(futureLimit).UnixMilli() {
+	if t > a.now().Add(futureLimit).UnixMilli() {
 		return storage.ErrOutOfBounds
 	}
 	return nil
@@ -283,6 +300,7 @@ func (a *appender) Append(ref storage.SeriesRef, l labels.Labels, t int64, v flo
 	if err := a.early(t); err != nil {
 		return a.theirs(0, err)
 	}
+	a.last = max(a.last, t)
 	return a.theirs(a.Appender.Append(a.ours(ref), l, t, v))
 }
 
@@ -290,6 +308,7 @@ func (a *appender) AppendHistogram(ref storage.SeriesRef, l labels.Labels, t int
 	if err := a.early(t); err != nil {
 		return a.theirs(0, err)
 	}
+	a.last = max(a.last, t)
 	return a.theirs(a.Appender.AppendHistogram(a.ours(ref), l, t, h, fh))
 }
 
@@ -315,27 +334,28 @@ func (a *appender) UpdateMetadata(ref storage.SeriesRef, l labels.Labels, m meta
 
 func (a *appender) Commit() error {
 	defer a.db.unlease()
-	err := a.s.commit(a.db, a.Appender)
+	err := a.w.finish(a.db, a.Appender)
 	if err != nil {
-		a.s.lost.Add(uint64(a.n))
+		a.lost.Add(uint64(a.n))
 		return err
 	}
-	a.s.appended.Add(uint64(a.n))
+	a.appended.Add(uint64(a.n))
+	a.send.wrote(a.n, a.last)
 	for _, n := range a.refused {
-		a.s.lost.Add(uint64(n))
+		a.lost.Add(uint64(n))
 	}
-	a.s.refusals.add(a.refused)
+	a.refusals.add(a.refused)
 	return nil
 }
 
 func (a *appender) Rollback() error {
 	defer a.db.unlease()
-	return a.s.rollback(a.db, a.Appender)
+	return a.w.undo(a.db, a.Appender)
 }
 
 // refused is the appender of a store that now accepts no samples: it counts them.
 type refused struct {
-	s   *Store
+	*tally
 	err error
 	n   uint64
 }
@@ -369,7 +389,7 @@ func (r *refused) UpdateMetadata(storage.SeriesRef, labels.Labels, metadata.Meta
 func (r *refused) SetOptions(*storage.AppendOptions) {}
 
 func (r *refused) Commit() error {
-	r.s.lost.Add(r.n)
+	r.lost.Add(r.n)
 	return r.err
 }
 

@@ -37,7 +37,7 @@ var (
 )
 
 // Metrics lists what Collect emits.
-var Metrics = []*metric.Desc{descSeries, descAppended, descLost, descRefused, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean, descDamagedParts, descDamaged}
+var Metrics = append([]*metric.Desc{descSeries, descAppended, descLost, descRefused, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean, descDamagedParts, descDamaged, descDelay}, remoteDescs...)
 
 // Series is the number of series in memory; 0 while the database is being
 // opened again.
@@ -83,6 +83,7 @@ func (s *Store) Collect(emit func(metric.Sample)) {
 		}
 		emit(metric.Sample{Desc: descDamaged, Labels: []string{l.Part, l.Kind, state, l.Lost}, Value: lost})
 	}
+	s.send.collect(emit)
 }
 
 // counter returns one of the database's counters, 0 if there is none.

@@ -105,8 +105,13 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 	if set.Err() != nil {
 		return nil // the query itself returns the same error
 	}
+	return notesOn(source, coverage, deviation, slices.Sorted(maps.Keys(blind)))
+}
+
+// notesOn says what a source did not count: the least coverage, the largest standard error, and why it was blind.
+func notesOn(source string, coverage, deviation float64, blind []string) []error {
 	var out []error
-	for _, why := range slices.Sorted(maps.Keys(blind)) {
+	for _, why := range blind {
 		out = append(out, fmt.Errorf("source %s was blind for part of this time: %s", source, why))
 	}
 	if coverage < 1 {
@@ -120,18 +125,18 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 	return out
 }
 
-// sources names the sources of the metrics that a name matcher selects. A recorded series stands for the metrics from
-// which it is computed.
-func (s *Store) sources(m *labels.Matcher) []string {
+// sourcesOf names the sources of the metrics that a name matcher selects; of maps metrics to sources. A recorded series
+// stands for the metrics from which it is computed.
+func sourcesOf(of map[string]string, m *labels.Matcher) []string {
 	found := map[string]bool{}
 	add := func(m *labels.Matcher) {
 		if m.Type == labels.MatchEqual {
-			if source := s.opts.Sources[m.Value]; source != "" {
+			if source := of[m.Value]; source != "" {
 				found[source] = true
 			}
 			return
 		}
-		for name, source := range s.opts.Sources {
+		for name, source := range of {
 			if m.Matches(name) {
 				found[source] = true
 			}

@@ -42,6 +42,9 @@ type Options struct {
 	// Logger receives Prometheus' messages, from warnings up; nil discards them.
 	Logger *slog.Logger
 
+	// flush is how long Close waits for the receivers of remote write.
+	flush time.Duration
+
 	// blockQuerier and blockChunkQuerier open a view of a block; nil are the database's.
 	blockQuerier      tsdb.BlockQuerierFunc
 	blockChunkQuerier tsdb.BlockChunkQuerierFunc
@@ -66,6 +69,7 @@ func DefaultOptions() Options {
 		Reserve:      32 << 20,
 		MinFree:      8 << 20,
 		Query:        DefaultEngineOptions(),
+		flush:        flushWithin,
 		block:        2 * time.Hour,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/units"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery"
@@ -18,6 +20,7 @@ import (
 	_ "github.com/prometheus/prometheus/discovery/http"       // http_sd_configs
 	_ "github.com/prometheus/prometheus/discovery/kubernetes" // kubernetes_sd_configs
 	"github.com/prometheus/prometheus/scrape"
+	"github.com/prometheus/prometheus/storage"
 
 	"github.com/teescope/teescope/internal/locked"
 )
@@ -32,6 +35,14 @@ func (c *ScrapeConfig) Jobs() []string {
 		names = append(names, sc.JobName)
 	}
 	return names
+}
+
+// Receivers is the number of engines that samples are sent to (remote_write).
+func (c *ScrapeConfig) Receivers() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.config.RemoteWriteConfigs)
 }
 
 // LongestInterval returns the longest time between two scrapes of a target, 0 when
@@ -52,11 +63,12 @@ const (
 	droppedLimit = 100
 )
 
-// ParseScrape checks the part of a configuration file, YAML or JSON, that Prometheus defines: the keys global and
-// scrape_configs, with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are
+// ParseScrape checks the part of a configuration file, YAML or JSON, that Prometheus defines: the keys global,
+// remote_write, and scrape_configs with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are
 // skipped; any other unknown key is an error. Errors name the line of the file. Relative file names are relative to dir.
 // A target without limits gets the defaults.
 func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) {
+	smallQueues()
 	ours, err := only(text, own)
 	if err != nil {
 		return nil, err
@@ -74,6 +86,11 @@ func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) 
 		def(&sc.TargetLimit, targetLimit)
 		def(&sc.BodySizeLimit, units.Base2Bytes(bodyLimit))
 		def(&sc.KeepDroppedTargets, droppedLimit)
+	}
+	for _, rw := range c.RemoteWriteConfigs {
+		if rw.ProtobufMessage != config.DefaultRemoteWriteConfig.ProtobufMessage {
+			rw.MetadataConfig.Send = false // 2.0 has no messages of metadata
+		}
 	}
 	return &ScrapeConfig{c}, nil
 }
@@ -122,18 +139,26 @@ func readable(err error) error {
 	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", ";")), " "))
 }
 
-// ApplyConfig replaces the further targets; those that stay keep their state.
+// ApplyConfig replaces the further targets and the receivers of remote write; those that stay keep their state.
 func (s *Store) ApplyConfig(c *ScrapeConfig) error {
-	t := s.scrape.targets.Lock()
-	defer s.scrape.targets.Unlock()
-	if err := s.scrape.ApplyConfig(c.config); err != nil {
+	if err := s.send.apply(c.config); err != nil {
+		return err
+	}
+	return s.scrape.use(c)
+}
+
+// use replaces the targets.
+func (sc *scraper) use(c *ScrapeConfig) error {
+	t := sc.targets.Lock()
+	defer sc.targets.Unlock()
+	if err := sc.ApplyConfig(c.config); err != nil {
 		return fmt.Errorf("apply scrape configuration: %w", err)
 	}
 	found := map[string]discovery.Configs{}
 	for _, sc := range c.config.ScrapeConfigs {
 		found[sc.JobName] = sc.ServiceDiscoveryConfigs
 	}
-	if err := s.scrape.discovery.ApplyConfig(found); err != nil {
+	if err := sc.discovery.ApplyConfig(found); err != nil {
 		return fmt.Errorf("apply discovery configuration: %w", err)
 	}
 	if len(found) > 0 {
@@ -162,21 +187,21 @@ type scrapeTargets struct {
 // that for all scrapes, until the clock gets there again.
 var unaligned = sync.OnceFunc(func() { scrape.AlignScrapeTimestamps = false })
 
-func newScraper(ctx context.Context, s *Store) (*scraper, error) {
+func newScraper(ctx context.Context, reg *prometheus.Registry, log *slog.Logger, into storage.Appendable) (*scraper, error) {
 	unaligned()
-	sd, err := discovery.CreateAndRegisterSDMetrics(s.reg)
+	sd, err := discovery.CreateAndRegisterSDMetrics(reg)
 	if err != nil {
 		return nil, fmt.Errorf("start discovery: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	sc := &scraper{stop: stop, discovery: discovery.NewManager(ctx, s.log, s.reg, sd, discovery.Name("scrape"))}
+	sc := &scraper{stop: stop, discovery: discovery.NewManager(ctx, log, reg, sd, discovery.Name("scrape"))}
 	if sc.discovery == nil {
 		stop()
 		return nil, errors.New("start discovery: its metrics could not be registered")
 	}
-	none, err := config.Load("", s.log)
+	none, err := config.Load("", log)
 	if err == nil {
-		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true}, s.log, nil, door{s}, nil, s.reg)
+		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true}, log, nil, into, nil, reg)
 	}
 	if err != nil {
 		stop()
@@ -190,8 +215,10 @@ func newScraper(ctx context.Context, s *Store) (*scraper, error) {
 }
 
 // Failure returns the error of a target's last scrape, on one line; "" if it succeeded or there is no such target.
-func (s *Store) Failure(job, instance string) string {
-	for _, t := range s.scrape.TargetsActive()[job] {
+func (s *Store) Failure(job, instance string) string { return s.scrape.failure(job, instance) }
+
+func (sc *scraper) failure(job, instance string) string {
+	for _, t := range sc.TargetsActive()[job] {
 		if err := t.LastError(); err != nil && t.GetValue(model.InstanceLabel) == instance {
 			return strings.Join(strings.Fields(err.Error()), " ")
 		}

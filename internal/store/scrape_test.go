@@ -28,7 +28,7 @@ func TestParseScrape(t *testing.T) {
 		"good.yml":              "",
 		"unknown-key.yml":       "line 5: unknown key scrape_intervall",
 		"unknown-discovery.yml": "line 3: unknown key ec2_sd_configs",
-		"not-ours.yml":          "line 3: unknown key remote_write",
+		"not-ours.yml":          "line 3: unknown key remote_read",
 		"own-job.yml":           "job_name teescope is the monitor's own",
 		"bad-duration.yml":      `not a valid duration string: "often"`,
 		"bad-yaml.yml":          "line 2: found unexpected end of stream",
@@ -106,15 +106,21 @@ func TestScrapeForms(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{
-		"scrape_configs:\n- job_name: a\nscrape_configs:\n- job_name: b\n":                                 "line 3: repeated key scrape_configs, as in line 1",
-		"analysis: {}\n---\nscrape_configs:\n- job_name: a\n":                                              "line 2: a second YAML document; want one",
-		"analysis: {}\nsources: &s {n: &x often}\n\nscrape_configs: [{job_name: a,\nscrape_interval: *x}]": `line 4: scrape_configs: not a valid duration string: "often"`,
-		"analysis: {}\nscrape_configs: [{job_name: a},\n{job_name: b,\n  sample_limits: 1}]":               "line 4: unknown key sample_limits",
-		"{\"analysis\": {},\n\n\"scrape_configs\": [{\"job_name\": \"a\", \"sample_limit\": \"x\"}]}":      `line 3: "x": want a whole number`,
-		"analysis: {}\nglobal:\n  scrape_interval: never\n":                                                `line 3: not a valid duration string: "never"`,
-		"scrape_configs: &a [*a]":         "line 1: the document is too large, or an alias contains itself",
-		"scrape_configs: {}":              "line 1: want a list",
-		"scrape_configs:\n- job_name: ''": "line 2: scrape_configs: job_name is empty",
+		"scrape_configs:\n- job_name: a\nscrape_configs:\n- job_name: b\n":                                          "line 3: repeated key scrape_configs, as in line 1",
+		"analysis: {}\n---\nscrape_configs:\n- job_name: a\n":                                                       "line 2: a second YAML document; want one",
+		"analysis: {}\nsources: &s {n: &x often}\n\nscrape_configs: [{job_name: a,\nscrape_interval: *x}]":          `line 4: scrape_configs: not a valid duration string: "often"`,
+		"analysis: {}\nscrape_configs: [{job_name: a},\n{job_name: b,\n  sample_limits: 1}]":                        "line 4: unknown key sample_limits",
+		"{\"analysis\": {},\n\n\"scrape_configs\": [{\"job_name\": \"a\", \"sample_limit\": \"x\"}]}":               `line 3: "x": want a whole number`,
+		"analysis: {}\nglobal:\n  scrape_interval: never\n":                                                         `line 3: not a valid duration string: "never"`,
+		"analysis: {}\nremote_write:\n- {url: 'http://a'}\n- {urll: 'http://b'}":                                    "line 4: unknown key urll",
+		"scrape_configs:\n- job_name: a\nremote_write:\n- {url: 'http://a', name: x}\n- {url: 'http://b', name: x}": `line 5: remote_write: found multiple remote write configs with job name "x"`,
+		"remote_write:\n- url: 'http://a'\n- name: b":                                                               "line 3: remote_write: url for remote_write is empty",
+		"remote_write: [{url: 'http://a', protobuf_message: v3}]":                                                   "line 1: remote_write: invalid protobuf_message value: unknown type for remote write protobuf message v3, supported: prometheus.WriteRequest, io.prometheus.write.v2.Request",
+		"remote_write:\n- {url: 'http://a', basic_auth: {username: b}, bearer_token: c}":                            "line 2: remote_write: at most one of basic_auth, oauth2, bearer_token & bearer_token_file must be configured",
+		"remote_write: {url: 'http://a'}":                                                                           "line 1: want a list",
+		"scrape_configs: &a [*a]":                                                                                   "line 1: the document is too large, or an alias contains itself",
+		"scrape_configs: {}":                                                                                        "line 1: want a list",
+		"scrape_configs:\n- job_name: ''":                                                                           "line 2: scrape_configs: job_name is empty",
 	} {
 		if _, err := store.ParseScrape([]byte(text), "", "analysis", "sources"); err == nil || err.Error() != want {
 			t.Errorf("%s\nerror %v, want %s", text, err, want)

@@ -18,6 +18,9 @@ import (
 // Prometheus' parser gets a document that has only the keys that are its own. It is made from the nodes of the user's
 // file, not from its lines: a key may be anywhere, such as all on one line, and aliases may lead out of it.
 
+// theirs are Prometheus' keys: the settings of all, and two lists.
+var theirs = []string{"global", "scrape_configs", "remote_write"}
+
 // section is a mapping of Prometheus' keys, with the lines of the user's file.
 type section struct{ top *yaml.Node }
 
@@ -56,7 +59,7 @@ func only(text []byte, own []string) (section, error) {
 		}
 		seen[key.Value] = key.Line
 		switch {
-		case key.Value == "global" || key.Value == "scrape_configs":
+		case slices.Contains(theirs, key.Value):
 			out.top.Content = append(out.top.Content, key, pair[1])
 		case !slices.Contains(own, key.Value):
 			return out, fmt.Errorf("line %d: unknown key %s", key.Line, oneLine(key.Value))
@@ -130,6 +133,23 @@ func (s section) job(i int) int {
 	return 0
 }
 
+// part returns the section with the global settings and the first n elements of one list.
+func (s section) part(key string, n int) section {
+	out := section{&yaml.Node{Kind: yaml.MappingNode}}
+	for i := 0; i+1 < len(s.top.Content); i += 2 {
+		name, value := s.top.Content[i], s.top.Content[i+1]
+		switch name.Value {
+		case "global":
+		case key:
+			value = &yaml.Node{Kind: value.Kind, Tag: value.Tag, Line: value.Line, Content: value.Content[:n]}
+		default:
+			continue
+		}
+		out.top.Content = append(out.top.Content, name, value)
+	}
+	return out
+}
+
 // text writes the section, and returns the line of the user's file for each of its lines.
 func (s section) text() (string, map[int]int, error) {
 	if len(s.top.Content) == 0 {
@@ -158,30 +178,26 @@ func match(written, user *yaml.Node, lines map[int]int) {
 	}
 }
 
-// loadScrape has Prometheus read a section. Its errors without a line get that of the job which causes them.
+// loadScrape has Prometheus read a section. Its errors without a line get that of the element which causes them.
 func loadScrape(s section) (*config.Config, error) {
 	c, err := s.load()
 	if err == nil || strings.HasPrefix(err.Error(), "line ") {
 		return c, err
 	}
-	list := s.get("scrape_configs")
-	if list == nil {
-		if global := s.get("global"); global != nil {
-			err = fmt.Errorf("line %d: %w", global.Line, err)
+	if global := s.get("global"); global != nil {
+		if _, e := s.part("", 0).load(); e != nil {
+			return nil, fmt.Errorf("line %d: %w", global.Line, e)
 		}
-		return nil, err
 	}
-	for i := range list.Content { // the first that is wrong, alone or with those before it
-		some := section{&yaml.Node{Kind: yaml.MappingNode}}
-		for k := 0; k+1 < len(s.top.Content); k += 2 {
-			key, value := s.top.Content[k], s.top.Content[k+1]
-			if value == list {
-				value = &yaml.Node{Kind: list.Kind, Tag: list.Tag, Line: list.Line, Content: list.Content[:i+1]}
-			}
-			some.top.Content = append(some.top.Content, key, value)
+	for _, key := range theirs[1:] {
+		list := s.get(key)
+		if list == nil {
+			continue
 		}
-		if _, e := some.load(); e != nil {
-			return nil, fmt.Errorf("line %d: scrape_configs: %w", s.job(i), e)
+		for i := range list.Content { // the first that is wrong, alone or with those before it
+			if _, e := s.part(key, i+1).load(); e != nil {
+				return nil, fmt.Errorf("line %d: %s: %w", list.Content[i].Line, key, e)
+			}
 		}
 	}
 	return nil, err

@@ -80,37 +80,10 @@ func onGrid(s promql.Series, from, to time.Time, step time.Duration) metric.Line
 // Notes returns the warnings of the API: which part of an expression's data was not counted between two times, and
 // what of it was lost. It returns none for an expression that PromQL refuses.
 func (s *Store) Notes(ctx context.Context, expr string, from, to time.Time) []string {
-	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
-	if err != nil {
+	all, first := selectors(expr, from)
+	if len(all) == 0 {
 		return nil
 	}
-	// A range selector reads data from before the first step.
-	type selected struct {
-		matchers []*labels.Matcher
-		from     time.Time
-	}
-	var all []selected
-	first := from
-	parser.Inspect(e, func(node parser.Node, path []parser.Node) error {
-		v, ok := node.(*parser.VectorSelector)
-		if !ok {
-			return nil
-		}
-		begin := from
-		for _, p := range path {
-			switch p := p.(type) {
-			case *parser.MatrixSelector:
-				begin = begin.Add(-p.Range)
-			case *parser.SubqueryExpr:
-				begin = begin.Add(-p.Range)
-			}
-		}
-		if begin.Before(first) {
-			first = begin
-		}
-		all = append(all, selected{v.LabelMatchers, begin})
-		return nil
-	})
 	q, err := door{s}.Querier(first.UnixMilli(), to.UnixMilli())
 	if err != nil {
 		return nil // the query itself reports it
@@ -130,6 +103,43 @@ func (s *Store) Notes(ctx context.Context, expr string, from, to time.Time) []st
 	return out
 }
 
+// selected is a selector of an expression, with the first time that it reads.
+type selected struct {
+	matchers []*labels.Matcher
+	from     time.Time
+}
+
+// selectors returns the selectors of an expression that is evaluated from a time on, and the first time that they read;
+// none for an expression that PromQL refuses.
+func selectors(expr string, from time.Time) (all []selected, first time.Time) {
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		return nil, from
+	}
+	first = from
+	parser.Inspect(e, func(node parser.Node, path []parser.Node) error {
+		v, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		begin := from // a range selector reads data from before the first step
+		for _, p := range path {
+			switch p := p.(type) {
+			case *parser.MatrixSelector:
+				begin = begin.Add(-p.Range)
+			case *parser.SubqueryExpr:
+				begin = begin.Add(-p.Range)
+			}
+		}
+		if begin.Before(first) {
+			first = begin
+		}
+		all = append(all, selected{v.LabelMatchers, begin})
+		return nil
+	})
+	return all, first
+}
+
 // about returns what the sources of the matched metrics did not count, and what was lost of the time. Pairs of source
 // and machine that were asked before are left out.
 func (q *notedQuerier) about(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, asked map[string]bool) []error {
@@ -147,7 +157,7 @@ func (q *notedQuerier) about(ctx context.Context, hints *storage.SelectHints, ms
 		if m.Name != model.MetricNameLabel {
 			continue
 		}
-		for _, source := range q.s.sources(m) {
+		for _, source := range sourcesOf(q.s.opts.Sources, m) {
 			where := source
 			for _, m := range ms {
 				if m.Name == "instance" || m.Name == "job" {

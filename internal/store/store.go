@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
@@ -33,6 +34,7 @@ type Store struct {
 	rules   *recorder
 	local   *local
 	started time.Time
+	tally
 
 	db atomic.Pointer[database] // nil while none is open
 
@@ -40,10 +42,9 @@ type Store struct {
 	commits locked.Value[commits]
 	mending locked.Value[mending]
 
-	appended, lost, walErrors, checkpointErrors, cutBytes atomic.Uint64
-	refusals                                              refusals
-	bytes                                                 atomic.Int64
-	unclean                                               bool
+	walErrors, checkpointErrors, cutBytes atomic.Uint64
+	bytes                                 atomic.Int64
+	unclean                               bool
 
 	// losses are the damaged parts, by name.
 	losses locked.Value[[]Loss]
@@ -79,7 +80,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		reg:     prometheus.NewRegistry(),
 	}
 	s.opts.blockQuerier, s.opts.blockChunkQuerier = s.blockQuerier, s.blockChunkQuerier
-	s.local = newLocal(o)
+	s.local, s.now = newLocal(o), o.Now
+	s.send = newSender(o, o.Dir, s.log, func() *scrape.Manager { return s.scrape.Manager })
 	s.readQuarantine()
 	db, err := s.openFiles()
 	if err != nil {
@@ -92,7 +94,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.engine = NewEngine(o.Query, s.reg, o.Logger)
 	s.pages = NewEngine(o.Query, nil, o.Logger)
 	ctx, s.stop = context.WithCancel(ctx)
-	if s.scrape, err = newScraper(ctx, s); err != nil {
+	if s.scrape, err = newScraper(ctx, s.reg, s.log, door{s}); err != nil {
 		s.stop()
 		return nil, errors.Join(err, db.close(), lock.Close())
 	}
@@ -126,7 +128,11 @@ func (s *Store) openFiles() (*database, error) {
 				s.opts.Dir, n>>20, need>>20, errNoSpace)
 		}
 	}
-	return s.openSound()
+	db, err := s.openSound()
+	if err == nil {
+		db.SetWriteNotified(s.send)
+	}
+	return db, err
 }
 
 // replayNeeds returns the space for the chunks that a replay of the log writes: at most the size of the log, plus the
@@ -243,6 +249,7 @@ func (s *Store) reopen(need int64, open func(*database) error, closed func() err
 		return fmt.Errorf("%w: %d MiB left", errNoSpace, n>>20)
 	}
 	var failed error
+	before := lastSegment(s.opts.Dir)
 	if db := s.db.Load(); db != nil {
 		s.db.Store(nil)
 		db.retire()
@@ -265,6 +272,9 @@ func (s *Store) reopen(need int64, open func(*database) error, closed func() err
 	s.trouble.set("write", nil)
 	s.commits.Lock().torn = nil
 	s.commits.Unlock()
+	if lastSegment(s.opts.Dir) <= before { // each opening continues the log with a new segment
+		s.send.restart()
+	}
 	s.db.Store(next)
 	return failed
 }
@@ -339,13 +349,14 @@ func (s *Store) Close() (err error) {
 		s.rules.close()
 		s.scrape.close()
 		s.done.Wait()
+		err = s.send.close()
 		defer s.mending.Unlock()
 		s.mending.Lock().over = true
 		db := s.db.Swap(nil)
 		if db != nil {
 			db.retire()
 			if n, ferr := free(s.opts.Dir); ferr == nil && n < s.opts.MinFree {
-				err = s.reserve.give()
+				err = errors.Join(err, s.reserve.give())
 			}
 			err = errors.Join(err, db.close())
 		}

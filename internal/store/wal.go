@@ -286,6 +286,15 @@ func (s *Store) cutTail(g segment) error {
 	return syncFile(g.path)
 }
 
+// lastSegment returns the number of the log's last segment, -1 without one.
+func lastSegment(dir string) int {
+	_, last, err := wlog.Segments(filepath.Join(dir, "wal"))
+	if err != nil {
+		return -1
+	}
+	return last
+}
+
 // syncLog flushes the segment being written to the disk.
 func syncLog(dir string) error {
 	wal := filepath.Join(dir, "wal")
