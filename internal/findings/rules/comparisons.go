@@ -484,7 +484,55 @@ var comparisons = []comparison{
 			}},
 		}},
 	},
+	{
+		Rule: findings.Rule{
+			Name:  "remote_write",
+			Title: "Remote write behind or refused",
+			Doc: "A receiver of remote_write does not have the samples of the last two minutes, over both windows, or it refused samples within the last 15 minutes. " +
+				"What a receiver has not taken yet waits in the log, which keeps the last 1 to 3 hours; a refused sample is not sent again.",
+			Needs: []string{remoteDelay},
+			Thresholds: []findings.Threshold{
+				{Name: "delay", Doc: "age of the newest sample that the receiver has", Unit: "seconds", Default: 120},
+				{Name: "refused", Doc: "samples refused within 15 minutes", Unit: "", Default: 1},
+			},
+			Remedy: "Read the log of teescope, which has the receiver's answer. Behind: check that the receiver runs and that its URL, certificate and password are right; " +
+				"where it only is slow, raise queue_config.max_shards. Refused: the answer says why, as samples that are too old or a limit of the receiver.",
+			Reference: "https://prometheus.io/docs/practices/remote_write/",
+		},
+		signs: []sign{{
+			value: "min_over_time(" + remoteDelay + "{$here}[$over])", least: "delay",
+			keep: receiverLabels, of: remoteDelay, subject: receiver,
+			numbers: []number{
+				{name: "delay", text: "age of the newest sample that the receiver has", unit: "seconds", expr: remoteDelay + "{$here}"},
+				{text: "samples in memory that wait for it", expr: "prometheus_remote_storage_samples_pending{$here}"},
+				{text: "samples that were sent again since the start", expr: "prometheus_remote_storage_samples_retried_total{$here}"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "delay", threshold: "delay"}},
+				severity: findings.Warning,
+				titles:   []string{"The {subject} is {delay} behind."},
+				costs:    []string{"What is older than the log of 1 to 3 hours will be missing there."},
+			}},
+		}, {
+			where: refusedSamples + " >= $refused",
+			keep:  receiverLabels, of: remoteDelay, subject: receiver,
+			numbers: []number{
+				{name: "refused", text: "samples refused in the last 15m", expr: refusedSamples},
+				{text: "samples refused since the start", expr: remoteFailed + "{$here}"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "refused", threshold: "refused"}},
+				severity: findings.Warning,
+				titles:   []string{"The {subject} refused {refused} samples in the last 15 minutes: they are missing there."},
+			}},
+		}},
+	},
 }
+
+// receiver is the subject of signs of one receiver of remote write.
+func receiver(labels map[string]string) string { return "remote write to " + labels["url"] }
+
+var receiverLabels = []string{"job", "instance", "remote_name", "url"}
 
 const (
 	pagesAdded       = "tee_sgx_epc_pages_added_total"
@@ -503,11 +551,14 @@ const (
 	whereLost    = "Look where with `nstat -az`, `ip -s -s link`, `ethtool -S DEVICE` and `dropwatch -l kas`."
 
 	// inUse is the machine's CPU use, in cores.
-	inUse     = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
-	stolen    = `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over])) / sum by (job, instance) (rate(node_cpu_seconds_total{$here}[$over]))`
-	throttled = "rate(" + cfsThrottled + "{$here}[$over]) / rate(" + cfsPeriods + "{$here}[$over])"
-	overhead  = `sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over]))`
-	allowed   = `sum by (job, instance) (teescope_budget_ratio{$here}) * count by (job, instance) (node_cpu_seconds_total{$here,mode="idle"})`
+	inUse          = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
+	stolen         = `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over])) / sum by (job, instance) (rate(node_cpu_seconds_total{$here}[$over]))`
+	throttled      = "rate(" + cfsThrottled + "{$here}[$over]) / rate(" + cfsPeriods + "{$here}[$over])"
+	overhead       = `sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over]))`
+	allowed        = `sum by (job, instance) (teescope_budget_ratio{$here}) * count by (job, instance) (node_cpu_seconds_total{$here,mode="idle"})`
+	remoteDelay    = "teescope_remote_write_delay_seconds"
+	remoteFailed   = "prometheus_remote_storage_samples_failed_total"
+	refusedSamples = remoteFailed + "{$here} - (" + remoteFailed + "{$here} offset 15m or " + remoteFailed + "{$here} * 0)"
 	// lost compares the counter with its value 15 minutes ago, 0 where it had none: while
 	// nothing can be stored, the counter has no samples either.
 	lost = "teescope_store_lost_samples_total{$here} - (teescope_store_lost_samples_total{$here} offset 15m or teescope_store_lost_samples_total{$here} * 0)"
