@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,12 +13,16 @@ import (
 
 func agentCommand(env Env) *cobra.Command {
 	var s settings
+	var m monitor
 	var costs bool
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve this machine's metrics to a Prometheus or a monitor elsewhere",
 		Long: `Agent opens the sources and serves /metrics. It stores nothing: each scrape reads
-the sources once.`,
+the sources once.
+
+With remote_write in --config it reads the sources every --interval and sends each
+reading there too, as monitor --agent-mode does. What waits for a receiver is in --data.`,
 		Example: "  teescope agent --listen 127.0.0.1:9781",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -26,6 +31,10 @@ the sources once.`,
 				return err
 			}
 			defer o.Close()
+			if o.config.scrape.Receivers() > 0 {
+				m.observer, m.agentMode = o, true
+				return m.run(c.Context(), env)
+			}
 			var units unitCosts
 			if costs {
 				units = o.calibrated(c.Context(), "")
@@ -39,7 +48,12 @@ the sources once.`,
 			work, stop := context.WithCancel(c.Context())
 			done := make(chan struct{})
 			go func() { o.govern(work); close(done) }()
-			go o.reload(work, func(config) error { return nil })
+			go o.reload(work, func(c config) error {
+				if c.scrape.Receivers() > 0 {
+					return errors.New("remote_write: an agent that was started without it has no queue: restart it")
+				}
+				return nil
+			})
 			defer func() { stop(); <-done }()
 			fmt.Fprintf(env.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", orUnknown(o.platform.Hostname), badge(o.found), o.url())
 			return o.serve(c.Context(), web.Handler(o.options(func(ctx context.Context) []metric.Sample {
@@ -51,6 +65,7 @@ the sources once.`,
 		},
 	}
 	s.flags(c, "127.0.0.1:9781")
+	m.queueFlags(c, "folder for what waits for the receivers of remote_write")
 	c.Flags().BoolVar(&costs, "calibrate", false, "first measure what events cost on this host (about a second of CPU time), and serve that too")
 	return c
 }

@@ -30,10 +30,11 @@ type config struct {
 	Notify   notifyConfig             `yaml:"notify"`
 	// Dashboards are shown next to those made on the page, and cannot be changed there.
 	Dashboards []web.Dashboard `yaml:"dashboards"`
-	// Global and ScrapeConfigs are Prometheus' own sections. The store decodes them;
-	// here they are only known keys.
+	// Global, ScrapeConfigs and RemoteWrite are Prometheus' own sections. The store
+	// decodes them; here they are only known keys.
 	Global        yaml.Node `yaml:"global"`
 	ScrapeConfigs yaml.Node `yaml:"scrape_configs"`
+	RemoteWrite   yaml.Node `yaml:"remote_write"`
 
 	scrape  *store.ScrapeConfig
 	targets []servers.Target

@@ -72,7 +72,8 @@ func checkConfig(t *testing.T, text []byte) {
 			Own   []any
 			Rules map[string]any
 		}
-		Notify struct{ Webhooks, Alertmanager []any }
+		Notify      struct{ Webhooks, Alertmanager []any }
+		RemoteWrite []any `yaml:"remote_write"`
 	}
 	if err := yaml.Unmarshal(asYAML(text), &file); err != nil {
 		t.Errorf("%.300q is taken, but %v", text, err)
@@ -81,10 +82,10 @@ func checkConfig(t *testing.T, text []byte) {
 	for _, j := range file.Jobs {
 		jobs = append(jobs, j.Name)
 	}
-	got, want := [5]int{len(c.Sources), len(c.Analysis.Own), len(c.Analysis.Rules), len(c.Notify.receivers), len(c.scrape.Jobs())},
-		[5]int{len(file.Sources), len(file.Analysis.Own), len(file.Analysis.Rules), len(file.Notify.Webhooks) + len(file.Notify.Alertmanager), len(jobs)}
+	got, want := [6]int{len(c.Sources), len(c.Analysis.Own), len(c.Analysis.Rules), len(c.Notify.receivers), len(c.scrape.Jobs()), c.scrape.Receivers()},
+		[6]int{len(file.Sources), len(file.Analysis.Own), len(file.Analysis.Rules), len(file.Notify.Webhooks) + len(file.Notify.Alertmanager), len(jobs), len(file.RemoteWrite)}
 	if got != want || !slices.Equal(c.scrape.Jobs(), jobs) {
-		t.Errorf("%.300q gives %v sources, own rules, rules, receivers and jobs (%q), want %v (%q)", text, got, c.scrape.Jobs(), want, jobs)
+		t.Errorf("%.300q gives %v sources, own rules, rules, receivers, jobs (%q) and receivers of remote_write, want %v (%q)", text, got, c.scrape.Jobs(), want, jobs)
 	}
 }
 

@@ -41,6 +41,9 @@ comes from: how much more often something happened, what one costs, and the rest
 that nothing explains. It uses the costs calibrated when the benchmark ran, or
 this machine's if an old result holds none.
 
+With --query-url it explains from the series of a Prometheus-compatible engine, without
+a monitor; findings are then not among them, because a monitor keeps these.
+
 For a monitor behind TLS and basic authentication, use --server
 https://USER:PASSWORD@HOST:PORT. If its certificate is self-signed, name it in
 the environment variable SSL_CERT_FILE.`,
@@ -56,6 +59,7 @@ the environment variable SSL_CERT_FILE.`,
 	}
 	f := c.Flags()
 	f.StringVar(&x.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
+	x.at.flags(c, "to explain from, instead of a monitor")
 	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process")
 	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
@@ -70,6 +74,7 @@ the environment variable SSL_CERT_FILE.`,
 // explainer holds the flags of explain.
 type explainer struct {
 	server, process, instance, per, data string
+	at                                   engineFlags
 	last                                 duration
 	before                               ago
 	json                                 bool
@@ -97,19 +102,16 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	if x.before.set() && x.process == "" {
 		return errors.New("--before compares two windows of a process: name it with --process")
 	}
-	base, err := serverURL(x.server)
-	if err != nil {
-		return err
-	}
 	out := explained{Explanations: []web.Explanation{}}
-	if err := ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings); err != nil {
+	of, err := x.witness(ctx, &out)
+	if err != nil {
 		return err
 	}
 	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r findings.Record) bool {
 		stale := r.State == findings.Closed && r.Until != nil && out.At.Sub(*r.Until) > time.Duration(x.last)
 		return stale || !subjects.MatchString(r.Subject) && r.Subject != x.process
 	})
-	if err := x.trees(ctx, base, &out); err != nil {
+	if err := x.trees(ctx, of, &out); err != nil {
 		return err
 	}
 	if x.json {
@@ -119,6 +121,26 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	}
 	_, err = io.WriteString(w, explanationText(out, x))
 	return err
+}
+
+// witness returns who answers, with the findings of a monitor.
+func (x explainer) witness(ctx context.Context, out *explained) (witness, error) {
+	if err := x.at.check(); err != nil {
+		return witness{}, err
+	}
+	if x.at.url != "" {
+		r, err := x.at.open(ctx, nil)
+		if err != nil {
+			return witness{}, err
+		}
+		out.Findings = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: time.Now()}
+		return x.engineAt(r), r.Err()
+	}
+	base, err := serverURL(x.server)
+	if err != nil {
+		return witness{}, err
+	}
+	return x.monitorAt(base), ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings)
 }
 
 // explanationText writes findings and explanations for a reader. A requested
@@ -145,13 +167,16 @@ func explanationText(found explained, x explainer) string {
 			unknown = append(unknown, r)
 		}
 	}
-	if len(found.Findings.Findings) == 0 {
+	switch {
+	case x.at.url != "":
+		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
+	case len(found.Findings.Findings) == 0:
 		about := ""
 		if x.process != "" {
 			about = fmt.Sprintf(" for %q", x.process)
 		}
 		t.Wrap("", fmt.Sprintf("No findings%s, now or in the last %s. %s", about, span(time.Duration(x.last)), watched(found.Rules)))
-	} else {
+	default:
 		t.Line("The queries behind the numbers: teescope explain --json")
 	}
 	if x.process == "" && len(found.Explanations)+len(found.Problems) > 0 {
@@ -266,7 +291,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	if q.From.IsZero() {
 		q.From = q.To.Add(-explainWindow)
 	}
-	t, err := known.Window(ctx, m.store, q)
+	t, err := known.Window(ctx, m.series, q)
 	if err != nil {
 		return web.Explanation{}, err
 	}

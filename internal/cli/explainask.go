@@ -14,18 +14,69 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
 
 // busiest is how many processes are explained at once.
 const busiest = 3
 
+// witness answers what explanations ask: a monitor, or this program from the series of an engine.
+type witness struct {
+	query func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
+	tree  func(ctx context.Context, s subject, from, to time.Time) (web.Explanation, error)
+}
+
+// monitorAt is the monitor at a URL.
+func (x explainer) monitorAt(base *url.URL) witness {
+	return witness{
+		query: func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
+			u := base.JoinPath("api/v1/query")
+			u.RawQuery = url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}}.Encode()
+			var a vector
+			if err := ask(ctx, u, &a); err != nil {
+				return nil, err
+			}
+			var out []metric.Point
+			for _, r := range a.Data.Result {
+				v, err := strconv.ParseFloat(strings.Trim(string(r.Value[1]), `"`), 64)
+				if err != nil {
+					return nil, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", u.Redacted(), err)
+				}
+				out = append(out, metric.Point{Labels: r.Metric, Value: v})
+			}
+			return out, nil
+		},
+		tree: func(ctx context.Context, s subject, from, to time.Time) (e web.Explanation, err error) {
+			u := base.JoinPath("api/teescope/v1/explain")
+			u.RawQuery = url.Values{
+				"process": {s.process}, "instance": {s.instance}, "per": {x.per},
+				"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
+			}.Encode()
+			err = ask(ctx, u, &e)
+			return e, err
+		},
+	}
+}
+
+// engineAt is the engine of --query-url.
+func (x explainer) engineAt(r *store.Remote) witness {
+	return witness{
+		query: r.Query,
+		tree: func(ctx context.Context, s subject, from, to time.Time) (web.Explanation, error) {
+			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: x.per == "request"})
+			return web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}, err
+		},
+	}
+}
+
 // trees asks where the time of the selected processes went: the one that --process
-// names, the busiest ones that match it, or the busiest of all. A refusal by the
-// monitor is a problem, not an error.
-func (x explainer) trees(ctx context.Context, base *url.URL, out *explained) error {
+// names, the busiest ones that match it, or the busiest of all. A refusal is a problem,
+// not an error.
+func (x explainer) trees(ctx context.Context, of witness, out *explained) error {
 	last := min(time.Duration(x.last), explain.Longest)
-	subjects, err := x.busy(ctx, base, out.At, last)
+	subjects, err := x.busy(ctx, of, out.At, last)
 	if err != nil {
 		return err
 	}
@@ -33,15 +84,19 @@ func (x explainer) trees(ctx context.Context, base *url.URL, out *explained) err
 		subjects = []subject{{x.process, x.instance}} // the monitor knows which names there are
 	}
 	for _, s := range subjects {
-		e, err := x.tree(ctx, base, s, out.At.Add(-last), out.At)
+		e, err := of.tree(ctx, s, out.At.Add(-last), out.At)
 		var then web.Explanation
 		if err == nil && x.before.set() {
-			then, err = x.tree(ctx, base, s, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
+			then, err = of.tree(ctx, s, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
 		}
 		var no *notAnswered
+		var refusal *explain.Refusal
 		switch {
 		case errors.As(err, &no):
 			out.Problems = append(out.Problems, no.reason)
+			continue
+		case errors.As(err, &refusal):
+			out.Problems = append(out.Problems, refusal.Reason)
 			continue
 		case err != nil:
 			return err
@@ -54,22 +109,12 @@ func (x explainer) trees(ctx context.Context, base *url.URL, out *explained) err
 	return nil
 }
 
-func (x explainer) tree(ctx context.Context, base *url.URL, s subject, from, to time.Time) (e web.Explanation, err error) {
-	u := base.JoinPath("api/teescope/v1/explain")
-	u.RawQuery = url.Values{
-		"process": {s.process}, "instance": {s.instance}, "per": {x.per},
-		"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
-	}.Encode()
-	err = ask(ctx, u, &e)
-	return e, err
-}
-
 // subject is a process of a machine.
 type subject struct{ process, instance string }
 
 // busy returns the processes whose threads had the most work in the window, or, if
 // nothing is sampled, those with the most CPU time.
-func (x explainer) busy(ctx context.Context, base *url.URL, at time.Time, window time.Duration) ([]subject, error) {
+func (x explainer) busy(ctx context.Context, of witness, at time.Time, window time.Duration) ([]subject, error) {
 	which := `process!="other"`
 	if x.process != "" {
 		which = fmt.Sprintf("process=~%q", "(?s).*(?:"+x.process+").*")
@@ -83,19 +128,13 @@ func (x explainer) busy(ctx context.Context, base *url.URL, at time.Time, window
 		fmt.Sprintf(`sum by (process, instance) (rate({__name__=~"tee_sampled_(cpu|wait)_seconds_total",mode!="thread",state!="sleep",%s}[%s]))`, which, w),
 		fmt.Sprintf("sum by (process, instance) (rate(tee_process_cpu_seconds_total{%s}[%s]))", which, w),
 	} {
-		u := base.JoinPath("api/v1/query")
-		u.RawQuery = url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}}.Encode()
-		var a vector
-		if err := ask(ctx, u, &a); err != nil {
+		points, err := of.query(ctx, expr, at)
+		if err != nil {
 			return nil, err
 		}
-		for _, r := range a.Data.Result {
-			v, err := strconv.ParseFloat(strings.Trim(string(r.Value[1]), `"`), 64)
-			if err != nil {
-				return nil, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", u.Redacted(), err)
-			}
-			if v > 0 {
-				work[subject{r.Metric["process"], r.Metric["instance"]}] = v
+		for _, p := range points {
+			if p.Value > 0 {
+				work[subject{p.Labels["process"], p.Labels["instance"]}] = p.Value
 			}
 		}
 		if len(work) > 0 {

@@ -36,7 +36,12 @@ func monitorCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "monitor",
 		Long: `Monitor reads the sources every --interval, stores the readings, evaluates the rules
-and serves the page. Findings go to the page, to the log, and to the receivers of --config.`,
+and serves the page. Findings go to the page, to the log, and to the receivers of --config.
+
+With --query-url it stores no samples: page, rules and explanations ask an engine that
+has them. With --agent-mode it has no page either, and sends every sample to the
+receivers of remote_write in --config; the two can be combined. docs/scale.md has the
+layouts for many machines.`,
 		Short: "Watch this machine: store, findings, page and API in one process",
 		Example: "  teescope monitor\n" +
 			"  teescope monitor --process 'redis|nginx' --data /var/lib/teescope --retention 30d",
@@ -53,12 +58,20 @@ and serves the page. Findings go to the page, to the log, and to the receivers o
 	}
 	s.flags(c, "127.0.0.1:9780")
 	f := c.Flags()
-	f.StringVar(&m.data, "data", dataDir(), "folder for the store, the findings and the results")
+	m.queueFlags(c, "folder for the store, the findings and the results")
 	m.retention = duration(15 * 24 * time.Hour)
 	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
-	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
+	m.at.flags(c, "that has the samples: the page, the rules and explanations ask it, and nothing is stored here")
+	f.BoolVar(&m.agentMode, "agent-mode", false, "keep samples only until the receivers of remote_write have them: no local store")
 	f.StringVar(&m.baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, of an unprotected arm and this machine: explanations say what encrypting memory costs at most")
 	return c
+}
+
+// queueFlags are the flags of agent mode that an agent has too.
+func (m *monitor) queueFlags(c *cobra.Command, data string) {
+	f := c.Flags()
+	f.StringVar(&m.data, "data", dataDir(), data)
+	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
 }
 
 // dataDir is the default place of the store.
@@ -81,9 +94,12 @@ type monitor struct {
 	interval  time.Duration
 	baseline  string
 	memory    []metric.Sample // what memory costs beside the baseline
+	at        engineFlags
+	agentMode bool
 
-	store    *store.Store
-	analysis *findings.Engine
+	keeper   keeper
+	series   series           // nil in agent mode: nothing answers queries
+	analysis *findings.Engine // nil without series
 	boards   *dashboards
 	costs    atomic.Pointer[unitCosts] // nil until they are known
 	rounds   atomic.Int64              // readings of all sources that were stored
@@ -105,26 +121,58 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 			return fmt.Errorf("--memory-baseline %w", err)
 		}
 	}
+	if err := m.at.check(); err != nil {
+		return err
+	}
 	limitMemory()
 	opts := store.DefaultOptions()
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
 	opts.Interval = m.interval
 	opts.Sources = sourceOf(m.sources)
 	opts.Logger = m.log
-	st, err := store.Open(ctx, opts)
-	if err != nil {
+	if err := m.openStore(ctx, opts); err != nil {
 		return err
 	}
-	m.store, m.platform.Interval = st, m.interval.Seconds()
+	m.platform.Interval = m.interval.Seconds()
+	var err error
 	if m.platform.Data, err = filepath.Abs(m.data); err != nil {
-		return errors.Join(err, st.Close())
+		return errors.Join(err, m.keeper.Close())
 	}
-	return errors.Join(m.watch(ctx, env), st.Close())
+	run := m.watch
+	if m.series == nil {
+		run = m.forward
+	}
+	return errors.Join(run(ctx, env), m.keeper.Close())
 }
 
-// watch runs the parts until ctx ends; the store is open.
+// openStore opens what takes samples and what answers queries.
+func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
+	if m.at.url == "" && !m.agentMode {
+		st, err := store.Open(ctx, opts)
+		m.keeper, m.series = st, st
+		return err
+	}
+	if m.at.url != "" {
+		r, err := m.at.open(ctx, opts.Sources)
+		if err != nil {
+			return err
+		}
+		if err := r.Err(); err != nil {
+			m.log.Warn("the engine of --query-url does not answer yet; trying again with each query", "error", oneLine(err))
+		}
+		m.series = r
+	}
+	var err error
+	if m.agentMode {
+		m.keeper, err = store.OpenQueue(ctx, opts, m.config.scrape)
+	} else {
+		m.keeper, err = store.OpenNothing(opts)
+	}
+	return err
+}
+
+// watch runs the parts until ctx ends.
 func (m *monitor) watch(ctx context.Context, env Env) (err error) {
-	st := m.store
 	ao := m.rulesOptions(m.config)
 	if err := m.act(&ao); err != nil {
 		return err
@@ -138,8 +186,8 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	m.open()
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
-	ao.Absent, ao.Failure = m.absent, st.Failure
-	m.analysis = findings.New(m.config.Analysis.rules(), st, ao)
+	ao.Absent, ao.Failure = m.absent, m.keeper.Failure
+	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")
 	if err != nil {
@@ -159,17 +207,32 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.ResultTrees = known.Trees
 	wo.Result = archive.Get
 	wo.Compare = func(ids []string) (*result.Experiment, error) { return sideBySide(archive, ids) }
-	wo.Prometheus = st.Handler()
-	pages := feed.New(feed.Options{Evaluate: st.Steps, Notes: st.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
+	wo.Prometheus = m.series.Handler()
+	pages := feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
 	defer pages.Close()
 	wo.Query = pages.Ask
 	wo.Page = page
-	wo.Ready = m.ready
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
+	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })
+}
+
+// forward runs the parts of agent mode until ctx ends.
+func (m *monitor) forward(ctx context.Context, env Env) error {
+	if c := m.config; len(c.Notify.receivers)+len(c.Analysis.Own)+len(c.Analysis.Rules)+len(c.Dashboards) > 0 {
+		m.log.Warn("without a store there are no findings and no page: analysis, notify and dashboards in the configuration have no effect here")
+	}
+	m.open()
+	fmt.Fprintf(env.Stdout, "teescope sends the metrics of %s; TEE: %s; metrics: %s/metrics\n", orUnknown(m.platform.Hostname), badge(m.found), m.url())
+	return m.work(ctx, env, m.options(m.collect), func(c config) error { return m.keeper.ApplyConfig(c.scrape) }, func(context.Context) {})
+}
+
+// work reads the sources, runs analyse and serves until ctx ends; reload applies a new configuration.
+func (m *monitor) work(ctx context.Context, env Env, wo web.Options, reload func(config) error, analyse func(context.Context)) error {
+	wo.Ready = m.ready
 	work, stop := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { m.reload(work, m.reconfigure) })
+	all.Go(func() { m.reload(work, reload) })
 	all.Go(func() {
 		m.keep(m.engine.Collect(work))
 		if err := m.openKernel(work, env); err != nil {
@@ -177,10 +240,10 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 			return
 		}
 		all.Go(func() { m.govern(work) })
-		all.Go(func() { _ = m.analysis.Run(work) })
+		all.Go(func() { analyse(work) })
 		_ = m.engine.Run(work, m.interval, m.keep)
 	})
-	err = m.serve(work, web.Handler(wo))
+	err := m.serve(work, web.Handler(wo))
 	stop(nil)
 	all.Wait()
 	if cause := context.Cause(work); ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
@@ -231,7 +294,7 @@ func (m *monitor) configure(c config) error {
 	m.boards.lock(c.Dashboards)
 	err := m.notifier.Use(c.Notify.settings(m.url()))
 	if c.scrape != nil {
-		err = errors.Join(err, m.store.ApplyConfig(c.scrape))
+		err = errors.Join(err, m.keeper.ApplyConfig(c.scrape))
 	}
 	return err
 }
@@ -273,8 +336,10 @@ func (m *monitor) collect(ctx context.Context) []metric.Sample {
 // withOwn adds the monitor's own metrics.
 func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	add := func(s metric.Sample) { samples = append(samples, s) }
-	m.store.Collect(add)
-	m.collectFindings(add)
+	m.keeper.Collect(add)
+	if m.analysis != nil {
+		m.collectFindings(add)
+	}
 	samples = append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)})
 	if c := m.costs.Load(); c != nil {
 		samples = c.samples(samples)
@@ -287,7 +352,7 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 // keep stores one round; a failure is logged when it starts and when it ends.
 func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	limitMemory()
-	err := m.store.Append(at, m.withOwn(samples))
+	err := m.keeper.Append(at, m.withOwn(samples))
 	var some *store.Refused
 	partly := errors.As(err, &some)
 	if err != nil && !partly {
@@ -317,11 +382,17 @@ func (m *monitor) ready() error {
 
 // absent returns why a metric has no series, from the state of its source.
 func (m *monitor) absent(name string) string {
+	if m.at.url != "" {
+		return "the engine of --query-url has none"
+	}
 	if name == unitCostDesc.Name {
 		if c := m.costs.Load(); c != nil {
 			return c.absent()
 		}
 		return "it is being measured; this takes seconds"
+	}
+	if strings.HasPrefix(name, "teescope_remote_write_") {
+		return "no receiver is configured (remote_write)"
 	}
 	if name == memoryCostDesc.Name {
 		return "no baseline is declared (--memory-baseline)"
@@ -348,7 +419,7 @@ func (m *monitor) absent(name string) string {
 func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.budget)}
 	own := fmt.Sprintf(`job="teescope",instance=%q`, m.platform.Hostname)
-	points, err := m.store.Query(ctx, `sum by (part) (rate(teescope_overhead_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
+	points, err := m.series.Query(ctx, `sum by (part) (rate(teescope_overhead_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
 	if err != nil {
 		return o, err
 	}
@@ -358,7 +429,7 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 		}
 	}
 	// Only some sources run commands; without them nothing is missing.
-	points, err = m.store.Query(ctx, `sum(rate(teescope_command_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
+	points, err = m.series.Query(ctx, `sum(rate(teescope_command_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
 	if err != nil {
 		return o, err
 	}
@@ -367,15 +438,20 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 			o.CPU["commands"] = p.Value
 		}
 	}
+	few, none := "fewer than two readings in the last minute", "no reading is stored yet"
+	if m.at.url != "" {
+		few = "the engine of --query-url has fewer than two readings of this monitor in the last minute"
+		none = "the engine of --query-url has no reading of this monitor"
+	}
 	for _, part := range []string{"userspace", "page", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
-			o.Missing[part] = "fewer than two readings in the last minute"
+			o.Missing[part] = few
 			if why := m.absent("teescope_overhead_cpu_seconds_total"); why != "" {
 				o.Missing[part] = why
 			}
 		}
 	}
-	points, err = m.store.Query(ctx, `teescope_store_series{`+own+`} or teescope_memory_bytes{kind="rss",`+own+`}`, m.host.Now())
+	points, err = m.series.Query(ctx, `teescope_store_series{`+own+`} or teescope_memory_bytes{kind="rss",`+own+`}`, m.host.Now())
 	if err != nil {
 		return o, err
 	}
@@ -388,10 +464,10 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 	}
 	for part, absent := range map[string]bool{"memory": o.RSSBytes == 0, "series": o.Series == 0} {
 		if absent {
-			o.Missing[part] = "no reading is stored yet"
+			o.Missing[part] = none
 		}
 	}
-	if err := m.store.Err(); err != nil {
+	if err := m.series.Err(); err != nil {
 		o.StoreError = oneLine(err)
 	}
 	return o, nil

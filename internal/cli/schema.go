@@ -28,7 +28,7 @@ func schemaCommand(env Env) *cobra.Command {
 		Long: `Schema prints the JSON Schema (draft 2020-12) of a benchmark result, of the answer to
 GET /api/teescope/v1/findings, of the configuration file (--config), or of a command
 template (--env FILE.yaml), for editors that complete and check YAML. The sections
-global and scrape_configs belong to Prometheus and are not checked.`,
+global, scrape_configs and remote_write belong to Prometheus and are not checked.`,
 		Example:   "  teescope schema result > result.schema.json\n  teescope schema config > teescope.schema.json",
 		ValidArgs: documents,
 		Args:      cobra.ExactArgs(1),

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	httpconfig "github.com/prometheus/common/config"
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store"
+)
+
+// keeper takes the samples of a monitor: a store, the queue of agent mode, or nothing.
+type keeper interface {
+	Append(at time.Time, samples []metric.Sample) error
+	ApplyConfig(c *store.ScrapeConfig) error
+	Collect(emit func(metric.Sample))
+	Failure(job, instance string) string
+	Close() error
+}
+
+// series answers queries of the page, the rules and explanations: the monitor's store, or an engine elsewhere.
+type series interface {
+	findings.RangeQuerier
+	Steps(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Line, []string, error)
+	Notes(ctx context.Context, expr string, from, to time.Time) []string
+	Handler() http.Handler
+	Err() error
+}
+
+var (
+	_ keeper = (*store.Store)(nil)
+	_ keeper = (*store.Queue)(nil)
+	_ keeper = (*store.Nothing)(nil)
+	_ series = (*store.Store)(nil)
+	_ series = (*store.Remote)(nil)
+)
+
+// engineFlags are the flags that name an engine.
+type engineFlags struct{ url, config string }
+
+func (e *engineFlags) flags(c *cobra.Command, use string) {
+	f := c.Flags()
+	f.StringVar(&e.url, "query-url", "", "`URL` of a Prometheus-compatible engine (Prometheus, Thanos, Mimir, VictoriaMetrics) "+use)
+	f.StringVar(&e.config, "query-config", "", "`FILE` with basic_auth, authorization, tls_config and other HTTP settings for --query-url, in Prometheus' format")
+}
+
+// open returns the engine. One that is down may come back, and is no error; a URL where something else answers is.
+func (e engineFlags) open(ctx context.Context, sources map[string]string) (*store.Remote, error) {
+	c := &httpconfig.DefaultHTTPClientConfig
+	if e.config != "" {
+		var err error
+		if c, _, err = httpconfig.LoadHTTPConfigFile(e.config); err != nil {
+			return nil, fmt.Errorf("--query-config %s: %w", e.config, readable(err, nil))
+		}
+	}
+	client, err := httpconfig.NewClientFromConfig(*c, "query-url", httpconfig.WithUserAgent("teescope/"+version()))
+	if err != nil {
+		return nil, fmt.Errorf("--query-config %s: %w", e.config, err)
+	}
+	r, err := store.NewRemote(store.RemoteOptions{URL: e.url, Client: client, Sources: sources, Query: store.DefaultEngineOptions()})
+	if err != nil {
+		return nil, fmt.Errorf("--query-url: %w", err)
+	}
+	if later, err := r.Check(ctx); err != nil && !later {
+		return nil, fmt.Errorf("--query-url: %w", err)
+	}
+	return r, nil
+}
+
+// check refuses a file of HTTP settings without an engine to use them for.
+func (e engineFlags) check() error {
+	if e.url == "" && e.config != "" {
+		return errors.New("--query-config has the HTTP settings for --query-url: name that too")
+	}
+	return nil
+}
