@@ -83,6 +83,16 @@ __meta_kubernetes_node_{{ index . 0 }}_{{ regexReplaceAll "[^a-zA-Z0-9]" (index 
 {{- /* It would see the threads of its own pod only, and not say so. */}}
 {{- $own = dict "sources" (dict "waits" (dict "on" false)) }}
 {{- end }}
+{{- if .Values.remoteWrite }}
+{{- /* The labels that the monitor's scrapes give: node, and the node as the instance. */}}
+{{- $_ := set $own "global" (dict "external_labels" (dict "node" "${NODE_NAME}")) }}
+{{- $to := list }}
+{{- range .Values.remoteWrite }}
+{{- $relabel := prepend (dig "write_relabel_configs" list .) (dict "source_labels" (list "node") "target_label" "instance") }}
+{{- $to = append $to (merge (dict "write_relabel_configs" $relabel) (deepCopy .)) }}
+{{- end }}
+{{- $_ := set $own "remote_write" $to }}
+{{- end }}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.config)) }}
 {{- end -}}
 
@@ -158,6 +168,9 @@ a rule is not checked while a metric that it names has no series: here that no a
 {{- $own := dict "global" (dict "scrape_interval" .Values.monitor.scrapeInterval) "scrape_configs" $jobs }}
 {{- if and $rules .Values.enabled }}
 {{- $_ := set $own "analysis" (dict "own" $rules) }}
+{{- end }}
+{{- with .Values.monitor.remoteWrite }}
+{{- $_ := set $own "remote_write" . }}
 {{- end }}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.monitor.config)) }}
 {{- end -}}
