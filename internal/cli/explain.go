@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -133,7 +134,7 @@ func (x explainer) witness(ctx context.Context, out *explained) (witness, error)
 		if err != nil {
 			return witness{}, err
 		}
-		out.Findings = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: time.Now()}
+		out.Findings = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}
 		return x.engineAt(r), r.Err()
 	}
 	base, err := serverURL(x.server)

@@ -223,8 +223,10 @@ func (r *Remote) evaluate(ctx context.Context, expr string, from, to time.Time, 
 			return fmt.Errorf("%s: no Prometheus-compatible engine answers there: name the URL to which /api/v1/query is added", resp.Status)
 		case errors.As(err, new(tooLong)):
 			return err
-		case err != nil || a.Status != "success":
-			return fmt.Errorf("the answer is not that of Prometheus' API (%v): name the URL to which /api/v1/query is added", err)
+		case err != nil:
+			return fmt.Errorf("the answer is not that of Prometheus' API: %w; name the URL to which /api/v1/query is added", err)
+		case a.Status != "success":
+			return errors.New("the answer is not that of Prometheus' API: it has no status; name the URL to which /api/v1/query is added")
 		}
 		return nil
 	})
