@@ -90,7 +90,6 @@ var llm = bench.Workload{
 		return llmTokens
 	},
 	Operations: loadRequests,
-	Sweep:      map[string][]string{"users": {"1", "4", "16"}},
 	Estimate:   llmEstimate,
 	Job:        llmJob,
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
