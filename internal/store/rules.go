@@ -22,15 +22,15 @@ type Rule struct{ Record, Expr, Doc string }
 // Rules are recorded every Options.RuleInterval. A view of a day reads these instead of
 // the series of every process and system call.
 var Rules = []Rule{
-	{"process:tee_syscalls:rate1m", `sum by (process, instance) (rate(tee_syscalls_total[1m]))`,
+	{"process:tee_syscalls:rate1m", `sum by (process, job, instance) (rate(tee_syscalls_total[1m]))`,
 		"System calls per second by process."},
-	{"process:tee_context_switches:rate1m", `sum by (process, instance) (rate(tee_context_switches_total[1m]))`,
+	{"process:tee_context_switches:rate1m", `sum by (process, job, instance) (rate(tee_context_switches_total[1m]))`,
 		"Context switches per second by process."},
-	{"process:tee_page_faults:rate1m", `sum by (process, instance) (rate(tee_page_faults_total[1m]))`,
+	{"process:tee_page_faults:rate1m", `sum by (process, job, instance) (rate(tee_page_faults_total[1m]))`,
 		"Page faults per second by process."},
-	{"process:tee_process_cpu_seconds:rate1m", `sum by (process, instance) (rate(tee_process_cpu_seconds_total[1m]))`,
+	{"process:tee_process_cpu_seconds:rate1m", `sum by (process, job, instance) (rate(tee_process_cpu_seconds_total[1m]))`,
 		"CPU time per second by process, in cores."},
-	{"syscall:tee_syscalls:rate1m", `sum by (syscall, instance) (rate(tee_syscalls_total[1m]))`,
+	{"syscall:tee_syscalls:rate1m", `sum by (syscall, job, instance) (rate(tee_syscalls_total[1m]))`,
 		"System calls per second by call, over all processes."},
 }
 

@@ -470,7 +470,7 @@ func TestRules(t *testing.T) {
 	for i := range 11 {
 		grow(began.Add(time.Duration(i) * 5 * time.Second))
 	}
-	want := map[string]string{"__name__": "process:tee_syscalls:rate1m", "process": "redis", "instance": "here"}
+	want := map[string]string{"__name__": "process:tee_syscalls:rate1m", "process": "redis", "job": "teescope", "instance": "here"}
 	await.Event(t, "about 10 calls a second are recorded", func() error {
 		now := time.Now()
 		grow(now) // however late it is, there is a last minute
