@@ -75,11 +75,12 @@ claims: metric stats
 
 # show
 ui:
+fleet: findings locked metric
 feed: contain locked metric
 report: explain findings metric result stats
 report/formats: findings report result stats
-web: explain feed findings findings/anomaly metric probe report result tee
-cli: attest bench bench/launchers bench/workloads claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web
+web: explain feed findings findings/anomaly fleet metric probe report result tee
+cli: attest bench bench/launchers bench/workloads claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 cmd/teescope-prove: prove

@@ -58,7 +58,7 @@ reading there too, as monitor --agent-mode does. What waits for a receiver is in
 			fmt.Fprintf(env.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", orUnknown(o.platform.Hostname), badge(o.found), o.url())
 			return o.serve(c.Context(), web.Handler(o.options(func(ctx context.Context) []metric.Sample {
 				_, samples := o.engine.Collect(ctx)
-				samples = units.samples(samples)
+				samples = units.samples(o.about(samples))
 				metric.SortByName(samples)
 				return samples
 			})))

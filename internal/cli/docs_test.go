@@ -80,7 +80,7 @@ func metricsDoc(t *testing.T) string {
 	section("The engine", "About every source.", probe.Metrics)
 	section("The store", "About the embedded database.", store.Metrics)
 	section("Findings", "About findings and their receivers.", slices.Concat(findingMetrics, notify.Metrics))
-	section("The monitor", "The monitor's budget, and what events cost on its host.", []*metric.Desc{budgetDesc, unitCostDesc, memoryCostDesc})
+	section("teescope", "teescope itself: its machine, its budget, and what events cost on its host.", []*metric.Desc{infoDesc, budgetDesc, unitCostDesc, memoryCostDesc})
 	b.WriteString("\n## Recorded series\n\nComputed by the monitor for long time ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Record, cell(r.Expr), cell(r.Doc))

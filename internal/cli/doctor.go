@@ -84,31 +84,38 @@ func examine(ctx context.Context, h *host.Host, list []*probe.Source) (diagnosis
 func sourceList(e *probe.Engine) []web.Source {
 	var out []web.Source
 	for _, s := range e.Status() {
-		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
-			Blind: s.Blind, PIDs: s.Scope.PIDs, Process: pattern(s.Scope.Process), Cgroup: pattern(s.Scope.Cgroup), Container: pattern(s.Scope.Container),
-			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Files: s.Files, Error: s.Error, OptIn: s.Source.OptIn, Auto: s.Auto, Seen: s.Seen, Narrows: s.Narrows,
-			Kernels: s.Source.Kernels, Cost: s.Source.Cost, CannotSee: s.Source.Blind, Series: s.Series}
-		if s.Source.Waits != nil {
-			w.Waits = s.Source.Waits.For
-		}
-		for _, l := range s.Source.Levels {
-			w.Levels = append(w.Levels, web.SourceLevel(l))
-		}
-		for _, n := range s.Source.Needs {
-			w.Needs = append(w.Needs, web.SourceNeed{Capability: n.Capability, For: n.For, Optional: n.Optional})
-		}
+		w := inWords(s.Source)
+		w.State, w.Reason, w.Remedy, w.Blind = string(s.State), s.Reason, s.Remedy, s.Blind
+		w.PIDs, w.Process, w.Cgroup, w.Container = s.Scope.PIDs, pattern(s.Scope.Process), pattern(s.Scope.Cgroup), pattern(s.Scope.Container)
+		w.Level, w.Wanted, w.Sample, w.Files, w.Error = s.Level, s.Wanted, s.Sample, s.Files, s.Error
+		w.Auto, w.Seen, w.Narrows, w.Series = s.Auto, s.Seen, s.Narrows, s.Series
 		if s.State == probe.Available && s.Read > 0 && s.Series == 0 && s.Reason == "" {
 			w.Reason = "it works, but there is nothing of its kind now, so it has no series"
 		}
 		if s.State == probe.Available || s.State == probe.Degraded {
 			w.Coverage, w.Missed, w.Folded = s.Coverage, &s.Missed, &s.Folded
 		}
-		for _, d := range s.Source.Metrics {
-			w.Metrics = append(w.Metrics, d.Name)
-		}
 		out = append(out, w)
 	}
 	return out
+}
+
+// inWords is what a source says of itself.
+func inWords(s *probe.Source) web.Source {
+	w := web.Source{Name: s.Name, Doc: s.Doc, OptIn: s.OptIn, Kernels: s.Kernels, Cost: s.Cost, CannotSee: s.Blind}
+	if s.Waits != nil {
+		w.Waits = s.Waits.For
+	}
+	for _, l := range s.Levels {
+		w.Levels = append(w.Levels, web.SourceLevel(l))
+	}
+	for _, n := range s.Needs {
+		w.Needs = append(w.Needs, web.SourceNeed{Capability: n.Capability, For: n.For, Optional: n.Optional})
+	}
+	for _, d := range s.Metrics {
+		w.Metrics = append(w.Metrics, d.Name)
+	}
+	return w
 }
 
 // pattern is the text of a filter, "" for none.

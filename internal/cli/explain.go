@@ -299,6 +299,8 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	e := web.Explanation{Tree: t, Causes: known.Found(t)}
 	// Rules name the machine next to the process if there are several.
 	subject := regexp.MustCompile("^" + regexp.QuoteMeta(t.Subject) + "( on " + regexp.QuoteMeta(t.Instance) + ")?$")
-	e.Findings, err = m.history(findings.Filter{From: t.From, To: t.To, Subject: subject})
+	e.Findings, err = m.history(ctx, findings.Filter{From: t.From, To: t.To, Subject: subject, On: func(of findings.Machine) bool {
+		return of.Instance == "" || of.Instance == t.Instance && (q.Job == "" || of.Job == q.Job)
+	}})
 	return e, err
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
@@ -20,8 +22,8 @@ const findingsKept = 5000
 
 // The monitor's own metrics of findings.
 var (
-	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity"},
-		Help: "1 for each finding that is open, silenced or not."}
+	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity", "machine"},
+		Help: "1 for each finding that is open, silenced or not; machine is the instance that it is about."}
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Lines of the history of findings that are not on disk yet."}
 )
@@ -106,7 +108,14 @@ func save(path string, v any) error {
 
 // history selects from all stored findings, in their current state. Findings that
 // charts request often are in memory.
-func (m *monitor) history(f findings.Filter) ([]findings.Record, error) {
+func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Record, error) {
+	if f.Machine != (findings.Machine{}) && f.On == nil {
+		owner, err := m.fleet.Owner(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.On = func(of findings.Machine) bool { return owner(of) == f.Machine }
+	}
 	if m.analysis.Complete(f.From) {
 		return f.Select(m.analysis.Records()), nil
 	}
@@ -130,9 +139,12 @@ func (m *monitor) history(f findings.Filter) ([]findings.Record, error) {
 
 // collectFindings emits the metrics of findings.
 func (m *monitor) collectFindings(emit func(metric.Sample)) {
+	told := map[string]bool{} // two jobs may call a machine the same
 	for _, r := range m.analysis.Records() {
-		if r.State == findings.Open {
-			emit(metric.Sample{Desc: findingDesc, Labels: []string{r.Rule, r.Subject, string(r.Severity)}, Value: 1})
+		labels := []string{r.Rule, r.Subject, string(r.Severity), r.Instance}
+		if key := strings.Join(labels, "\x00"); r.State == findings.Open && !told[key] {
+			told[key] = true
+			emit(metric.Sample{Desc: findingDesc, Labels: labels, Value: 1})
 		}
 	}
 	emit(metric.Sample{Desc: unsavedDesc, Value: float64(m.past.Unsaved())})

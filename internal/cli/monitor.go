@@ -20,6 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
+	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -103,13 +104,11 @@ type monitor struct {
 	boards   *dashboards
 	costs    atomic.Pointer[unitCosts] // nil until they are known
 	rounds   atomic.Int64              // readings of all sources that were stored
-	failing  atomic.Bool               // the last round could not be stored, and this was logged
-	refusing atomic.Bool               // some samples of the last stored round were refused, and this was logged
+	fleet    *fleet.Fleet
+	slowest  atomic.Int64 // the longest time between two readings of a target, in ns
+	failing  atomic.Bool  // the last round could not be stored, and this was logged
+	refusing atomic.Bool  // some samples of the last stored round were refused, and this was logged
 }
-
-// budgetDesc lets rules and dashboards compare the cost with the budget.
-var budgetDesc = &metric.Desc{Name: "teescope_budget_ratio", Kind: metric.Gauge,
-	Help: "Share of each core that the monitor may use, as a ratio (--budget)."}
 
 func (m *monitor) run(ctx context.Context, env Env) error {
 	if m.interval < 100*time.Millisecond {
@@ -194,11 +193,10 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 		return err
 	}
 	wo := m.options(m.collect)
-	wo.Findings = func() web.Findings {
-		return web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
-	}
+	m.fleet = m.machines()
+	wo.Fleet = m.fleet
+	wo.Platform, wo.Sources, wo.Findings, wo.Overhead = m.platformOf, m.sourcesOf, m.findingsOf, m.overhead
 	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards
-	wo.Overhead = m.overhead
 	wo.Processes = func(name string) ([]web.Process, error) { return running(m.host, name) }
 	wo.Explain = m.explain
 	wo.Changes, wo.Boxes = m.changes, m.boxes
@@ -282,6 +280,7 @@ func (m *monitor) rulesOptions(c config) findings.Options {
 	if c.scrape != nil {
 		o.Interval = max(o.Interval, c.scrape.LongestInterval())
 	}
+	m.slowest.Store(int64(o.Interval))
 	return o
 }
 
@@ -302,7 +301,7 @@ func (m *monitor) configure(c config) error {
 // emitted reports whether anything here emits a metric: a source, the engine, the
 // store, a recording rule, or each scrape.
 func (m *monitor) emitted(name string) bool {
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {budgetDesc, unitCostDesc, memoryCostDesc}} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {infoDesc, budgetDesc, unitCostDesc, memoryCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
 			return true
 		}
@@ -340,7 +339,7 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	if m.analysis != nil {
 		m.collectFindings(add)
 	}
-	samples = append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)})
+	samples = m.about(samples)
 	if c := m.costs.Load(); c != nil {
 		samples = c.samples(samples)
 	}
@@ -415,11 +414,20 @@ func (m *monitor) absent(name string) string {
 	return idle
 }
 
-// overhead queries what the monitor cost in the last minute.
-func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
+// overhead queries what teescope cost on a machine in the last minute, or longer where readings are rare.
+func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhead, error) {
 	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.budget)}
-	own := fmt.Sprintf(`job="teescope",instance=%q`, m.platform.Hostname)
-	points, err := m.series.Query(ctx, `sum by (part) (rate(teescope_overhead_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
+	over, at, absent := time.Minute, m.host.Now(), m.absent
+	if m.elsewhere(on) {
+		if _, err := m.known(ctx, on); err != nil {
+			return o, err
+		}
+		over, absent = max(over, 4*time.Duration(m.slowest.Load())), func(string) string { return "" }
+	} else {
+		on = m.own()
+	}
+	own, rated := on.Matchers(), findings.PromDuration(over)
+	points, err := m.series.Query(ctx, `sum by (part) (rate(teescope_overhead_cpu_seconds_total{`+own+`}[`+rated+`]))`, at)
 	if err != nil {
 		return o, err
 	}
@@ -429,7 +437,7 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 		}
 	}
 	// Only some sources run commands; without them nothing is missing.
-	points, err = m.series.Query(ctx, `sum(rate(teescope_command_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
+	points, err = m.series.Query(ctx, `sum(rate(teescope_command_cpu_seconds_total{`+own+`}[`+rated+`]))`, at)
 	if err != nil {
 		return o, err
 	}
@@ -445,27 +453,42 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 	}
 	for _, part := range []string{"userspace", "page", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
-			o.Missing[part] = few
-			if why := m.absent("teescope_overhead_cpu_seconds_total"); why != "" {
+			o.Missing[part] = "fewer than two readings in the last " + rated
+			if why := absent("teescope_overhead_cpu_seconds_total"); why != "" {
 				o.Missing[part] = why
 			}
 		}
 	}
-	points, err = m.series.Query(ctx, `teescope_store_series{`+own+`} or teescope_memory_bytes{kind="rss",`+own+`}`, m.host.Now())
+	points, err = m.series.Query(ctx, `teescope_store_series{`+own+`} or teescope_memory_bytes{kind="rss",`+own+`} or teescope_budget_ratio{`+own+`}`, at)
 	if err != nil {
 		return o, err
 	}
+	if m.elsewhere(on) {
+		o.Budget = 0
+	}
 	for _, p := range points {
-		if p.Labels["__name__"] == "teescope_store_series" {
+		switch p.Labels["__name__"] {
+		case "teescope_store_series":
 			o.Series = int(p.Value)
-		} else {
+		case "teescope_memory_bytes":
 			o.RSSBytes = p.Value
+		default:
+			if m.elsewhere(on) {
+				o.Budget = p.Value
+			}
 		}
 	}
 	for part, absent := range map[string]bool{"memory": o.RSSBytes == 0, "series": o.Series == 0} {
 		if absent {
 			o.Missing[part] = none
 		}
+	}
+	if m.elsewhere(on) {
+		if o.Series == 0 {
+			o.Missing["series"] = "an agent stores none"
+		}
+		delete(o.Missing, "page") // an agent has none
+		return o, nil
 	}
 	if err := m.series.Err(); err != nil {
 		o.StoreError = oneLine(err)

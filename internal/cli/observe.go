@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
@@ -262,13 +263,23 @@ func (o *observer) Close() error {
 func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
 	return web.Options{
 		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },
-		Platform:  o.now,
-		Sources:   func() []web.Source { return sourceList(o.engine) },
+		Platform:  onlyHere(o.now),
+		Sources:   onlyHere(func() []web.Source { return sourceList(o.engine) }),
 		SetSource: o.set,
 		Ready:     func() error { return nil },
 		Loopback:  loopback(o.listener),
 		Meter:     o.host.Pages.Run,
 		Logger:    o.log,
+	}
+}
+
+// onlyHere answers about the machine of an agent, which knows no other.
+func onlyHere[T any](answer func() T) func(context.Context, findings.Machine) (T, error) {
+	return func(_ context.Context, on findings.Machine) (v T, err error) {
+		if on != (findings.Machine{}) {
+			return v, fmt.Errorf("%w: an agent knows only its own machine; leave out job and instance, or ask the monitor", web.ErrNotFound)
+		}
+		return answer(), nil
 	}
 }
 

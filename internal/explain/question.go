@@ -14,9 +14,9 @@ import (
 // Question is the input of an explanation.
 type Question struct {
 	Process string
-	// Instance is the machine; it may be left out where only one has such a process.
-	Instance string
-	From, To time.Time
+	// Job and Instance are the machine; they may be left out where only one has such a process.
+	Job, Instance string
+	From, To      time.Time
 	// PerRequest divides by the process's own requests instead of seconds.
 	PerRequest bool
 }
@@ -56,7 +56,7 @@ const processSeries = `__name__=~"tee_sampled_cpu_seconds_total|tee_process_cpu_
 // machine returns the machine that the question is about.
 func (q Question) machine(ctx context.Context, db findings.Querier) (string, error) {
 	// The query does not select by name, so a wrong name can be answered with similar ones.
-	points, err := db.Query(ctx, fmt.Sprintf("count by (instance, process) (last_over_time({%s}[%s]))",
+	points, err := db.Query(ctx, fmt.Sprintf("count by (job, instance, process) (last_over_time({%s}[%s]))",
 		processSeries, findings.PromDuration(q.To.Sub(q.From))), q.To)
 	if err != nil {
 		return "", err
@@ -67,13 +67,16 @@ func (q Question) machine(ctx context.Context, db findings.Querier) (string, err
 		switch {
 		case name != q.Process:
 			names = append(names, name)
-		case q.Instance == "" || q.Instance == instance:
+		case (q.Instance == "" || q.Instance == instance) && (q.Job == "" || q.Job == p.Labels["job"]):
 			machines = append(machines, instance)
 		default:
 			names = append(names, name+" on "+instance)
 		}
 	}
 	slices.Sort(machines)
+	if q.Job == "" && len(machines) > 1 && len(slices.Compact(slices.Clone(machines))) < len(machines) {
+		return "", refuse("there is a process %q on several machines called %s; name the job, too", q.Process, machines[0])
+	}
 	switch len(machines) {
 	case 1:
 		return machines[0], nil
@@ -83,13 +86,21 @@ func (q Question) machine(ctx context.Context, db findings.Querier) (string, err
 	return "", refuse("there is a process %q on several machines; name one of %s as instance", q.Process, strings.Join(machines, ", "))
 }
 
+// series returns the matchers of the machine's series, and those in more.
+func (q Question) series(more ...string) string {
+	if q.Job != "" {
+		more = append(more, "job", q.Job)
+	}
+	return matchers(append(more, "instance", q.Instance)...)
+}
+
 // known narrows the window to start when the process was first seen, so rates do not average over a time in which it,
 // or the monitor, did not run.
 func (q Question) known(ctx context.Context, db findings.Querier) (Question, error) {
 	window := q.To.Sub(q.From)
 	step := max(5*time.Second, (window / 720).Truncate(time.Second))
 	points, err := db.Query(ctx, fmt.Sprintf("min_over_time(timestamp(count({%s,%s}))[%s:%s])",
-		processSeries, matchers("process", q.Process, "instance", q.Instance), findings.PromDuration(window), findings.PromDuration(step)), q.To)
+		processSeries, q.series("process", q.Process), findings.PromDuration(window), findings.PromDuration(step)), q.To)
 	if err != nil {
 		return q, err
 	}

@@ -42,8 +42,8 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 	l := newLedger(k)
 	l.window = window{
 		seconds: length.Seconds(), span: findings.PromDuration(length),
-		process: matchers("process", q.Process, "instance", q.Instance),
-		machine: matchers("instance", q.Instance),
+		process: q.series("process", q.Process),
+		machine: q.series(),
 		tick:    map[string]float64{}, unrest: map[string]float64{}, coverage: map[string]float64{}, deviation: map[string]float64{},
 		memory: map[Event]Amount{}, hiddenSources: map[string]string{},
 		stolen: math.NaN(), present: math.NaN(),

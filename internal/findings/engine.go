@@ -107,7 +107,24 @@ type book struct {
 }
 
 // key identifies a finding among the open ones.
-type key struct{ rule, subject string }
+type key struct {
+	rule string
+	who
+}
+
+// who identifies a finding among those of its rule.
+type who struct {
+	Machine
+	subject string
+}
+
+func whoOf(f Finding) who { return who{f.Machine, f.Subject} }
+
+func keyOf(f Finding) key { return key{f.Rule, whoOf(f)} }
+
+func (w who) compare(o who) int {
+	return cmp.Or(strings.Compare(w.subject, o.subject), strings.Compare(w.Instance, o.Instance), strings.Compare(w.Job, o.Job))
+}
 
 // New returns an engine that has not evaluated yet. It knows the findings of Options.Past.
 func New(rules []*Rule, q Querier, opts Options) *Engine {
@@ -115,7 +132,7 @@ func New(rules []*Rule, q Querier, opts Options) *Engine {
 	b := book{open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{},
 		most: opts.History, stats: v.unanswered(), silences: opts.Silences}
 	for _, r := range opts.Past {
-		switch k := (key{r.Rule, r.Subject}); {
+		switch k := keyOf(r.Finding); {
 		case r.State == Open:
 			b.open[k], b.past[k] = &r, true
 		case r.Until != nil:
@@ -132,7 +149,7 @@ func (v *evaluation) unanswered() []RuleStat {
 	for _, r := range v.rules {
 		w := v.windows(r)
 		out = append(out, RuleStat{
-			Name: r.Name, Title: r.Title, Doc: r.Doc,
+			Name: r.Name, Title: r.Title, Doc: r.Doc, Needs: r.Needs,
 			Answer: CannotTell, Reason: "not evaluated yet",
 			Windows: [2]float64{w.Long.Seconds(), w.Short.Seconds()},
 		})
@@ -255,8 +272,8 @@ func (e *Engine) Evaluate(ctx context.Context) {
 // verdict is the outcome of one evaluation of a rule.
 type verdict struct {
 	unknown string // why it was not checked; "" when it was
-	short   map[string]Finding
-	long    map[string]Finding // nil while the monitor is young
+	short   map[who]Finding
+	long    map[who]Finding // nil while the monitor is young
 }
 
 func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
@@ -280,16 +297,16 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 	return out
 }
 
-// pass runs a rule on one window and returns its findings by subject.
-func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[string]Finding, error) {
-	found := map[string]Finding{}
+// pass runs a rule on one window and returns its findings.
+func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[who]Finding, error) {
+	found := map[who]Finding{}
 	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, failure: v.opts.Failure, Report: func(f Finding) {
 		f.Rule = r.Name
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
-		found[f.Subject] = f
+		found[whoOf(f)] = f
 	}}
 	if err := contain.Call("rule "+r.Name, func() error { return r.Run(ctx, p) }); err != nil {
 		return nil, err
@@ -304,18 +321,18 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 	stat := &b.stats[i]
 	stat.At, stat.Answer, stat.Reason = at, Silent, ""
 
-	for _, subject := range slices.Sorted(maps.Keys(answer.short)) {
-		k := key{r.Name, subject}
+	for _, w := range slices.SortedFunc(maps.Keys(answer.short), who.compare) {
+		k := key{r.Name, w}
 		if _, ok := b.began[k]; !ok {
 			b.began[k] = at
 		}
 		rec, isOpen := b.open[k]
-		long, both := answer.long[subject]
+		long, both := answer.long[w]
 		if !isOpen && !both && !young {
 			continue
 		}
 		stat.Answer = Fires
-		f := answer.short[subject]
+		f := answer.short[w]
 		f.Evidence = join(f.Evidence, long.Evidence)
 		if !isOpen {
 			rec = &Record{ID: id(k, at), State: Open, Since: b.began[k]}
@@ -328,7 +345,7 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		}
 	}
 	for k := range b.began {
-		if _, holds := answer.short[k.subject]; k.rule == r.Name && !holds {
+		if _, holds := answer.short[k.who]; k.rule == r.Name && !holds {
 			delete(b.began, k)
 		}
 	}
@@ -374,7 +391,7 @@ func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record)
 		delete(b.past, k)
 		ended = append(ended, out)
 	}
-	slices.SortFunc(ended, func(a, b Record) int { return strings.Compare(a.Subject, b.Subject) })
+	slices.SortFunc(ended, func(a, b Record) int { return whoOf(a.Finding).compare(whoOf(b.Finding)) })
 	b.closed = append(b.closed, ended...)
 	b.forget()
 	return ended
@@ -497,7 +514,7 @@ func join(short, long []Evidence) []Evidence {
 
 func id(k key, at time.Time) string {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%s\x00%d", k.rule, k.subject, at.UnixNano())
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%d", k.rule, k.Job, k.Instance, k.subject, at.UnixNano())
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 

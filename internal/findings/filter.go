@@ -16,6 +16,9 @@ type Filter struct {
 	// Subject must match; use Whole to match whole subjects.
 	Subject *regexp.Regexp
 	State   State
+	// Machine selects the findings of one machine, all for the zero value; On replaces the comparison with it. May be nil.
+	Machine Machine
+	On      func(Machine) bool
 	// Limit is the largest number of findings, the first in Sort's order; 0 is no bound.
 	Limit int
 }
@@ -44,8 +47,10 @@ func (f Filter) selects(r *Record) bool {
 		f.Subject != nil && !f.Subject.MatchString(r.Subject),
 		f.State != "" && f.State != r.State:
 		return false
+	case f.On != nil:
+		return f.On(r.Machine)
 	}
-	return true
+	return f.Machine == Machine{} || f.Machine == r.Machine
 }
 
 // Sort puts open findings first, by severity and then newest first. Closed findings follow, the last closed first.

@@ -6,6 +6,7 @@ package findings
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -102,11 +103,27 @@ type Evidence struct {
 	Expr string `json:"expr"`
 }
 
+// Machine names a machine by the labels that all its series have.
+type Machine struct {
+	Job      string `json:"job,omitempty"`
+	Instance string `json:"instance,omitempty"`
+}
+
+// MachineOf returns the machine of a series; its names are "" where the labels have none.
+func MachineOf(labels map[string]string) Machine {
+	return Machine{Job: labels["job"], Instance: labels["instance"]}
+}
+
+// Matchers selects the machine's series, as they stand between the braces of a selector.
+func (m Machine) Matchers() string { return fmt.Sprintf("job=%q,instance=%q", m.Job, m.Instance) }
+
 // Finding is a cause seen on a subject.
 type Finding struct {
 	Rule string `json:"rule"`
+	// Machine is where the subject is; its names are "" for a rule about no single machine.
+	Machine
 	// Subject is what shows it: a process name, a container, "machine". With
-	// Rule it identifies the finding.
+	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
 	// Title is the verdict in one sentence: subject, verb, number, unit, cause.
 	Title      string     `json:"title"`
@@ -135,7 +152,7 @@ const (
 // Record is a finding with its history, as the API serves it.
 type Record struct {
 	Finding
-	// ID is stable: the same rule and subject opened at the same time.
+	// ID is stable: the same rule, machine and subject opened at the same time.
 	ID    string    `json:"id"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
@@ -177,6 +194,8 @@ type RuleStat struct {
 	Answer Answer    `json:"answer"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at,omitzero"`
+	// Needs are the metrics without which it is not checked.
+	Needs []string `json:"needs,omitempty"`
 	// Windows are the long and the short one, in seconds.
 	Windows [2]float64 `json:"windows"`
 }

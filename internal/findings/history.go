@@ -231,7 +231,7 @@ func (h *History) Close() error {
 // fold reduces lines to the last state of each finding.
 type fold struct {
 	byID    map[string]*Record
-	open    map[[2]string]*Record // by rule and subject, the last that opened
+	open    map[key]*Record // the last that opened
 	damaged int
 }
 
@@ -240,7 +240,7 @@ func sameTimes(a, b Record) bool {
 }
 
 func newFold() *fold {
-	return &fold{byID: map[string]*Record{}, open: map[[2]string]*Record{}}
+	return &fold{byID: map[string]*Record{}, open: map[key]*Record{}}
 }
 
 // line takes one line of the file.
@@ -265,7 +265,7 @@ func (f *fold) line(b []byte) {
 		return
 	case r.State == Open:
 		r.Until = nil
-		k := [2]string{r.Rule, r.Subject}
+		k := keyOf(r.Finding)
 		if old := f.open[k]; old != nil && old.ID != r.ID && old.State == Open {
 			end(old) // the line that closed it is lost
 		}

@@ -14,8 +14,8 @@ import (
 // annotationsMost bounds the regions of a chart: the open ones and the newest.
 const annotationsMost = 500
 
-// annotations adds the routes of the regions that charts mark: GET annotations?from=TIME&to=TIME with rule= and
-// subject= as in GET findings, and POST annotations for Grafana's simple JSON data source
+// annotations adds the routes of the regions that charts mark: GET annotations?from=TIME&to=TIME with rule=, subject=,
+// job= and instance= as in GET findings, and POST annotations for Grafana's simple JSON data source
 // (https://github.com/grafana/simple-json-datasource#annotation-api). That data source also requests the folder
 // itself.
 func annotations(mux *http.ServeMux, o Options) {
@@ -27,7 +27,7 @@ func annotations(mux *http.ServeMux, o Options) {
 			reply(w, o, http.StatusBadRequest, Error{err.Error()})
 			return
 		}
-		regions(w, o, f, func(s string) string { return s })
+		regions(w, r, o, f, func(s string) string { return s })
 	})
 	mux.HandleFunc("POST "+base+"annotations", func(w http.ResponseWriter, r *http.Request) {
 		var q grafanaQuery
@@ -36,7 +36,7 @@ func annotations(mux *http.ServeMux, o Options) {
 			return
 		}
 		f := findings.Filter{From: q.Range.From, To: q.Range.To, Rule: strings.TrimSpace(q.Annotation.Query), Limit: annotationsMost}
-		regions(w, o, f, html.EscapeString) // Grafana shows titles and texts as HTML
+		regions(w, r, o, f, html.EscapeString) // Grafana shows titles and texts as HTML
 	})
 }
 
@@ -51,9 +51,9 @@ type grafanaQuery struct {
 	} `json:"annotation"`
 }
 
-func regions(w http.ResponseWriter, o Options, f findings.Filter, text func(string) string) {
+func regions(w http.ResponseWriter, r *http.Request, o Options, f findings.Filter, text func(string) string) {
 	f.Limit = min(f.Limit, annotationsMost)
-	list, err := o.History(f)
+	list, err := o.History(r.Context(), f)
 	if err != nil {
 		reply(w, o, http.StatusInternalServerError, Error{err.Error()})
 		return

@@ -17,7 +17,7 @@ import (
 const compareFor = 20 * time.Second
 
 // changes adds GET changes?from=TIME&to=TIME&beforeFrom=TIME&beforeTo=TIME, with process= as a regular expression
-// (unanchored) and top= as the number of changes, and GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N.
+// (unanchored), top= as the number of changes, and job= and instance= for one machine, and GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N.
 func changes(mux *http.ServeMux, o Options) {
 	// One at a time: a comparison reads an hour of all series, on the host of the workload.
 	turn := make(chan struct{}, 1)
@@ -52,7 +52,7 @@ func changes(mux *http.ServeMux, o Options) {
 		if err != nil {
 			return nil, err
 		}
-		co := anomaly.Options{Process: q.Get("process")}
+		co := anomaly.Options{Process: q.Get("process"), Machine: machineOf(q)}
 		if _, err := regexp.Compile(co.Process); err != nil {
 			return nil, badParameter{"process", err}
 		}

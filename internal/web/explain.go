@@ -8,7 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 )
 
-// serveExplanation answers GET explain?process=NAME; instance, from, to and per may be left out.
+// serveExplanation answers GET explain?process=NAME; job, instance, from, to and per may be left out.
 func serveExplanation(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := question(r)
@@ -34,7 +34,7 @@ func serveExplanation(o Options) http.HandlerFunc {
 // question reads the parameters; absent ones stay zero.
 func question(r *http.Request) (explain.Question, error) {
 	v := r.URL.Query()
-	q := explain.Question{Process: v.Get("process"), Instance: v.Get("instance")}
+	q := explain.Question{Process: v.Get("process"), Job: v.Get("job"), Instance: v.Get("instance")}
 	if q.Process == "" {
 		return q, errors.New("name a process: explain?process=NAME")
 	}

@@ -19,17 +19,23 @@ const (
 
 // serveFindings answers GET findings. Without parameters it returns the open and the recently closed findings,
 // otherwise the part of the history that from, to, id, rule, subject, state and limit select. subject is a regular
-// expression that matches a whole subject.
+// expression that matches a whole subject. job and instance select those of one machine.
 func serveFindings(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		out := o.Findings()
-		if q := r.URL.Query(); o.History != nil && len(q) > 0 {
+		q := r.URL.Query()
+		on := machineOf(q)
+		out, err := o.Findings(r.Context(), on)
+		if err != nil {
+			refuse(w, o, err)
+			return
+		}
+		if o.History != nil && len(without(q, "job", "instance")) > 0 {
 			f, err := filter(q)
 			if err != nil {
 				reply(w, o, http.StatusBadRequest, Error{err.Error()})
 				return
 			}
-			if out.Findings, err = o.History(f); err != nil {
+			if out.Findings, err = o.History(r.Context(), f); err != nil {
 				reply(w, o, http.StatusInternalServerError, Error{err.Error()})
 				return
 			}
@@ -41,13 +47,14 @@ func serveFindings(o Options) http.HandlerFunc {
 // filter reads the parameters of GET findings.
 func filter(q url.Values) (f findings.Filter, err error) {
 	for name := range q {
-		if !slices.Contains([]string{"from", "to", "id", "rule", "subject", "state", "limit"}, name) {
-			return f, fmt.Errorf("%s: no such parameter; want from, to, id, rule, subject, state or limit", name)
+		if !slices.Contains([]string{"from", "to", "id", "rule", "subject", "state", "limit", "job", "instance"}, name) {
+			return f, fmt.Errorf("%s: no such parameter; want from, to, id, rule, subject, state, limit, job or instance", name)
 		}
 	}
 	if f.From, f.To, err = span(q, "from", "to"); err != nil {
 		return f, err
 	}
+	f.Machine = machineOf(q)
 	f.ID, f.Rule, f.State, f.Limit = q.Get("id"), q.Get("rule"), findings.State(q.Get("state")), findingsDefault
 	if s := q.Get("subject"); s != "" {
 		if f.Subject, err = findings.Whole(s); err != nil {

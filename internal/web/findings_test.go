@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,12 +18,17 @@ import (
 // past returns a history that answers with its filter as the title of a finding, or with an error.
 func past(list ...findings.Record) func(*Options) {
 	return func(o *Options) {
-		o.Findings = func() Findings { return Findings{Findings: []findings.Record{{ID: "now"}}} }
-		o.History = func(f findings.Filter) ([]findings.Record, error) {
+		o.Findings = func(_ context.Context, on findings.Machine) (Findings, error) {
+			if on.Job == "nothing" {
+				return Findings{}, fmt.Errorf("%w: machine", ErrNotFound)
+			}
+			return Findings{Findings: []findings.Record{{ID: "now" + on.Instance}}}, nil
+		}
+		o.History = func(_ context.Context, f findings.Filter) ([]findings.Record, error) {
 			if f.Rule == "broken" {
 				return nil, errors.New("read the history")
 			}
-			asked := fmt.Sprintf("from %d to %d id %q rule %q subject %v state %q limit %d", f.From.Unix(), f.To.Unix(), f.ID, f.Rule, f.Subject, f.State, f.Limit)
+			asked := fmt.Sprintf("from %d to %d id %q rule %q subject %v state %q limit %d machine %v", f.From.Unix(), f.To.Unix(), f.ID, f.Rule, f.Subject, f.State, f.Limit, f.Machine)
 			return append([]findings.Record{{ID: "asked", Finding: findings.Finding{Title: asked}}}, list...), nil
 		}
 	}
@@ -33,6 +39,9 @@ func TestFindings(t *testing.T) {
 	for target, want := range map[string]string{
 		"findings":                         `"now"`,
 		"findings?limit=3":                 `limit 3`,
+		"findings?job=a&instance=b":        `"nowb"`,
+		"findings?job=a&instance=b&rule=x": `machine {a b}`,
+		"findings?job=nothing&instance=b":  `404 not found: machine`,
 		"findings?from=100&to=200.5":       `from 100 to 200 `,
 		"findings?from=1970-01-01T00:01Z":  `400 from: \"1970-01-01T00:01Z\": want a time`,
 		"findings?to=1970-01-01T00:01:00Z": `to 60 `,
@@ -78,7 +87,7 @@ func TestAnnotations(t *testing.T) {
 		return got
 	}
 	got := get("GET", "")
-	if !strings.HasPrefix(got[0].Text, "from 1 to 2 ") || !strings.HasSuffix(got[0].Text, "limit 500") {
+	if !strings.HasPrefix(got[0].Text, "from 1 to 2 ") || !strings.HasSuffix(got[0].Text, "limit 500 machine { }") {
 		t.Errorf("asked %s", got[0].Text)
 	}
 	if a := got[1]; a.Time != 1000 || a.TimeEnd != 5000 || a.Title != evil+": heat" || fmt.Sprint(a.Tags) != "[heat warning open silenced]" {

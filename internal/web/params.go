@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/teescope/teescope/internal/findings"
 )
 
 // instant reads a time in unix seconds or RFC 3339.
@@ -37,6 +40,20 @@ func span(q url.Values, from, to string) (start, end time.Time, err error) {
 		return start, end, fmt.Errorf("%s is before %s", to, from)
 	}
 	return start, end, nil
+}
+
+// machineOf reads the machine that a request is about; the zero value without one.
+func machineOf(q url.Values) findings.Machine {
+	return findings.Machine{Job: q.Get("job"), Instance: q.Get("instance")}
+}
+
+// without returns the other parameters.
+func without(q url.Values, names ...string) url.Values {
+	out := maps.Clone(q)
+	for _, n := range names {
+		out.Del(n)
+	}
+	return out
 }
 
 // body decodes the single JSON value of a request, of at most limit bytes, into v.

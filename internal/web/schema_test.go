@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -34,13 +35,13 @@ func TestFindingsSchema(t *testing.T) {
 func TestFindingsMatchTheirSchema(t *testing.T) {
 	until := time.UnixMilli(9000)
 	h := served(func(o *Options) {
-		o.Findings = func() Findings {
-			return Findings{Rules: []findings.RuleStat{{Name: "heat", Answer: findings.CannotTell, Reason: "no metric"}}, At: until}
+		o.Findings = func(context.Context, findings.Machine) (Findings, error) {
+			return Findings{Rules: []findings.RuleStat{{Name: "heat", Answer: findings.CannotTell, Reason: "no metric", Needs: []string{"heat"}}}, At: until}, nil
 		}
-		o.History = func(findings.Filter) ([]findings.Record, error) {
+		o.History = func(context.Context, findings.Filter) ([]findings.Record, error) {
 			return []findings.Record{
 				{ID: "a", State: findings.Closed, Since: time.UnixMilli(1000), LastSeen: until, Until: &until, Silenced: "s",
-					Finding: findings.Finding{Rule: "heat", Subject: "redis", Title: "Hot.", Severity: findings.Warning, Confidence: findings.Low,
+					Finding: findings.Finding{Rule: "heat", Machine: findings.Machine{Job: "agents", Instance: "node-2"}, Subject: "redis", Title: "Hot.", Severity: findings.Warning, Confidence: findings.Low,
 						Share: &[2]float64{0.1, 0.2}, Cost: "A tenth.", Evidence: []findings.Evidence{{Text: "it is", Expr: "up"}}}},
 				{ID: "b", State: findings.Open, Finding: findings.Finding{Severity: findings.Info, Confidence: findings.High}},
 			}, nil

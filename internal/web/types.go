@@ -6,6 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
+	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
@@ -14,8 +15,18 @@ import (
 // This file is the JSON of /api/teescope/v1. The page's TypeScript types are generated
 // from these structs.
 
-// Platform is the answer of GET platform: what this machine is.
+// Platform is the answer of GET platform?job=JOB&instance=INSTANCE: what a machine is; without parameters, the server's
+// own one.
 type Platform struct {
+	// The labels of the machine's series; absent without a store.
+	findings.Machine
+	// Elsewhere: it is another machine, of which only stored series are known. What they do not have is absent or 0,
+	// and Lacks says what that is.
+	Elsewhere bool     `json:"elsewhere,omitempty"`
+	Lacks     []string `json:"lacks,omitempty"`
+	// Gone: another machine has no reading now. LastSeen is the time of its last one.
+	Gone        bool      `json:"gone,omitempty"`
+	LastSeen    time.Time `json:"lastSeen,omitzero"`
 	Hostname    string    `json:"hostname"`
 	Kernel      string    `json:"kernel"`
 	Arch        string    `json:"arch"`
@@ -107,15 +118,21 @@ type SourceNeed struct {
 	Optional   bool   `json:"optional,omitempty"`
 }
 
-// Findings is the answer of GET findings.
+// Findings is the answer of GET findings. With job= and instance= it has the findings of that machine, and its answers
+// of the rules.
 type Findings struct {
 	Findings []findings.Record   `json:"findings"` // open ones first, then the newest closed ones
 	Rules    []findings.RuleStat `json:"rules"`
 	At       time.Time           `json:"at"`
 }
 
+// Causes is the answer of GET causes: the open findings of all machines, grouped by their rule.
+type Causes struct {
+	Causes []fleet.Cause `json:"causes"`
+}
+
 // Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with
-// instance= where several machines are stored and per=request where the process
+// job= and instance= where several machines are stored and per=request where the process
 // has a counter of requests.
 type Explanation struct {
 	Tree explain.Tree `json:"tree"`

@@ -24,7 +24,7 @@ const typesFile = "../../ui/src/api/types.ts"
 
 // roots are the bodies of the API; the types they refer to follow. The answers of results/{id} and changes are types
 // of other packages.
-var roots = []string{"Platform", "Source", "Findings", "Explanation", "ResultExplanation", "Distributions", "Queries", "Answer", "Silences", "Annotation", "Dashboards", "Process", "Overhead", "Results", "Drawings", "Tables", "Error"}
+var roots = []string{"Platform", "Source", "Findings", "Causes", "Explanation", "ResultExplanation", "Distributions", "Queries", "Answer", "Silences", "Annotation", "Dashboards", "Process", "Overhead", "Results", "Drawings", "Tables", "Error"}
 
 // TestTypeScript keeps the page's types equal to the structs that the server
 // marshals: it derives them again and compares. With -update it writes them.
@@ -35,7 +35,7 @@ func TestTypeScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, other := range [][2]string{{"probe", "Setting"}, {"result", "Experiment"}, {"findings/anomaly", "Changes"}} {
+	for _, other := range [][2]string{{"probe", "Setting"}, {"fleet", "Page"}, {"result", "Experiment"}, {"findings/anomaly", "Changes"}} {
 		if err := g.declare(filepath.Join("..", other[0]), other[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -113,6 +113,9 @@ func (g *generator) fields(dir string, file *ast.File, st *ast.StructType) (body
 		}
 		if len(f.Names) == 0 { // embedded: its fields are marshalled as if they were here
 			extends = " extends " + ts
+			continue
+		}
+		if !f.Names[0].IsExported() {
 			continue
 		}
 		if f.Tag == nil {

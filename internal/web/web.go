@@ -25,6 +25,7 @@ import (
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
+	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -32,18 +33,22 @@ import (
 // Options are the parts of a server. A nil part is not served: an agent has no store, no findings and no page.
 type Options struct {
 	// Metrics appends one fresh round to b, in the text format.
-	Metrics  func(ctx context.Context, b []byte) []byte
-	Platform func() Platform
-	Sources  func() []Source
+	Metrics func(ctx context.Context, b []byte) []byte
+	// Platform, Sources, Findings and Overhead are about a machine. The zero value is the one that the server runs on,
+	// and for Findings all machines. For one that is not known the error wraps ErrNotFound.
+	Platform func(ctx context.Context, on findings.Machine) (Platform, error)
+	Sources  func(ctx context.Context, on findings.Machine) ([]Source, error)
 	// SetSource changes a source at run time; its error wraps ErrNotFound for an unknown
 	// name.
 	SetSource func(name string, s probe.Setting) error
-	Findings  func() Findings
+	Findings  func(ctx context.Context, on findings.Machine) (Findings, error)
 	// History selects from all stored findings, also for annotations.
-	History    func(findings.Filter) ([]findings.Record, error)
+	History func(context.Context, findings.Filter) ([]findings.Record, error)
+	// Fleet lists the machines whose series are stored.
+	Fleet      *fleet.Fleet
 	Silences   SilenceKeeper
 	Dashboards DashboardKeeper
-	Overhead   func(ctx context.Context) (Overhead, error)
+	Overhead   func(ctx context.Context, on findings.Machine) (Overhead, error)
 	// Processes returns the running processes of a name; finding none is no error.
 	Processes func(name string) ([]Process, error)
 	// Changes compares all series of two windows; Boxes describes the values of a
@@ -95,11 +100,14 @@ func Handler(o Options) http.Handler {
 	})
 	mux.HandleFunc("GET /metrics", metricsHandler(o.Metrics))
 	if o.Platform != nil {
-		get(mux, o, "platform", func(context.Context) (Platform, error) { return o.Platform(), nil })
+		get(mux, o, "platform", o.Platform)
 	}
 	if o.Sources != nil {
-		get(mux, o, "sources", func(context.Context) ([]Source, error) { return o.Sources(), nil })
+		get(mux, o, "sources", o.Sources)
 		mux.HandleFunc("POST /api/teescope/v1/sources/{name}", setSource(o))
+	}
+	if o.Fleet != nil {
+		machines(mux, o)
 	}
 	if o.Findings != nil {
 		mux.HandleFunc("GET /api/teescope/v1/findings", serveFindings(o))
@@ -164,15 +172,25 @@ func metered(o Options, next http.Handler) http.Handler {
 	})
 }
 
-func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Context) (T, error)) {
+// get adds GET NAME?job=JOB&instance=INSTANCE; without them the answer is about the server's own machine.
+func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Context, findings.Machine) (T, error)) {
 	mux.HandleFunc("GET /api/teescope/v1/"+name, func(w http.ResponseWriter, r *http.Request) {
-		v, err := f(r.Context())
+		v, err := f(r.Context(), machineOf(r.URL.Query()))
 		if err != nil {
-			reply(w, o, http.StatusInternalServerError, Error{err.Error()})
+			refuse(w, o, err)
 			return
 		}
 		reply(w, o, http.StatusOK, v)
 	})
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, o Options, err error) {
+	code := http.StatusInternalServerError
+	if errors.Is(err, ErrNotFound) {
+		code = http.StatusNotFound
+	}
+	reply(w, o, code, Error{err.Error()})
 }
 
 // processes answers GET processes?name=NAME.
@@ -217,7 +235,12 @@ func setSource(o Options) http.HandlerFunc {
 		case err != nil:
 			reply(w, o, http.StatusBadRequest, Error{err.Error()})
 		default:
-			reply(w, o, http.StatusOK, o.Sources())
+			list, err := o.Sources(r.Context(), findings.Machine{})
+			if err != nil {
+				refuse(w, o, err)
+				return
+			}
+			reply(w, o, http.StatusOK, list)
 		}
 	}
 }

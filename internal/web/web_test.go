@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -19,9 +20,16 @@ import (
 // served returns a server with every part, over values that the tests know.
 func served(change func(*Options)) http.Handler {
 	o := Options{
-		Metrics:  func(_ context.Context, b []byte) []byte { return append(b, "up 1\n"...) },
-		Platform: func() Platform { return Platform{Hostname: "vm"} },
-		Sources:  func() []Source { return []Source{{Name: "syscalls", State: "available"}} },
+		Metrics: func(_ context.Context, b []byte) []byte { return append(b, "up 1\n"...) },
+		Platform: func(_ context.Context, on findings.Machine) (Platform, error) {
+			if on.Job == "nothing" {
+				return Platform{}, fmt.Errorf("%w: machine", ErrNotFound)
+			}
+			return Platform{Hostname: "vm" + on.Instance}, nil
+		},
+		Sources: func(context.Context, findings.Machine) ([]Source, error) {
+			return []Source{{Name: "syscalls", State: "available"}}, nil
+		},
 		SetSource: func(name string, s probe.Setting) error {
 			if name != "syscalls" {
 				return fmt.Errorf("%w: source %q", ErrNotFound, name)
@@ -44,7 +52,7 @@ func served(change func(*Options)) http.Handler {
 			}
 			return &result.Experiment{ID: strings.Join(ids, "+")}, nil
 		},
-		Overhead: func(context.Context) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
+		Overhead: func(context.Context, findings.Machine) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
 		Processes: func(name string) ([]Process, error) {
 			if name != "redis server" {
 				return nil, errors.New("read /proc: no permission")
@@ -89,6 +97,9 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/-/ready", "", 200, "ready"},
 		{"GET", "/metrics", "", 200, "up 1"},
 		{"GET", "/api/teescope/v1/platform", "", 200, `"hostname":"vm"`},
+		{"GET", "/api/teescope/v1/platform?job=agents&instance=-2", "", 200, `"hostname":"vm-2"`},
+		{"GET", "/api/teescope/v1/platform?job=nothing&instance=2", "", 404, `not found: machine`},
+		{"GET", "/api/teescope/v1/machines", "", 404, `no such API call`},
 		{"GET", "/api/teescope/v1/sources", "", 200, `"syscalls"`},
 		{"GET", "/api/teescope/v1/overhead", "", 200, `"budget":0.01`},
 		{"GET", "/api/teescope/v1/processes?name=redis+server", "", 200, `[{"pid":7,"command":"redis"}]`},
@@ -207,7 +218,7 @@ func TestOtherOrigins(t *testing.T) {
 // TestNotFinite: a value that JSON cannot hold is an error, not a truncated answer.
 func TestNotFinite(t *testing.T) {
 	h := served(func(o *Options) {
-		o.Overhead = func(context.Context) (Overhead, error) { return Overhead{RSSBytes: math.NaN()}, nil }
+		o.Overhead = func(context.Context, findings.Machine) (Overhead, error) { return Overhead{RSSBytes: math.NaN()}, nil }
 	})
 	if w := do(h, "GET", "/api/teescope/v1/overhead", ""); w.Code != 500 || !strings.Contains(w.Body.String(), "not finite") {
 		t.Errorf("%d %s", w.Code, w.Body)

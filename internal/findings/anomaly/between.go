@@ -19,6 +19,8 @@ type Options struct {
 	// Process limits the comparison to processes whose name matches this regular expression (RE2, unanchored); ""
 	// selects everything.
 	Process string
+	// Machine limits it to the series of one machine; the zero value selects all.
+	Machine findings.Machine
 	// Top is the number of changes to return; 0 is 100.
 	Top int
 }
@@ -50,9 +52,14 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 		}
 	}
 	c := comparison{q: q, before: before, after: after}
-	if o.Process != "" {
-		c.matcher = fmt.Sprintf("process=~%q", ".*(?:"+o.Process+").*") // PromQL anchors
+	var matchers []string
+	if o.Machine != (findings.Machine{}) {
+		matchers = append(matchers, o.Machine.Matchers())
 	}
+	if o.Process != "" {
+		matchers = append(matchers, fmt.Sprintf("process=~%q", ".*(?:"+o.Process+").*")) // PromQL anchors
+	}
+	c.matcher = strings.Join(matchers, ",")
 	names, err := c.names(ctx)
 	if err != nil {
 		return out, err

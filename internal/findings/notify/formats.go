@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"strconv"
@@ -51,7 +52,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 	for i, r := range list {
 		r = r.NoLater(s.opts.Now()) // the clock was set back: a receiver would wait for such an end
 		a := alert{
-			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.opts.Instance},
+			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.instance(r)},
 			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
 				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence)},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
@@ -86,13 +87,20 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		findings.Record
 		Instance string `json:"instance"`
 		Page     string `json:"page,omitempty"`
-	}{list[0].NoLater(s.opts.Now()), s.opts.Instance, s.link(list[0])})
+	}{list[0].NoLater(s.opts.Now()), s.instance(list[0]), s.link(list[0])})
 }
+
+// instance returns the machine of a finding: the monitor's own for one about no single machine.
+func (s *sender) instance(r findings.Record) string { return cmp.Or(r.Instance, s.opts.Instance) }
 
 // link returns the URL at which the page shows a finding.
 func (s *sender) link(r findings.Record) string {
 	if s.page == "" {
 		return ""
 	}
-	return strings.TrimSuffix(s.page, "/") + "/?page=findings&subject=" + url.QueryEscape(r.ID)
+	link := strings.TrimSuffix(s.page, "/") + "/?page=findings&subject=" + url.QueryEscape(r.ID)
+	if s.instance(r) != s.opts.Instance {
+		link += "&machine=" + url.QueryEscape(r.Instance) + "&job=" + url.QueryEscape(r.Job)
+	}
+	return link
 }

@@ -57,7 +57,8 @@ const (
 // strange is a rate of a process that differs from the day before. depart adds how it left its baseline.
 type strange struct {
 	anomaly.Departure
-	subject, series, unit, what string
+	of
+	series, unit, what string
 
 	limits anomaly.Sensitivity
 	fold   float64 // distance from the day before, as a logarithm
@@ -126,7 +127,7 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 			if !ok || high-low < p.Least(r.threshold) || high < p.Least("ratio")*low {
 				continue
 			}
-			s.subject = call(pt.Labels["process"], pt.Labels["instance"])
+			s.of = of{findings.MachineOf(pt.Labels), call(pt.Labels["process"], pt.Labels["instance"])}
 			s.limits = anomaly.Sensitivity{Ratio: p.Limit("ratio", s.subject), Floor: p.Limit(r.threshold, s.subject), Score: anomaly.Score}
 			s.fold = math.Log((high + s.limits.Floor) / (low + s.limits.Floor))
 			out = append(out, s)
@@ -170,15 +171,15 @@ func depart(ctx context.Context, q findings.RangeQuerier, series string, now tim
 // evidence.
 func reportUnusual(ctx context.Context, p *findings.Pass, found []strange) error {
 	slices.SortStableFunc(found, func(a, b strange) int { return cmp.Compare(math.Abs(b.Score), math.Abs(a.Score)) })
-	told := map[string]bool{}
+	told := map[of]bool{}
 	for _, s := range found {
-		if told[s.subject] {
+		if told[s.of] {
 			continue
 		}
-		told[s.subject] = true
+		told[s.of] = true
 		e := evidence{pass: p}
 		for _, o := range found {
-			if o.subject != s.subject {
+			if o.of != s.of {
 				continue
 			}
 			word, function := "lowest", "min_over_time"
@@ -196,7 +197,7 @@ func reportUnusual(ctx context.Context, p *findings.Pass, found []strange) error
 			confidence = findings.Low
 		}
 		p.Report(findings.Finding{
-			Subject: s.subject,
+			Machine: s.Machine, Subject: s.subject,
 			Title: fmt.Sprintf("%s has had %s %s for %.0f minutes; %s is usual (%s to %s in nine of ten readings of %.1f days).", s.subject,
 				metric.Count(s.Held), s.what, p.To.Sub(s.Since).Minutes(), metric.Count(s.Usual), metric.Count(s.Low), metric.Count(s.High), s.Days),
 			Severity:   findings.Info,

@@ -88,6 +88,7 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 				who = "The " + subject
 			}
 			p.Report(findings.Finding{
+				Machine:    findings.MachineOf(pt.Labels),
 				Subject:    subject,
 				Title:      fmt.Sprintf("%s completes only %s instructions a cycle: %s in 1,000 of them miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),
 				Severity:   findings.Warning,

@@ -107,7 +107,7 @@ func (c comparison) rule() *findings.Rule {
 }
 
 func (c comparison) find(ctx context.Context, p *findings.Pass) error {
-	found := map[string]*findings.Finding{}
+	found := map[of]*findings.Finding{}
 	var unknown error
 	for _, s := range c.signs {
 		points, err := p.Query(ctx, s.candidates(p), p.To)
@@ -120,7 +120,7 @@ func (c comparison) find(ctx context.Context, p *findings.Pass) error {
 			}
 			return cmp.Compare(b.Value, a.Value)
 		})
-		seen := map[string]bool{}
+		seen := map[of]bool{}
 		for _, pt := range points {
 			j, err := s.judge(ctx, p, pt.Labels, seen)
 			if err != nil {
@@ -132,11 +132,11 @@ func (c comparison) find(ctx context.Context, p *findings.Pass) error {
 			if j.finding == nil {
 				continue
 			}
-			seen[j.subject] = true
-			if first := found[j.subject]; first != nil {
+			seen[j.of] = true
+			if first := found[j.of]; first != nil {
 				first.Evidence = append(first.Evidence, j.finding.Evidence...)
 			} else {
-				found[j.subject] = j.finding
+				found[j.of] = j.finding
 			}
 		}
 	}
@@ -159,18 +159,24 @@ func (s sign) candidates(p *findings.Pass) string {
 	return held(p, func(w string) string { return x.query(s.value, w) }, p.Least(s.least)) + where
 }
 
+// of is a subject of a machine.
+type of struct {
+	findings.Machine
+	subject string
+}
+
 // judgement is the result of a sign for one candidate.
 type judgement struct {
-	subject string
+	of
 	finding *findings.Finding // nil when a limit does not hold
 	missing bool              // the first number is missing
 }
 
 // judge compares a candidate with the limits of its own subject, unless that was judged before.
-func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[string]bool) (judgement, error) {
+func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[of]bool) (judgement, error) {
 	name, err := s.named(ctx, p, labels)
-	j := judgement{subject: name}
-	if err != nil || seen[name] {
+	j := judgement{of: of{findings.MachineOf(labels), name}}
+	if err != nil || seen[j.of] {
 		return j, err
 	}
 	x := expansion{pass: p, here: s.here(labels), subject: name, labels: labels, words: s.words,
@@ -189,7 +195,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	}
 	o := s.cases[i]
 	x.gather(ctx, &e, s.details)
-	f := &findings.Finding{Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: s.remedy, Title: x.first(o.titles), Cost: x.first(o.costs)}
+	f := &findings.Finding{Machine: j.Machine, Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: s.remedy, Title: x.first(o.titles), Cost: x.first(o.costs)}
 	if f.Title == "" {
 		f.Title, _ = x.sentence(o.titles[len(o.titles)-1])
 	}

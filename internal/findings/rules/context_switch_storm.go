@@ -62,6 +62,7 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 		seen[who] = true
 		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
 		f := findings.Finding{
+			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
 			Title:      fmt.Sprintf("%s makes %s %s context switches a second.", s.subject, metric.Count(rate), kind),
 			Severity:   findings.Warning,

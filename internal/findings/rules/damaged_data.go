@@ -38,7 +38,7 @@ func findDamagedData(ctx context.Context, p *findings.Pass) error {
 			return e.err
 		}
 		f := findings.Finding{
-			Subject: l["kind"] + " " + l["part"], Severity: findings.Warning, Evidence: e.list,
+			Machine: findings.MachineOf(l), Subject: l["kind"] + " " + l["part"], Severity: findings.Warning, Evidence: e.list,
 			Title: fmt.Sprintf("The stored %s %s was damaged and moved to the quarantine.", l["kind"], l["part"]),
 			Cost:  fmt.Sprintf("Lost: %s.", l["lost"]),
 		}

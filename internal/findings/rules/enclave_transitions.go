@@ -81,6 +81,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 		// Some runtimes report calls into an enclave as entries and calls out of it as exits,
 		// others both halves of each call: the number of calls lies between the two.
 		f := findings.Finding{
+			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s enters and leaves its enclaves %s times a second.", subject, metric.Count(all)),
 			Severity: findings.Warning,

@@ -43,7 +43,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		share := e.add(ctx, "share of the EPC that is free", "ratio", free+" / "+size)
 		now := e.add(ctx, "free EPC", "bytes", free)
 		e.add(ctx, "size of the EPC", "bytes", size)
-		f := findings.Finding{Subject: subject, Severity: findings.Warning}
+		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
 		left, err := e.left(ctx, onMachine(epcFree, pt.Labels))
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	seen := map[of]bool{}
 	for _, pt := range points {
 		subject, err := named(ctx, p, "machine", guestExceptions, pt.Labels["instance"])
 		if err != nil {
@@ -46,12 +46,13 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 		e := evidence{pass: p}
 		rate := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, newest(p)), "1/s", sumRate(one, newest(p)))
 		mean := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, window(p)), "1/s", sumRate(one, window(p)))
-		if seen[subject] || min(rate, mean) < p.Limit("exceptions", subject) {
+		if seen[of{findings.MachineOf(pt.Labels), subject}] || min(rate, mean) < p.Limit("exceptions", subject) {
 			continue // its most frequent reason is already named
 		}
-		seen[subject] = true
+		seen[of{findings.MachineOf(pt.Labels), subject}] = true
 		e.add(ctx, "all virtualization exceptions", "1/s", sumRate(onMachine(guestExceptions, pt.Labels), newest(p)))
 		f := findings.Finding{
+			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("The %s, a %s guest, calls its hypervisor %s times a second because of %s.", subject, strings.ToUpper(pt.Labels["kind"]), metric.Count(rate), reason),
 			Severity: findings.Warning,

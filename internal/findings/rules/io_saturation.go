@@ -43,13 +43,14 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 	if err != nil {
 		return err
 	}
-	told := map[string]bool{} // subjects
+	told := map[of]bool{}
 	for _, pt := range slices.Concat(waiting, busy) {
 		subject, err := named(ctx, p, "machine", diskBusy, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}
-		if told[subject] {
+		who := of{findings.MachineOf(pt.Labels), subject}
+		if told[who] {
 			continue
 		}
 		f, err := ioFinding(ctx, p, subject, pt.Labels)
@@ -57,7 +58,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		if f.Title != "" {
-			told[subject] = true
+			told[who] = true
 			p.Report(f)
 		}
 	}
@@ -77,7 +78,7 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 	e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", sumRate(onMachine(ioWaiting, labels), window(p)))
 	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", sumRate(onMachine(ioWaiting, labels), newest(p)))
-	f := findings.Finding{Subject: subject, Severity: findings.Warning}
+	f := findings.Finding{Machine: findings.MachineOf(labels), Subject: subject, Severity: findings.Warning}
 	if min(waits, waitsNow) >= p.Limit("waiting", subject) {
 		f.Title = fmt.Sprintf("Tasks of the %s wait for I/O %s of the time.", subject, metric.Percent(waits))
 		f.Cost = fmt.Sprintf("At least one task stands still %s of the time.", metric.Percent(waits))

@@ -71,6 +71,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		f := findings.Finding{
+			Machine:    findings.MachineOf(pt.Labels),
 			Subject:    subject,
 			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),
 			Severity:   findings.Warning,

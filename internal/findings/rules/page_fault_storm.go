@@ -69,6 +69,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
 		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
 		f := findings.Finding{
+			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
 			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, metric.Count(rate), where.where),
 			Severity:   findings.Warning,

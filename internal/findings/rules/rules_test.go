@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,18 @@ func checkFinding(t *testing.T, q findings.Querier, at time.Time, f findings.Fin
 	}
 	if len(f.Evidence) < 2 {
 		t.Errorf("%d pieces of evidence, want at least 2", len(f.Evidence))
+	}
+	// What all the evidence is about is the machine of the finding.
+	for label, got := range map[string]string{"job": f.Job, "instance": f.Instance} {
+		selected := map[string]bool{}
+		for _, ev := range f.Evidence {
+			for _, m := range regexp.MustCompile(`\b`+label+`="([^"]*)"`).FindAllStringSubmatch(ev.Expr, -1) {
+				selected[m[1]] = true
+			}
+		}
+		if len(selected) == 1 && !selected[got] {
+			t.Errorf("finding of %s %q, but its evidence is of %v", label, got, selected)
+		}
 	}
 	for _, ev := range f.Evidence {
 		points, err := q.Query(context.Background(), ev.Expr, at)

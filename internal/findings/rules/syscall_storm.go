@@ -70,6 +70,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
 		c := classOf(call)
 		f := findings.Finding{
+			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
 			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, metric.Count(rate), versus),
 			Severity:   findings.Warning,

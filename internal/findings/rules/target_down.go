@@ -55,7 +55,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		if e.err != nil {
 			return e.err
 		}
-		f := findings.Finding{Subject: subject, Severity: findings.Warning, Evidence: e.list}
+		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Evidence: e.list}
 		switch {
 		case up == 0 && share >= p.Limit("failed", subject):
 			f.Title = fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p))

@@ -61,6 +61,7 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		f := findings.Finding{
+			Machine:    findings.MachineOf(pt.Labels),
 			Subject:    subject,
 			Title:      fmt.Sprintf("%s spends %s of its CPU time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),
 			Severity:   findings.Warning,

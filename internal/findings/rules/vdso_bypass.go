@@ -60,6 +60,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		f := findings.Finding{
+			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
 			Title:      fmt.Sprintf("%s asks the kernel %s times a second with %s, which the vDSO could answer.", s.subject, metric.Count(rate), call),
 			Severity:   findings.Warning,

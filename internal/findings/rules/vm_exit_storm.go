@@ -59,14 +59,14 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	seen := map[of]bool{}
 	for _, pt := range points {
 		vm, kind, reason := pt.Labels["vm"], pt.Labels["type"], pt.Labels["reason"]
 		subject, err := named(ctx, p, "vm "+vm, vmExits, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}
-		if vm == "other" || vm == "ended" || seen[subject] {
+		if vm == "other" || vm == "ended" || seen[of{findings.MachineOf(pt.Labels), subject}] {
 			continue // folds of many, and machines whose most frequent reason is already named
 		}
 		one := findings.Selector(vmExits, pt.Labels)
@@ -76,10 +76,11 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 		if min(rate, mean) < p.Limit("exits", subject) {
 			continue
 		}
-		seen[subject] = true
+		seen[of{findings.MachineOf(pt.Labels), subject}] = true
 		machine := with(onMachine(vmExits, pt.Labels), fmt.Sprintf("vm=%q", vm))
 		e.add(ctx, "its exits for any reason", "1/s", sumRate(machine, newest(p)))
 		f := findings.Finding{
+			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s (%s) exits to this host %s times a second for %s.", subject, kind, metric.Count(rate), reason),
 			Severity: findings.Warning,

@@ -41,6 +41,7 @@ func findWaiting(ctx context.Context, p *findings.Pass, state, what, whatFor str
 		now := e.add(ctx, "share of "+what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+active(pt.Labels, newest(p)))
 		threads := e.add(ctx, "threads that wait for "+whatFor+e.mean, "", rate(window(p)))
 		f := findings.Finding{
+			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s waits for %s during %s of the time in which it has work.", subject, whatFor, metric.Percent(share)),
 			Severity: findings.Warning,

@@ -11,7 +11,7 @@ import (
 )
 
 var teeInfoDesc = gauge("tee_info", "Always 1, with the detected properties of each TEE as labels; absent where there is none.",
-	"kind", "variant", "role", "active")
+	"kind", "variant", "role", "active", "debug")
 
 var teeInfo = probe.Source{
 	Name:    "tee",
@@ -20,7 +20,7 @@ var teeInfo = probe.Source{
 	Open: func(_ *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		return reading(func(_ context.Context, out emitter) error {
 			for _, f := range facts {
-				out.send(teeInfoDesc, 1, f.Kind, f.Variant, string(f.Role), strconv.FormatBool(f.Active))
+				out.send(teeInfoDesc, 1, f.Kind, f.Variant, string(f.Role), strconv.FormatBool(f.Active), strconv.FormatBool(f.Debug))
 			}
 			return nil
 		}), nil

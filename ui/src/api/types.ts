@@ -1,5 +1,11 @@
 // Generated from internal/web/types.go by `go generate ./internal/web`. Do not edit.
 
+/** Machine names a machine by the labels that all its series have. */
+export interface FindingsMachine {
+  job?: string;
+  instance?: string;
+}
+
 /** Role says from which side the TEE is seen. */
 export type TeeRole = "host" | "guest" | "device";
 
@@ -36,8 +42,14 @@ export interface TEE {
   reason?: string;
 }
 
-/** Platform is the answer of GET platform: what this machine is. */
-export interface Platform {
+/** Platform is the answer of GET platform?job=JOB&instance=INSTANCE: what a machine is; without parameters, the server's own one. */
+export interface Platform extends FindingsMachine {
+  /** Elsewhere: it is another machine, of which only stored series are known. What they do not have is absent or 0, and Lacks says what that is. */
+  elsewhere?: boolean;
+  lacks?: string[];
+  /** Gone: another machine has no reading now. LastSeen is the time of its last one. */
+  gone?: boolean;
+  lastSeen?: string;
   hostname: string;
   kernel: string;
   arch: string;
@@ -131,9 +143,9 @@ export interface FindingsEvidence {
 }
 
 /** Finding is a cause seen on a subject. */
-export interface FindingsFinding {
+export interface FindingsFinding extends FindingsMachine {
   rule: string;
-  /** Subject is what shows it: a process name, a container, "machine". With Rule it identifies the finding. */
+  /** Subject is what shows it: a process name, a container, "machine". With Rule and Machine it identifies the finding. */
   subject: string;
   /** Title is the verdict in one sentence: subject, verb, number, unit, cause. */
   title: string;
@@ -154,7 +166,7 @@ export type FindingsState = "open" | "closed";
 
 /** Record is a finding with its history, as the API serves it. */
 export interface FindingsRecord extends FindingsFinding {
-  /** ID is stable: the same rule and subject opened at the same time. */
+  /** ID is stable: the same rule, machine and subject opened at the same time. */
   id: string;
   state: FindingsState;
   since: string;
@@ -176,16 +188,37 @@ export interface FindingsRuleStat {
   answer: FindingsAnswer;
   reason?: string;
   at?: string;
+  /** Needs are the metrics without which it is not checked. */
+  needs?: string[];
   /** Windows are the long and the short one, in seconds. */
   windows: [number, number];
 }
 
-/** Findings is the answer of GET findings. */
+/** Findings is the answer of GET findings. With job= and instance= it has the findings of that machine, and its answers of the rules. */
 export interface Findings {
   /** open ones first, then the newest closed ones */
   findings: FindingsRecord[] | null;
   rules: FindingsRuleStat[] | null;
   at: string;
+}
+
+/** Cause is the open findings of one rule, on all machines. */
+export interface FleetCause {
+  rule: string;
+  title: string;
+  /** Severity is the worst, Since the earliest of its findings. */
+  severity: FindingsSeverity;
+  since: string;
+  /** Machines is on how many machines, Findings how many findings. */
+  machines: number;
+  findings: number;
+  /** Names are those of the first machines, at most five. */
+  names: string[] | null;
+}
+
+/** Causes is the answer of GET causes: the open findings of all machines, grouped by their rule. */
+export interface Causes {
+  causes: FleetCause[] | null;
 }
 
 /** Amount is an estimate with its 95 % interval, in the unit of its place. */
@@ -311,7 +344,7 @@ export interface ExplainFoundCause {
   advice: string;
 }
 
-/** Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with instance= where several machines are stored and per=request where the process has a counter of requests. */
+/** Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with job= and instance= where several machines are stored and per=request where the process has a counter of requests. */
 export interface Explanation {
   tree: ExplainTree;
   /** Causes are the rows of the tree that are something to act on, the largest first. */
@@ -652,6 +685,87 @@ export interface ProbeSetting {
   sample?: number;
   /** Files are patterns of the files to read, for a source that reads logs. An empty list means the source's own. */
   files?: string[];
+}
+
+/** Health is the state of a machine in a word. */
+export type FleetHealth = "gone" | "critical" | "warning" | "unknown" | "good";
+
+/** TEE is what a machine says of one of its TEEs. */
+export interface FleetTEE {
+  kind: string;
+  variant?: string;
+  role: string;
+  active: boolean;
+  debug?: boolean;
+}
+
+/** Worst is the finding that says most about a machine. */
+export interface FleetWorst {
+  id: string;
+  rule: string;
+  title: string;
+  severity: FindingsSeverity;
+  since: string;
+}
+
+/** Row is a machine. What is unknown is absent. */
+export interface FleetRow extends FindingsMachine {
+  /** Own: it is the machine that the monitor runs on. */
+  own?: boolean;
+  /** Name is its host name, or its instance where that is unknown. */
+  name: string;
+  /** Agents is how many agents have these labels, where it is more than one: their numbers cannot be told apart. */
+  agents?: number;
+  /** Labels are further labels of its target, such as node and pod. */
+  labels?: { [key: string]: string };
+  version?: string;
+  health: FleetHealth;
+  /** LastSeen is the time of its last reading; absent for a target that never answered. */
+  lastSeen?: string;
+  /** TEE is the kind and role of the TEE that protects it or that it offers, as "sev-snp guest"; or "none", "inactive" or "unknown". */
+  tee: string;
+  tees?: FleetTEE[];
+  /** Findings is the number of open findings that are at least a warning; Worst is the worst of them. */
+  findings: number;
+  worst?: FleetWorst;
+  /** Rules are those of all its open findings. */
+  rules?: string[];
+  /** Share is the largest share of a subject's time that an open finding explains, as the interval of a ratio. */
+  share?: [number, number];
+  /** Cost is the CPU time that teescope uses there, in cores, without answers to pages. */
+  cost?: number;
+  /** Waiting is the share of time in which a task waited for a CPU. */
+  waiting?: number;
+  /** Sources is the number of its sources, Up of those that delivered values in the last reading, Blind of those whose values are hidden. */
+  sources: number;
+  up: number;
+  blind?: number;
+  /** Coverage is the lowest share of events that a source counted, Error the largest standard error of a source. */
+  coverage?: number;
+  error?: number;
+}
+
+/** Kind is how many machines with a TEE are in each state. */
+export interface FleetKind {
+  tee: string;
+  machines: number;
+  gone: number;
+  critical: number;
+  warning: number;
+  unknown: number;
+  good: number;
+}
+
+/** Page is the selected part of the list. */
+export interface FleetPage {
+  /** At is when the list was made, All the number of machines, Matched that of the selected ones. */
+  at: string;
+  all: number;
+  matched: number;
+  /** Machines are those of the page, in the order that was asked for. */
+  machines: FleetRow[] | null;
+  /** Kinds are all machines by their TEE. */
+  kinds: FleetKind[] | null;
 }
 
 /** Tool is the program that made the document. */

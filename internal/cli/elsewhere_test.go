@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// twin has the same instance as agent, in another job; gone has no readings of the last two minutes.
+var (
+	agent   = findings.Machine{Job: "agents", Instance: "node-2"}
+	twin    = findings.Machine{Job: "other", Instance: "node-2"}
+	gone    = findings.Machine{Job: "agents", Instance: "node-3"}
+	nowhere = findings.Machine{Job: "agents", Instance: "nowhere"}
+)
+
+// watching returns a monitor of vm-1, whose store has the readings of 5 minutes of it and of three other machines, and
+// whose one rule fires on the agent.
+func watching(t *testing.T) *monitor {
+	t.Helper()
+	now := time.Now().Truncate(time.Second)
+	o := store.DefaultOptions()
+	o.Dir, o.Instance = t.TempDir(), "vm-1"
+	st, err := store.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	on := func(m findings.Machine, d *metric.Desc, value float64, labels ...string) metric.Sample {
+		at := *d
+		at.Labels = append([]string{"job", "instance"}, d.Labels...)
+		return metric.Sample{Desc: &at, Value: value, Labels: append([]string{m.Job, m.Instance}, labels...)}
+	}
+	memory := &metric.Desc{Name: "node_memory_MemTotal_bytes", Kind: metric.Gauge}
+	idle := &metric.Desc{Name: "node_cpu_seconds_total", Kind: metric.Counter, Labels: []string{"cpu", "mode"}}
+	teeInfo := &metric.Desc{Name: "tee_info", Kind: metric.Gauge, Labels: []string{"kind", "variant", "role", "active", "debug"}}
+	overhead := &metric.Desc{Name: "teescope_overhead_cpu_seconds_total", Kind: metric.Counter, Labels: []string{"part"}}
+	rss := &metric.Desc{Name: "teescope_memory_bytes", Kind: metric.Gauge, Labels: []string{"kind"}}
+	for s := 300; s >= 0; s -= 5 {
+		age := float64(300 - s)
+		list := []metric.Sample{
+			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, probe.Up, 1, "cpu"),
+			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, overhead, 1000+0.001*age, "userspace"),
+			on(agent, infoDesc, 1, "1.2.3", "node-2.example", "Linux 6.12", "arm64", "Debian", "Neoverse", "none", "true", "nitro"),
+			on(agent, budgetDesc, 0.02),
+			on(agent, teeInfo, 1, "cca", "", "guest", "true", "true"),
+			on(agent, probe.Up, 1, "tee"), on(agent, probe.Up, 1, "syscalls"), on(agent, probe.Up, 0, "system"), on(agent, probe.Up, 1, "of the future"),
+			on(agent, probe.Coverage, 0.25, "syscalls"), on(agent, probe.StandardError, 0.05, "syscalls"), on(agent, probe.LevelDesc, 1, "syscalls", "count"),
+			on(agent, probe.BlindDesc, 1, "llc", "no PMU"),
+			on(agent, memory, 1<<34), on(agent, idle, 1000+age, "0", "idle"), on(agent, idle, 1000+age, "1", "idle"),
+			on(agent, overhead, 1000+0.012*age, "userspace"), on(agent, rss, 1<<25, "rss"),
+			on(twin, probe.Up, 1, "cpu"), on(twin, overhead, 1000+0.5*age, "userspace"),
+		}
+		if s > 120 {
+			list = append(list, on(gone, infoDesc, 1, "1.2.3", "node-3", "", "", "", "", "", "", ""), on(gone, probe.Up, 1, "tee"), on(gone, overhead, 1000+age, "userspace"))
+		}
+		if err := st.Append(now.Add(-time.Duration(s)*time.Second), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := host.At(t.TempDir())
+	h.Now = func() time.Time { return now }
+	m := &monitor{observer: &observer{host: h, sources: sources.All, chosen: sources.All, budget: 0.01, log: slog.New(slog.NewTextHandler(io.Discard, nil)), platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, store: st}
+	m.engine = probe.New(h, nil, nil, nil)
+	m.slowest.Store(int64(5 * time.Second))
+	steal := &findings.Rule{Name: "cpu_steal", Needs: []string{"node_cpu_seconds_total"}, Run: func(_ context.Context, p *findings.Pass) error {
+		p.Report(findings.Finding{Machine: agent, Subject: "machine on node-2", Severity: findings.Warning, Title: "Stolen."})
+		return nil
+	}}
+	ao := findings.DefaultOptions()
+	ao.Now, ao.Started = h.Now, now
+	m.analysis = findings.New([]*findings.Rule{steal, {Name: "quiet", Needs: []string{"teescope_source_up"}, Run: func(context.Context, *findings.Pass) error { return nil }}}, st, ao)
+	m.analysis.Evaluate(t.Context())
+	m.fleet = m.machines()
+	return m
+}
+
+// TestElsewhere: what the monitor says of each machine is that machine's, or absent with a reason.
+func TestElsewhere(t *testing.T) {
+	m := watching(t)
+	ctx := t.Context()
+	for _, tt := range []struct {
+		on   findings.Machine
+		want string
+	}{
+		{findings.Machine{}, "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{m.own(), "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{agent, "node-2.example 2 CPUs elsewhere=true gone=false budget=0.02 userspace=0.012 findings=cpu_steal rules=cpu_steal:fires,quiet:silent"},
+		{twin, "node-2 0 CPUs elsewhere=true gone=false budget=0 userspace=0.5 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{gone, "node-3 0 CPUs elsewhere=true gone=true budget=0 userspace=unknown findings= rules=cpu_steal:cannot tell,quiet:cannot tell"},
+	} {
+		p, err := m.platformOf(ctx, tt.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := m.overhead(ctx, tt.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := tt.on
+		if of == (findings.Machine{}) {
+			of = m.own()
+		}
+		f, err := m.findingsOf(ctx, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		userspace := "unknown"
+		if v, ok := o.CPU["userspace"]; ok {
+			userspace = fmt.Sprintf("%.4g", v)
+		}
+		var found, rules []string
+		for _, r := range f.Findings {
+			found = append(found, r.Rule)
+		}
+		for _, s := range f.Rules {
+			rules = append(rules, s.Name+":"+string(s.Answer))
+		}
+		got := fmt.Sprintf("%s %d CPUs elsewhere=%v gone=%v budget=%v userspace=%s findings=%s rules=%s", p.Hostname, p.CPUs, p.Elsewhere, p.Gone, o.Budget, userspace, strings.Join(found, ","), strings.Join(rules, ","))
+		if got != tt.want || p.Machine != of {
+			t.Errorf("%v: %s\nwant %s", tt.on, got, tt.want)
+		}
+	}
+	if f, err := m.findingsOf(ctx, findings.Machine{}); err != nil || len(f.Findings) != 1 {
+		t.Errorf("of all machines: %+v, %v; want one finding", f.Findings, err)
+	}
+	for name, ask := range map[string]func() error{
+		"platform": func() error { _, err := m.platformOf(ctx, nowhere); return err },
+		"sources":  func() error { _, err := m.sourcesOf(ctx, nowhere); return err },
+		"overhead": func() error { _, err := m.overhead(ctx, nowhere); return err },
+		"findings": func() error { _, err := m.findingsOf(ctx, nowhere); return err },
+	} {
+		if err := ask(); !errors.Is(err, web.ErrNotFound) {
+			t.Errorf("%s of a machine that is not known: %v, want not found", name, err)
+		}
+	}
+}
+
+func TestElsewherePlatform(t *testing.T) {
+	m := watching(t)
+	p, err := m.platformOf(t.Context(), agent)
+	if err != nil || p.Version != "1.2.3" || p.Kernel != "Linux 6.12" || p.Arch != "arm64" || p.MemoryBytes != 1<<34 || p.Interval != 5 || !p.Privileged || len(p.Lacks) != 1 {
+		t.Errorf("platform %+v, %v", p, err)
+	}
+	states := map[string]string{}
+	for _, x := range p.TEEs {
+		states[x.Kind] = x.State
+		if x.Kind == "cca" && (x.Facts == nil || !x.Facts.Debug || !x.Facts.Active) {
+			t.Errorf("cca: %+v", x.Facts)
+		}
+	}
+	if states["cca"] != "here" || states["nitro"] != "could not tell" || states["sgx"] != "not here" {
+		t.Errorf("TEEs %v", states)
+	}
+	// Without teescope_info nobody can say that there is no TEE.
+	if p, err := m.platformOf(t.Context(), twin); err != nil || p.Version != "" || slices.ContainsFunc(p.TEEs, func(x web.TEE) bool { return x.State != "could not tell" }) {
+		t.Errorf("platform without teescope_info: %+v, %v", p, err)
+	}
+	if p, err := m.platformOf(t.Context(), gone); err != nil || len(p.Lacks) != 2 || p.LastSeen.IsZero() {
+		t.Errorf("a machine that is gone: %+v, %v", p, err)
+	}
+}
+
+func TestElsewhereSources(t *testing.T) {
+	m := watching(t)
+	of := func(on findings.Machine) map[string]web.Source {
+		list, err := m.sourcesOf(t.Context(), on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]web.Source{}
+		for _, s := range list {
+			out[s.Name] = s
+		}
+		return out
+	}
+	got := of(agent)
+	for name, want := range map[string]string{"tee": "available", "syscalls": "available", "system": "unavailable", "disk": "not here", "of the future": "available"} {
+		if got[name].State != want || (want == "available") != (got[name].Reason == "") {
+			t.Errorf("source %s is %s (%s), want %s", name, got[name].State, got[name].Reason, want)
+		}
+	}
+	if s := got["syscalls"]; s.Coverage == nil || *s.Coverage != 0.25 || s.Error == nil || *s.Error != 0.05 || s.Level != "count" || s.Doc == "" {
+		t.Errorf("syscalls: %+v", s)
+	}
+	if s := got["llc"]; !s.Blind || s.Reason != "no PMU" {
+		t.Errorf("llc: %+v", s)
+	}
+	if s := of(gone)["tee"]; s.State != "unavailable" || !strings.HasPrefix(s.Reason, "no reading of this machine since ") {
+		t.Errorf("a source of a machine that is gone: %+v", s)
+	}
+}
