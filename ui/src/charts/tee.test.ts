@@ -4,7 +4,7 @@ import type { Source, TEE } from "../api/types";
 import type { Window } from "../state/window";
 import { allCharts, teeCharts } from "./tee";
 
-const w: Window = { from: 0, to: 300, step: 5, live: true, started: null, begin: 0, instance: "vm", interval: 5 };
+const w: Window = { from: 0, to: 300, step: 5, live: true, started: null, begin: 0, job: "teescope", instance: "vm", interval: 5 };
 const source = (name: string, metrics: string[], o: Partial<Source> = {}): Source => ({ name, doc: "", state: "available", series: 3, metrics, ...o });
 const tee = (kind: string, state: string, role: "host" | "guest" | "device" = "host"): TEE => ({ kind, doc: "", state, ...(state === "here" ? { facts: { kind, role, active: true, evidence: null } } : {}) });
 const titles = (tees: TEE[], sources: Source[]) => teeCharts(tees, sources, w).map((c) => c.title);

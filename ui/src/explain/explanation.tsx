@@ -22,6 +22,7 @@ import type { Per, Span } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { steady } from "../state/window";
 import { sentence } from "../words/empty";
+import { subjectOf } from "../words/problem";
 import { openFindings, youth } from "../words/verdict";
 import { Sentence } from "../words/term";
 
@@ -35,7 +36,7 @@ export function Explained() {
   const compared = before !== null || other !== "";
   const then = useExplanation(compared ? other || subject : "", before ?? steady(w), per);
   const requests = Boolean(now.data?.tree.requests);
-  const mine = [...(now.data?.findings ?? []), ...openFindings(findings.data)].filter((f, i, all) => f.subject === subject && all.findIndex((o) => o.id === f.id) === i);
+  const mine = [...(now.data?.findings ?? []), ...openFindings(findings.data)].filter((f, i, all) => subjectOf(f) === subject && all.findIndex((o) => o.id === f.id) === i);
   return (
     <>
       <div className="controls">
@@ -55,7 +56,7 @@ export function Explained() {
 
 function useExplanation(process: string, { from, to }: Span, per: Per): Resource<Explanation> {
   const { window: w } = useMachine();
-  const name = asking("explain", { process, instance: w.instance, from, to, per: per === "second" ? "" : per });
+  const name = asking("explain", { process, job: w.job, instance: w.instance, from, to, per: per === "second" ? "" : per });
   return useResource<Explanation>(process === "" || w.instance === "" ? null : name, (s) => getDocument(name, s));
 }
 

@@ -39,7 +39,7 @@ export function Rivals() {
         {mine && (
           <li className="dim">
             {subject} itself {formatValue(mine.cores, "cores")}
-            {platform.data && `, of ${platform.data.cpus} CPUs`}
+            {platform.data && platform.data.cpus > 0 && `, of ${platform.data.cpus} CPUs`}
           </li>
         )}
       </ul>

@@ -6,7 +6,7 @@ import type { Explanation } from "../api/types";
 import { keyOf } from "../charts/data";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
-import { counters, increaseBy } from "../query/promql";
+import { counters, increaseBy, own, select } from "../query/promql";
 import { rank } from "../query/series";
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
@@ -21,7 +21,7 @@ const most = 4;
 export function Workloads({ guest }: { guest: boolean }) {
   const { window } = useMachine();
   const w = { ...window, ...steady(window) };
-  const enclaves = `count by (process) (last_over_time({__name__=~"tee_sgx_process_enclaves|tee_sgx_enclave_entries_total|tee_sgx_process_enclave_faults_total",instance="${w.instance}"}[${Math.max(60, Math.round(w.to - w.from))}s]))`;
+  const enclaves = `count by (process) (last_over_time({__name__=~"tee_sgx_process_enclaves|tee_sgx_enclave_entries_total|tee_sgx_process_enclave_faults_total",${select("", own(w)).slice(1, -1)}}[${Math.max(60, Math.round(w.to - w.from))}s]))`;
   const expr = guest ? increaseBy(counters.cpu, "process", [], w) : enclaves;
   const found = useResource(w.instance === "" ? null : `${expr} ${keyOf(w)}`, async () => rank((await queryAt(expr, w.to)).rows, "process").map((r) => r.name).filter((n) => n !== "other" && n !== "ended"));
   const names = (found.data ?? []).slice(0, most);
@@ -44,7 +44,7 @@ function Workload({ name }: { name: string }) {
   const place = usePlace();
   const { window: w } = useMachine();
   const { from, to } = steady(w);
-  const call = asking("explain", { process: name, instance: w.instance, from, to, per: "" });
+  const call = asking("explain", { process: name, job: w.job, instance: w.instance, from, to, per: "" });
   const { data, error } = useResource<Explanation>(call, (s) => getDocument(call, s));
   const tree = data?.tree.subject === name ? data.tree : null;
   return (

@@ -19,7 +19,7 @@ export function Changes() {
   const { before, process } = usePlace();
   const { window: w } = useMachine();
   const now: Span = { from: w.from, to: w.to };
-  const name = before ? asking("changes", { ...now, beforeFrom: before.from, beforeTo: before.to, process }) : null;
+  const name = before ? asking("changes", { ...now, beforeFrom: before.from, beforeTo: before.to, process, job: w.job, instance: w.instance }) : null;
   const data = useResource<AnomalyChanges>(name, (s) => getDocument(name ?? "", s));
   const [all, setAll] = useState(false);
   const list = data.data?.changes ?? [];

@@ -15,6 +15,7 @@ import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { firstSentence, sentence } from "../words/empty";
+import { subjectOf } from "../words/problem";
 import { Sentence } from "../words/term";
 import { SilenceForm } from "./silences";
 import { around } from "./spans";
@@ -39,7 +40,8 @@ export interface FindingProps {
 
 export function FindingDetail({ finding: f, title, silences, explainable, doc }: FindingProps) {
   const place = usePlace();
-  const { tick } = useMachine();
+  const { tick, window: w } = useMachine();
+  const elsewhere = f.instance !== undefined && w.instance !== "" && f.instance !== w.instance;
   const ref = useRef<HTMLElement>(null);
   const chosen = place.subject === f.id;
   useEffect(() => {
@@ -60,6 +62,7 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
         {f.silenced && <span className="chip chip-warn" title={silence?.comment}>{silence ? `silenced until ${formatSince(silence.until)}` : "silenced"}</span>}
       </div>
       <h2>{f.title}</h2>
+      {elsewhere && <p className="note-warn">About {f.instance}, job {f.job}: not about the machine named above.</p>}
       {doc && (
         <p>
           <strong>{title}. </strong>
@@ -95,9 +98,9 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
         </p>
       )}
       <div className="row finding-actions">
-        {explainable && (
-          <PlaceLink to={{ ...goTo(place, "processes", f.subject), fixed: window }} className="button">
-            Explain {f.subject} for this time
+        {explainable && !elsewhere && (
+          <PlaceLink to={{ ...goTo(place, "processes", subjectOf(f)), fixed: window }} className="button">
+            Explain {subjectOf(f)} for this time
           </PlaceLink>
         )}
         <PlaceLink to={{ fixed: window, problem: "" }}>Show charts of this time</PlaceLink>
@@ -113,7 +116,7 @@ function History({ finding: f }: { finding: FindingsRecord }) {
   const { tick } = useMachine();
   const [open, setOpen] = useState(false);
   const name = asking("findings", { rule: f.rule, subject: literal(f.subject), limit: 50 });
-  const past = useResource<FindingsRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && r.subject === f.subject));
+  const past = useResource<FindingsRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && r.subject === f.subject && r.job === f.job && r.instance === f.instance));
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Earlier and later findings</summary>

@@ -7,6 +7,7 @@ import { goTo } from "../state/place";
 import { useProcesses } from "../state/processes";
 import { move, usePlace } from "../state/use-place";
 import { FindingDetail } from "./detail";
+import { subjectOf } from "../words/problem";
 import "./findings.css";
 import { useLinked } from "./linked";
 import { useSilences } from "./silences";
@@ -25,7 +26,7 @@ export default function ProblemDrawer({ id }: { id: string }) {
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
       {f ? (
         <>
-          <FindingDetail finding={f} title={rule?.title ?? f.rule} doc={rule?.doc} silences={silences.data ?? []} explainable={processes.has(f.subject)} />
+          <FindingDetail finding={f} title={rule?.title ?? f.rule} doc={rule?.doc} silences={silences.data ?? []} explainable={processes.has(subjectOf(f))} />
           <p>
             <PlaceLink to={{ ...goTo(place, "findings", f.id) }}>All findings</PlaceLink>
           </p>

@@ -15,6 +15,6 @@ export function useLinked(id: string, atHand: boolean) {
 /** The findings of the page's window, as far as history goes back. */
 export function useHistory() {
   const { window: w } = useMachine();
-  const name = asking("findings", { ...steady(w) });
+  const name = asking("findings", { ...steady(w), job: w.job, instance: w.instance });
   return useResource<FindingsRecord[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
 }

@@ -6,6 +6,7 @@ import { PlaceLink } from "../frame/link";
 import { useMachine } from "../state/machine";
 import { useProcesses } from "../state/processes";
 import { usePlace } from "../state/use-place";
+import { subjectOf } from "../words/problem";
 import { FindingDetail } from "./detail";
 import { lengthOf } from "./timeline";
 
@@ -40,7 +41,7 @@ export function FindingList({ label, findings, rules, silences }: Props) {
           </li>
         ))}
       </ul>
-      <FindingDetail key={chosen.id} finding={chosen} title={rule?.title ?? chosen.rule} doc={rule?.doc} silences={silences} explainable={processes.has(chosen.subject)} />
+      <FindingDetail key={chosen.id} finding={chosen} title={rule?.title ?? chosen.rule} doc={rule?.doc} silences={silences} explainable={processes.has(subjectOf(chosen))} />
     </div>
   );
 }

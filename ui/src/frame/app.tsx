@@ -7,9 +7,11 @@ import type { Page } from "../state/place";
 import { goTo, misread } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
+import { several } from "../words/fleet";
 import { problemsOf } from "../words/problem";
 import { Now } from "../pages/now";
-import { IconBenchmarks, IconExplore, IconFindings, IconMachine, IconMenu, IconNow, IconProcesses, IconSettings, IconTEE } from "./icons";
+import { IconBenchmarks, IconExplore, IconFindings, IconFleet, IconMachine, IconMenu, IconNow, IconProcesses, IconSettings, IconTEE } from "./icons";
+import { Elsewhere } from "./elsewhere";
 import { Gone } from "./gone";
 import { Lane } from "./lane";
 import { PlaceLink } from "./link";
@@ -26,6 +28,7 @@ const parts = {
   explore: () => import("../pages/explore"),
   findings: () => import("../pages/findings"),
   settings: () => import("../pages/settings"),
+  fleet: () => import("../pages/fleet"),
   process: () => import("../process/page"),
   problem: () => import("../findings/drawer"),
 };
@@ -39,10 +42,12 @@ const views: Record<Page, { label: string; icon: ComponentType; view: ComponentT
   explore: { label: "Explore", icon: IconExplore, view: lazy(parts.explore) },
   findings: { label: "Findings", icon: IconFindings, view: lazy(parts.findings) },
   settings: { label: "Settings", icon: IconSettings, view: lazy(parts.settings) },
+  fleet: { label: "Machines", icon: IconFleet, view: lazy(parts.fleet) },
 };
 
-/** The pages of the rail; Settings is below them, and the top bar leads to Findings. */
-const rail: Page[] = ["now", "processes", "tee", "machine", "benchmarks", "explore"];
+/** The pages of the rail; Settings is below them, and the top bar leads to Findings. The list of machines is there
+ * where there are several. */
+const rail: Page[] = ["fleet", "now", "processes", "tee", "machine", "benchmarks", "explore"];
 
 /** The tabs of a phone; the other pages are in the menu behind them. */
 const tabs: Page[] = ["now", "findings", "processes", "tee"];
@@ -63,10 +68,18 @@ export function App() {
   const scheme = useScheme();
   return (
     <MantineProvider theme={theme} forceColorScheme={scheme} getStyleNonce={styleNonce}>
-      <MachineProvider>
-        <Frame />
-      </MachineProvider>
+      <OneMachine />
     </MantineProvider>
+  );
+}
+
+/** Everything anew for another machine. */
+function OneMachine() {
+  const { machine } = usePlace();
+  return (
+    <MachineProvider key={machine ? JSON.stringify([machine.job, machine.instance]) : ""}>
+      <Frame />
+    </MachineProvider>
   );
 }
 
@@ -110,6 +123,7 @@ function Frame() {
             {vain}
           </p>
         )}
+        <Elsewhere />
         {platform.error && <Problem message={platform.error} retry={platform.retry} stale={platform.data !== null} />}
         {annotations.error && annotations.error !== unanswered && !platform.error && <p className="note note-warn">Findings are not marked on the charts: {annotations.error}</p>}
         <Suspense fallback={<p className="empty page-loading">Loading {label}.</p>}>
@@ -127,7 +141,8 @@ function Frame() {
 
 function Rail() {
   const place = usePlace();
-  const { findings } = useMachine();
+  const { findings, fleet } = useMachine();
+  const there = (page: Page) => page !== "fleet" || several(fleet.data) || place.page === "fleet";
   const open = problemsOf(findings.data).length;
   const link = (page: Page, count = 0) => {
     const { label, icon: Icon } = views[page];
@@ -145,7 +160,7 @@ function Rail() {
       </li>
     );
   };
-  const others = (Object.keys(views) as Page[]).filter((p) => !tabs.includes(p));
+  const others = (Object.keys(views) as Page[]).filter((p) => !tabs.includes(p) && there(p));
   return (
     <nav className="rail" aria-label="Pages">
       <div className="brand" aria-hidden="true">
@@ -156,7 +171,7 @@ function Rail() {
         <span>teescope</span>
       </div>
       <div className="rail-wide">
-        <ul>{rail.map((page) => link(page))}</ul>
+        <ul>{rail.filter(there).map((page) => link(page))}</ul>
         <ul className="rail-foot">{link("settings")}</ul>
       </div>
       <ul className="rail-tabs">

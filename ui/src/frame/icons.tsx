@@ -15,6 +15,7 @@ export const IconNow = icon(<path d="M3 11h3l2-6 4 10 2-4h3" />);
 export const IconTEE = icon(<path d="M10 2.5l6 2.2v4.6c0 4-2.6 6.8-6 8.2-3.4-1.4-6-4.2-6-8.2V4.7zM7.5 9.8l1.9 1.9 3.3-3.6" />);
 export const IconProcesses = icon(<path d="M3 5h14M3 10h9M3 15h5" />);
 export const IconMachine = icon(<path d="M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01" />);
+export const IconFleet = icon(<path d="M3 3.5h5v5H3zM12 3.5h5v5h-5zM3 11.5h5v5H3zM12 11.5h5v5h-5z" />);
 export const IconFindings = icon(<path d="M4.5 17.5v-14M4.5 4h10l-2 3.5 2 3.5h-10" />);
 export const IconBenchmarks = icon(<path d="M3 5h6M3 10h10M3 15h4M11 3v4M15 8v4M9 13v4" />);
 export const IconExplore = icon(<path d="M4 5l5 5-5 5M11 15h5" />);

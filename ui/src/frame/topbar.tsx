@@ -16,6 +16,7 @@ import { count } from "../words/verdict";
 import { IconAuto, IconGood, IconMoon, IconShare, IconSun, IconWarning } from "./icons";
 import { PlaceLink } from "./link";
 import { LiveButton } from "./live";
+import { MachineName } from "./machines";
 import { PaletteButton } from "./palette";
 import { QualityChip } from "./quality";
 import { SpanForm } from "./span-form";
@@ -29,7 +30,7 @@ export function TopBar() {
   return (
     <header className="topbar">
       <div className="machine">
-        <h1 title={p ? `${p.os}, ${p.kernel}, ${p.cpuModel}` : ""}>{p?.hostname ?? "teescope"}</h1>
+        <MachineName />
         {p && (
           <PlaceLink to={goTo(place, "tee")} className={`badge badge-${badge.level}`}>
             <span title={badge.title}>{badge.text}</span>
@@ -157,14 +158,16 @@ function fixedLabel(from: number, to: number): string {
 /** How many problems are open, and the way to all findings. */
 function FindingsLink() {
   const place = usePlace();
-  const { findings } = useMachine();
+  const { findings, platform } = useMachine();
   if (!findings.data) return null;
+  const gone = platform.data?.gone ?? false;
   const problems = problemsOf(findings.data);
-  const bad = problems.some((p) => severityOf(p) === "critical");
-  const Icon = problems.length === 0 ? IconGood : IconWarning;
+  const bad = gone || problems.some((p) => severityOf(p) === "critical");
+  const well = problems.length === 0 && !gone;
+  const Icon = well ? IconGood : IconWarning;
   return (
-    <PlaceLink to={goTo(place, "findings")} className={`chip chip-link ${problems.length === 0 ? "" : bad ? "chip-bad" : "chip-warn"}`} current={place.page === "findings"}>
-      <Icon /> {problems.length === 0 ? "no problem" : count(problems.length, "problem")}
+    <PlaceLink to={goTo(place, "findings")} className={`chip chip-link ${well ? "" : bad ? "chip-bad" : "chip-warn"}`} current={place.page === "findings"}>
+      <Icon /> {gone ? "no answer" : well ? "no problem" : count(problems.length, "problem")}
     </PlaceLink>
   );
 }

@@ -9,7 +9,7 @@ import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { useProcesses } from "../state/processes";
 import { usePlace } from "../state/use-place";
-import { isOwn, problemsOf, severityOf, type Problem } from "../words/problem";
+import { isOwn, problemsOf, severityOf, subjectOf, type Problem } from "../words/problem";
 import { count, openFindings } from "../words/verdict";
 
 /** The number of effects of a problem shown at once. */
@@ -35,7 +35,7 @@ function Row({ problem: p, processes }: { problem: Problem; processes: Set<strin
   const { lead } = p;
   const first = lead.evidence?.[0];
   return (
-    <li className="problem-row" data-problem={lead.rule} data-subject={lead.subject}>
+    <li className="problem-row" data-problem={lead.rule} data-subject={subjectOf(lead)}>
       <div className="problem-head">
         <Severity level={severityOf(p)} />
         <span className="dim small">since {formatSince(lead.since)}</span>
@@ -45,7 +45,7 @@ function Row({ problem: p, processes }: { problem: Problem; processes: Set<strin
           <PlaceLink to={{ problem: lead.id }}>{p.title}</PlaceLink>
         </strong>
         <span className="dim small">
-          <Subject name={lead.subject} processes={processes} />
+          <Subject name={subjectOf(lead)} processes={processes} />
           {lead.share && ` · ${formatValue(lead.share[0], "ratio")} to ${formatValue(lead.share[1], "ratio")} of its time`}
         </span>
         {p.effects.length > 0 && <Effects list={p.effects.slice(0, mostEffects)} />}

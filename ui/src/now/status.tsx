@@ -11,7 +11,7 @@ import { costOf, openFindings } from "../words/verdict";
 
 export function StatusLine() {
   const place = usePlace();
-  const { overhead, findings } = useMachine();
+  const { overhead, findings, platform } = useMachine();
   const o = overhead.data;
   const cost = costOf(o);
   const about = openFindings(findings.data).filter((f) => isOwn(f) && f.severity !== "info");
@@ -21,7 +21,8 @@ export function StatusLine() {
         <PlaceLink to={goTo(place, "settings")}>teescope</PlaceLink>
         {cost !== null && `: ${formatValue(cost, "ratio")} of one core`}
         {o?.rssBytes && `, ${formatValue(o.rssBytes, "bytes")} of memory`}
-        {o && `, ${o.series ? `${formatValue(o.series, "")} series` : "no reading stored yet"}`}.
+        {o && !platform.data?.elsewhere && `, ${o.series ? `${formatValue(o.series, "")} series` : "no reading stored yet"}`}
+        .
         {about.map((f) => (
           <span key={f.id}>
             {" "}

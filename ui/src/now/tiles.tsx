@@ -35,7 +35,7 @@ function tilesOf(w: Window): Tile[] {
 
 export function Tiles() {
   const place = usePlace();
-  const { window: w } = useMachine();
+  const { window: w, platform } = useMachine();
   const tiles = tilesOf(w);
   const data = useLines(tiles, w, w.instance !== "");
   return (
@@ -48,7 +48,8 @@ export function Tiles() {
       <ul className="tiles">
         {tiles.map((t) => {
           const series = data.data?.series.find((s) => s.name === t.name);
-          const value = series ? latest(series) : null;
+          // What a machine had before it vanished is not its state now.
+          const value = series && !platform.data?.gone ? latest(series) : null;
           return (
             <li key={t.name} className="tile" data-tile={t.name} data-value={value ?? ""}>
               <span className="dim small">{t.name}</span>

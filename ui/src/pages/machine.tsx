@@ -6,6 +6,7 @@ import { formatLength, formatSince } from "../format/time";
 import { own, rateWindow, select } from "../query/promql";
 import { useMachine } from "../state/machine";
 import { Sentence } from "../words/term";
+import { count } from "../words/verdict";
 
 export default function MachinePage() {
   const { window: w, platform, tick } = useMachine();
@@ -21,15 +22,11 @@ export default function MachinePage() {
             <dt>Machine</dt>
             <dd>{p.hostname}</dd>
             <dt>System</dt>
-            <dd>
-              {p.os}, {p.kernel}, {p.arch}
-            </dd>
+            <dd>{[p.os, p.kernel, p.arch].filter(Boolean).join(", ") || "unknown"}</dd>
             <dt>Processor</dt>
-            <dd>
-              {p.cpuModel}, {p.cpus} {p.cpus === 1 ? "CPU" : "CPUs"}
-            </dd>
+            <dd>{[p.cpuModel, p.cpus > 0 && count(p.cpus, "CPU")].filter(Boolean).join(", ") || "unknown"}</dd>
             <dt>Memory</dt>
-            <dd title={`${p.memoryBytes} bytes`}>{formatValue(p.memoryBytes, "bytes")}</dd>
+            <dd title={p.memoryBytes > 0 ? `${p.memoryBytes} bytes` : undefined}>{p.memoryBytes > 0 ? formatValue(p.memoryBytes, "bytes") : "unknown"}</dd>
             {p.lockdown && (
               <>
                 <dt>
@@ -38,9 +35,9 @@ export default function MachinePage() {
                 <dd>{p.lockdown}</dd>
               </>
             )}
-            <dt>Monitor</dt>
+            <dt>{p.elsewhere ? "Agent" : "Monitor"}</dt>
             <dd>
-              {p.version}{p.started && `, started ${formatSince(p.started)} (${formatLength(tick - Date.parse(p.started) / 1000)} ago)`}{p.privileged ? "" : ", without root: some sources are missing"}
+              {p.version || "version unknown"}{p.started && `, started ${formatSince(p.started)} (${formatLength(tick - Date.parse(p.started) / 1000)} ago)`}{p.privileged || !p.version ? "" : ", without root: some sources are missing"}
             </dd>
           </dl>
         </section>

@@ -3,6 +3,7 @@ import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
 import { TEEPanel, TopChart } from "../charts/charts";
 import { teeCharts } from "../charts/tee";
+import { formatSince } from "../format/time";
 import { levelIcons } from "../frame/level";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
@@ -72,6 +73,10 @@ function useProcessCount(): number | null {
 function VerdictLine() {
   const { findings, overhead, platform } = useMachine();
   const v = verdictOf(findings.data, overhead.data, useProcessCount(), new Date(), platform.data?.started);
+  if (platform.data?.gone) {
+    v.headline = `No answer${platform.data.lastSeen ? ` since ${formatSince(platform.data.lastSeen)}` : ""}: the agent of this machine does not answer.${v.finding ? ` ${v.headline}.` : ""}`;
+    v.level = "critical";
+  }
   const Icon = levelIcons[v.level];
   return (
     <section className={`verdict verdict-${v.level}`} aria-label="Verdict" data-level={v.level}>

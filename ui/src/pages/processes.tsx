@@ -21,10 +21,7 @@ export default function Processes() {
       {kind === "containers" ? (
         <Containers />
       ) : (
-        <>
-          <ProcessTable />
-          <Work />
-        </>
+        <ProcessTable below={<Work />} />
       )}
     </>
   );

@@ -25,24 +25,26 @@ const parts: Record<string, string> = {
 export default function SettingsPage() {
   const { platform, overhead, sources, window: w, refresh } = useMachine();
   const o = overhead.data;
+  const elsewhere = platform.data?.elsewhere ?? false;
+  const who = elsewhere ? "the agent" : "the monitor";
   // The height of the first parts depends on both answers, so nothing is shown below them before.
   if (!(o ?? overhead.error) || !(sources.data ?? sources.error)) return <p className="empty page-loading">Loading settings.</p>;
   return (
     <>
-      {o && <CostLine overhead={o} cpus={platform.data?.cpus ?? 1} />}
+      {o && <CostLine overhead={o} cpus={platform.data?.cpus ?? (elsewhere ? 0 : 1)} elsewhere={elsewhere} />}
       {overhead.error && <Problem message={overhead.error} retry={overhead.retry} stale={o !== null} />}
       {o?.storeError && <Problem message={sentence(o.storeError)} retry={overhead.retry} />}
-      {o && sources.data && <Loss budget={o.budget} />}
-      <SourceList sources={sources} changed={refresh} />
+      {o && o.budget > 0 && sources.data && <Loss budget={o.budget} />}
+      <SourceList sources={sources} changed={refresh} readOnly={elsewhere} />
       <Display />
       <div className="section-head">
-        <h2>Cost of the monitor</h2>
+        <h2>Cost of {who}</h2>
       </div>
-      <Cost w={w} />
+      <Cost w={w} who={who} />
       {o && <Parts overhead={o} />}
       <div className="grid">
-        <LinesChart title="Memory of the monitor" unit="bytes" metrics={["teescope_memory_bytes"]} lines={["rss", "bpf_maps"].map((kind) => ({ name: kind === "rss" ? "resident" : "eBPF maps", expr: `sum(${select("teescope_memory_bytes", [...own(w), { label: "kind", op: "=", value: kind }])})` }))} />
-        <LinesChart title="Series in the store" unit="" metrics={["teescope_store_series"]} lines={[{ name: "series", expr: `sum(${select("teescope_store_series", own(w))})` }]} />
+        <LinesChart title={`Memory of ${who}`} unit="bytes" metrics={["teescope_memory_bytes"]} lines={["rss", "bpf_maps"].map((kind) => ({ name: kind === "rss" ? "resident" : "eBPF maps", expr: `sum(${select("teescope_memory_bytes", [...own(w), { label: "kind", op: "=", value: kind }])})` }))} />
+        {!elsewhere && <LinesChart title="Series in the store" unit="" metrics={["teescope_store_series"]} lines={[{ name: "series", expr: `sum(${select("teescope_store_series", own(w))})` }]} />}
         <QueryChart title="Time to read each source" unit="seconds" by="source" metrics={["teescope_source_read_seconds"]} expr={`max by (source) (${select("teescope_source_read_seconds", own(w))})`} />
       </div>
     </>
@@ -83,14 +85,14 @@ function Display() {
 }
 
 /** The budget over time, and the parts of the cost. */
-function Cost({ w }: { w: Window }) {
+function Cost({ w, who }: { w: Window; who: string }) {
   const match = own(w);
   const rate = (metric: string) => `rate(${select(metric, match)}[${rateWindow(w)}])`;
   const commands = `label_replace(sum(${rate("teescope_command_cpu_seconds_total")}), "part", "commands", "", "")`;
   return (
     <div className="grid grid-wide">
       <LinesChart
-        title="Busiest core: monitor and budget"
+        title={`Busiest core: ${who.replace("the ", "")} and budget`}
         unit="ratio"
         metrics={["teescope_budget_used_ratio"]}
         lines={[
@@ -98,7 +100,7 @@ function Cost({ w }: { w: Window }) {
           { name: "budget", expr: `max(${select("teescope_budget_ratio", match)})` },
         ]}
       />
-      <QueryChart title="CPU of the monitor by part, percent of one core" unit="ratio" by="part" metrics={["teescope_overhead_cpu_seconds_total"]} expr={`sum by (part) (${rate("teescope_overhead_cpu_seconds_total")}) or ${commands}`} />
+      <QueryChart title={`CPU of ${who} by part, percent of one core`} unit="ratio" by="part" metrics={["teescope_overhead_cpu_seconds_total"]} expr={`sum by (part) (${rate("teescope_overhead_cpu_seconds_total")}) or ${commands}`} />
       <QueryChart title="Counting in the kernel by source, percent of one core" unit="ratio" by="source" metrics={["teescope_source_cpu_seconds_total"]} expr={`sum by (source) (${rate("teescope_source_cpu_seconds_total")})`} />
       <QueryChart title="Coverage by source, share of all events" unit="ratio" by="source" most={16} metrics={["teescope_source_coverage_ratio"]} expr={`min by (source) (${select("teescope_source_coverage_ratio", match)}) and on (source) ${select("teescope_source_cpu_seconds_total", match)}`} />
     </div>
@@ -147,11 +149,12 @@ function Parts({ overhead: o }: { overhead: Overhead }) {
   );
 }
 
-function CostLine({ overhead: o, cpus }: { overhead: Overhead; cpus: number }) {
+function CostLine({ overhead: o, cpus, elsewhere }: { overhead: Overhead; cpus: number; elsewhere: boolean }) {
   // The budget is a share of each core.
   const budget = o.budget * cpus;
   const cost = costOf(o);
-  const over = cost !== null && cost > budget;
+  const over = cost !== null && budget > 0 && cost > budget;
+  const whose = elsewhere ? "agent" : "monitor";
   const unknown = ["userspace", "body", "dispatch"].filter((part) => o.missing?.[part] !== undefined).length;
   const level = o.storeError ? "critical" : cost === null ? "unknown" : over ? "warning" : "good";
   const Icon = levelIcons[level];
@@ -161,11 +164,13 @@ function CostLine({ overhead: o, cpus }: { overhead: Overhead; cpus: number }) {
       <div>
         <h2>
           {cost === null
-            ? "The monitor's cost is not known yet."
-            : `The monitor uses ${formatValue(cost, "ratio")} of one core, ${over ? "above" : "within"} its budget of ${formatValue(budget, "ratio")} on ${cpus === 1 ? "this machine with one CPU" : `these ${cpus} CPUs`}.`}
+            ? `The ${whose}'s cost is not known yet.`
+            : budget === 0
+              ? `The ${whose} uses ${formatValue(cost, "ratio")} of one core; its budget is not known.`
+              : `The ${whose} uses ${formatValue(cost, "ratio")} of one core, ${over ? "above" : "within"} its budget of ${formatValue(budget, "ratio")} on ${cpus === 1 ? "this machine with one CPU" : `these ${cpus} CPUs`}.`}
         </h2>
         <p>
-          {over && "Switch off or limit a source below to lower it. "}
+          {over && !elsewhere && "Switch off or limit a source below to lower it. "}
           {cost !== null && unknown > 0 && `${count(unknown, "part")} of the cost ${unknown === 1 ? "is" : "are"} unknown and not included.`}
         </p>
       </div>

@@ -157,7 +157,7 @@ function Facts({ tee }: { tee: TEE }) {
         {f.variant && <span className="chip">{f.variant}</span>}
       </div>
       {f.why && <p>{sentence(f.why)}</p>}
-      <div className="scroll" tabIndex={0} role="group" aria-label="Evidence">
+      {(f.evidence ?? []).length > 0 && <div className="scroll" tabIndex={0} role="group" aria-label="Evidence">
         <table className="data">
           <thead>
             <tr>
@@ -176,7 +176,7 @@ function Facts({ tee }: { tee: TEE }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </div>}
     </section>
   );
 }

@@ -125,8 +125,9 @@ export function Containers() {
       </div>
       {rows.error && <Problem message={rows.error} retry={rows.retry} stale={rows.data !== null} />}
       {drawn.length > 0 ? <Charts rows={drawn} /> : !rows.data && <Places count={3} />}
-      <section className="card" aria-label="Containers">
-        {rows.data && known.length === 0 ? (
+      {/* Not before its place is known: that of the charts above stays free if there is none. */}
+      {rows.data && <section className="card" aria-label="Containers">
+        {known.length === 0 ? (
           <p className="empty">{emptyReason({ sources: sources.data, metrics: ["container_cpu_usage_seconds_total"], process: "", window: w })}</p>
         ) : (
           <SortedTable
@@ -135,7 +136,7 @@ export function Containers() {
             corner={wide ? "Cgroup" : "Container"}
             columns={columns}
             by={by}
-            sorted={rows.data && sorted}
+            sorted={sorted}
             first={30}
             idOf={(r) => r.id}
             nameOf={(r) => r.name}
@@ -151,7 +152,7 @@ export function Containers() {
             }
           />
         )}
-      </section>
+      </section>}
     </>
   );
 }

@@ -53,10 +53,13 @@ const most = 8;
 
 /** The running processes of the name: their ids, commands, and places. */
 function Running({ name }: { name: string }) {
-  const { tick } = useMachine();
+  const { tick, platform } = useMachine();
   const call = asking("processes", { name });
-  const found = useResource<Process[]>(`${call} ${Math.floor(tick / 60)}`, (s) => getDocument(call, s));
+  // The monitor sees the running processes of its own machine only.
+  const here = platform.data !== null && !platform.data.elsewhere;
+  const found = useResource<Process[]>(here ? `${call} ${Math.floor(tick / 60)}` : null, (s) => getDocument(call, s));
   const list = found.data ?? [];
+  if (platform.data?.elsewhere) return <p className="running">Its process ids are known only on that machine.</p>;
   if (found.error) return <p className="running note-warn">Its process ids are not known: {found.error}</p>;
   if (!found.data) return <p className="running" aria-hidden="true" />;
   if (list.length === 0) return <p className="running">None of that name runs now.</p>;

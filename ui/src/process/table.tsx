@@ -1,4 +1,5 @@
 // All processes by name: current values and averages, as a table that refreshes.
+import type { ReactNode } from "react";
 import { queryAt, queryRange } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import { keyOf } from "../charts/data";
@@ -80,7 +81,8 @@ function useColumns(counted: boolean, process: string, w: Window): Resource<Valu
 
 const first = 20;
 
-export function ProcessTable() {
+/** below is shown once the length of the table is known, so it does not jump. */
+export function ProcessTable({ below }: { below: ReactNode }) {
   const place = usePlace();
   const { window: w, sources, tick } = useMachine();
   const now = useColumns(false, place.process, w);
@@ -122,6 +124,7 @@ export function ProcessTable() {
           />
         )}
       </section>
+      {(known || failed.error) && below}
     </>
   );
 }

@@ -16,6 +16,7 @@ import { rank } from "../query/series";
 import { watched } from "../query/watched";
 import { useMachine } from "../state/machine";
 import { steady } from "../state/window";
+import { subjectOf } from "../words/problem";
 import { Sentence } from "../words/term";
 
 interface Props {
@@ -73,8 +74,8 @@ export function InputOutput({ name }: Props) {
 
 export function ProcessFindings({ name }: Props) {
   const { window: w, tick } = useMachine();
-  const call = asking("findings", { subject: literal(name), ...steady(w) });
-  const found = useResource(w.instance === "" ? null : call, async (s) => ((await getDocument<Findings>(call, s)).findings ?? []).filter((f) => f.subject === name));
+  const call = asking("findings", { subject: `${literal(name)}( on ${literal(w.instance)})?`, ...steady(w), job: w.job, instance: w.instance });
+  const found = useResource(w.instance === "" ? null : call, async (s) => ((await getDocument<Findings>(call, s)).findings ?? []).filter((f) => subjectOf(f) === name));
   return (
     <section className="card" aria-label={`Findings about ${name}`}>
       {found.error && <Problem message={found.error} retry={found.retry} stale={found.data !== null} />}

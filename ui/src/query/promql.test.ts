@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Window } from "../state/window";
 import { among, counters, increaseBy, literal, processFilter, quote, rateBy, rateWindow, select } from "./promql";
 
-const short: Window = { from: 0, to: 300, step: 5, live: true, started: null, begin: 0, instance: "vm", interval: 5 };
+const short: Window = { from: 0, to: 300, step: 5, live: true, started: null, begin: 0, job: "teescope", instance: "vm", interval: 5 };
 const long: Window = { ...short, to: 86400, step: 300 };
 
 test("a filter is unanchored and escaped for PromQL", () => {
@@ -19,8 +19,8 @@ test("a name matches itself alone", () => {
 
 test("short windows read counters, long ones what is recorded", () => {
   expect(rateBy(counters.syscalls, "process", [], short)).toBe('sum by (process) (rate(tee_syscalls_total{job="teescope",instance="vm"}[20s]))');
-  expect(rateBy(counters.syscalls, "process", [], long)).toBe('sum by (process) (avg_over_time(process:tee_syscalls:rate1m{instance="vm"}[300s]))');
-  expect(increaseBy(counters.syscalls, "process", [], long)).toBe('sum by (process) (sum_over_time(process:tee_syscalls:rate1m{instance="vm"}[86400s])) * 30');
+  expect(rateBy(counters.syscalls, "process", [], long)).toBe('sum by (process) (avg_over_time(process:tee_syscalls:rate1m{job="teescope",instance="vm"}[300s]))');
+  expect(increaseBy(counters.syscalls, "process", [], long)).toBe('sum by (process) (sum_over_time(process:tee_syscalls:rate1m{job="teescope",instance="vm"}[86400s])) * 30');
 });
 
 test("a condition that is not recorded needs the counters", () => {

@@ -55,14 +55,12 @@ export function select(metric: string, matches: Match[]): string {
   return inner === "" ? metric : `${metric}{${inner}}`;
 }
 
-/** This machine's own series, as opposed to those of scraped targets. */
-export function own(w: Window): Match[] {
-  return [{ label: "job", op: "=", value: "teescope" }, ...instance(w)];
-}
-
-/** Recorded series have lost the job but kept the instance. */
-function instance(w: Window): Match[] {
-  return w.instance === "" ? [] : [{ label: "instance", op: "=", value: w.instance }];
+/** The series of the shown machine. */
+export function own(w: Pick<Window, "job" | "instance">): Match[] {
+  return [
+    { label: "job", op: "=", value: w.job },
+    { label: "instance", op: "=", value: w.instance },
+  ];
 }
 
 /** The window of rate(): four steps, and at least four readings, so one lost sample leaves no gap. */
@@ -78,7 +76,7 @@ function useRecorded(c: Counter, by: string, matches: Match[], w: Window): boole
 export function rateBy(c: Counter, by: string, matches: Match[], w: Window): string {
   const sum = by === "" ? "sum" : `sum by (${by}) `;
   if (c.recorded && useRecorded(c, by || (c.recorded.labels[0] ?? ""), matches, w)) {
-    return `${sum}(avg_over_time(${select(c.recorded.name, [...instance(w), ...matches])}[${Math.max(w.step, 2 * recordEvery)}s]))`;
+    return `${sum}(avg_over_time(${select(c.recorded.name, [...own(w), ...matches])}[${Math.max(w.step, 2 * recordEvery)}s]))`;
   }
   return `${sum}(rate(${select(c.metric, [...own(w), ...matches])}[${rateWindow(w)}]))`;
 }
@@ -87,7 +85,7 @@ export function rateBy(c: Counter, by: string, matches: Match[], w: Window): str
 export function increaseBy(c: Counter, by: string, matches: Match[], w: Window): string {
   const length = `${Math.round(w.to - w.from)}s`;
   if (c.recorded && useRecorded(c, by, matches, w)) {
-    return `sum by (${by}) (sum_over_time(${select(c.recorded.name, [...instance(w), ...matches])}[${length}])) * ${recordEvery}`;
+    return `sum by (${by}) (sum_over_time(${select(c.recorded.name, [...own(w), ...matches])}[${length}])) * ${recordEvery}`;
   }
   return `sum by (${by}) (increase(${select(c.metric, [...own(w), ...matches])}[${length}]))`;
 }

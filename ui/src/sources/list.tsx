@@ -15,7 +15,8 @@ import { count } from "../words/verdict";
 import { ChoiceSetting, TextSetting, useSetting } from "./setting";
 import "./sources.css";
 
-export function SourceList({ sources, changed }: { sources: Resource<Source[]>; changed: () => void }) {
+/** readOnly: the sources are those of another machine, which only its own agent can set. */
+export function SourceList({ sources, changed, readOnly }: { sources: Resource<Source[]>; changed: () => void; readOnly: boolean }) {
   const all = sources.data ?? [];
   const here = all.filter((s) => s.state !== "not here");
   const absent = all.filter((s) => s.state === "not here");
@@ -23,7 +24,7 @@ export function SourceList({ sources, changed }: { sources: Resource<Source[]>; 
     <section className="card" aria-labelledby="sources">
       <div className="section-head">
         <h2 id="sources">Sources</h2>
-        <p>A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration.</p>
+        <p>{readOnly ? "Sources of another machine: its own agent sets them." : "A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration."}</p>
       </div>
       {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}
       {/* The roles are said because the rows of a phone are no table's. */}
@@ -38,7 +39,7 @@ export function SourceList({ sources, changed }: { sources: Resource<Source[]>; 
           </tr>
         </thead>
         {here.map((s) => (
-          <SourceItem key={s.name} source={s} changed={changed} />
+          <SourceItem key={s.name} source={s} changed={changed} readOnly={readOnly} />
         ))}
       </table>
       {absent.length > 0 && (
@@ -65,7 +66,7 @@ const looks: Record<string, { look: string; icon: () => ReactNode }> = {
   off: { look: "", icon: IconInfo },
 };
 
-function SourceItem({ source: s, changed }: { source: Source; changed: () => void }) {
+function SourceItem({ source: s, changed, readOnly }: { source: Source; changed: () => void; readOnly: boolean }) {
   const { error, busy, send } = useSetting(s, changed);
   const { look, icon: Icon } = looks[s.state] ?? { look: "", icon: IconUnknown };
   const on = s.state !== "off";
@@ -74,7 +75,7 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
     <tbody role="rowgroup" className="source" data-source={s.name} data-state={s.state} aria-label={s.name}>
       <tr role="row" className="source-head">
         <td role="cell">
-          <Switch checked={on} aria-busy={busy} onChange={(e) => void send(() => ({ on: e.currentTarget.checked }))} aria-label={`Source ${s.name}`} aria-describedby={`doc-${s.name}`} size="sm" />
+          <Switch checked={on} disabled={readOnly} aria-busy={busy} onChange={(e) => void send(() => ({ on: e.currentTarget.checked }))} aria-label={`Source ${s.name}`} aria-describedby={`doc-${s.name}`} size="sm" />
         </td>
         <th role="rowheader" scope="row">
           <span className="mono">{s.name}</span>
@@ -108,7 +109,7 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
         <td role="cell" colSpan={5}>
           {error && <p className="setting-error" role="alert">{error}</p>}
           {s.auto && <p className="small">{on ? `On by itself: ${s.seen ?? s.waits}.` : `${sentence(s.reason ?? "")} It then switches on by itself.`}</p>}
-          {s.waits && !s.auto && (
+          {s.waits && !s.auto && !readOnly && (
             <p className="small">
               <button type="button" className="text-button" aria-busy={busy} onClick={() => void send(() => ({ auto: true }))}>
                 Switch {s.name} by itself
@@ -125,10 +126,10 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
           {narrowed(s) && <p className="small" data-narrowed="">Only {narrowedTo(s)}.</p>}
           <details className="source-more">
             <summary>
-              {settable(s) ? "Settings and details" : "Details"}
+              {settable(s) && !readOnly ? "Settings and details" : "Details"}
               <span className="hidden"> of {s.name}</span>
             </summary>
-            {settable(s) && <Settings source={s} changed={changed} />}
+            {settable(s) && !readOnly && <Settings source={s} changed={changed} />}
             <Details source={s} reads={reads} />
           </details>
         </td>

@@ -2,11 +2,12 @@ import { expect, test } from "vitest";
 import { formatPlace, goTo, home, misread, parsePlace, type Place } from "./place";
 import { gridOf, stepFor, windowOf } from "./window";
 
-const monitor = { started: null, instance: "", interval: 5 };
+const monitor = { started: null, job: "", instance: "", interval: 5 };
 
 test("every part of a place survives the URL", () => {
   const p: Place = {
     page: "explore",
+    machine: { job: "agents/a", instance: "node-1:9781 & co" },
     range: home.range,
     fixed: { from: 1700000000, to: 1700000090.5 },
     before: { from: 1699990000, to: 1699990090 },
@@ -26,7 +27,7 @@ test("every part of a place survives the URL", () => {
 
 test("home is the bare address", () => expect([formatPlace(home), parsePlace("")]).toEqual(["", home]));
 
-test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?beforeFrom=9&beforeTo=3", "?per=fortnight", "?tab=upside-down", "?sort=1", "?refresh=1"])("%s counts as absent", (s) => {
+test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?beforeFrom=9&beforeTo=3", "?per=fortnight", "?tab=upside-down", "?sort=1", "?refresh=1", "?machine=node-1", "?job=agents"])("%s counts as absent", (s) => {
   expect(parsePlace(s)).toEqual(home);
 });
 
@@ -38,13 +39,16 @@ test.each([
   ["?from=5", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
   ["?from=x&to=2026-01-01", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
   ["?from=3&to=9&beforeFrom=9&beforeTo=3", "The window to compare with in the address ends before it begins. Nothing is compared."],
-])("%s: what is wrong with its windows is said", (search, said) => {
+  ["?machine=node-1&job=agents", ""],
+  ["?machine=node-1", "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead."],
+  ["?job=agents", "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead."],
+])("%s: what is wrong with its windows and machine is said", (search, said) => {
   expect(misread(search)).toBe(said);
 });
 
-test("another page keeps window and filter and drops the selection", () => {
-  const p = goTo({ ...home, process: "x", subject: "y", before: { from: 1, to: 2 }, per: "request", tab: "changes", sort: "wait", problem: "p", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
-  expect(p).toEqual({ ...home, page: "tee", process: "x", range: "6h" });
+test("another page keeps machine, window and filter and drops the selection", () => {
+  const p = goTo({ ...home, machine: { job: "j", instance: "i" }, process: "x", subject: "y", before: { from: 1, to: 2 }, per: "request", tab: "changes", sort: "wait", problem: "p", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
+  expect(p).toEqual({ ...home, machine: { job: "j", instance: "i" }, page: "tee", process: "x", range: "6h" });
 });
 
 test("a chart has at most 361 points, on multiples of its step", () => {

@@ -1,7 +1,7 @@
 // The reader's place: page, time range, filter and the rest, all in the URL's query, so a copied
 // address shows the same thing.
 
-export const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"] as const;
+export const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings", "fleet"] as const;
 export type Page = (typeof pages)[number];
 
 /** The ranges that end now, with their length in seconds; "all" asks the store. */
@@ -12,7 +12,8 @@ export type Range = keyof typeof ranges;
 export const refreshes = [0, 5, 30] as const;
 export type Refresh = (typeof refreshes)[number];
 
-/** The filters of the list of benchmarks; "" selects everything. */
+/** The filters of the list of benchmarks, and of that of machines (text, environment, verdict); "" selects
+ * everything. */
 export const filters = ["text", "workload", "environment", "verdict", "grade"] as const;
 export type Filter = Record<(typeof filters)[number], string>;
 
@@ -26,8 +27,16 @@ export interface Span {
   to: number;
 }
 
+/** The labels that all series of a machine have. */
+export interface MachineName {
+  job: string;
+  instance: string;
+}
+
 export interface Place {
   page: Page;
+  /** The shown machine; null is the monitor's own. */
+  machine: MachineName | null;
   range: Range;
   /** A fixed window; it overrides range. */
   fixed: Span | null;
@@ -55,6 +64,7 @@ export interface Place {
 
 export const home: Place = {
   page: "now",
+  machine: null,
   range: "15m",
   fixed: null,
   before: null,
@@ -84,6 +94,7 @@ export function parsePlace(search: string): Place {
   const word = (key: string) => (/^[a-z_]{1,32}$/.test(q.get(key) ?? "") ? q.get(key)! : "");
   return {
     page: oneOf("page", pages, home.page),
+    machine: q.get("machine") && q.get("job") ? { job: q.get("job")!, instance: q.get("machine")! } : null,
     range: oneOf("range", Object.keys(ranges) as Range[], home.range),
     fixed: span("from", "to"),
     before: span("beforeFrom", "beforeTo"),
@@ -100,7 +111,7 @@ export function parsePlace(search: string): Place {
   };
 }
 
-/** The invalid windows in a query string; "" without any. */
+/** The invalid windows and machine in a query string; "" without any. */
 export function misread(search: string): string {
   const q = new URLSearchParams(search);
   const wrong = (start: string, end: string): string => {
@@ -109,14 +120,19 @@ export function misread(search: string): string {
     if (!(from > 0 && to > 0 && Number.isFinite(from) && Number.isFinite(to))) return `needs two times in Unix seconds, ${start} and ${end}`;
     return to > from ? "" : "ends before it begins";
   };
+  const machine = Boolean(q.get("machine")) !== Boolean(q.get("job")) && "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead.";
   const [shown, before] = [wrong("from", "to"), wrong("beforeFrom", "beforeTo")];
-  return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`].filter(Boolean).join(" ");
+  return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`, machine].filter(Boolean).join(" ");
 }
 
 /** The query string of a place; default values are left out. */
 export function formatPlace(p: Place): string {
   const q = new URLSearchParams();
   if (p.page !== home.page) q.set("page", p.page);
+  if (p.machine) {
+    q.set("machine", p.machine.instance);
+    q.set("job", p.machine.job);
+  }
   if (p.fixed) {
     q.set("from", String(p.fixed.from));
     q.set("to", String(p.fixed.to));
@@ -139,7 +155,7 @@ export function formatPlace(p: Place): string {
   return s === "" ? "" : `?${s}`;
 }
 
-/** Another page with the same window and process filter, without the selection. */
+/** Another page with the same machine, window and process filter, without the selection. */
 export function goTo(p: Place, page: Page, subject = "", expr = ""): Place {
   return { ...p, page, subject, before: null, beside: [], filter: home.filter, per: home.per, tab: "", sort: "", problem: "", expr };
 }

@@ -14,7 +14,8 @@ export interface Window {
   /** Where the axes of charts begin: with the window, or with the monitor's first reading if that is
    * later, so the data fills the chart. */
   begin: number;
-  /** The shown machine, as the label of its series; "" is not known yet. */
+  /** The shown machine, as the labels of its series; "" is not known yet. */
+  job: string;
   instance: string;
   /** Seconds between two readings. */
   interval: number;
@@ -29,7 +30,7 @@ export function stepFor(seconds: number): number {
 }
 
 /** The properties of the monitor that determine a window. */
-export type Monitor = Pick<Window, "started" | "instance" | "interval">;
+export type Monitor = Pick<Window, "started" | "job" | "instance" | "interval">;
 
 /** The window of a place at a moment; first is the time of the oldest sample, at which the range
  * "all" starts. */

@@ -57,6 +57,12 @@ function topicOf(f: FindingsRecord): Topic | undefined {
   return topics.find((t) => t.causes.includes(f.rule) || t.effects.includes(f.rule));
 }
 
+/** The subject of a finding without its machine, which rules name where there are several. */
+export function subjectOf(f: Pick<FindingsRecord, "subject" | "instance">): string {
+  const on = ` on ${f.instance}`;
+  return f.instance && f.subject.endsWith(on) ? f.subject.slice(0, -on.length) : f.subject;
+}
+
 export function isOwn(f: FindingsRecord): boolean {
   return ownRules.includes(f.rule);
 }
@@ -82,7 +88,7 @@ function grouped(list: FindingsRecord[]): Problem[] {
   for (const f of list.toSorted(compare)) {
     const topic = topicOf(f);
     // What one process does gets one row; a machine can lack several things.
-    const key = topic?.title ?? (f.subject === "machine" ? f.id : `subject ${f.subject}`);
+    const key = topic?.title ?? (subjectOf(f) === "machine" ? f.id : `subject ${f.subject}`);
     const group = groups.get(key) ?? { topic, members: [] };
     group.members.push(f);
     groups.set(key, group);
@@ -102,7 +108,7 @@ function grouped(list: FindingsRecord[]): Problem[] {
 
 /** ", on web and db": the first two whose findings these are, the worst first. */
 function onWhom(effects: FindingsRecord[]): string {
-  const names = [...new Set(effects.map((f) => f.subject))].filter((s) => s !== "machine");
+  const names = [...new Set(effects.map(subjectOf))].filter((s) => s !== "machine");
   if (names.length === 0) return "";
   const more = names.length - 2;
   return `, on ${more > 0 ? `${names.slice(0, 2).join(", ")} and ${more} more` : names.join(" and ")}`;

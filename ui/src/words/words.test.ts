@@ -50,7 +50,7 @@ test("the verdict names the worst problem and since when", () => {
   expect(openFindings({ findings, rules: null, at: "" }).map((f) => f.severity)).toEqual(["critical", "warning", "info"]);
 });
 
-const w: Window = { from: 0, to: 300, step: 5, live: true, started: -1000, begin: 0, instance: "vm", interval: 5 };
+const w: Window = { from: 0, to: 300, step: 5, live: true, started: -1000, begin: 0, job: "teescope", instance: "vm", interval: 5 };
 const source = (o: Partial<Source>): Source => ({ name: "syscalls", doc: "", state: "available", coverage: 1, missed: 0, folded: 0, series: 1, metrics: ["m"], ...o });
 const why = (o: Partial<Source>, process = "", window = w) => emptyReason({ sources: [source(o)], metrics: ["m"], process, window });
 

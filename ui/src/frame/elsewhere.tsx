@@ -1,0 +1,28 @@
+// What the page of another machine lacks: only its stored series are known.
+import { useMachine } from "../state/machine";
+import type { Page } from "../state/place";
+import { usePlace } from "../state/use-place";
+import { Sentence } from "../words/term";
+
+/** What is not about the chosen machine on a page. */
+const others: Partial<Record<Page, string>> = {
+  benchmarks: "Benchmark results are those in this monitor's data folder; each names the machine that it was measured on.",
+  explore: "A query is about all machines; add the labels job and instance for one. The browser of metrics and What changed are about this one.",
+};
+
+export function Elsewhere() {
+  const { page } = usePlace();
+  const { platform } = useMachine();
+  const p = platform.data;
+  if (!p?.elsewhere || page === "fleet") return null;
+  const lacks = [...(p.lacks ?? []), others[page]].filter((text) => text !== undefined);
+  return (
+    <div className="elsewhere-note" role="note" aria-label="What is known of this machine">
+      {lacks.map((text) => (
+        <p key={text} className="note">
+          <Sentence text={text} />
+        </p>
+      ))}
+    </div>
+  );
+}
