@@ -91,12 +91,16 @@ async function monitor(data, ...args) {
  * off, so nothing that runs on this machine is in a series. Returns its address, and the times of
  * the first and of the latest reading in Unix seconds.
  *
- * config is more of the configuration, data a folder that already has something in it. */
-export async function playBack({ more = [], config = "", data = tempDir(), past = "20m" } = {}) {
+ * config is more of the configuration, data a folder that already has something in it. machines are further ones, as a
+ * monitor has them that scrapes their agents: {job, instance, files, ended}, with the files of testdata/host and, if its
+ * series end before now, how long before. */
+export async function playBack({ more = [], machines = [], config = "", data = tempDir(), past = "20m" } = {}) {
   const host = "vm-1";
-  const files = ["calm", ...more].map((f) => path.join(repository, `e2e/browser/testdata/host/${f}.txt`));
+  const file = (f) => path.join(repository, `e2e/browser/testdata/host/${f}.txt`);
+  const files = ["calm", ...more].map(file);
+  const others = machines.flatMap((m) => ["-machine", `${m.job}/${m.instance}${m.ended ? `@${m.ended}` : ""}=${m.files.map(file).join(",")}`]);
   const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: process.env.GOFLAGS ?? "-trimpath" };
-  const { status, stdout, stderr, error } = spawnSync("go", ["run", "./e2e/playback", "-data", data, "-instance", host, "-past", past, ...files], { cwd: repository, env, encoding: "utf8" });
+  const { status, stdout, stderr, error } = spawnSync("go", ["run", "./e2e/playback", "-data", data, "-instance", host, "-past", past, ...others, ...files], { cwd: repository, env, encoding: "utf8" });
   assert.equal(status, 0, `playback: ${error ?? stderr}`);
   const { first, now, sources } = JSON.parse(stdout);
   const lines = files.map((f) => readFileSync(f, "utf8")).join("\n");
@@ -114,9 +118,9 @@ export async function playBack({ more = [], config = "", data = tempDir(), past 
     writeFileSync(path.join(dir, "cmdline"), `/usr/bin/${name}\0`);
     writeFileSync(path.join(dir, "cgroup"), `0::/system.slice/${name}.service\n`);
   }
-  const file = path.join(tempDir(), "teescope.yml");
-  writeFileSync(file, `sources:\n${sources.map((s) => `  ${s}: {on: false}\n`).join("")}${config}`);
-  const url = await monitor(data, "--interval", "5s", "--host-root", root, "--config", file);
+  const settings = path.join(tempDir(), "teescope.yml");
+  writeFileSync(settings, `sources:\n${sources.map((s) => `  ${s}: {on: false}\n`).join("")}${config}`);
+  const url = await monitor(data, "--interval", "5s", "--host-root", root, "--config", settings);
   played.set(url, { first, metrics: new Set([...lines.matchAll(/^[a-z]\w+/gm)].map((m) => m[0])) });
   return { url, first, now, pids };
 }

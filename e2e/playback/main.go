@@ -2,7 +2,10 @@
 // past, and a future that the monitor's queries reach as time goes on. Every reading has an
 // exact time and an exact value, so a slow machine changes none.
 //
-//	playback -data DIR -instance NAME HOST.txt...
+//	playback -data DIR -instance NAME [-machine JOB/INSTANCE[@AGO]=HOST.txt,HOST.txt...] HOST.txt...
+//
+// -machine adds another machine, as a monitor has it that scrapes its agent; with AGO ("5m") its series end that long
+// before now. It may be given several times.
 //
 // A line of a host file is a series and its value:
 //
@@ -47,8 +50,9 @@ type series struct {
 	value   float64
 	counter bool
 	swing   float64
-	period  float64 // of the swing, in seconds
-	each    float64 // seconds of an event of a histogram
+	period  float64       // of the swing, in seconds
+	ended   time.Duration // how long before now it ends; 0 is never
+	each    float64       // seconds of an event of a histogram
 }
 
 // age is the time in seconds that counters had grown before the first reading: rate()
@@ -72,6 +76,27 @@ var (
 	label = regexp.MustCompile(`^([a-z_]+)="([^"]*)"(?:,|$)`)
 )
 
+// machine is another one than that of the monitor; the zero value is the monitor's.
+type machine struct {
+	job, instance string
+	ended         time.Duration
+	files         []string
+}
+
+var machineForm = regexp.MustCompile(`^([^/]+)/([^@=]+)(?:@([^=]+))?=(.+)$`)
+
+func parseMachine(text string) (m machine, err error) {
+	p := machineForm.FindStringSubmatch(text)
+	if p == nil {
+		return m, fmt.Errorf("%q: want JOB/INSTANCE=FILE,FILE or JOB/INSTANCE@AGO=FILE,FILE", text)
+	}
+	m = machine{job: p[1], instance: p[2], files: strings.Split(p[4], ",")}
+	if p[3] != "" {
+		m.ended, err = time.ParseDuration(p[3])
+	}
+	return m, err
+}
+
 // host is a set of series in the order of their first lines.
 type host struct {
 	series []series
@@ -81,13 +106,16 @@ type host struct {
 
 func newHost() *host { return &host{index: map[string]int{}, descs: map[string]*metric.Desc{}} }
 
-// add reads a line.
-func (h *host) add(line string) error {
+// add reads a line about a machine.
+func (h *host) add(on machine, line string) error {
 	m := form.FindStringSubmatch(line)
 	if m == nil {
 		return fmt.Errorf("%q: want NAME{LABELS} VALUE, VALUE/s or VALUE/s swing VALUE in SECONDSs", line)
 	}
 	var names, values []string
+	if on.job != "" {
+		names, values = []string{"job", "instance"}, []string{on.job, on.instance}
+	}
 	for rest := m[2]; rest != ""; {
 		l := label.FindStringSubmatch(rest)
 		if l == nil {
@@ -95,7 +123,7 @@ func (h *host) add(line string) error {
 		}
 		names, values, rest = append(names, l[1]), append(values, l[2]), rest[len(l[0]):]
 	}
-	s := series{labels: values, counter: m[4] != ""}
+	s := series{labels: values, counter: m[4] != "", ended: on.ended}
 	var err error
 	if s.value, err = strconv.ParseFloat(m[3], 64); err != nil {
 		return fmt.Errorf("%q: %w", line, err)
@@ -127,7 +155,7 @@ func (h *host) add(line string) error {
 		}
 	}
 	s.desc = h.descs[family]
-	key := m[1] + "{" + m[2] + "}"
+	key := on.job + "/" + on.instance + " " + m[1] + "{" + m[2] + "}"
 	if i, ok := h.index[key]; ok {
 		h.series[i] = s
 		return nil
@@ -137,7 +165,7 @@ func (h *host) add(line string) error {
 	return nil
 }
 
-func (h *host) read(file string) error {
+func (h *host) read(on machine, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -149,7 +177,7 @@ func (h *host) read(file string) error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := h.add(line); err != nil {
+		if err := h.add(on, line); err != nil {
 			return fmt.Errorf("%s:%d: %w", file, n, err)
 		}
 	}
@@ -174,17 +202,22 @@ func (h *host) play(ctx context.Context, o store.Options, now time.Time, past, f
 	defer func() { err = errors.Join(err, st.Close()) }()
 	now = now.Truncate(o.Interval)
 	first, last := now.Add(-past).Truncate(o.Interval), now.Add(future).Truncate(o.Interval)
-	samples := make([]metric.Sample, len(h.series))
+	samples := make([]metric.Sample, 0, len(h.series))
 	for t := first; !t.After(last); t = t.Add(o.Interval) {
 		if err := ctx.Err(); err != nil {
 			return p, err
 		}
-		for i, s := range h.series {
-			v := s.at(t.Sub(first).Seconds())
-			samples[i] = metric.Sample{Desc: s.desc, Labels: s.labels, Value: v}
-			if s.each != 0 {
-				samples[i].Hist = &metric.Hist{Bounds: []float64{s.each / 2, s.each * 2}, Counts: []uint64{0, uint64(math.Round(v)), 0}, Sum: v * s.each}
+		samples = samples[:0]
+		for _, s := range h.series {
+			if s.ended > 0 && t.After(now.Add(-s.ended)) {
+				continue
 			}
+			v := s.at(t.Sub(first).Seconds())
+			one := metric.Sample{Desc: s.desc, Labels: s.labels, Value: v}
+			if s.each != 0 {
+				one.Hist = &metric.Hist{Bounds: []float64{s.each / 2, s.each * 2}, Counts: []uint64{0, uint64(math.Round(v)), 0}, Sum: v * s.each}
+			}
+			samples = append(samples, one)
 		}
 		if err := st.Append(t, samples); err != nil {
 			return p, err
@@ -201,6 +234,12 @@ func run() error {
 	past := flag.Duration("past", 20*time.Minute, "how long the host was watched")
 	// The store refuses new samples that are more than an hour older than its latest.
 	future := flag.Duration("future", 55*time.Minute, "how long the monitor can go on")
+	var others []machine
+	flag.Func("machine", "another machine, as JOB/INSTANCE[@AGO]=FILE,FILE", func(text string) error {
+		m, err := parseMachine(text)
+		others = append(others, m)
+		return err
+	})
 	flag.Parse()
 	if o.Dir == "" || o.Instance == "" || flag.NArg() == 0 {
 		return errors.New("want -data, -instance and host files")
@@ -209,9 +248,11 @@ func run() error {
 		return errors.New("want an -interval of at least 1s, a longer -past, and a -future under 1h")
 	}
 	h := newHost()
-	for _, file := range flag.Args() {
-		if err := h.read(file); err != nil {
-			return err
+	for _, on := range append([]machine{{files: flag.Args()}}, others...) {
+		for _, file := range on.files {
+			if err := h.read(on, file); err != nil {
+				return err
+			}
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
