@@ -62,6 +62,24 @@ type Pass struct {
 
 	limits  []Limit
 	failure func(job, instance string) string
+	asked   map[string][]metric.Point // by Once
+}
+
+// Once is Query at the end of the window for what is asked again for each of many subjects: it is evaluated once in
+// a pass.
+func (p *Pass) Once(ctx context.Context, expr string) ([]metric.Point, error) {
+	if points, ok := p.asked[expr]; ok {
+		return points, nil
+	}
+	points, err := p.Query(ctx, expr, p.To)
+	if err != nil {
+		return nil, err
+	}
+	if p.asked == nil {
+		p.asked = map[string][]metric.Point{}
+	}
+	p.asked[expr] = points
+	return points, nil
 }
 
 // Failure returns the error of a scraped target's last scrape, "" without one or when it is not known.

@@ -127,8 +127,10 @@ type state struct {
 }
 
 const (
-	// fresh is how long rows are shown again: readings are no closer.
-	fresh = 5 * time.Second
+	// fresh is how long rows are shown again, and longer by perRow for each: that of thousands of machines costs most of
+	// a second of CPU time.
+	fresh  = 5 * time.Second
+	perRow = 2 * time.Millisecond
 	// past is how long a machine without readings stays in the list.
 	past = 24 * time.Hour
 	// lookback is how far before a moment PromQL finds a reading.
@@ -145,7 +147,7 @@ func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
 	s := f.state.Lock()
 	defer f.state.Unlock()
 	now := f.o.Now()
-	if age := now.Sub(s.at); s.at.IsZero() || age < 0 || age >= fresh {
+	if age := now.Sub(s.at); s.at.IsZero() || age < 0 || age >= fresh+time.Duration(len(s.rows))*perRow {
 		t := table{f: f, ctx: ctx, now: now, rows: map[findings.Machine]*Row{}}
 		rows, err := t.fill(s.seen, s.at)
 		if err != nil {
@@ -241,7 +243,6 @@ var columns = []struct {
 	expr string
 	set  func(*Row, float64)
 }{
-	{"count " + by + "(teescope_source_up)", func(r *Row, v float64) { r.Sources = int(v) }},
 	{"sum " + by + "(teescope_source_up)", func(r *Row, v float64) { r.Up = int(v) }},
 	{"count " + by + "(teescope_source_blind == 1)", func(r *Row, v float64) { r.Blind = int(v) }},
 	{"min " + by + "(teescope_source_coverage_ratio)", func(r *Row, v float64) { r.Coverage = &v }},
@@ -269,8 +270,18 @@ func further(labels map[string]string) map[string]string {
 // fill makes the rows; seen holds what was known at the time before, and is brought up to date.
 func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]Row, error) {
 	t.recall(seen, before)
-	for _, p := range t.query("max " + by + `(timestamp({__name__=~"teescope_info|teescope_source_up"}))`) {
-		seen[findings.MachineOf(p.Labels)] = instant(p.Value)
+	sources := t.query("count " + by + "(teescope_source_up)")
+	present := map[findings.Machine]bool{}
+	last := func(metric string) {
+		for _, p := range t.query("max " + by + "(timestamp(" + metric + "))") {
+			m := findings.MachineOf(p.Labels)
+			seen[m], present[m] = instant(p.Value), true
+		}
+	}
+	last("teescope_info")
+	// The series of sources are many, so their times are asked only where there is no other.
+	if slices.ContainsFunc(sources, func(p metric.Point) bool { return !present[findings.MachineOf(p.Labels)] }) {
+		last("teescope_source_up")
 	}
 	info := t.query("teescope_info")
 	maps.DeleteFunc(seen, func(_ findings.Machine, at time.Time) bool { return t.now.Sub(at) > past })
@@ -279,6 +290,7 @@ func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]R
 		t.row(m).LastSeen = at
 		jobs[m.Job] = true
 	}
+	t.each(sources, func(r *Row, p metric.Point) { r.Sources = int(p.Value) })
 	t.each(info, func(r *Row, p metric.Point) {
 		if r.Agents++; r.Agents > 1 { // what they have in common is left
 			maps.DeleteFunc(r.Labels, func(name, v string) bool { return p.Labels[name] != v })

@@ -75,7 +75,7 @@ func ofProcess(metric string, labels map[string]string, matchers ...string) stri
 // namer returns a function that names subjects: by their name alone, or followed by the machine
 // if the store has the metric from several machines.
 func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, instance string) string, error) {
-	points, err := p.Query(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric), p.To)
+	points, err := p.Once(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric))
 	if err != nil {
 		return nil, err
 	}
