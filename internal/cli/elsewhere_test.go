@@ -78,7 +78,7 @@ func watching(t *testing.T) *monitor {
 	}
 	h := host.At(t.TempDir())
 	h.Now = func() time.Time { return now }
-	m := &monitor{observer: &observer{host: h, sources: sources.All, chosen: sources.All, budget: 0.01, log: slog.New(slog.NewTextHandler(io.Discard, nil)), platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, store: st}
+	m := &monitor{observer: &observer{host: h, sources: sources.All, chosen: sources.All, budget: 0.01, log: slog.New(slog.NewTextHandler(io.Discard, nil)), platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, series: st}
 	m.engine = probe.New(h, nil, nil, nil)
 	m.slowest.Store(int64(5 * time.Second))
 	steal := &findings.Rule{Name: "cpu_steal", Needs: []string{"node_cpu_seconds_total"}, Run: func(_ context.Context, p *findings.Pass) error {

@@ -446,14 +446,14 @@ func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhe
 			o.CPU["commands"] = p.Value
 		}
 	}
-	few, none := "fewer than two readings in the last minute", "no reading is stored yet"
+	few, none := "fewer than two readings in the last "+rated, "no reading is stored yet"
 	if m.at.url != "" {
-		few = "the engine of --query-url has fewer than two readings of this monitor in the last minute"
+		few = "the engine of --query-url has fewer than two readings of it in the last " + rated
 		none = "the engine of --query-url has no reading of this monitor"
 	}
 	for _, part := range []string{"userspace", "page", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
-			o.Missing[part] = "fewer than two readings in the last " + rated
+			o.Missing[part] = few
 			if why := absent("teescope_overhead_cpu_seconds_total"); why != "" {
 				o.Missing[part] = why
 			}
