@@ -263,6 +263,7 @@ func (o *observer) Close() error {
 func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
 	return web.Options{
 		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },
+		Round:     collect,
 		Platform:  onlyHere(o.now),
 		Sources:   onlyHere(func() []web.Source { return sourceList(o.engine) }),
 		SetSource: o.set,

@@ -75,6 +75,8 @@ type Sample struct {
 	// Began is the time of the first round that had the series, where it is known that
 	// it was 0 in the round before that.
 	Began time.Time
+	// Zero is the time of that round before, at which the series was 0.
+	Zero time.Time
 }
 
 // Hist is a classic histogram: Counts[i] observations were at most Bounds[i],

@@ -87,6 +87,7 @@ type live struct {
 	held     bool      // not started yet
 	throttle *throttle // nil where the reader is not Governed
 	fromZero bool      // the reader is FromZero
+	lastAt   time.Time // of the last round
 	before   bool      // the round before was delivered
 	estimate estimator
 	exact    *Exact          // in this round
@@ -306,11 +307,12 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 			if known {
 				l.exact = exact(sources, l)
 			}
-			l.estimate.at = time.Time{}
+			l.estimate.at, l.estimate.zero = time.Time{}, time.Time{}
 			if l.fromZero && l.before {
-				l.estimate.at = at
+				l.estimate.at, l.estimate.zero = at, l.lastAt
 			}
 			out = e.read(ctx, l, out, round)
+			l.lastAt = at
 		}
 	}
 	if ratio, ok := used(); ok {

@@ -247,6 +247,9 @@ func TestFromZero(t *testing.T) {
 				if !s.Began.IsZero() {
 					got[strings.Join(s.Labels, " ")] = int(s.Began.Unix())
 				}
+				if before := s.Began.Add(-time.Second); s.Zero.IsZero() != s.Began.IsZero() || !s.Zero.IsZero() && !s.Zero.Equal(before) {
+					t.Errorf("round %d: %v was 0 at %v, want the round before %v", round, s.Labels, s.Zero, s.Began)
+				}
 			}
 			if !fromZero {
 				want = nil

@@ -19,6 +19,8 @@ type estimator struct {
 	round  int
 	// at is the time of the round if its new series were 0 in the round before.
 	at time.Time
+	// zero is the time of the round before, if at is not zero.
+	zero time.Time
 }
 
 // forgotten is the number of rounds after which a series that ended is dropped, so
@@ -60,7 +62,7 @@ func keyOf(s metric.Sample) seriesKey {
 
 type estimate struct {
 	round       int // in which the series was seen last
-	began       time.Time
+	began, zero time.Time
 	last, total float64
 	hist        *metric.Hist // the total; lastCounts and last belong to it
 	lastCounts  []uint64
@@ -82,10 +84,10 @@ func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
 	key := keyOf(s)
 	x := e.series[key]
 	if x == nil {
-		x = &estimate{began: e.at}
+		x = &estimate{began: e.at, zero: e.zero}
 		e.series[key] = x
 	}
-	x.round, s.Began = e.round, x.began
+	x.round, s.Began, s.Zero = e.round, x.began, x.zero
 	if scale != 1 {
 		e.scaled = true
 	}

@@ -86,7 +86,7 @@ func add(to *metric.Sample, s metric.Sample) bool {
 	}
 	to.Trust = max(to.Trust, s.Trust)
 	if !to.Began.Equal(s.Began) {
-		to.Began = time.Time{}
+		to.Began, to.Zero = time.Time{}, time.Time{}
 	}
 	return true
 }

@@ -26,14 +26,16 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/fleet"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 )
 
 // Options are the parts of a server. A nil part is not served: an agent has no store, no findings and no page.
 type Options struct {
-	// Metrics appends one fresh round to b, in the text format.
+	// Metrics appends one fresh round to b, in the text format; Round is one as samples, ordered by name.
 	Metrics func(ctx context.Context, b []byte) []byte
+	Round   func(ctx context.Context) []metric.Sample
 	// Platform, Sources, Findings and Overhead are about a machine. The zero value is the one that the server runs on,
 	// and for Findings all machines. For one that is not known the error wraps ErrNotFound.
 	Platform func(ctx context.Context, on findings.Machine) (Platform, error)
@@ -98,7 +100,7 @@ func Handler(o Options) http.Handler {
 		}
 		fmt.Fprintln(w, "teescope is ready")
 	})
-	mux.HandleFunc("GET /metrics", metricsHandler(o.Metrics))
+	mux.HandleFunc("GET /metrics", metricsHandler(o.Metrics, o.Round))
 	if o.Platform != nil {
 		get(mux, o, "platform", o.Platform)
 	}
@@ -245,10 +247,14 @@ func setSource(o Options) http.HandlerFunc {
 	}
 }
 
-// metricsHandler encodes into a pooled buffer, so a scrape allocates little.
-func metricsHandler(appendTo func(context.Context, []byte) []byte) http.HandlerFunc {
+// metricsHandler encodes into a pooled buffer, so a scrape allocates little. Whoever asks for protobuf gets that.
+func metricsHandler(appendTo func(context.Context, []byte) []byte, round func(context.Context) []metric.Sample) http.HandlerFunc {
 	pool := sync.Pool{New: func() any { return new([]byte) }}
 	return func(w http.ResponseWriter, r *http.Request) {
+		if format, ok := asProtobuf(r.Header); ok && round != nil {
+			writeProtobuf(w, format, round(r.Context()))
+			return
+		}
 		buf := pool.Get().(*[]byte)
 		*buf = appendTo(r.Context(), (*buf)[:0])
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
