@@ -121,6 +121,15 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     await check();
   });
 
+  test("a long name, a fixed window and a badge fit in the top bar", async () => {
+    const { page, check } = await openPage(`${url}/?${node("node-2")}&from=1700000000&to=1764099000`);
+    await page.getByRole("button", { name: /choose another machine/ }).waitFor();
+    await filled(page);
+    assert.deepEqual(await tooWide(page), []);
+    assert.ok((await page.getByRole("button", { name: /choose another machine/ }).boundingBox()).width > 70, "the name can be read");
+    await check();
+  });
+
   test("the monitor's own page has no finding of another machine", async () => {
     const { page, check } = await openPage(`${url}/?page=findings`);
     await page.getByText(/open|No open findings/).first().waitFor();

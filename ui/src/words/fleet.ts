@@ -38,9 +38,9 @@ export function fleetVerdict(f: FleetPage): Verdict {
   const parts = [
     bad > 0 && `${bad} of ${count(f.all, "machine")} ${bad === 1 ? "has" : "have"} a problem`,
     gone > 0 && `${bad > 0 ? gone : `${gone} of ${count(f.all, "machine")}`} ${gone === 1 ? "does" : "do"} not answer`,
-    unknown > 0 && `${unknown} ${unknown === 1 ? "is" : "are"} not judged yet`,
+    unknown > 0 && `${bad + gone > 0 ? unknown : `${unknown} of ${count(f.all, "machine")}`} ${unknown === 1 ? "is" : "are"} not judged yet`,
   ].filter((p) => p !== false);
   const level = critical > 0 ? "critical" : bad + gone > 0 ? "warning" : unknown > 0 ? "unknown" : "good";
-  const headline = parts.length === 0 ? `No problem on any of ${count(f.all, "machine")}.` : `${parts.join("; ")}.`;
+  const headline = parts.length === 0 ? (f.all === 1 ? "No problem on the only machine." : `No problem on any of ${f.all} machines.`) : `${parts.join("; ")}.`;
   return { level, headline, detail: "A machine without a reading for a day leaves the list." };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { FindingsRecord } from "../api/types";
-import { knownRules, problemsOf, severityOf } from "./problem";
+import { knownRules, problemsOf, severityOf, subjectOf } from "./problem";
 
 const at = "2026-05-02T15:00:00Z";
 const finding = (rule: string, o: Partial<FindingsRecord> = {}): FindingsRecord => ({ id: rule, rule, subject: "redis", title: `redis shows ${rule}.`, severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: at, lastSeen: at, ...o });
@@ -12,6 +12,13 @@ test("every rule of the monitor has its place, and no other name does", () => {
   const documented = [...docs.matchAll(/^`([a-z_]+)`\. /gm)].map((m) => m[1]!);
   expect(documented.length).toBeGreaterThan(20);
   expect(knownRules.toSorted()).toEqual([...new Set(documented)].toSorted());
+});
+
+test("the machine that a rule names is no part of the subject", () => {
+  expect(["redis on node-2", "redis", "on node-2"].map((subject) => subjectOf({ subject, instance: "node-2" }))).toEqual(["redis", "redis", "on node-2"]);
+  expect(subjectOf({ subject: "redis on node-2" })).toBe("redis on node-2");
+  const [a, b] = problems(finding("pressure", { subject: "machine on n", instance: "n" }), finding("clock_source", { subject: "machine on n", instance: "n" }));
+  expect([a?.effects, b?.effects]).toEqual([[], []]);
 });
 
 test("effects of one cause are one row, whose title counts them", () => {
