@@ -9,6 +9,7 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -109,4 +110,17 @@ func version() string {
 		}
 	}
 	return "devel"
+}
+
+// committed is when the program's commit was made; zero where it does not say.
+func committed() time.Time {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				t, _ := time.Parse(time.RFC3339, s.Value) // zero if it is no time
+				return t
+			}
+		}
+	}
+	return time.Time{}
 }

@@ -126,7 +126,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	limitMemory()
 	opts := store.DefaultOptions()
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
-	opts.Interval = m.interval
+	opts.Interval, opts.Built = m.interval, committed()
 	opts.Sources = sourceOf(m.sources)
 	opts.Logger = m.log
 	if err := m.openStore(ctx, opts); err != nil {

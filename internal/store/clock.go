@@ -57,8 +57,9 @@ func (s *Store) rewind(round int64) error {
 	}
 	now := time.UnixMilli(round)
 	part := filepath.Join(s.opts.Dir, quarantineName, s.freeName("future"+now.UTC().Format(partTime)))
-	l := Loss{Part: filepath.Base(part), Kind: future, From: now, To: time.UnixMilli(newest), Moved: now, Boot: bootID(), Uptime: uptime(),
+	l := Loss{Part: filepath.Base(part), Kind: future, From: now, To: time.UnixMilli(newest), Moved: now, Behind: now.Before(s.opts.Built),
 		Reason: fmt.Sprintf("the clock went back from %s to %s", now.Add(time.Duration(newest-round)*time.Millisecond).UTC().Format(time.DateTime), now.UTC().Format(time.DateTime+" UTC"))}
+	l.Boot, l.Uptime = s.opts.boot()
 	l.Lost = "samples " + span(l.From, l.To)
 	var whole, replaced, unreadable []string
 	err = s.reopen(need, func(db *database) error {
@@ -272,7 +273,7 @@ func (s *Store) forgetFuture() {
 func (s *Store) bringBack(t int64) {
 	var parts []Loss
 	for _, l := range s.Losses() {
-		if l.Kind == future && l.To.UnixMilli() < t && l.jumpedOver() && !s.recorded(l.From.UnixMilli(), l.To.UnixMilli()) {
+		if l.Kind == future && l.To.UnixMilli() < t && s.jumpedOver(l) && !s.recorded(l.From.UnixMilli(), l.To.UnixMilli()) {
 			parts = append(parts, l)
 		}
 	}
@@ -315,9 +316,11 @@ func (s *Store) bringBack(t int64) {
 	}
 }
 
-// jumpedOver reports whether less time has passed since a part was set aside than its end was away.
-func (l Loss) jumpedOver() bool {
-	return l.Boot != "" && l.Boot == bootID() && uptime()-l.Uptime < l.To.Sub(l.Moved)
+// jumpedOver reports whether less time has passed since a part was set aside than its end was away. How long a machine was
+// off is not known, so after a boot only a clock that was behind for certain has jumped.
+func (s *Store) jumpedOver(l Loss) bool {
+	id, uptime := s.opts.boot()
+	return l.Behind || id != "" && l.Boot == id && uptime-l.Uptime < l.To.Sub(l.Moved)
 }
 
 // recorded reports whether samples between two times are stored.
@@ -333,19 +336,15 @@ func (s *Store) recorded(from, to int64) bool {
 	return slices.ContainsFunc(db.Blocks(), func(b *tsdb.Block) bool { return b.Meta().MinTime <= to && b.Meta().MaxTime > from })
 }
 
-// bootID identifies the kernel's boot, "" where it cannot be read.
-func bootID() string {
+// kernelBoot is the kernel's boot, "" where it cannot be read, and the time since then with that for which the machine
+// slept.
+func kernelBoot() (id string, uptime time.Duration) {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
-}
-
-// uptime is the time since boot, with the time that the machine slept.
-func uptime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0
+		return "", 0
 	}
-	return time.Duration(ts.Nano())
+	return strings.TrimSpace(string(b)), time.Duration(ts.Nano())
 }
 
 // boot and uptime as a line of a note, and back.

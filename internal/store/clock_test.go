@@ -176,6 +176,49 @@ func TestClockWasBehind(t *testing.T) {
 	}
 }
 
+// TestClockAndReboot: after a boot samples that were set aside come back if the clock was behind for certain, because it
+// showed a time before the program was built; else they stay where they are.
+func TestClockAndReboot(t *testing.T) {
+	built := base.Add(-24 * time.Hour)
+	for name, c := range map[string]struct {
+		built, aside, wrong, right time.Time
+		back                       bool
+	}{
+		"behind":                  {built, base, time.Unix(30, 0), base.Add(time.Hour), true},
+		"behind, still":           {built, base, time.Unix(30, 0), base.Add(-time.Hour), false},
+		"behind, or it was ahead": {time.Time{}, base, time.Unix(30, 0), base.Add(time.Hour), false},
+		"was ahead":               {built, base.Add(48 * time.Hour), base, base.Add(72 * time.Hour), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTimed(t, func(o *store.Options) { o.Built = c.built; o.Reboot("first") })
+			aside := s.rounds(c.aside, 30)
+			s.opts.Reboot("second")
+			s.reopen()
+			wrong := s.rounds(c.wrong, 5)
+			s.none("set aside, before the reboot", c.aside, 30)
+			s.opts.Reboot("third")
+			s.reopen()
+			right := s.rounds(c.right, 5)
+			if s.lost > 0 {
+				t.Errorf("%d rounds are lost", s.lost)
+			}
+			for range 2 {
+				if c.back {
+					s.check("set aside", c.aside, aside, 30)
+				} else {
+					s.none("set aside", c.aside, 30)
+				}
+				s.check("after it", c.wrong, wrong, 5)
+				s.check("after the reboot", c.right, right, 5)
+				if l := s.Losses(); (len(l) == 0) != c.back {
+					t.Errorf("the losses are %+v", l)
+				}
+				s.reopen()
+			}
+		})
+	}
+}
+
 // TestClockSteps: steps while rounds are made lose none of them; small ones at most one round, and leave the database alone.
 func TestClockSteps(t *testing.T) {
 	s := newTimed(t, nil)

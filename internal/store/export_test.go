@@ -1,6 +1,10 @@
 package store
 
-import "github.com/prometheus/prometheus/storage"
+import (
+	"time"
+
+	"github.com/prometheus/prometheus/storage"
+)
 
 // EachMinute does now what the store does each minute.
 func (s *Store) EachMinute() { s.eachMinute() }
@@ -19,3 +23,8 @@ func (o *RemoteOptions) LimitAnswers(n int64) { o.limit = n }
 
 // Poke makes the queues of remote write look at the log now, as the next round would.
 func (t *tally) Poke() { t.send.Notify() }
+
+// Reboot makes it another boot of the machine, a minute ago.
+func (o *Options) Reboot(id string) {
+	o.boot = func() (string, time.Duration) { return id, time.Minute }
+}

@@ -39,11 +39,15 @@ type Options struct {
 	Query EngineOptions
 	// Now is the clock; nil is time.Now. Scrapes and recording rules run by time.Now.
 	Now func() time.Time
+	// Built is when the program was built: a clock that shows an earlier time is behind. Zero: unknown.
+	Built time.Time
 	// Logger receives Prometheus' messages, from warnings up; nil discards them.
 	Logger *slog.Logger
 
 	// flush is how long Close waits for the receivers of remote write.
 	flush time.Duration
+	// boot identifies the machine's boot, and says how long ago it was; nil is the kernel's.
+	boot func() (id string, uptime time.Duration)
 
 	// blockQuerier and blockChunkQuerier open a view of a block; nil are the database's.
 	blockQuerier      tsdb.BlockQuerierFunc

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,9 +29,11 @@ type Loss struct {
 	To     time.Time
 	Moved  time.Time // when it was put into the quarantine; zero: queries skip it where it is
 
-	// Boot and Uptime are the machine's boot, and the time since then, at Moved: for samples from the future.
+	// Boot and Uptime are the machine's boot, and the time since then, at Moved: for samples from the future. Behind: the
+	// clock was behind then for certain, so the samples are not from the future.
 	Boot   string
 	Uptime time.Duration
+	Behind bool
 }
 
 // nothing is the loss if another part of the store had the data too.
@@ -38,9 +41,6 @@ const nothing = "nothing"
 
 // overlaps reports whether samples in [mint, maxt], in milliseconds, may be missing.
 func (l Loss) overlaps(mint, maxt int64) bool {
-	if l.Kind == future && !l.jumpedOver() {
-		return false // it was never the time that it names
-	}
 	return l.Lost != nothing && (l.To.IsZero() || l.To.UnixMilli() >= mint) && (l.From.IsZero() || l.From.UnixMilli() <= maxt)
 }
 
@@ -56,14 +56,18 @@ func (l Loss) Error() string {
 }
 
 // noteKeys are the lines of a note.
-var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved", "boot"}
+var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved", "boot", "behind"}
 
 func (l Loss) note(was string) string {
 	var b strings.Builder
-	if l.Kind == future {
+	switch {
+	case l.Kind == future && l.Behind:
+		b.WriteString("teescope moved samples here because the clock went back behind them, to a time before teescope was built. They come back by\n" +
+			"themselves when the clock is right.\n\n")
+	case l.Kind == future:
 		b.WriteString("teescope moved samples here because the clock went back behind them, and went on without them. If the clock was wrong before, delete\n" +
 			"the folder and this note. If it was wrong after, stop the monitor and move the folders in it to the data folder.\n\n")
-	} else {
+	default:
 		fmt.Fprintf(&b, "teescope moved %s here because it was damaged, and went on without it.\nDelete it, and this note, when you no longer need it.\n\n", was)
 	}
 	at := func(t time.Time) string {
@@ -72,7 +76,7 @@ func (l Loss) note(was string) string {
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	for i, v := range []string{l.Kind, l.Reason, l.Lost, at(l.From), at(l.To), at(l.Moved), l.bootLine()} {
+	for i, v := range []string{l.Kind, l.Reason, l.Lost, at(l.From), at(l.To), at(l.Moved), l.bootLine(), strconv.FormatBool(l.Behind)} {
 		fmt.Fprintf(&b, "%s: %s\n", noteKeys[i], strings.ReplaceAll(v, "\n", "; "))
 	}
 	return b.String()
@@ -173,7 +177,9 @@ func (s *Store) Losses() []Loss {
 
 // lossesIn returns those that may concern [mint, maxt], in milliseconds.
 func (s *Store) lossesIn(mint, maxt int64) []Loss {
-	return slices.DeleteFunc(s.Losses(), func(l Loss) bool { return !l.overlaps(mint, maxt) })
+	return slices.DeleteFunc(s.Losses(), func(l Loss) bool {
+		return !l.overlaps(mint, maxt) || l.Kind == future && !s.jumpedOver(l) // else it was never the time that it names
+	})
 }
 
 // readQuarantine updates the losses from the folder: parts from earlier starts, and parts that the user has deleted
@@ -236,6 +242,8 @@ func (l *Loss) read(lines *bufio.Scanner) {
 			l.To = t
 		case "boot":
 			l.readBoot(v)
+		case "behind":
+			l.Behind = v == "true"
 		case "moved":
 			if err == nil {
 				l.Moved = t
