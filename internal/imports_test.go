@@ -44,7 +44,7 @@ servers: host
 probe/sources: contain host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
-store: locked metric
+store: contain locked metric
 store/storetest: metric store
 result: metric stats tee
 findings: contain locked metric tee

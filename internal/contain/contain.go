@@ -31,14 +31,34 @@ func (p *Panic) Error() string {
 func Call(what string, do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p := &Panic{what, v, line()}
-			if _, known := logged.LoadOrStore(what+" "+p.At, true); !known {
-				slog.Error(p.Error(), "trace", string(debug.Stack()))
-			}
-			err = p
+			err = Recovered(what, v)
 		}
 	}()
 	return do()
+}
+
+// Recovered returns the error of a panic, and logs it as Call does, for a deferred function that has recovered v itself.
+func Recovered(what string, v any) error {
+	p := &Panic{what, v, line()}
+	if _, known := logged.LoadOrStore(what+" "+p.At, true); !known {
+		slog.Error(p.Error(), "trace", string(debug.Stack()))
+	}
+	return p
+}
+
+// Panicking reports whether the caller runs in a deferred function because of a panic, which it does not end.
+func Panicking() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
+	for {
+		f, more := frames.Next()
+		if f.Function == "runtime.gopanic" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 // logged has what was logged. It holds no more than there are members and lines of code.

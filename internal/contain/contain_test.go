@@ -37,3 +37,30 @@ func TestCall(t *testing.T) {
 		t.Errorf("another member is not logged: %q", log.String())
 	}
 }
+
+// TestPanicking: a deferred function can tell why it runs, and one that recovers has the same error as Call.
+func TestPanicking(t *testing.T) {
+	short := []string{}
+	try := func(fail bool) (seen bool, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = contain.Recovered("trying", v)
+			}
+		}()
+		defer func() { func() { seen = contain.Panicking() }() }()
+		if fail {
+			_ = short[len(short)]
+		}
+		return false, nil
+	}
+	if seen, err := try(false); seen || err != nil {
+		t.Errorf("without a panic: %v, %v", seen, err)
+	}
+	seen, err := try(true)
+	if want := "trying broke off: runtime error: index out of range [0] with length 0 (contain_test.go:"; !seen || err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("with one: %v, %v", seen, err)
+	}
+	if contain.Panicking() {
+		t.Error("it goes on after it was recovered")
+	}
+}

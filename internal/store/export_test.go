@@ -3,6 +3,8 @@ package store
 import (
 	"time"
 
+	"github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/storage"
 )
 
@@ -24,7 +26,28 @@ func (o *RemoteOptions) LimitAnswers(n int64) { o.limit = n }
 // Poke makes the queues of remote write look at the log now, as the next round would.
 func (t *tally) Poke() { t.send.Notify() }
 
+// Break makes the scrapes of a job panic in Prometheus' own code, while it parses a page.
+func (c *ScrapeConfig) Break(job string) {
+	for _, sc := range c.config.ScrapeConfigs {
+		if sc.JobName == job {
+			sc.MetricRelabelConfigs = []*relabel.Config{{Action: "planted"}}
+		}
+	}
+}
+
+// Limits are those of the first job: bytes of a page, samples, targets, dropped targets that are kept.
+func (c *ScrapeConfig) Limits() [4]int {
+	sc := c.config.ScrapeConfigs[0]
+	return [4]int{int(sc.BodySizeLimit), int(sc.SampleLimit), int(sc.TargetLimit), int(sc.KeepDroppedTargets)}
+}
+
 // Reboot makes it another boot of the machine, a minute ago.
 func (o *Options) Reboot(id string) {
 	o.boot = func() (string, time.Duration) { return id, time.Minute }
 }
+
+// Discovered contains a discovery.
+func Discovered(c discovery.Config) discovery.Config { return discovered{c} }
+
+// Evaluate evaluates recording rules once.
+var Evaluate = evaluate

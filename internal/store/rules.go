@@ -52,7 +52,7 @@ func newRecorder(ctx context.Context, s *Store) (*recorder, error) {
 		Registerer:  s.reg,
 		GroupLoader: builtIn{parser.NewParser(parser.Options{})},
 	})
-	if err := m.Update(s.opts.RuleInterval, []string{"teescope"}, labels.EmptyLabels(), "", nil); err != nil {
+	if err := m.Update(s.opts.RuleInterval, []string{"teescope"}, labels.EmptyLabels(), "", evaluate); err != nil {
 		return nil, fmt.Errorf("load recording rules: %w", err)
 	}
 	r := &recorder{Manager: m, done: make(chan struct{})}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alecthomas/units"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
@@ -21,6 +21,7 @@ import (
 	_ "github.com/prometheus/prometheus/discovery/kubernetes" // kubernetes_sd_configs
 	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/storage"
+	"go.opentelemetry.io/otel"
 
 	"github.com/teescope/teescope/internal/locked"
 )
@@ -54,19 +55,14 @@ func (c *ScrapeConfig) LongestInterval() (most time.Duration) {
 	return most
 }
 
-// The limits of a target that sets none, so a faulty one cannot fill memory and disk. Labels have none of their own, as
-// in Prometheus: the size of the page bounds them.
-const (
-	sampleLimit  = 50_000
-	targetLimit  = 6_000
-	bodyLimit    = 32 << 20
-	droppedLimit = 100
-)
+// bodyLimit is the largest page of a job that sets no body_size_limit. A page is held in memory as a whole, so one that
+// never ends would take all of it. As in Prometheus, nothing else has a limit unless the configuration sets one.
+const bodyLimit = 256 << 20
 
 // ParseScrape checks the part of a configuration file, YAML or JSON, that Prometheus defines: the keys global,
 // remote_write, and scrape_configs with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are
 // skipped; any other unknown key is an error. Errors name the line of the file. Relative file names are relative to dir.
-// A target without limits gets the defaults.
+// A job without a limit for the size of a page gets bodyLimit.
 func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) {
 	smallQueues()
 	ours, err := only(text, own)
@@ -82,10 +78,7 @@ func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) 
 		if sc.JobName == DefaultOptions().Job {
 			return nil, fmt.Errorf("line %d: scrape_configs: job_name %s is the monitor's own: choose another", ours.job(i), sc.JobName)
 		}
-		def(&sc.SampleLimit, sampleLimit)
-		def(&sc.TargetLimit, targetLimit)
-		def(&sc.BodySizeLimit, units.Base2Bytes(bodyLimit))
-		def(&sc.KeepDroppedTargets, droppedLimit)
+		sc.BodySizeLimit = cmp.Or(sc.BodySizeLimit, bodyLimit)
 	}
 	for _, rw := range c.RemoteWriteConfigs {
 		if rw.ProtobufMessage != config.DefaultRemoteWriteConfig.ProtobufMessage {
@@ -93,13 +86,6 @@ func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) 
 		}
 	}
 	return &ScrapeConfig{c}, nil
-}
-
-func def[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 var wrongType = regexp.MustCompile("cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
@@ -156,7 +142,10 @@ func (sc *scraper) use(c *ScrapeConfig) error {
 	}
 	found := map[string]discovery.Configs{}
 	for _, sc := range c.config.ScrapeConfigs {
-		found[sc.JobName] = sc.ServiceDiscoveryConfigs
+		found[sc.JobName] = nil
+		for _, d := range sc.ServiceDiscoveryConfigs {
+			found[sc.JobName] = append(found[sc.JobName], discovered{d})
+		}
 	}
 	if err := sc.discovery.ApplyConfig(found); err != nil {
 		return fmt.Errorf("apply discovery configuration: %w", err)
@@ -183,12 +172,15 @@ type scrapeTargets struct {
 	discover func() // starts discovery, which then polls ten times a second, even without changes
 }
 
-// Prometheus aligns the times of scrapes to each other. After the clock went back it would use the last time before
-// that for all scrapes, until the clock gets there again.
-var unaligned = sync.OnceFunc(func() { scrape.AlignScrapeTimestamps = false })
+// prepare sets what Prometheus has only once in a process. It aligns the times of scrapes to each other: after the clock
+// went back it would use the last time before that for all scrapes, until the clock gets there again.
+var prepare = sync.OnceFunc(func() {
+	scrape.AlignScrapeTimestamps = false
+	otel.SetTracerProvider(tracing{})
+})
 
 func newScraper(ctx context.Context, reg *prometheus.Registry, log *slog.Logger, into storage.Appendable) (*scraper, error) {
-	unaligned()
+	prepare()
 	sd, err := discovery.CreateAndRegisterSDMetrics(reg)
 	if err != nil {
 		return nil, fmt.Errorf("start discovery: %w", err)
@@ -201,7 +193,7 @@ func newScraper(ctx context.Context, reg *prometheus.Registry, log *slog.Logger,
 	}
 	none, err := config.Load("", log)
 	if err == nil {
-		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true}, log, nil, into, nil, reg)
+		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true, PassMetadataInContext: true}, log, nil, scrapeDoor{into}, nil, reg)
 	}
 	if err != nil {
 		stop()

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -138,24 +137,6 @@ func own(s sends, name string) (v float64) {
 	return v
 }
 
-// logged is a log that tests read.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // TestRemoteWrite: a receiver gets what the store has, by both versions of the protocol.
 func TestRemoteWrite(t *testing.T) {
 	for _, message := range []remoteapi.WriteMessageType{remoteapi.WriteV1MessageType, remoteapi.WriteV2MessageType} {
@@ -275,7 +256,7 @@ func TestReceiverSlow(t *testing.T) {
 // TestReceiverRefuses: a batch that is answered 400 is not sent again; it is counted, and the log has the reason once. What
 // comes after it arrives.
 func TestReceiverRefuses(t *testing.T) {
-	var log logged
+	var log kept
 	o := options(t)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r, s := newReceiver(t, 0), open(t, o)
