@@ -46,7 +46,7 @@ probe/sources: contain host locked machine metric probe probe/bpf servers tee
 # remember: what was measured, and what was found in it
 store: contain locked metric
 store/storetest: metric store
-result: metric stats tee
+result: contain metric stats tee
 findings: contain locked metric tee
 findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric
@@ -77,7 +77,7 @@ claims: metric stats
 ui:
 fleet: findings locked metric
 feed: contain locked metric
-report: explain findings metric result stats
+report: contain explain findings metric result stats
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly fleet metric probe report result tee
 cli: attest bench bench/launchers bench/workloads claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web

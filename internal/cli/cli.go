@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 )
 
 // Env is what a command may touch of its process.
@@ -65,7 +66,12 @@ func Main(ctx context.Context, env Env) int {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env), changesCommand(env), topCommand(env), calibrateCommand(env),
 		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), schemaCommand(env))
-	ran, err := root.ExecuteContextC(ctx)
+	var ran *cobra.Command
+	// What is contained below names its member; this is for all other code.
+	err := contain.Call(strings.Join(append([]string{"teescope"}, env.Args...), " "), func() (err error) {
+		ran, err = root.ExecuteContextC(ctx)
+		return err
+	})
 	var status outcome
 	switch {
 	case err == nil:

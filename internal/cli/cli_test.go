@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -42,6 +45,38 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(out, "Examples:\n  teescope "+c) {
 			t.Errorf("%s --help has no example:\n%s", c, out)
 		}
+	}
+}
+
+// broken is a writer that panics.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { panic("planted in a writer") }
+
+// TestPanicInCommand: a command that panics ends with one error, which names its files and, where a format did, the format.
+func TestPanicInCommand(t *testing.T) {
+	const file = "../proof/testdata/result.json"
+	old := formats.All
+	t.Cleanup(func() { formats.All = old })
+	formats.All = append(slices.Clone(old), &report.Format{Name: "planted", Print: func(io.Writer, report.Document) error { panic("planted in a format") }})
+	out := filepath.Join(t.TempDir(), "out")
+	for line, want := range map[string]string{
+		"compare --format planted " + file:                  "teescope: " + file + ": writing the format planted broke off: planted in a format (",
+		"report --format planted --out - " + file:           "teescope: " + file + ": writing the format planted broke off: planted in a format (",
+		"report --format planted --out " + out + " " + file: "teescope: write " + out + ": " + file + ": writing the format planted broke off: planted in a format (",
+	} {
+		said, errs, code := run(t, strings.Fields(line)...)
+		if code != exitUsage || said != "" || !strings.HasPrefix(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit status %d, %q, %q", line, code, said, errs)
+		}
+	}
+	if _, err := os.Stat(out); !os.IsNotExist(err) {
+		t.Errorf("the file of a format that panicked: %v", err)
+	}
+	var errs bytes.Buffer
+	code := Main(t.Context(), Env{Args: []string{"schema", "result"}, Stdin: strings.NewReader(""), Stdout: broken{}, Stderr: &errs})
+	if want := "teescope: teescope schema result broke off: planted in a writer ("; code != exitUsage || !strings.HasPrefix(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
+		t.Errorf("exit status %d, %q", code, errs.String())
 	}
 }
 

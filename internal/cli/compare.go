@@ -142,7 +142,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 				return err
 			}
 			if err := f.Write(env.Stdout, d); err != nil {
-				return err
+				return about(args, err)
 			}
 			if refused(e) {
 				return outcome(exitInvalid)

@@ -46,14 +46,14 @@ func reportCommand(env Env) *cobra.Command {
 				}
 			}
 			if out == "-" {
-				return f.Write(env.Stdout, d)
+				return about(args, f.Write(env.Stdout, d))
 			}
 			w, err := os.Create(out)
 			if err != nil {
 				return err
 			}
 			if err := errors.Join(f.Write(w, d), w.Close()); err != nil {
-				return errors.Join(fmt.Errorf("write %s: %w", out, err), os.Remove(out))
+				return errors.Join(fmt.Errorf("write %s: %w", out, about(args, err)), os.Remove(out))
 			}
 			fmt.Fprintln(env.Stdout, out)
 			return nil
@@ -64,6 +64,14 @@ func reportCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&plots, "plots", "", "also write each plot as SVG and PNG into this folder")
 	c.Flags().StringVar(&prices, "prices", "", "YAML file with prices per hour, to show work per unit of currency")
 	return c
+}
+
+// about names the files of an error.
+func about(files []string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(files, ", "), err)
 }
 
 func writePlots(dir string, d report.Document) error {

@@ -4,9 +4,11 @@
 package report
 
 import (
+	"bytes"
 	"io"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/result"
@@ -42,5 +44,15 @@ type Price struct {
 // Format describes a way to write documents.
 type Format struct {
 	Name, Doc string
-	Write     func(io.Writer, Document) error
+	Print     func(io.Writer, Document) error
+}
+
+// Write writes a document, or nothing of it. A panic of the format is an error.
+func (f *Format) Write(w io.Writer, d Document) error {
+	var b bytes.Buffer
+	if err := contain.Call("writing the format "+f.Name, func() error { return f.Print(&b, d) }); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }

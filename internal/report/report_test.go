@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -15,6 +16,20 @@ import (
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
+
+// TestPanicInFormat: a format that panics is an error with its name, and nothing is written.
+func TestPanicInFormat(t *testing.T) {
+	f := &Format{Name: "planted", Print: func(w io.Writer, d Document) error {
+		fmt.Fprintln(w, "half of it")
+		_ = d.Experiments[0]
+		return nil
+	}}
+	var b bytes.Buffer
+	err := f.Write(&b, Document{})
+	if want := "writing the format planted broke off: runtime error: index out of range"; err == nil || !strings.HasPrefix(err.Error(), want) || b.Len() > 0 {
+		t.Errorf("%v, and %q is written", err, b.String())
+	}
+}
 
 func TestMissingHasReason(t *testing.T) {
 	nan := math.NaN()

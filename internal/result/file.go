@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/teescope/teescope/internal/contain"
 )
 
 // ErrNewer is wrapped by Read for a document of a newer major schema version.
@@ -37,7 +39,12 @@ func Read(path string) (*Experiment, error) {
 }
 
 // Parse reads a document from memory and checks it against the schema.
-func Parse(b []byte) (*Experiment, error) {
+func Parse(b []byte) (e *Experiment, err error) {
+	err = contain.Call("reading a result", func() (err error) { e, err = parse(b); return err })
+	return e, err
+}
+
+func parse(b []byte) (*Experiment, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/contain"
 )
 
 // Stream is an experiment in progress on disk. The file PATH.partial, next to the document's path, holds one JSON
@@ -84,8 +86,8 @@ func Resume(path string) (*Experiment, *Stream, error) {
 		return nil, nil, err
 	}
 	s := &Stream{path: path, f: f}
-	e, err := s.load()
-	if err != nil {
+	var e *Experiment
+	if err := contain.Call("reading an experiment", func() (err error) { e, err = s.load(); return err }); err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("resume %s: %w", partial(path), err)
 	}

@@ -18,13 +18,13 @@ import (
 var csvSamples = &report.Format{
 	Name:  "csv",
 	Doc:   "CSV of all runs: one row per run and metric, in base units, with fixed columns.",
-	Write: func(w io.Writer, doc report.Document) error { return writeCSV(w, doc, sampleColumns, sampleRows) },
+	Print: func(w io.Writer, doc report.Document) error { return writeCSV(w, doc, sampleColumns, sampleRows) },
 }
 
 var csvComparisons = &report.Format{
 	Name: "csv-comparisons",
 	Doc:  "CSV of all comparisons: one row per arm, case and metric, with fixed columns.",
-	Write: func(w io.Writer, doc report.Document) error {
+	Print: func(w io.Writer, doc report.Document) error {
 		return writeCSV(w, doc, comparisonColumns, comparisonRows)
 	},
 }

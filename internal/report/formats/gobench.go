@@ -13,7 +13,7 @@ import (
 var gobench = &report.Format{
 	Name:  "gobench",
 	Doc:   "Go benchmark format, one line per run; `benchstat -col /env FILE` compares the environments.",
-	Write: writeGobench,
+	Print: writeGobench,
 }
 
 // writeGobench follows golang.org/design/14313-benchmark-format. A configuration line holds what is equal in all

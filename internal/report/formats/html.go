@@ -12,7 +12,7 @@ import (
 var html = &report.Format{
 	Name:  "html",
 	Doc:   "One self-contained page with plots: no scripts, no network requests, light and dark, printable.",
-	Write: writeHTML,
+	Print: writeHTML,
 }
 
 //go:embed html.tmpl

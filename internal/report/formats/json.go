@@ -12,7 +12,7 @@ import (
 var jsonFormat = &report.Format{
 	Name:  "json",
 	Doc:   "The documents themselves with findings and prices, as one JSON object. Missing values are null, with a reason.",
-	Write: writeJSON,
+	Print: writeJSON,
 }
 
 func writeJSON(w io.Writer, doc report.Document) error {

@@ -11,7 +11,7 @@ import (
 var markdown = &report.Format{
 	Name:  "md",
 	Doc:   "Markdown, for a pull request or a README: the same page as text.",
-	Write: writeMarkdown,
+	Print: writeMarkdown,
 }
 
 func writeMarkdown(w io.Writer, doc report.Document) error {

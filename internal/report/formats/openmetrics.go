@@ -16,7 +16,7 @@ import (
 var openmetrics = &report.Format{
 	Name:  "openmetrics",
 	Doc:   "OpenMetrics 1.0 text with the prefix teescope_bench_, to draw next to the monitor's series. teescope_bench_missing names missing values.",
-	Write: writeOpenMetrics,
+	Print: writeOpenMetrics,
 }
 
 // Labels are few on purpose: the properties of an environment are given once, in teescope_bench_environment_info, to

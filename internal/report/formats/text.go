@@ -16,7 +16,7 @@ import (
 var text = &report.Format{
 	Name:  "text",
 	Doc:   "For the terminal, 100 columns wide: verdicts first, then the tables.",
-	Write: writeText,
+	Print: writeText,
 }
 
 // columns is the largest width of the text.
