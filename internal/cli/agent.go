@@ -12,17 +12,19 @@ import (
 )
 
 func agentCommand(env Env) *cobra.Command {
-	var s settings
+	s := settings{agent: true}
 	var m monitor
 	var costs bool
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve this machine's metrics to a Prometheus or a monitor elsewhere",
 		Long: `Agent opens the sources and serves /metrics. It stores nothing: each scrape reads
-the sources once.
+the sources once. Its configuration file has the sections sources and requests;
+analysis, notify and dashboards are a monitor's.
 
 With remote_write in --config it reads the sources every --interval and sends each
-reading there too, as monitor --agent-mode does. What waits for a receiver is in --data.`,
+reading there too, with what it scrapes, as monitor --agent-mode does. What waits for a
+receiver is in --data.`,
 		Example: "  teescope agent --listen 127.0.0.1:9781",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -38,6 +39,16 @@ type config struct {
 
 	scrape  *store.ScrapeConfig
 	targets []servers.Target
+	unused  []error // the sections that an agent has no use for
+}
+
+// monitorOnly are the sections that an agent refuses, and why.
+var monitorOnly = [][2]string{
+	{"analysis", "an agent evaluates no rules"},
+	{"notify", "an agent finds nothing that it could tell"},
+	{"dashboards", "an agent serves no page"},
+	{"global", "an agent without remote_write scrapes nothing"},
+	{"scrape_configs", "an agent without remote_write scrapes nothing"},
 }
 
 type analysisConfig struct {
@@ -56,8 +67,8 @@ type windowsConfig struct {
 	Short time.Duration `yaml:"short"`
 }
 
-// readConfig reads and checks the file; "" is the empty configuration.
-func readConfig(name string, list []*probe.Source) (config, error) {
+// readConfig reads and checks the file, for an agent or for a monitor; "" is the empty configuration.
+func readConfig(name string, list []*probe.Source, agent bool) (config, error) {
 	if name == "" {
 		return config{}, nil
 	}
@@ -65,7 +76,11 @@ func readConfig(name string, list []*probe.Source) (config, error) {
 	if err != nil {
 		return config{}, fmt.Errorf("read configuration: %w", err)
 	}
-	c, err := parseConfig(b, filepath.Dir(name), list)
+	var c config
+	err = contain.Call("reading the configuration", func() (err error) { c, err = parseConfig(b, filepath.Dir(name), list); return err })
+	if err == nil && agent {
+		err = errors.Join(c.unused...)
+	}
 	if err != nil {
 		return config{}, fmt.Errorf("configuration %s: %w", name, err)
 	}
@@ -91,6 +106,12 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	}
 	c.targets = requestTargets(c.Requests, dir)
 	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "requests", "notify", "dashboards")
+	for _, s := range monitorOnly {
+		scrapes := slices.Contains([]string{"global", "scrape_configs"}, s[0])
+		if lineOf(root, s[0]) > 0 && !(scrapes && c.scrape.Receivers() > 0) {
+			c.unused = append(c.unused, fmt.Errorf("%s: %s; it belongs in the configuration of a monitor", where(root, s[0]), s[1]))
+		}
+	}
 	return c, err
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -113,5 +114,38 @@ func TestDamagedConfig(t *testing.T) {
 		for m := range mutate.Lines(b, " \n:[]{},\"") {
 			t.Run(form+", "+m.Name, func(t *testing.T) { checkConfig(t, m.Data) })
 		}
+	}
+}
+
+// TestAgentConfig: an agent refuses each section that it would ignore, with its line.
+func TestAgentConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	for text, want := range map[string]string{
+		"sources: {disk: {on: true}}\nrequests: []\n": "",
+		"{}": "",
+		"sources: {}\nscrape_configs:\n- job_name: a\nanalysis: {every: 15s}\n": "line 4: analysis: an agent evaluates no rules; it belongs in the configuration of a monitor\n" +
+			"line 2: scrape_configs: an agent without remote_write scrapes nothing; it belongs in the configuration of a monitor",
+		`{"notify": {}, "dashboards": [], "global": {}}`: "line 1: notify: an agent finds nothing that it could tell; it belongs in the configuration of a monitor\n" +
+			"line 1: dashboards: an agent serves no page; it belongs in the configuration of a monitor\n" +
+			"line 1: global: an agent without remote_write scrapes nothing; it belongs in the configuration of a monitor",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if want != "" {
+			want = "configuration " + file + ": " + want
+		}
+		if _, err := readConfig(file, sources.All, true); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+		if _, err := readConfig(file, sources.All, false); err != nil {
+			t.Errorf("%q: a monitor refuses it: %v", text, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("notify: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := run(t, "agent", "--config", file, "--listen", "127.0.0.1:0"); code != exitUsage || !strings.Contains(errs, "line 1: notify: ") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("the agent: exit status %d, %s", code, errs)
 	}
 }

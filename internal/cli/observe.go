@@ -32,6 +32,7 @@ import (
 // settings are the flags that agent and monitor share.
 type settings struct {
 	listen, process, sources, config, probes, webConfig, root string
+	agent                                                     bool
 
 	budget     share
 	privileges privileges
@@ -69,6 +70,7 @@ type observer struct {
 	log      *slog.Logger
 	budget   share
 	file     string // the configuration file, "" for none
+	agent    bool
 	asked    *asked // the servers whose requests are read
 	keep     privileges
 }
@@ -97,7 +99,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := readConfig(s.config, list)
+	cfg, err := readConfig(s.config, list, s.agent)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, asked: servers, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, agent: s.agent, asked: servers, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.found, o.platform, err = look(h); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -187,7 +189,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 			o.log.Warn("SIGHUP: no configuration file to read (--config); nothing changed")
 			continue
 		}
-		c, err := readConfig(o.file, o.sources)
+		c, err := readConfig(o.file, o.sources, o.agent)
 		if err == nil {
 			o.asked.Store(&c.targets)
 			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
