@@ -181,7 +181,8 @@ func rulesDoc() string {
 		"Set windows, thresholds and your own rules in the file of `--config`, each value with its unit (20k/s, 20 %, 5ms, 64MiB, 10MB/s,\n" +
 		"3 cores, or a plain number). SIGHUP reloads the file. `teescope schema config` prints its JSON Schema, for editors that complete and\ncheck YAML:\n\n```yaml\n" + rulesExample + "```\n\n" +
 		"The log names each of your expressions that PromQL refuses or whose metrics do not exist, with its line; that rule is not checked, and the\n" +
-		"others continue. `above` and `below` compare each element of the result; `for` is how long it must have held.\n")
+		"others continue. `above` and `below` compare each element of the result; `for` is how long it must have held.\n" +
+		"A metric may be missing if the expression has a value without it: in `absent()`, after `unless`, or on only one side of `or`.\n")
 	for _, r := range rules.All {
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`. %s\n\n", r.Title, r.Name, r.Doc)
 		if len(r.Needs) > 0 {

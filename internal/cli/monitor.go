@@ -409,7 +409,7 @@ func (m *monitor) absent(name string) string {
 		}
 	}
 	if !m.emitted(name) {
-		return "no source of this monitor emits it"
+		return "no source of this monitor emits it, and no target that it scrapes has it"
 	}
 	return idle
 }

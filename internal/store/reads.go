@@ -11,7 +11,7 @@ import (
 )
 
 // Reads returns, in order, the metrics that an expression needs: those that it names, except those whose absence it
-// queries. It fails if PromQL refuses the expression, or if its result is not an instant vector.
+// queries, those after unless, and those that only one side of an or names. It fails if PromQL refuses the expression, or if its result is not an instant vector.
 func Reads(expr string) ([]string, error) {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -20,23 +20,36 @@ func Reads(expr string) ([]string, error) {
 	if t := e.Type(); t != parser.ValueTypeVector {
 		return nil, fmt.Errorf("the expression gives a %s, want an instant vector", parser.DocumentedType(t))
 	}
+	return slices.Sorted(maps.Keys(needs(e))), nil
+}
+
+// needs are the metrics without which an expression has no value, or one that says nothing.
+func needs(n parser.Node) map[string]bool {
 	names := map[string]bool{}
-	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
-		v, ok := n.(*parser.VectorSelector)
-		if !ok || slices.ContainsFunc(path, asksAbsence) {
-			return nil
-		}
-		for _, m := range v.LabelMatchers {
+	switch e := n.(type) {
+	case *parser.VectorSelector:
+		for _, m := range e.LabelMatchers {
 			if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
 				names[m.Value] = true
 			}
 		}
-		return nil
-	})
-	return slices.Sorted(maps.Keys(names)), nil
-}
-
-func asksAbsence(n parser.Node) bool {
-	c, ok := n.(*parser.Call)
-	return ok && (c.Func.Name == "absent" || c.Func.Name == "absent_over_time")
+		return names
+	case *parser.Call:
+		if e.Func.Name == "absent" || e.Func.Name == "absent_over_time" {
+			return names
+		}
+	case *parser.BinaryExpr:
+		switch e.Op {
+		case parser.LUNLESS: // without the right side all of the left one is left
+			return needs(e.LHS)
+		case parser.LOR: // either side has values without the other
+			right := needs(e.RHS)
+			maps.DeleteFunc(right, func(name string, _ bool) bool { return !needs(e.LHS)[name] })
+			return right
+		}
+	}
+	for child := range parser.ChildrenIter(n) {
+		maps.Copy(names, needs(child))
+	}
+	return names
 }

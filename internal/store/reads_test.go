@@ -12,10 +12,14 @@ func TestReads(t *testing.T) {
 	for expr, want := range map[string]string{
 		`rate(b_total{x="1"}[1m]) / on (i) a`:        "a b_total",
 		`a + a offset 5m`:                            "a",
-		`{__name__="a", x="1"} or {__name__=~"b.*"}`: "a",
+		`{__name__="a", x="1"} or {__name__=~"b.*"}`: "",
 		`vector(1)`: "",
-		`absent(up{job="x"}) or up{job="y"} == 0`:      "up",
-		`absent_over_time(a[5m]) unless on () b`:       "b",
+		`absent(up{job="x"}) or up{job="y"} == 0`:      "",
+		`absent_over_time(a[5m]) unless on () b`:       "",
+		`a unless on () maintenance`:                   "a",
+		`a and on () b`:                                "a b",
+		`sum(a) or vector(0)`:                          "",
+		`(a + b) or (b / c)`:                           "b",
 		`max_over_time(rate(a_total[1m])[5m:15s]) > 1`: "a_total",
 	} {
 		got, err := store.Reads(expr)
