@@ -16,12 +16,20 @@ import (
 // include/linux/proc_ns.h).
 const initPIDs = "pid:[4026531836]"
 
-// iterator attaches a program that visits every thread (kernel/bpf/task_iter.c). The
-// kernel shows it those of the reader's PID namespace, so any but the first is refused.
-func iterator(h *host.Host, p *ebpf.Program) (link.Link, error) {
+// ownPIDs is the error of whoever visits every thread by an iterator (kernel/bpf/task_iter.c), where the kernel would not
+// show it all: it shows those of the reader's PID namespace.
+func ownPIDs(h *host.Host) error {
 	if ns, err := h.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDs {
-		return nil, &probe.Problem{Err: errors.New("visit the threads of the machine: this process has its own PID namespace and would see only the threads in it"),
+		return &probe.Problem{Err: errors.New("visit the threads of the machine: this process has its own PID namespace and would see only the threads in it"),
 			Remedy: "run it in the PID namespace of the machine (hostPID: true in Kubernetes, --pid=host for a container)"}
+	}
+	return nil
+}
+
+// iterator attaches a program that visits every thread.
+func iterator(h *host.Host, p *ebpf.Program) (link.Link, error) {
+	if err := ownPIDs(h); err != nil {
+		return nil, err
 	}
 	return link.AttachIter(link.IterOptions{Program: p})
 }

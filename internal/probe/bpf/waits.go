@@ -90,6 +90,9 @@ func OpenWaits(h *host.Host) (*Waits, error) {
 		close(w.done)
 		return w, w.replay()
 	}
+	if err := ownPIDs(h); err != nil {
+		return nil, err
+	}
 	spec, err := loadWaits()
 	if err != nil {
 		return nil, fmt.Errorf("read object waits: %w", err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
@@ -67,6 +68,25 @@ func walkOnce(t *testing.T, w *Waits, name string) map[[2]string]uint64 {
 		}
 	}
 	return out
+}
+
+// TestWaitsInOwnNamespace: in a PID namespace of its own the walk would see only that, so it is refused, with the remedy.
+func TestWaitsInOwnNamespace(t *testing.T) {
+	h := *local
+	h.Root = t.TempDir()
+	if err := os.MkdirAll(h.Root+"/proc/self/ns", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("pid:[4026532200]", h.Root+"/proc/self/ns/pid"); err != nil {
+		t.Fatal(err)
+	}
+	w, err := OpenWaits(&h)
+	if err == nil {
+		_ = w.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "its own PID namespace") || !strings.Contains(probe.Remedy(err), "--pid=host") {
+		t.Errorf("%v (%s)", err, probe.Remedy(err))
+	}
 }
 
 // Which waits in futex(2) are for locks.

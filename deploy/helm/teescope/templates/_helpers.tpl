@@ -75,14 +75,10 @@ __meta_kubernetes_node_{{ index . 0 }}_{{ regexReplaceAll "[^a-zA-Z0-9]" (index 
 {{- end }}
 {{- end -}}
 
-{{/* The configuration of the agents: their own parts, and over them the user's. */}}
+{{/* The configuration of the agents: their own part, and over it the user's. */}}
 {{- define "teescope.agentConfig" -}}
 {{- include "teescope.checkConfig" (list "config" .Values.config) }}
 {{- $own := dict }}
-{{- if not .Values.hostPID }}
-{{- /* It would see the threads of its own pod only, and not say so. */}}
-{{- $own = dict "sources" (dict "waits" (dict "on" false)) }}
-{{- end }}
 {{- if .Values.remoteWrite }}
 {{- /* The labels that the monitor's scrapes give: node, and the node as the instance. */}}
 {{- $_ := set $own "global" (dict "external_labels" (dict "node" "${NODE_NAME}")) }}
