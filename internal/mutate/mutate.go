@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -42,6 +43,39 @@ func Lines(data []byte, separators string) iter.Seq[Mutation] {
 		for d := range damages(data, separators) {
 			if !yield(d.mutation()) {
 				return
+			}
+		}
+	}
+}
+
+// Cells yields damages to binary data whose numbers have some bytes each: ends too early or too late, and numbers that are
+// wrapped, all ones, zero, or bytes that are no text. Cells that are zero are left as they are.
+func Cells(data []byte, size int) iter.Seq[Mutation] {
+	return func(yield func(Mutation) bool) {
+		n := len(data)
+		with := func(what string, b []byte) bool { return yield(Mutation{what, -1, b}) }
+		if !with("empty", nil) || !with("half of a cell", data[:min(n, size/2)]) || !with("the last byte gone", data[:max(0, n-1)]) || !with("the last cell gone", data[:max(0, n-size)]) ||
+			!with("half a cell more", append(slices.Clone(data), bytes.Repeat([]byte{0xff}, size/2)...)) || !with("a cell more", append(slices.Clone(data), bytes.Repeat([]byte{0xff}, size)...)) {
+			return
+		}
+		for at := 0; at+size <= n; at += size {
+			if len(bytes.Trim(data[at:at+size], "\x00")) == 0 {
+				continue
+			}
+			for _, m := range []struct {
+				name string
+				is   byte // each byte, and the highest
+				high byte
+			}{{"all ones", 0xff, 0xff}, {"zero", 0, 0}, {"wrapped", 0, 0x80}, {"not UTF-8", 0xe9, 0xe9}} {
+				b := slices.Clone(data)
+				cell := b[at : at+size]
+				for i := range cell {
+					cell[i] = m.is
+				}
+				cell[size-1] = m.high // of a number in memory here
+				if !with(fmt.Sprintf("cell %d: %s", at/size, m.name), b) {
+					return
+				}
 			}
 		}
 	}

@@ -25,6 +25,23 @@ func TestLines(t *testing.T) {
 	}
 }
 
+func TestCells(t *testing.T) {
+	var got []string
+	for m := range Cells([]byte("ab\x00\x00"), 2) {
+		got = append(got, fmt.Sprintf("%s %q", m.Name, m.Data))
+	}
+	want := []string{`empty ""`, `half of a cell "a"`, `the last byte gone "ab\x00"`, `the last cell gone "ab"`, `half a cell more "ab\x00\x00\xff"`, `a cell more "ab\x00\x00\xff\xff"`,
+		`cell 0: all ones "\xff\xff\x00\x00"`, `cell 0: zero "\x00\x00\x00\x00"`, `cell 0: wrapped "\x00\x80\x00\x00"`, `cell 0: not UTF-8 "\xe9\xe9\x00\x00"`}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the damages are\n%s", strings.Join(got, "\n"))
+	}
+	for m := range Cells(nil, 8) {
+		if strings.HasPrefix(m.Name, "cell") {
+			t.Errorf("%s of nothing", m.Name)
+		}
+	}
+}
+
 // failures records what a test would say.
 type failures struct {
 	testing.TB

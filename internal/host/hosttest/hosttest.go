@@ -205,9 +205,7 @@ func (f *Fixture) exec(ctx context.Context, c host.Cmd) (host.Output, error) {
 // generic test of a list can see that losing it is noticed.
 func (f *Fixture) Without(t testing.TB, name string, do func()) {
 	t.Helper()
-	if rest, ok := strings.CutPrefix(name, "bpf/"); ok {
-		program, m, _ := strings.Cut(rest, "/")
-		m = strings.TrimSuffix(m, ".text")
+	if program, m, ok := mapOf(name); ok {
 		data := f.maps[program][m]
 		delete(f.maps[program], m)
 		do()
@@ -231,9 +229,19 @@ func (f *Fixture) Without(t testing.TB, name string, do func()) {
 	}
 }
 
-// Text returns the contents of one of the fixture's Files, BPF maps excepted.
+// mapOf returns the program and the map of a file of a BPF map.
+func mapOf(name string) (program, m string, ok bool) {
+	rest, ok := strings.CutPrefix(name, "bpf/")
+	program, m, _ = strings.Cut(rest, "/")
+	return program, strings.TrimSuffix(m, ".text"), ok
+}
+
+// Text returns the contents of one of the fixture's Files; of a BPF map that is its bytes.
 func (f *Fixture) Text(t testing.TB, name string) []byte {
 	t.Helper()
+	if program, m, ok := mapOf(name); ok {
+		return f.maps[program][m]
+	}
 	if words, ok := strings.CutPrefix(name, "exec/"); ok {
 		return f.commands[words]
 	}
@@ -244,11 +252,15 @@ func (f *Fixture) Text(t testing.TB, name string) []byte {
 	return b
 }
 
-// With calls do while one of the fixture's Files, which is no BPF map, has other contents.
+// With calls do while one of the fixture's Files has other contents.
 func (f *Fixture) With(t testing.TB, name string, data []byte, do func()) {
 	t.Helper()
 	old := f.Text(t, name)
 	put := func(data []byte) {
+		if program, m, ok := mapOf(name); ok {
+			f.maps[program][m] = data
+			return
+		}
 		if words, ok := strings.CutPrefix(name, "exec/"); ok {
 			f.commands[words] = data
 			return
