@@ -6,6 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/machine"
 )
 
 // kvmStats are the KVM statistics of a machine that are read; their names are the same
@@ -55,6 +60,40 @@ func parseStats(b []byte) (id string, stats map[string]uint64, err error) {
 	return cString(b[idAt : idAt+nameSize]), stats, nil
 }
 
+// statSums adds up statistics by name. One that is no count in one of the parts has no sum.
+type statSums struct {
+	sums    map[string]uint64
+	unknown map[string]bool
+	bad     machine.Faults
+}
+
+// add adds a value; ok says whether it is a count.
+func (s *statSums) add(name string, n uint64, ok bool, said string) {
+	if _, page := kvmPages[name]; !page && !slices.Contains(kvmStats, name) {
+		return
+	}
+	if !ok || n >= 1<<63 {
+		s.bad.Add(fmt.Errorf("statistic %s: %.40q is not a count, or has wrapped below 0", name, said))
+		if s.unknown == nil {
+			s.unknown = map[string]bool{}
+		}
+		s.unknown[name] = true
+		return
+	}
+	if s.sums == nil {
+		s.sums = map[string]uint64{}
+	}
+	s.sums[name] += n
+}
+
+// all returns the sums that are known. The error says which are not.
+func (s *statSums) all() (map[string]uint64, error) {
+	for name := range s.unknown {
+		delete(s.sums, name)
+	}
+	return s.sums, s.bad.Err()
+}
+
 // cString is the text before the first zero byte.
 func cString(b []byte) string {
 	for i, c := range b {
@@ -67,7 +106,8 @@ func cString(b []byte) string {
 
 // askQMP speaks QEMU's machine protocol: it waits for the greeting, negotiates, and
 // requests the statistics of the machine and of its CPUs, which it adds up
-// (query-stats, QEMU 7.1 and later; docs/interop/qmp-spec.rst).
+// (query-stats, QEMU 7.1 and later; docs/interop/qmp-spec.rst). With the error, which says what cannot be read, it returns
+// the rest.
 func askQMP(c io.ReadWriter) (map[string]uint64, error) {
 	in := json.NewDecoder(io.LimitReader(c, statsLimit))
 	var greeting struct{ QMP *json.RawMessage }
@@ -77,7 +117,7 @@ func askQMP(c io.ReadWriter) (map[string]uint64, error) {
 	if greeting.QMP == nil {
 		return nil, errors.New("read QMP greeting: what answers does not speak QMP")
 	}
-	sum := map[string]uint64{}
+	var sum statSums
 	for _, command := range []string{
 		`{"execute":"qmp_capabilities"}`,
 		`{"execute":"query-stats","arguments":{"target":"vm","providers":[{"provider":"kvm"}]}}`,
@@ -87,14 +127,14 @@ func askQMP(c io.ReadWriter) (map[string]uint64, error) {
 			return nil, fmt.Errorf("send QMP command: %w", err)
 		}
 		answer, err := answerQMP(in)
+		if err == nil {
+			err = addQMP(&sum, answer)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("QMP %s: %w", command, err)
 		}
-		if err := addQMP(sum, answer); err != nil {
-			return nil, fmt.Errorf("QMP %s: %w", command, err)
-		}
 	}
-	return sum, nil
+	return sum.all()
 }
 
 // answerQMP skips events, which can arrive at any time.
@@ -118,7 +158,7 @@ func answerQMP(in *json.Decoder) (json.RawMessage, error) {
 }
 
 // addQMP adds the statistics in an answer; the answer to qmp_capabilities has none.
-func addQMP(sum map[string]uint64, answer json.RawMessage) error {
+func addQMP(sum *statSums, answer json.RawMessage) error {
 	if string(answer) == "{}" {
 		return nil
 	}
@@ -133,10 +173,11 @@ func addQMP(sum map[string]uint64, answer json.RawMessage) error {
 	}
 	for _, o := range objects {
 		for _, s := range o.Stats {
-			var n uint64
-			if json.Unmarshal(s.Value, &n) == nil { // histograms are lists
-				sum[s.Name] += n
+			if v := string(s.Value); strings.HasPrefix(v, "[") || v == "true" || v == "false" {
+				continue // histograms are lists
 			}
+			n, err := strconv.ParseUint(string(s.Value), 10, 64)
+			sum.add(s.Name, n, err == nil, string(s.Value))
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host/hosttest"
@@ -32,8 +34,17 @@ func TestMutations(t *testing.T) {
 				m.whole, m.reason = m.read(t, "the fixture")
 				same := map[string]int{}
 				for _, file := range f.Files {
-					same[filepath.Base(file)]++
-					if same[filepath.Base(file)] <= filesOfName && !slices.ContainsFunc(notDamaged, func(p string) bool { return strings.Contains(file, p) }) {
+					if same[filepath.Base(file)]++; same[filepath.Base(file)] > filesOfName {
+						continue
+					}
+					switch {
+					case strings.HasSuffix(file, ".hangs"), strings.Contains(file, "/fd/"): // it says nothing, or only its size counts
+					case isBinary(file):
+						m.cells(t, file)
+					case isSocket(file):
+						// An answer that is cut off is waited for, so this is in virtual time.
+						synctest.Test(t, func(t *testing.T) { m.file(t, file) })
+					default:
 						m.file(t, file)
 					}
 				}
@@ -43,9 +54,15 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// notDamaged are parts of paths: BPF maps are not text, a command that hangs says nothing, and a QMP socket that is cut off
-// is waited for. The tests of these feed damaged input to their parsers.
-var notDamaged = []string{"bpf/", ".hangs", ".qmp", "monitor.sock", "fd/"}
+// isBinary: it is a BPF map, or a file that a process has open, of KVM's statistics.
+func isBinary(file string) bool {
+	return strings.HasPrefix(file, "bpf/") || strings.HasPrefix(file, "fd/")
+}
+
+// isSocket: it is what the other side of a QMP socket says.
+func isSocket(file string) bool {
+	return strings.HasSuffix(file, ".qmp")
+}
 
 // allowed are damages that cannot be noticed, or change more than their line, by a part of the path and by what is
 // damaged ("" for any).
@@ -190,7 +207,7 @@ func (m *mutant) file(t *testing.T, file string) {
 		if isAllowed(file, d.Name) {
 			continue
 		}
-		if !strings.HasPrefix(file, "exec/") { // else it is not by line
+		if !strings.HasPrefix(file, "exec/") && !isSocket(file) { // else it is not by line
 			for key := range gone {
 				if !may[key] {
 					t.Errorf("%s: %s: %s (and others) changed: %s; error %v", file, d.Name, key, why, err)
@@ -206,6 +223,29 @@ func (m *mutant) file(t *testing.T, file string) {
 				}
 			}
 		}
+	}
+}
+
+// cells makes every damage to a file that is no text, or an even selection of them.
+func (m *mutant) cells(t *testing.T, file string) {
+	data, size, encode := m.fixture.Text(t, file), 8, func(b []byte) []byte { return b }
+	if strings.HasPrefix(file, "fd/") {
+		var err error
+		if data, err = hex.DecodeString(strings.Join(strings.Fields(string(data)), "")); err != nil {
+			t.Fatal(err)
+		}
+		size, encode = 4, func(b []byte) []byte { return []byte(hex.EncodeToString(b)) }
+	}
+	total := 0
+	for range mutate.Cells(data, size) {
+		total++
+	}
+	i := -1
+	for d := range mutate.Cells(data, size) {
+		if i++; total > mutationsOfFile && i*mutationsOfFile/total == (i-1)*mutationsOfFile/total {
+			continue
+		}
+		_, _ = m.with(t, file, d.Name, encode(d.Data)) // any number may be a count, and none may be nothing
 	}
 }
 
@@ -253,7 +293,7 @@ func (m *mutant) names(t *testing.T) {
 	}
 	dirs, same := map[string]bool{}, map[string]int{}
 	for _, file := range m.fixture.Files {
-		if strings.HasPrefix(file, "exec/") || slices.ContainsFunc(notDamaged, func(p string) bool { return strings.Contains(file, p) }) {
+		if strings.HasPrefix(file, "exec/") || isBinary(file) || isSocket(file) || strings.Contains(file, "/fd/") {
 			continue
 		}
 		if same[filepath.Base(file)]++; same[filepath.Base(file)] <= filesOfName {

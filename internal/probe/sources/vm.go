@@ -327,14 +327,14 @@ func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (ma
 		return stats, err
 	}
 	if stats, berr := r.binaryStats(f); len(stats) > 0 {
-		return stats, nil
+		return stats, berr
 	} else if berr != nil {
 		err = errors.Join(err, berr)
 	}
 	for _, socket := range r.socketsOf(m) {
 		stats, qerr := r.qmpStats(ctx, socket)
-		if qerr == nil {
-			return stats, nil
+		if len(stats) > 0 || qerr == nil {
+			return stats, qerr
 		}
 		err = errors.Join(err, qerr)
 	}
@@ -380,7 +380,7 @@ func (r *vmReader) debugStats(f *vmFiles) (map[string]uint64, error) {
 
 // binaryStats reads the statistics that the machine's process has open.
 func (r *vmReader) binaryStats(f *vmFiles) (map[string]uint64, error) {
-	sum := map[string]uint64{}
+	var sum statSums
 	for _, fd := range f.stats {
 		file, err := r.host.Borrow(f.pid, fd)
 		if err != nil {
@@ -398,10 +398,10 @@ func (r *vmReader) binaryStats(f *vmFiles) (map[string]uint64, error) {
 			return nil, err
 		}
 		for name, n := range stats {
-			sum[name] += n
+			sum.add(name, n, true, strconv.FormatUint(n, 10))
 		}
 	}
-	return sum, nil
+	return sum.all()
 }
 
 // qmpStats asks QEMU. A socket serves one client at a time, and a busy one does not
