@@ -4,7 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/teescope/teescope/internal/attest"
 	"github.com/teescope/teescope/internal/attest/attesttest"
+	"github.com/teescope/teescope/internal/mutate"
 )
 
 //go:embed testdata/nitro-debug.cbor
@@ -88,16 +89,80 @@ func said(t *testing.T, what string, err error, want string) {
 	}
 }
 
-// TestAnyByte changes each byte of what real hardware and the test's machines have signed, and
-// of the certificates and lists beside it.
-func TestAnyByte(t *testing.T) {
-	type evidence struct {
-		e     *attest.Evidence
-		c     attest.Stored
-		at    time.Time
-		roots attest.Trust
+// stretch is the distance of the bytes that TestAnyByte changes where many follow each other that mean the same: signatures,
+// hashes, certificates. All bytes would take a minute; FuzzAnyByte goes on with the others, and with other bits.
+const stretch = 5
+
+// single are the bytes of a quote in which each field is changed everywhere: the header, and in TDX' version 4 the sizes
+// and types between its signatures and certificates.
+var single = map[string][][2]int{
+	"tdx_guest": {{0, 64}, {616, 648}, {756, 776}, {1210, 1262}},
+	"sev_guest": {{0, 64}, {0x180, 0x1c0}},
+	"nitro":     {{0, 64}},
+}
+
+// signed is evidence that is good, with all that it is good by.
+type signed struct {
+	e     *attest.Evidence
+	c     attest.Stored
+	at    time.Time
+	roots attest.Trust
+}
+
+// good reports whether evidence is believed in the place of this one.
+func (s *signed) good(e *attest.Evidence, c attest.Stored) bool {
+	i, err := attest.Inspect(e, c, s.at, s.roots)
+	return err == nil && i.Signature == nil && (i.Standing == nil || s.c == nil)
+}
+
+// part is something of it whose bytes may be changed: the quote, the certificates beside it, a list, a header.
+type part struct {
+	name  string
+	bytes []byte
+	text  bool // it has letters of two cases
+	each  [][2]int
+	with  func([]byte) bool // reports whether it is good with these
+}
+
+// parts are all of them.
+func (s *signed) parts() []part {
+	out := []part{
+		{"quote", s.e.Quote, false, single[s.e.Format], func(b []byte) bool {
+			e := &attest.Evidence{Format: s.e.Format, Quote: b, Aux: s.e.Aux}
+			i, err := attest.Inspect(e, nil, s.at, s.roots)
+			return err == nil && i.Signature == nil && s.good(e, s.c) // most end before the lists
+		}},
+		{"certificates", s.e.Aux, false, nil, func(b []byte) bool {
+			return s.good(&attest.Evidence{Format: s.e.Format, Quote: s.e.Quote, Aux: b}, s.c)
+		}},
 	}
-	all := map[string]evidence{
+	for n, f := range s.c {
+		with := func(g attest.Fetched) bool {
+			c := slices.Clone(s.c)
+			c[n] = g
+			return s.good(s.e, c)
+		}
+		out = append(out, part{"body of " + f.URL, f.Body, f.Body[0] == '{', nil, func(b []byte) bool {
+			return with(attest.Fetched{URL: f.URL, Header: f.Header, Body: b})
+		}})
+		for h, values := range f.Header {
+			out = append(out, part{h + " of " + f.URL, []byte(values[0]), true, nil, func(b []byte) bool {
+				return with(attest.Fetched{URL: f.URL, Header: map[string][]string{h: {string(b)}}, Body: f.Body})
+			}})
+		}
+	}
+	return out
+}
+
+// everySigned is allSigned, made once.
+var everySigned map[string]*signed
+
+// allSigned is what real hardware and the test's machines have signed, by name.
+func allSigned(t testing.TB) map[string]*signed {
+	if everySigned != nil {
+		return everySigned
+	}
+	all := map[string]*signed{
 		"real tdx":   {e: &attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, at: time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC)},
 		"real sev":   {e: &attest.Evidence{Format: "sev_guest", Quote: sevtest.AttestationBytes, Aux: attesttest.ChipCertificate(sevtest.VcekBytes)}, at: time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC)},
 		"real nitro": {e: &attest.Evidence{Format: "nitro", Quote: nitroDocument}, at: time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC)},
@@ -108,72 +173,102 @@ func TestAnyByte(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[name] = evidence{e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust}
+		all[name] = &signed{e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust}
 	}
 	for name, v := range all {
+		if !v.good(v.e, v.c) {
+			i, err := attest.Inspect(v.e, v.c, v.at, v.roots)
+			t.Fatalf("%s, unchanged: %+v, %v", name, i, err)
+		}
+	}
+	everySigned = all
+	return all
+}
+
+// TestAnyByte changes bytes of what real hardware and the test's machines have signed, and of the certificates and lists
+// beside it: all of each field of the quote, and of long ones every fifth.
+func TestAnyByte(t *testing.T) {
+	for name, v := range allSigned(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			good := func(e *attest.Evidence, c attest.Stored) bool {
-				i, err := attest.Inspect(e, c, v.at, v.roots)
-				return err == nil && i.Signature == nil && (i.Standing == nil || v.c == nil)
-			}
-			if !good(v.e, v.c) {
-				i, err := attest.Inspect(v.e, v.c, v.at, v.roots)
-				t.Fatalf("unchanged: %+v, %v", i, err)
-			}
-			var accepted []string
-			change := func(part string, b []byte, flip byte, with func([]byte) bool) {
-				from, to := -1, -1
-				flush := func() {
-					if from >= 0 {
-						accepted = append(accepted, fmt.Sprintf("%s %d to %d", part, from, to))
-					}
-					from = -1
-				}
-				for at := range b {
-					changed := slices.Clone(b)
-					changed[at] ^= flip
-					if !with(changed) {
-						flush()
+			for _, p := range v.parts() {
+				for at := range p.bytes {
+					if at%stretch != 0 && !slices.ContainsFunc(p.each, func(r [2]int) bool { return r[0] <= at && at < r[1] }) {
 						continue
 					}
-					if from < 0 {
-						from = at
+					flip := byte(1)
+					if p.text && at/stretch%2 == 1 {
+						flip = 'a' ^ 'A'
 					}
-					to = at
-				}
-				flush()
-			}
-			change("quote", v.e.Quote, 1, func(b []byte) bool {
-				return good(&attest.Evidence{Format: v.e.Format, Quote: b, Aux: v.e.Aux}, v.c)
-			})
-			change("certificates", v.e.Aux, 1, func(b []byte) bool {
-				return good(&attest.Evidence{Format: v.e.Format, Quote: v.e.Quote, Aux: b}, v.c)
-			})
-			for n, f := range v.c {
-				with := func(g attest.Fetched) bool {
-					c := slices.Clone(v.c)
-					c[n] = g
-					return good(v.e, c)
-				}
-				for _, flip := range []byte{1, 'a' ^ 'A'} {
-					if flip > 1 && f.Body[0] != '{' {
-						continue // only text has two cases
+					changed := slices.Clone(p.bytes)
+					changed[at] ^= flip
+					if p.with(changed) {
+						t.Errorf("%s: accepted although byte %d has %#x changed", p.name, at, flip)
 					}
-					change(fmt.Sprintf("body of %s, bit %d,", f.URL, flip), f.Body, flip, func(b []byte) bool { return with(attest.Fetched{URL: f.URL, Header: f.Header, Body: b}) })
 				}
-				for h, values := range f.Header {
-					change(h+" of "+f.URL, []byte(values[0]), 'a'^'A', func(b []byte) bool {
-						return with(attest.Fetched{URL: f.URL, Header: map[string][]string{h: {string(b)}}, Body: f.Body})
-					})
-				}
-			}
-			if accepted != nil {
-				t.Errorf("accepted although changed:\n%s", strings.Join(accepted, "\n"))
 			}
 		})
 	}
 }
+
+// FuzzAnyByte changes any bits of any byte of any part.
+func FuzzAnyByte(f *testing.F) {
+	all := allSigned(f)
+	names := slices.Sorted(maps.Keys(all))
+	for n := range names {
+		for k := range all[names[n]].parts() {
+			f.Add(uint8(n), uint8(k), uint16(7), byte(1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, which uint8, at uint16, flip byte) {
+		v := all[names[int(name)%len(names)]]
+		parts := v.parts()
+		p := parts[int(which)%len(parts)]
+		if flip == 0 || len(p.bytes) == 0 {
+			return
+		}
+		changed := slices.Clone(p.bytes)
+		changed[int(at)%len(changed)] ^= flip
+		if p.with(changed) {
+			t.Errorf("%s, %s: accepted although byte %d has %#x changed", names[int(name)%len(names)], p.name, int(at)%len(changed), flip)
+		}
+	})
+}
+
+// TestDamagedEvidence: evidence and collateral whose numbers are wrapped, or which end too early or too late, are refused
+// with a reason.
+func TestDamagedEvidence(t *testing.T) {
+	for name, v := range allSigned(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range v.parts() {
+				if len(p.bytes) == 0 {
+					continue
+				}
+				damages := mutate.Cells(p.bytes, 4)
+				if p.text {
+					damages = mutate.Lines(p.bytes, "{}[]:,\"")
+				}
+				total := 0
+				for range damages {
+					total++
+				}
+				i := 0
+				for m := range damages {
+					if p.name == "certificates" && strings.HasSuffix(m.Name, "more") {
+						continue // hosts fill up their table of certificates to whole pages
+					}
+					if i++; (i <= 6 || i%(1+total/evidenceDamages) == 0) && !bytes.Equal(m.Data, p.bytes) && p.with(m.Data) {
+						t.Errorf("%s: accepted although %s", p.name, m.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// evidenceDamages are about as many as are made to a part.
+const evidenceDamages = 50
 
 // TestRealNitro: a document that AWS has signed, of an enclave in debug mode.
 func TestRealNitro(t *testing.T) {

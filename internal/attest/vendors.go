@@ -2,6 +2,7 @@ package attest
 
 import (
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
@@ -126,9 +127,13 @@ func issuers(values []string) ([]string, error) {
 	return []string{neturl.QueryEscape(string(out))}, nil
 }
 
-// oneSpelling spells a signed answer of Intel's service in the one way: its signature is over one
-// member, and JSON leaves the rest free. Other bodies are signed as a whole.
+// oneSpelling spells a signed answer in the one way. In Intel's JSON the signature is over one member, and the rest is
+// free. A list in DER (X.690) has a length, and what follows it is not signed. Other bodies are signed as a whole.
 func oneSpelling(body []byte) []byte {
+	var der asn1.RawValue
+	if _, err := asn1.Unmarshal(body, &der); err == nil && der.Class == asn1.ClassUniversal && der.Tag == asn1.TagSequence {
+		return der.FullBytes
+	}
 	var members map[string]json.RawMessage
 	var signed struct {
 		Signature string `json:"signature"`
