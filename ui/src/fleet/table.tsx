@@ -240,5 +240,5 @@ function Quality({ row: r }: { row: FleetRow }) {
 function Seen({ row: r, tick }: { row: FleetRow; tick: number }) {
   if (!r.lastSeen) return <span className="dim">never</span>;
   const at = Date.parse(r.lastSeen) / 1000;
-  return <time dateTime={r.lastSeen} title={new Date(at * 1000).toLocaleString("en-GB")}>{tick - at < 10 ? "now" : `${formatLength(tick - at)} ago`}</time>;
+  return <time dateTime={r.lastSeen} title={new Date(at * 1000).toLocaleString("en-GB")}>{tick - at < 10 ? "now" : `${formatLength(tick - at).split(" ").slice(0, 2).join(" ")} ago`}</time>;
 }
