@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,8 +99,8 @@ func isAllowed(file, damage string) bool {
 }
 
 const (
-	// separators end a cell in some of the files.
-	separators = " \t:=<>\""
+	// separators end a cell in some of the files, jsonSeparators in answers of QMP.
+	separators, jsonSeparators = " \t:=<>\"", " \t:\"{}[],"
 	// mutationsOfFile are made of one file, filesOfName are damaged of the files of one name in a fixture, and namesOfFile
 	// lines and cells become names.
 	mutationsOfFile, filesOfName, namesOfFile = 60, 2, 5
@@ -163,7 +164,10 @@ func (m *mutant) gone(v readings) map[string]bool {
 
 // file makes every damage to a file, or an even selection of them.
 func (m *mutant) file(t *testing.T, file string) {
-	data := m.fixture.Text(t, file)
+	data, separators, most := m.fixture.Text(t, file), separators, mutationsOfFile
+	if isSocket(file) { // all, since few of its cells are numbers
+		separators, most = jsonSeparators, math.MaxInt32
+	}
 	total := 0
 	for range mutate.Lines(data, separators) {
 		total++
@@ -172,7 +176,7 @@ func (m *mutant) file(t *testing.T, file string) {
 	ofLine, ofCell, renames := map[int]map[string]bool{}, map[[2]int]map[string]bool{}, map[[2]int]bool{}
 	i := -1
 	for d := range mutate.Lines(data, separators) {
-		if i++; total > mutationsOfFile && i*mutationsOfFile/total == (i-1)*mutationsOfFile/total {
+		if i++; total > most && i*most/total == (i-1)*most/total {
 			continue
 		}
 		var line, cell int
@@ -189,7 +193,7 @@ func (m *mutant) file(t *testing.T, file string) {
 		number := false
 		if cell > 0 {
 			var more []byte
-			if more, number = increased(lines, line-1, cell); number && !strings.HasSuffix(d.Name, "empty") {
+			if more, number = increased(lines, line-1, cell, separators); number && !strings.HasSuffix(d.Name, "empty") {
 				key := [2]int{line, cell}
 				if ofCell[key] == nil {
 					other, _ := m.with(t, file, fmt.Sprintf("line %d, cell %d: one more", line, cell), more)
@@ -250,9 +254,9 @@ func (m *mutant) cells(t *testing.T, file string) {
 }
 
 // increased returns the file with a number more by one, and whether the cell is a number.
-func increased(lines [][]byte, line, cell int) ([]byte, bool) {
+func increased(lines [][]byte, line, cell int, separators string) ([]byte, bool) {
 	text := string(lines[line])
-	begin, end := cellOf(text, cell)
+	begin, end := cellOf(text, cell, separators)
 	v, err := strconv.ParseUint(text[begin:end], 10, 62)
 	if err != nil {
 		return nil, false
@@ -262,7 +266,7 @@ func increased(lines [][]byte, line, cell int) ([]byte, bool) {
 }
 
 // cellOf returns where a cell of a line is, counted from 1; an empty one where there is none.
-func cellOf(line string, cell int) (begin, end int) {
+func cellOf(line string, cell int, separators string) (begin, end int) {
 	line = strings.TrimSuffix(line, "\n")
 	for range cell {
 		begin = end + len(line[end:]) - len(strings.TrimLeft(line[end:], separators))
@@ -300,7 +304,7 @@ func (m *mutant) names(t *testing.T) {
 			lines := bytes.SplitAfter(m.fixture.Text(t, file), []byte("\n"))
 			for i, line := range lines[:min(len(lines), namesOfFile)] {
 				for cell := 1; cell <= namesOfFile; cell++ {
-					begin, end := cellOf(string(line), cell)
+					begin, end := cellOf(string(line), cell, separators)
 					what := fmt.Sprintf("line %d, cell %d: two names", i+1, cell)
 					if begin == end || strings.Trim(string(line[begin:end]), "0123456789") == "" || isAllowed(file, what) {
 						continue
