@@ -63,13 +63,15 @@ verdict: explain metric result stats tee
 bench: contain environment host machine metric result stats tee verdict workloads/micro
 load: locked
 load/protocols: load servers
-channel: locked
+channel:
+channelbench:
+tunnel: channel metric
 attest: host
 attest/attesttest: attest
 proof: attest result
-bench/workloads: bench channel host load metric stats workloads/micro
+bench/workloads: bench channelbench host load metric stats workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
-worker: attest channel host load load/protocols
+worker: attest channel channelbench host load load/protocols
 prove:
 claims: metric stats
 
@@ -80,7 +82,7 @@ feed: contain locked metric
 report: contain explain findings metric result stats
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly fleet metric probe report result tee
-cli: attest bench bench/launchers bench/workloads claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web
+cli: attest bench bench/launchers bench/workloads channel claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds tunnel ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 cmd/teescope-prove: prove

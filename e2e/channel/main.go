@@ -23,7 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/internal/channelbench"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -136,7 +136,7 @@ func show(seconds []float64, size int, rate bool) string {
 	return time.Duration(m * 1e9).Round(10 * time.Nanosecond).String()
 }
 
-func measure(ctx context.Context, worker string, args []string) (*channel.Report, error) {
+func measure(ctx context.Context, worker string, args []string) (*channelbench.Report, error) {
 	cmd := exec.CommandContext(ctx, worker, append([]string{"channel"}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -144,7 +144,7 @@ func measure(ctx context.Context, worker string, args []string) (*channel.Report
 		return nil, fmt.Errorf("%s channel %s: %w", worker, strings.Join(args, " "), err)
 	}
 	_, text, _ := bytes.Cut(out, []byte("begin\n"))
-	var r channel.Report
+	var r channelbench.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s channel %s: read its report: %w", worker, strings.Join(args, " "), err)
 	}

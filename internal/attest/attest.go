@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
 // mostQuote bounds evidence; that of hardware is below 16 KiB.
@@ -98,11 +100,15 @@ func Verify(e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
 	return nil
 }
 
-// Cached is a collateral that is fetched once.
-func Cached(c Collateral) Collateral { return &cache{from: c, have: map[string]answer{}} }
+// Cached is a collateral whose answers are kept for a time; 0 is as long as the process
+// runs.
+func Cached(c Collateral, keep time.Duration) Collateral {
+	return &cache{from: c, keep: keep, have: map[string]answer{}}
+}
 
 type cache struct {
 	from Collateral
+	keep time.Duration
 	mu   sync.Mutex
 	have map[string]answer
 }
@@ -110,19 +116,51 @@ type cache struct {
 type answer struct {
 	header map[string][]string
 	body   []byte
+	at     time.Time
 }
 
-// Get asks the collateral behind it once for each URL; errors are not kept.
+// mostAnswers bounds a cache: evidence that nobody has verified yet names some addresses.
+const mostAnswers = 1000
+
+// Get asks the collateral behind it for what it does not have; errors are not kept.
 func (c *cache) Get(url string) (map[string][]string, []byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a, ok := c.have[url]; ok {
+	now := time.Now()
+	if a, ok := c.have[url]; ok && (c.keep == 0 || now.Sub(a.at) < c.keep) {
 		return a.header, a.body, nil
 	}
 	header, body, err := c.from.Get(url)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.have[url] = answer{header, body}
+	if len(c.have) >= mostAnswers {
+		clear(c.have)
+	}
+	c.have[url] = answer{header, body, now}
 	return header, body, nil
+}
+
+// packed is evidence as bytes: CBOR with small keys, as quotes are not text.
+type packed struct {
+	Format string `cbor:"1,keyasint"`
+	Quote  []byte `cbor:"2,keyasint"`
+	Aux    []byte `cbor:"3,keyasint,omitempty"`
+}
+
+// Pack writes evidence as one string of bytes, for a channel.
+func (e *Evidence) Pack() ([]byte, error) { return cbor.Marshal(packed(*e)) }
+
+// Unpack reads what Pack has written, or anything else that a peer sent.
+func Unpack(b []byte) (*Evidence, error) {
+	var p packed
+	strict, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField}.DecMode()
+	if err == nil {
+		err = strict.Unmarshal(b, &p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read evidence of %d bytes: %w", len(b), err)
+	}
+	e := Evidence(p)
+	return &e, nil
 }

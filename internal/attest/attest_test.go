@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -166,7 +167,7 @@ func (c *counted) Get(string) (map[string][]string, []byte, error) {
 // TestCached: an answer is fetched once, an error is not an answer.
 func TestCached(t *testing.T) {
 	from := &counted{}
-	c := Cached(from)
+	c := Cached(from, 0)
 	if _, _, err := c.Get("a"); err == nil {
 		t.Error("the service's error is gone")
 	}
@@ -177,6 +178,46 @@ func TestCached(t *testing.T) {
 	}
 	if from.asked != 3 {
 		t.Errorf("the service was asked %d times, want 3", from.asked)
+	}
+}
+
+// TestCachedFor: an answer is fetched again when it is too old, and a full cache is emptied.
+func TestCachedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &counted{asked: 1}
+		c := Cached(from, time.Hour)
+		get := func(url string, want int) {
+			t.Helper()
+			if _, _, err := c.Get(url); err != nil || from.asked != want {
+				t.Errorf("%s: asked %d times, want %d: %v", url, from.asked, want, err)
+			}
+		}
+		get("a", 2)
+		time.Sleep(time.Hour - 1)
+		get("a", 2)
+		time.Sleep(1)
+		get("a", 3)
+		for i := range mostAnswers {
+			get(fmt.Sprint(i), 4+i)
+		}
+		get("a", 4+mostAnswers)
+	})
+}
+
+// TestPack: evidence comes back as it was, and what is none is refused.
+func TestPack(t *testing.T) {
+	e := &Evidence{Format: "f", Quote: []byte("quote"), Aux: []byte("aux")}
+	b, err := e.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Unpack(b); err != nil || got.Format != "f" || string(got.Quote) != "quote" || string(got.Aux) != "aux" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, bad := range map[string][]byte{"nothing": nil, "cut": b[:len(b)-1], "more": append(bytes.Clone(b), 0), "text": []byte("{}"), "another key": []byte("\xa1\x07\x01"), "twice": []byte("\xa2\x01\x61a\x01\x61b")} {
+		if got, err := Unpack(bad); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 
@@ -191,7 +232,7 @@ func TestConfigfsTSM(t *testing.T) {
 	if e.Format == "" || !bytes.Contains(e.Quote, []byte("07")) && !bytes.Contains(e.Quote, data[:]) {
 		t.Errorf("evidence is %q %q", e.Format, e.Quote)
 	}
-	if err := Verify(e, data, Cached(&counted{}), time.Now()); !errors.Is(err, errors.ErrUnsupported) {
+	if err := Verify(e, data, Cached(&counted{}, 0), time.Now()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("what nobody can verify: %v", err)
 	}
 }
@@ -211,8 +252,8 @@ func TestProviders(t *testing.T) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
-	if _, err := Find("tpm"); err == nil {
-		t.Error("there is a provider tpm")
+	if _, err := Find("sgx"); err == nil {
+		t.Error("there is a provider sgx")
 	}
 	if _, _, err := simulated.Open(Settings{}); err == nil {
 		t.Error("none at once is taken")

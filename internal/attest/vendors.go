@@ -3,9 +3,11 @@ package attest
 import (
 	"crypto/x509"
 	"encoding/asn1"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	neturl "net/url"
@@ -56,6 +58,9 @@ func inspectTDX(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 	if n := len(v4.GetExtraBytes()); n > 0 {
 		return nil, fmt.Errorf("%d bytes follow the quote, which nothing signs", n)
 	}
+	if err := oneSpelled(pckChainOf(v4)); err != nil {
+		return nil, err
+	}
 	body := v4.GetTdQuoteBody()
 	i := &Inspection{Data: body.GetReportData(), Facts: Facts{
 		TEE: "tdx", Measurement: hex.EncodeToString(body.GetMrTd()), Registers: map[string]string{},
@@ -97,7 +102,7 @@ func (c chains) Get(url string) (map[string][]string, []byte, error) {
 		return nil, nil, err
 	}
 	if strings.Contains(url, "/pckcrl?") {
-		_, rest := pem.Decode(c.quote.GetSignedData().GetCertificationData().GetQeReportCertificationData().GetPckCertificateChainData().GetPckCertChain())
+		_, rest := pem.Decode(pckChainOf(c.quote))
 		own, err := issuers([]string{neturl.QueryEscape(string(rest))})
 		if err != nil {
 			return nil, nil, err
@@ -105,6 +110,26 @@ func (c chains) Get(url string) (map[string][]string, []byte, error) {
 		header = map[string][]string{pckChain: own}
 	}
 	return header, body, nil
+}
+
+// pckChainOf is the chain of the platform's certificate that a quote brings along, in PEM.
+func pckChainOf(q *tdxpb.QuoteV4) []byte {
+	return q.GetSignedData().GetCertificationData().GetQeReportCertificationData().GetPckCertificateChainData().GetPckCertChain()
+}
+
+// oneSpelled refuses a chain in PEM whose text has bits that mean nothing: the last character of
+// base64 can have some, which nothing signs.
+func oneSpelled(chain []byte) error {
+	text := strings.Join(strings.Fields(string(chain)), "")
+	for rest := chain; ; {
+		var b *pem.Block
+		if b, rest = pem.Decode(rest); b == nil {
+			return nil
+		}
+		if !strings.Contains(text, base64.StdEncoding.EncodeToString(b.Bytes)) {
+			return errors.New("a certificate of the quote has another spelling than it should")
+		}
+	}
 }
 
 // issuers spells a chain of certificates in a header in the one way.

@@ -1,6 +1,8 @@
 package attest
 
 import (
+	"bytes"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,11 +46,31 @@ func TestTDX(t *testing.T) {
 			t.Errorf("a quote with another byte %d: %v", at, err)
 		}
 	}
-	if err := Verify(e, data, Cached(none{}), recorded); err == nil {
+	if err := Verify(e, data, Cached(none{}, 0), recorded); err == nil {
 		t.Error("verified without collateral")
 	}
 	if err := Verify(e, data, tdxtest.TestGetter, recorded.AddDate(30, 0, 0)); err == nil {
 		t.Error("verified with collateral of 30 years ago")
+	}
+}
+
+// TestOneSpelled: bits of a certificate's text that mean nothing are refused, whatever its length.
+func TestOneSpelled(t *testing.T) {
+	for size := 30; size < 33; size++ {
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: make([]byte, size)})
+		if err := oneSpelled(append(text, 0)); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		last := bytes.LastIndexByte(text[:bytes.Index(text, []byte("-----END"))], 'A')
+		for bit := range 6 {
+			changed := slices.Clone(text)
+			changed[last] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[1<<bit]
+			b, _ := pem.Decode(changed)
+			free := bytes.Equal(b.Bytes, make([]byte, size))
+			if err := oneSpelled(changed); (err != nil) != free {
+				t.Errorf("%d bytes, bit %d, which means nothing %v: %v", size, bit, free, err)
+			}
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/tunnel"
 )
 
 //go:generate go test -count=1 -run ^TestDocs$ . -update
@@ -81,6 +82,7 @@ func metricsDoc(t *testing.T) string {
 	section("The store", "About the embedded database.", store.Metrics)
 	section("Findings", "About findings and their receivers.", slices.Concat(findingMetrics, notify.Metrics))
 	section("teescope", "teescope itself: its machine, its budget, and what events cost on its host.", []*metric.Desc{infoDesc, budgetDesc, unitCostDesc, memoryCostDesc})
+	section("The channel", "About a side of `teescope channel`, at the address of its --metrics.", tunnel.Metrics)
 	b.WriteString("\n## Recorded series\n\nComputed by the monitor for long time ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Record, cell(r.Expr), cell(r.Doc))

@@ -107,7 +107,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err := checkWebConfig(s.webConfig); err != nil {
 		return nil, err
 	}
-	l, err := listen(ctx, s.listen)
+	l, err := listen(ctx, "--listen", s.listen)
 	if err != nil {
 		return nil, err
 	}

@@ -16,16 +16,16 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// listen opens the port before anything else, so a second monitor stops before it
-// touches anything.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+// listen opens the port of a flag before anything else, so a second monitor stops before
+// it touches anything.
+func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is in use, perhaps by another monitor; stop that one, or choose another port with --listen", addr)
+		return nil, fmt.Errorf("listen on %s: the port is in use, perhaps by another teescope; stop that one, or choose another port with %s", addr, flag)
 	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w; want HOST:PORT", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w; %s wants HOST:PORT", addr, err, flag)
 	}
 	return l, nil
 }

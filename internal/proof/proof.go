@@ -169,6 +169,14 @@ func (r *Report) failed() *Check {
 	return nil
 }
 
+// lacking is the first check that is needed and could not be made, or nil.
+func (r *Report) lacking() *Check {
+	if i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.State == NotChecked && c.needed }); i >= 0 {
+		return &r.Checks[i]
+	}
+	return nil
+}
+
 // Options are those of a verification.
 type Options struct {
 	Policy Policy
@@ -281,17 +289,13 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 		r.add("evidence", Fails, true, err.Error())
 		return
 	}
-	r.Facts = &i.Facts
 	data, err := Bound(a)
 	r.test("binding", err == nil && bytes.Equal(i.Data, data[:]), "the evidence is about this result, its time and its nonce",
 		"the evidence is about something else: another result, another time or another nonce")
-	if r.judge("signature", i.Signature, "by the hardware, with certificates up to the vendor's root", asOf); i.Signature != nil {
+	p := o.Policy
+	if !r.environment(i, p, asOf) {
 		return
 	}
-	r.judge("tcb", i.Standing, "current, and no certificate is revoked, as of "+stamp(asOf), asOf)
-	p := o.Policy
-	r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
-	r.measured(&i.Facts, p)
 	if len(p.Keys) > 0 {
 		r.add("key", Fails, true, "the policy names keys, and no key has signed this result")
 	}
@@ -303,6 +307,19 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 	}
 	r.fresh(a, when, whose, o)
 	r.say(a, i, asOf)
+}
+
+// environment checks who made the evidence, and what it says of the environment. It returns false
+// if that means nothing.
+func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) bool {
+	r.Facts = &i.Facts
+	if r.judge("signature", i.Signature, "by the hardware, with certificates up to the vendor's root", asOf); i.Signature != nil {
+		return false
+	}
+	r.judge("tcb", i.Standing, "current, and no certificate is revoked, as of "+stamp(asOf), asOf)
+	r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
+	r.measured(&i.Facts, p)
+	return true
 }
 
 // judge adds the outcome of a verification that may lack collateral.
@@ -406,12 +423,7 @@ func (r *Report) conclude() {
 		r.Line = fmt.Sprintf("%s: %s: %s", r.Origin, c.Name, c.Detail)
 		return
 	}
-	var lacks *Check
-	for i := range r.Checks {
-		if c := &r.Checks[i]; c.State == NotChecked && c.needed && lacks == nil {
-			lacks = c
-		}
-	}
+	lacks := r.lacking()
 	if lacks != nil && r.Origin == Attested {
 		r.Origin = Unproved
 	}
@@ -428,11 +440,10 @@ func (r *Report) conclude() {
 // Status is the exit status of a verification: 0 if what was asked for is proved, 1 if the
 // evidence is refused, 2 if it proves too little.
 func (r *Report) Status() int {
-	needed := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.needed && c.State == NotChecked })
 	switch {
 	case r.Origin == Refused:
 		return 1
-	case r.Origin == Attested, r.Origin == Signed && !needed:
+	case r.Origin == Attested, r.Origin == Signed && r.lacking() == nil:
 		return 0
 	}
 	return 2

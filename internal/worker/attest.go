@@ -102,7 +102,7 @@ func (a *attestServer) run(ctx context.Context, s Streams, provider, address str
 		return err
 	}
 	if !a.fetched {
-		a.collateral = attest.Cached(a.collateral)
+		a.collateral = attest.Cached(a.collateral, 0)
 	}
 	if err := a.serve(ctx, s, address); err != nil {
 		return err

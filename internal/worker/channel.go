@@ -13,7 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/channel"
+	"github.com/teescope/teescope/internal/channelbench"
 )
 
 var channelCommand = Command{
@@ -104,7 +105,7 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 	if m.connect == "" {
 		go func() { _ = far.serve(ctx, m.wiring.accept) }() // ends when the wiring is closed; the near side reports errors
 	}
-	r := &channel.Report{Measure: m.measure, Transport: m.transport, Suite: m.suite, Threads: m.threads, Evidence: m.evidence,
+	r := &channelbench.Report{Measure: m.measure, Transport: m.transport, Suite: m.suite, Threads: m.threads, Evidence: m.evidence,
 		Message: m.message, Size: m.size, Absent: map[string]string{}}
 	if m.measure == "codec" {
 		if m.cycles, err = openCycles(); err != nil {
@@ -164,14 +165,14 @@ func (m *measurement) check() error {
 }
 
 // take runs the windows of all variants in random order.
-func (m *measurement) take(ctx context.Context, out io.Writer, variants []*variant, r *channel.Report) error {
+func (m *measurement) take(ctx context.Context, out io.Writer, variants []*variant, r *channelbench.Report) error {
 	order := rand.New(rand.NewPCG(m.seed, 0))
 	times := make([]*durations, len(variants))
 	for i, v := range variants {
 		if _, _, err := v.window(max(m.warm/time.Duration(len(variants)), time.Millisecond), func(time.Duration) {}); err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
-		r.Variants = append(r.Variants, channel.Variant{Name: v.name})
+		r.Variants = append(r.Variants, channelbench.Variant{Name: v.name})
 		times[i], v.cycles = newDurations(), 0
 	}
 	runtime.GC()
@@ -182,9 +183,9 @@ func (m *measurement) take(ctx context.Context, out io.Writer, variants []*varia
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			w := channel.Window{CPU: -processorSeconds()}
-			for range channel.Parts {
-				n, took, err := variants[i].window(m.window/channel.Parts, times[i].put)
+			w := channelbench.Window{CPU: -processorSeconds()}
+			for range channelbench.Parts {
+				n, took, err := variants[i].window(m.window/channelbench.Parts, times[i].put)
 				if err != nil {
 					return fmt.Errorf("%s: %w", variants[i].name, err)
 				}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flynn/noise"
 
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/channel"
 )
 
 // codec times both halves of a message separately, without a connection: framing alone (plain),

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/teescope/teescope/channel"
 	"github.com/teescope/teescope/internal/attest"
-	"github.com/teescope/teescope/internal/channel"
 	"github.com/teescope/teescope/internal/load"
 )
 
@@ -203,10 +203,10 @@ func (f *far) session(ctx context.Context, c net.Conn, w wanted) (messenger, err
 	case channelKeys:
 		cfg := channel.Config{Suite: channel.Suite(w.suite), Sessions: f.sessions}
 		if w.evidence != noEvidence {
-			cfg.Attest = f.proof.attest
+			cfg.Attester = f.proof
 		}
 		if w.evidence == bothEvidence {
-			cfg.Verify = f.proof.verify
+			cfg.Verifier = f.proof
 		}
 		return channel.Server(ctx, c, cfg)
 	default:
@@ -216,15 +216,15 @@ func (f *far) session(ctx context.Context, c net.Conn, w wanted) (messenger, err
 
 // evidence is how the sides attest.
 type evidence struct {
-	attest func(context.Context, [64]byte) ([]byte, error)
-	verify func(context.Context, []byte, [64]byte) error
+	channel.Attester
+	channel.Verifier
 }
 
 // newEvidence opens a provider. Everything in mock and simulated is public: they prove nothing.
 func newEvidence(name string, delay time.Duration) (evidence, error) {
 	if name == "mock" {
 		m := channel.NewMock(load.BenchmarkSecret)
-		return evidence{m.Attest, m.Verify}, nil
+		return evidence{m, m}, nil
 	}
 	p, err := attest.Find(name)
 	if err != nil {
@@ -234,21 +234,21 @@ func newEvidence(name string, delay time.Duration) (evidence, error) {
 	if err != nil {
 		return evidence{}, fmt.Errorf("evidence %s: %w", name, err)
 	}
-	collateral := attest.Cached(service)
+	collateral := attest.Cached(service, 0)
 	return evidence{
-		attest: func(ctx context.Context, binding [64]byte) ([]byte, error) {
+		channel.AttesterFunc(func(ctx context.Context, binding [64]byte) ([]byte, error) {
 			e, err := q.Quote(ctx, binding)
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(e)
-		},
-		verify: func(_ context.Context, b []byte, binding [64]byte) error {
-			var e attest.Evidence
-			if err := json.Unmarshal(b, &e); err != nil {
+			return e.Pack()
+		}),
+		channel.VerifierFunc(func(_ context.Context, b []byte, binding [64]byte) error {
+			e, err := attest.Unpack(b)
+			if err != nil {
 				return err
 			}
-			return attest.Verify(&e, binding, collateral, monotonic())
-		},
+			return attest.Verify(e, binding, collateral, monotonic())
+		}),
 	}, nil
 }

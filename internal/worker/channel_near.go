@@ -14,7 +14,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/channel"
 )
 
 // variants returns what the measurement compares.
@@ -80,10 +80,10 @@ func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket
 	default:
 		cfg := channel.Config{Suite: channel.Suite(w.suite), Resume: ticket, Unverified: w.evidence == noEvidence}
 		if w.evidence != noEvidence {
-			cfg.Verify = m.proof.verify
+			cfg.Verifier = m.proof
 		}
 		if w.evidence == bothEvidence {
-			cfg.Attest = m.proof.attest
+			cfg.Attester = m.proof
 		}
 		if s, err = channel.Client(ctx, c, cfg); err != nil {
 			return nil, 0, err

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/internal/channelbench"
 )
 
 // measured runs the command and returns its report.
-func measured(t *testing.T, args ...string) *channel.Report {
+func measured(t *testing.T, args ...string) *channelbench.Report {
 	t.Helper()
 	var out, errs bytes.Buffer
 	all := append([]string{"channel", "-windows", "2", "-window", "1ms", "-warm", "0s"}, args...)
@@ -21,7 +21,7 @@ func measured(t *testing.T, args ...string) *channel.Report {
 		t.Fatalf("%v: status %d: %s", args, code, errs.String())
 	}
 	_, text, ok := bytes.Cut(out.Bytes(), []byte("begin\n"))
-	var r channel.Report
+	var r channelbench.Report
 	if err := json.Unmarshal(text, &r); !ok || err != nil {
 		t.Fatalf("%v: %v in %.200s", args, err, out.String())
 	}

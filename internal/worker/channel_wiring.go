@@ -14,7 +14,7 @@ import (
 
 	"github.com/mdlayher/vsock"
 
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/channel"
 )
 
 // wiring makes connections between the two sides.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
-	"github.com/teescope/teescope/internal/channel"
+	"github.com/teescope/teescope/internal/channelbench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/stats"
@@ -43,7 +43,7 @@ func channelTime(name, what string) *channelMetric {
 	for _, q := range []struct {
 		suffix, words string
 		rank          float64
-	}{{"p50", "Median", 50}, {"p99", "99th percentile", 99}} {
+	}{{"p50", "Median", 50}, {"p95", "95th percentile", 95}, {"p99", "99th percentile", 99}} {
 		c.quantiles = append(c.quantiles, quantile{loadGauge(name+"_"+q.suffix+"_seconds", "seconds", metric.Lower, q.words+" of the time of "+what+" in seconds."), q.rank})
 	}
 	return c
@@ -283,7 +283,7 @@ func channelJob(p bench.Params) (bench.Job, error) {
 
 // readChannel returns the report, and the time from the line "begin" to it on the harness's
 // clock.
-func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
+func readChannel(o bench.Outcome) (*channelbench.Report, time.Duration, error) {
 	out := o.Inside
 	if o.Params["peer"] == "outside" {
 		out = o.Outside
@@ -299,7 +299,7 @@ func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 	if !ok {
 		return nil, 0, errors.New("the worker's output is cut off")
 	}
-	var r channel.Report
+	var r channelbench.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, 0, fmt.Errorf("the worker's output is cut off or not a report: %w", err)
 	}
@@ -317,7 +317,7 @@ func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 			return nil, 0, fmt.Errorf("the report does not have %d windows of %s", windows, name)
 		}
 		for i, w := range v.Windows {
-			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) || len(w.Parts) != channel.Parts || !(stats.Median(w.Parts) > 0) {
+			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) || len(w.Parts) != channelbench.Parts || !(stats.Median(w.Parts) > 0) {
 				return nil, 0, fmt.Errorf("window %d of %s has %d operations in %v s, in parts of %v s", i, name, w.Operations, w.Seconds, w.Parts)
 			}
 		}
@@ -325,8 +325,8 @@ func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 	return &r, end - begin, nil
 }
 
-func variantOf(r *channel.Report, name string) *channel.Variant {
-	i := slices.IndexFunc(r.Variants, func(v channel.Variant) bool { return v.Name == name })
+func variantOf(r *channelbench.Report, name string) *channelbench.Variant {
+	i := slices.IndexFunc(r.Variants, func(v channelbench.Variant) bool { return v.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -334,7 +334,7 @@ func variantOf(r *channel.Report, name string) *channel.Variant {
 }
 
 // costs are the seconds of one operation in each window: the median of its parts.
-func costs(v *channel.Variant) []float64 {
+func costs(v *channelbench.Variant) []float64 {
 	out := make([]float64, len(v.Windows))
 	for i, w := range v.Windows {
 		out[i] = stats.Median(w.Parts)
@@ -343,7 +343,7 @@ func costs(v *channel.Variant) []float64 {
 }
 
 // totals are the operations of a variant and their CPU time.
-func totals(v *channel.Variant) (operations, cpu float64) {
+func totals(v *channelbench.Variant) (operations, cpu float64) {
 	for _, w := range v.Windows {
 		operations += float64(w.Operations)
 		cpu += w.CPU
@@ -396,7 +396,7 @@ func parseChannel(o bench.Outcome) ([]metric.Sample, error) {
 }
 
 // read adds the metrics of a variant in a report; cost is the seconds of one of its operations.
-func (c *channelMetric) read(out *reading, r *channel.Report, v *channel.Variant, cost float64) {
+func (c *channelMetric) read(out *reading, r *channelbench.Report, v *channelbench.Variant, cost float64) {
 	if c.value.Better == metric.Higher {
 		out.value(c.value, float64(r.Size)/cost, "")
 	} else {

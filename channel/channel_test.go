@@ -75,8 +75,8 @@ func pair(t *testing.T, c, s Config) (a, b *Conn) {
 // configs are the two sides of a mutual session.
 func configs(suite Suite) (client, server Config) {
 	c, s := NewMock("client"), NewMock("server")
-	return Config{Suite: suite, Attest: c.Attest, Verify: s.Verify, Counters: &Counters{}},
-		Config{Suite: suite, Attest: s.Attest, Verify: c.Verify, Counters: &Counters{}, Sessions: NewSessions(10)}
+	return Config{Suite: suite, Service: "test", Attester: c, Verifier: s, Counters: &Counters{}},
+		Config{Suite: suite, Service: "test", Attester: s, Verifier: c, Counters: &Counters{}, Sessions: NewSessions(10)}
 }
 
 func TestSession(t *testing.T) {
@@ -84,7 +84,7 @@ func TestSession(t *testing.T) {
 		for _, mutual := range []bool{true, false} {
 			c, s := configs(suite)
 			if !mutual {
-				c.Attest, s.Verify = nil, nil
+				c.Attester, s.Verifier = nil, nil
 			}
 			a, b := pair(t, c, s)
 			if len(a.Evidence()) == 0 || (len(b.Evidence()) > 0) != mutual {
@@ -133,25 +133,25 @@ func TestEvidence(t *testing.T) {
 	other := NewMock("server")
 	other.Measurement[0] = 1
 	for name, change := range map[string]func(c, s *Config){
-		"none":          func(_, s *Config) { s.Attest = nil },
-		"of a stranger": func(_, s *Config) { s.Attest = stranger.Attest },
-		"other program": func(_, s *Config) { s.Attest = other.Attest },
+		"none":          func(_, s *Config) { s.Attester = nil },
+		"of a stranger": func(_, s *Config) { s.Attester = stranger },
+		"other program": func(_, s *Config) { s.Attester = other },
 		"other session": func(_, s *Config) {
-			own := s.Attest
-			s.Attest = func(ctx context.Context, _ [64]byte) ([]byte, error) { return own(ctx, old) }
+			own := s.Attester
+			s.Attester = AttesterFunc(func(ctx context.Context, _ [64]byte) ([]byte, error) { return own.Attest(ctx, old) })
 		},
 		"not mock": func(_, s *Config) {
-			s.Attest = func(context.Context, [64]byte) ([]byte, error) { return []byte("a quote"), nil }
+			s.Attester = AttesterFunc(func(context.Context, [64]byte) ([]byte, error) { return []byte("a quote"), nil })
 		},
-		"none of client": func(c, _ *Config) { c.Attest = nil },
-		"wrong client":   func(c, _ *Config) { c.Attest = stranger.Attest },
+		"none of client": func(c, _ *Config) { c.Attester = nil },
+		"wrong client":   func(c, _ *Config) { c.Attester = stranger },
 		// The server's own evidence comes back to it: both sides have one key here.
 		"reflected": func(c, s *Config) {
 			var last []byte
 			both := NewMock("server")
-			s.Verify = both.Verify
-			c.Verify = func(_ context.Context, e []byte, _ [64]byte) error { last = e; return nil }
-			c.Attest = func(context.Context, [64]byte) ([]byte, error) { return last, nil }
+			s.Verifier = both
+			c.Verifier = VerifierFunc(func(_ context.Context, e []byte, _ [64]byte) error { last = e; return nil })
+			c.Attester = AttesterFunc(func(context.Context, [64]byte) ([]byte, error) { return last, nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,7 +312,8 @@ func TestNegotiation(t *testing.T) {
 		"suite":         {set(0, headerSize+1, byte(ChaChaPoly)), asIs, errSuite},
 		"resume":        {set(0, headerSize+2, 1), asIs, ErrMalformed},
 		"no hello":      {set(0, 0, byte(kindProof)), asIs, ErrMalformed},
-		"client's key":  {key(headerSize + 3), asIs, nil},
+		"service":       {set(0, headerSize+4, 'x'), asIs, errService},
+		"client's key":  {key(headerSize + 12), asIs, nil},
 		"server's key":  {asIs, key(headerSize), nil},
 		"no accept":     {asIs, set(0, 0, byte(kindClose)), nil},
 		"another again": {asIs, set(0, 0, byte(kindAgain)), nil},
@@ -337,8 +338,8 @@ func TestResume(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	c.Now, s.Now = func() time.Time { return now }, func() time.Time { return now }
 	quotes := 0
-	own := s.Attest
-	s.Attest = func(ctx context.Context, b [64]byte) ([]byte, error) { quotes++; return own(ctx, b) }
+	own := s.Attester
+	s.Attester = AttesterFunc(func(ctx context.Context, b [64]byte) ([]byte, error) { quotes++; return own.Attest(ctx, b) })
 	again := func(want bool) *Conn {
 		t.Helper()
 		a, b := pair(t, c, s)
@@ -358,7 +359,7 @@ func TestResume(t *testing.T) {
 	}
 	again(false) // the first ticket was used
 	c.Resume = second
-	now = now.Add(resumable + time.Second)
+	now = now.Add(10*time.Minute + time.Second)
 	again(false) // too old, whatever was resumed since
 	if n := s.Sessions.Len(); n != 1 {
 		t.Errorf("%d sessions are kept, want the newest alone", n)
@@ -366,6 +367,13 @@ func TestResume(t *testing.T) {
 	if c.Counters.Resumed.Load() != 1 || s.Counters.Resumed.Load() != 1 {
 		t.Error("the resumed session was not counted")
 	}
+
+	// A ticket is for its service.
+	c.Resume = again(false).Ticket()
+	c.Service, s.Service = "other", "other"
+	again(false)
+	c.Service, s.Service = "test", "test"
+	again(true)
 
 	// Who has seen a ticket's name cannot use it, nor use it up.
 	c.Resume = again(false).Ticket()
@@ -381,9 +389,9 @@ func TestResume(t *testing.T) {
 
 	small := NewSessions(2)
 	for i := range 5 {
-		small.put(&Ticket{id: [idSize]byte{byte(i)}, verified: now}, now)
+		small.put(&Ticket{id: [idSize]byte{byte(i)}, verified: now}, now, time.Minute)
 	}
-	if small.Len() != 2 || small.take([idSize]byte{4}, now) == nil || small.take([idSize]byte{0}, now) != nil {
+	if small.Len() != 2 || small.take([idSize]byte{4}) == nil || small.take([idSize]byte{0}) != nil {
 		t.Error("not the newest two sessions are kept")
 	}
 }
@@ -395,9 +403,9 @@ func TestResumeUnverified(t *testing.T) {
 		c, s := configs(AESGCM)
 		careless, open := c, s
 		if side == "client" {
-			careless.Verify, careless.Unverified, open.Attest = nil, true, nil
+			careless.Verifier, careless.Unverified, open.Attester = nil, true, nil
 		} else {
-			careless.Attest, open.Verify = nil, nil
+			careless.Attester, open.Verifier = nil, nil
 		}
 		a, _ := pair(t, careless, open)
 		c.Resume = a.Ticket()
@@ -439,6 +447,25 @@ func TestReplayedHello(t *testing.T) {
 		if b, err := Server(t.Context(), y, s); b != nil || !errors.Is(err, ErrForged) && !errors.Is(err, ErrMalformed) {
 			t.Errorf("resumed %v: a replayed client: %v", resumed, err)
 		}
+	}
+}
+
+// TestLastWord: a side that cannot send any more still learns why the peer ended the session.
+func TestLastWord(t *testing.T) {
+	c, s := configs(AESGCM)
+	s.MaxMessage = 10
+	a, b := pair(t, c, s)
+	_ = a.Send(make([]byte, 11))
+	if _, err := b.Receive(nil); !errors.Is(err, ErrTooLarge) {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := a.Send([]byte("x")); !errors.Is(err, ErrTruncated) {
+			t.Errorf("send: %v", err)
+		}
+	}
+	if _, err := a.Receive(nil); !errors.Is(err, ErrRefused) || c.Counters.Refused.Load() != 1 || c.Counters.Truncated.Load() != 0 {
+		t.Errorf("receive: %v", err)
 	}
 }
 

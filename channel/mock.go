@@ -24,13 +24,13 @@ func NewMock(secret string) *Mock {
 	return &Mock{key: ed25519.NewKeyFromSeed(seed[:])}
 }
 
-// Attest is a Config.Attest.
+// Attest is that of Attester.
 func (m *Mock) Attest(_ context.Context, binding [64]byte) ([]byte, error) {
 	said := append(append([]byte(mockHead), m.Measurement[:]...), binding[:]...)
 	return append(said, ed25519.Sign(m.key, said)...), nil
 }
 
-// Verify is a Config.Verify that accepts only this Mock's evidence.
+// Verify is that of Verifier; it accepts only this Mock's evidence.
 func (m *Mock) Verify(_ context.Context, evidence []byte, binding [64]byte) error {
 	want := append(append([]byte(mockHead), m.Measurement[:]...), binding[:]...)
 	signature, ok := bytes.CutPrefix(evidence, want)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/sha512"
 	"errors"
@@ -17,15 +16,16 @@ import (
 
 // The handshake:
 //
-//	client  hello    version, suite, resume, [ticket id], Noise message 1 (e, or psk, e)
+//	client  hello    version, suite, resume, service, [ticket id], Noise message 1 (e, or psk, e)
 //	server  accept   Noise message 2 (e, ee)
 //	server  proof    share, evidence     the first record of the session
 //	client  proof    share, evidence     its first record
 //
 // The client may send with its proof, after one round trip; the server waits for the
 // proof. What stands in the hello before message 1 is in the prologue, so a change of
-// it breaks the handshake. In a resumed session the proofs have no evidence: who knows
-// the ticket's key was verified before. The shares make the next ticket's key.
+// it breaks the handshake; so is a first hello that the server answered with "again",
+// because it does not know the ticket. In a resumed session the proofs have no evidence:
+// who knows the ticket's key was verified before. The shares make the next ticket's key.
 
 const (
 	version  = 1
@@ -34,6 +34,8 @@ const (
 	// part of its key.
 	idSize    = 16
 	shareSize = 32
+	// mostService is the longest name of a service, whose length is one byte.
+	mostService = 255
 	// MostEvidence is the maximum size of evidence in bytes: a proof is one record.
 	MostEvidence = maxBody - tagSize - shareSize
 )
@@ -94,10 +96,16 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 	return c, nil
 }
 
-// noise begins a Noise handshake whose prologue is everything sent in the clear.
+// noise begins a Noise handshake whose prologue is everything sent in the clear: the hello
+// before message 1, and the digest of a hello that the server could not answer.
 func (c *Conn) noise(initiator bool, said, psk []byte) (*noise.HandshakeState, error) {
-	return noise.NewHandshakeState(noise.Config{CipherSuite: noise.NewCipherSuite(&x25519{}, c.config.Suite.cipher(), noise.HashSHA256),
-		Pattern: noise.HandshakeNN, Initiator: initiator, Prologue: append([]byte(prologue), said...), PresharedKey: psk})
+	before := []byte(prologue)
+	if c.earlier != nil {
+		sum := sha256.Sum256(c.earlier)
+		before = append(append(before, " again"...), sum[:]...)
+	}
+	return noise.NewHandshakeState(noise.Config{CipherSuite: noise.NewCipherSuite(&x25519{}, c.config.Suite.cipher(), noise.HashSHA256), Random: c.config.random,
+		Pattern: noise.HandshakeNN, Initiator: initiator, Prologue: append(before, said...), PresharedKey: psk})
 }
 
 // x25519 is the framework's function 25519 for one handshake, using crypto/ecdh. It
@@ -107,11 +115,15 @@ type x25519 struct{ key *ecdh.PrivateKey }
 
 // GenerateKeypair makes the handshake's only key.
 func (x *x25519) GenerateKeypair(random io.Reader) (noise.DHKey, error) {
-	var err error
-	if x.key, err = ecdh.X25519().GenerateKey(random); err != nil {
+	private := make([]byte, 32)
+	_, err := io.ReadFull(random, private)
+	if err == nil {
+		x.key, err = ecdh.X25519().NewPrivateKey(private)
+	}
+	if err != nil {
 		return noise.DHKey{}, err
 	}
-	return noise.DHKey{Private: x.key.Bytes(), Public: x.key.PublicKey().Bytes()}, nil
+	return noise.DHKey{Private: private, Public: x.key.PublicKey().Bytes()}, nil
 }
 
 // DH refuses a public key of low order (RFC 7748, section 6.1).
@@ -130,7 +142,7 @@ func (x *x25519) DHName() string { return "25519" }
 func (c *Conn) connect(ctx context.Context) error {
 	ticket := c.config.Resume.usable(c.config)
 	for {
-		hello := []byte{version, byte(c.config.Suite), 0}
+		hello := append([]byte{version, byte(c.config.Suite), 0, byte(len(c.config.Service))}, c.config.Service...)
 		var psk []byte
 		if ticket != nil {
 			hello[2], psk = 1, ticket.key[:]
@@ -151,8 +163,8 @@ func (c *Conn) connect(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case k == kindAgain && ticket != nil:
-			ticket = nil
+		case k == kindAgain && ticket != nil && len(body) == 0:
+			ticket, c.earlier = nil, message
 			continue
 		case k == kindRefuse:
 			return refusal(body)
@@ -205,7 +217,7 @@ func (c *Conn) accept(ctx context.Context) error {
 	}
 	if c.config.Sessions != nil {
 		n := next{client: theirs, server: own, handshake: h, verified: c.verified(ticket), trusted: c.trusted(ticket)}
-		c.config.Sessions.put(n.ticket(c), c.config.Now())
+		c.config.Sessions.put(n.ticket(c), c.config.Now(), c.config.ResumeFor)
 	}
 	return nil
 }
@@ -213,47 +225,84 @@ func (c *Conn) accept(ctx context.Context) error {
 // hello reads at most two hellos, until one can be answered: a client whose ticket is
 // unknown starts again.
 func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
-	for again := true; ; again = false {
+	for {
 		k, body, err := c.clear()
 		if err != nil {
 			return nil, nil, err
 		}
-		if k != kindHello || len(body) < 3 || body[2] > 1 {
-			return nil, nil, fmt.Errorf("%w: not a hello", ErrMalformed)
+		h, err := parseHello(k, body)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case h.version != version || h.suite != c.config.Suite:
+			return nil, nil, fmt.Errorf("%w: the client has version %d and %v, this side %d and %v", errSuite, h.version, h.suite, version, c.config.Suite)
+		case h.service != c.config.Service:
+			return nil, nil, fmt.Errorf("%w: the client wants %q, this side is %q", errService, h.service, c.config.Service)
+		case h.resume && c.earlier != nil:
+			return nil, nil, fmt.Errorf("%w: a second unknown ticket", ErrMalformed)
 		}
-		if body[0] != version || Suite(body[1]) != c.config.Suite {
-			return nil, nil, fmt.Errorf("%w: the client has version %d and %v, this side %d and %v",
-				errSuite, body[0], Suite(body[1]), version, c.config.Suite)
-		}
-		said, ticket, psk := 3, (*Ticket)(nil), []byte(nil)
-		if body[2] == 1 {
-			if said += idSize; len(body) < said {
-				return nil, nil, fmt.Errorf("%w: not a hello", ErrMalformed)
-			}
-			ticket = c.config.Sessions.take([idSize]byte(body[3:said]), c.config.Now())
-			if ticket == nil || !ticket.suits(c.config) {
-				if !again {
-					return nil, nil, fmt.Errorf("%w: a second unknown ticket", ErrMalformed)
-				}
+		var ticket *Ticket
+		var psk []byte
+		if h.resume {
+			if ticket = c.config.Sessions.take(h.ticket).usable(c.config); ticket == nil {
 				if err := c.out.control(kindAgain, nil); err != nil {
 					return nil, nil, err
 				}
+				c.earlier = body
 				continue
 			}
 			psk = ticket.key[:]
 		}
-		hs, err := c.noise(false, body[:said], psk)
+		hs, err := c.noise(false, h.said, psk)
 		if err != nil {
 			return nil, nil, err
 		}
-		if rest, _, _, err := hs.ReadMessage(nil, body[said:]); err != nil || len(rest) > 0 {
+		if rest, _, _, err := hs.ReadMessage(nil, h.message); err != nil || len(rest) > 0 {
 			// A client that does not know the key must not use up another client's
 			// ticket.
-			c.config.Sessions.put(ticket, c.config.Now())
+			c.config.Sessions.put(ticket, c.config.Now(), c.config.ResumeFor)
 			return nil, nil, fmt.Errorf("%w: the client's hello", ErrForged)
 		}
 		return hs, ticket, nil
 	}
+}
+
+// hello is the content of a client's first frame.
+type hello struct {
+	version byte
+	suite   Suite
+	resume  bool
+	service string
+	ticket  [idSize]byte
+	said    []byte // all before the Noise message
+	message []byte
+}
+
+// parseHello reads a hello of any version.
+func parseHello(k kind, body []byte) (hello, error) {
+	malformed := fmt.Errorf("%w: not a hello", ErrMalformed)
+	if k != kindHello || len(body) < 2 {
+		return hello{}, malformed
+	}
+	h := hello{version: body[0], suite: Suite(body[1])}
+	if h.version != version {
+		return h, nil // the rest is unknown
+	}
+	if len(body) < 4 || body[2] > 1 {
+		return hello{}, malformed
+	}
+	h.resume = body[2] == 1
+	end := 4 + int(body[3])
+	named := end
+	if h.resume {
+		end += idSize
+	}
+	if len(body) < end {
+		return hello{}, malformed
+	}
+	h.service, h.said, h.message = string(body[4:named]), body[:end], body[end:]
+	copy(h.ticket[:], body[named:end])
+	return h, nil
 }
 
 // clear reads a frame of the handshake, which is not protected yet.
@@ -276,11 +325,11 @@ func (c *Conn) clear() (kind, []byte, error) {
 // prove appends this side's proof to the output and returns its share.
 func (c *Conn) prove(ctx context.Context, s side, handshake []byte) ([]byte, error) {
 	proof := make([]byte, shareSize, shareSize+1024)
-	if _, err := rand.Read(proof); err != nil {
+	if _, err := io.ReadFull(c.config.random, proof); err != nil {
 		return nil, err
 	}
-	if c.config.Attest != nil && !c.resumed {
-		evidence, err := c.config.Attest(ctx, binding(s, handshake))
+	if c.config.Attester != nil && !c.resumed {
+		evidence, err := c.config.Attester.Attest(ctx, binding(s, handshake))
 		if err != nil {
 			return nil, fmt.Errorf("make this side's evidence: %w", err)
 		}
@@ -314,12 +363,12 @@ func (c *Conn) verify(ctx context.Context, s side, handshake []byte, ticket *Tic
 			return nil, fmt.Errorf("%w: evidence in a resumed session", ErrMalformed)
 		}
 		c.peer, c.resumed = ticket.peer, true
-	case c.config.Verify == nil:
+	case c.config.Verifier == nil:
 		c.peer = evidence
 	case len(evidence) == 0:
 		return nil, fmt.Errorf("%w: it gave none", ErrEvidence)
 	default:
-		if err := c.config.Verify(ctx, evidence, binding(s, handshake)); err != nil {
+		if err := c.config.Verifier.Verify(ctx, evidence, binding(s, handshake)); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrEvidence, err)
 		}
 		c.peer = evidence
@@ -348,7 +397,7 @@ func (c *Conn) trusted(resumed *Ticket) bool {
 	if resumed != nil {
 		return resumed.trusted
 	}
-	return c.config.Verify != nil
+	return c.config.Verifier != nil
 }
 
 // ticket derives the ticket's name and key from both shares, which only the two sides
@@ -359,5 +408,5 @@ func (n *next) ticket(c *Conn) *Ticket {
 	if err != nil {
 		return nil // the next session is a fresh one
 	}
-	return &Ticket{suite: c.config.Suite, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: n.verified, trusted: n.trusted}
+	return &Ticket{suite: c.config.Suite, service: c.config.Service, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: n.verified, trusted: n.trusted}
 }

@@ -1,16 +1,27 @@
 // Package channel is an attested secure channel: messages between two peers over any
 // connection, encrypted, in order, and bound to evidence of what the peers are.
 //
-// It consists of standard parts. Keys come from the Noise Protocol Framework (revision
-// 34, pattern NN with X25519 and SHA-256, NNpsk0 for a resumed session); records are
-// sealed with AES-256-GCM or ChaCha20-Poly1305 under the keys of its Split. NN itself
-// authenticates nobody: each side proves what it is by evidence (a TEE's quote) over
-// Binding of the handshake's hash, which commits to both ephemeral keys and everything
-// negotiated. docs/channel.md lists the resulting properties, and those not claimed.
+// A side that proves what it is has an [Attester], a side that wants proof a [Verifier].
+// They are the only door to TEEs: this package knows none. [Client] and [Server] make a
+// session over a connection, [Conn.Send] and [Conn.Receive] carry messages, and a [Stream]
+// carries bytes. A [Ticket] resumes a session without new evidence. [Mock] is evidence for
+// tests.
+//
+// The channel consists of standard parts. Keys come from the Noise Protocol Framework
+// (revision 34, pattern NN with X25519 and SHA-256, NNpsk0 for a resumed session); records
+// are sealed with AES-256-GCM or ChaCha20-Poly1305 under the keys of its Split. NN itself
+// authenticates nobody: each side proves what it is by evidence (a TEE's quote) over a
+// binding of the handshake's hash, which commits to both ephemeral keys and everything
+// negotiated. docs/channel.md has the wire format, the resulting properties and those that
+// are not claimed; testdata/vectors.txt has test vectors.
+//
+// Versions follow those of the module. Until version 1 both the interface and the wire
+// format may change; sides of different wire formats refuse each other.
 package channel
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -67,22 +78,59 @@ var (
 	ErrTooLarge = errors.New("the message is too large")
 	// ErrMalformed: the peer does not follow this protocol.
 	ErrMalformed = errors.New("not a frame of this protocol")
+	// ErrMismatch: the sides have different versions, suites or services.
+	ErrMismatch = errors.New("the sides do not fit")
 	// ErrTimeout: a handshake or a message took too long.
 	ErrTimeout = errors.New("the time limit has passed")
 	// ErrRefused: the peer ended the session because of a fault it detected.
 	ErrRefused = errors.New("the peer refused")
 )
 
-// Config configures a side. Suite, and Verify for a client, are required; the rest may
+// Attester makes evidence of what this side is: a quote of a TEE, say. It serves any number
+// of sessions at once.
+type Attester interface {
+	// Attest returns evidence that contains the binding, as its report data. It is at most
+	// MostEvidence bytes, and may not be empty.
+	Attest(ctx context.Context, binding [64]byte) (evidence []byte, err error)
+}
+
+// Verifier judges what the peer is. It serves any number of sessions at once.
+type Verifier interface {
+	// Verify returns nil if the evidence is genuine, of a peer that this side accepts, and
+	// contains the binding. It gets what the peer sent, which may be anything.
+	Verify(ctx context.Context, evidence []byte, binding [64]byte) error
+}
+
+// AttesterFunc is a function as an Attester.
+type AttesterFunc func(ctx context.Context, binding [64]byte) ([]byte, error)
+
+// Attest calls f.
+func (f AttesterFunc) Attest(ctx context.Context, binding [64]byte) ([]byte, error) {
+	return f(ctx, binding)
+}
+
+// VerifierFunc is a function as a Verifier.
+type VerifierFunc func(ctx context.Context, evidence []byte, binding [64]byte) error
+
+// Verify calls f.
+func (f VerifierFunc) Verify(ctx context.Context, evidence []byte, binding [64]byte) error {
+	return f(ctx, evidence, binding)
+}
+
+// Config configures a side. Suite, and Verifier for a client, are required; the rest may
 // be zero.
 type Config struct {
 	// Suite is the cipher; both sides must have the same.
 	Suite Suite
-	// Attest makes this side's evidence over a binding; nil gives none.
-	Attest func(ctx context.Context, binding [64]byte) ([]byte, error)
-	// Verify accepts the peer's evidence over a binding, or says why not. A server
-	// without it takes any client; a client without it must say Unverified.
-	Verify     func(ctx context.Context, evidence []byte, binding [64]byte) error
+	// Service names what the session is for, in at most 255 bytes; both sides must have the
+	// same. Programs that offer several services under one measurement name each: evidence
+	// alone does not tell them apart. It is sent in the clear.
+	Service string
+	// Attester makes this side's evidence; nil gives none.
+	Attester Attester
+	// Verifier judges the peer's evidence. A server without one takes any client; a client
+	// without one must say Unverified.
+	Verifier   Verifier
 	Unverified bool
 	// MaxMessage is the maximum size of a message in bytes, in both directions; 0 is 32
 	// MiB.
@@ -94,22 +142,27 @@ type Config struct {
 	// 0 is 2^20, which is 48 GiB of large records. A session of AES-GCM under one
 	// key stays far below the 2^24.5 records of RFC 8446, section 5.5.
 	RekeyAfter uint64
-	// Sessions holds what a server needs to resume sessions; nil resumes none.
+	// Sessions holds what a server needs to resume sessions; nil resumes none. Servers may
+	// share one only if their Verifiers accept the same.
 	Sessions *Sessions
-	// Resume is a ticket of an earlier session with the same server. A server that no
-	// longer knows it makes a fresh handshake.
+	// Resume is a ticket of an earlier session with the same server, whose evidence this
+	// Verifier would accept. A server that no longer knows it makes a fresh handshake.
 	Resume *Ticket
+	// ResumeFor is how long verified evidence counts for further sessions; 0 is ten minutes.
+	ResumeFor time.Duration
 	// Counters counts sessions and faults; nil counts nothing. Sides may share one.
 	Counters *Counters
 	// Now is the clock of tickets; nil is the system's.
 	Now func() time.Time
+
+	random io.Reader // of keys and shares; nil is the system's. Test vectors set it.
 }
 
 // Counters count sessions, and faults by kind.
 type Counters struct {
 	Handshakes, Resumed, Rekeys atomic.Uint64
 	// Faults that this side detected. Refused are those that the peer reported.
-	Evidence, Forged, Truncated, TooLarge, Malformed, Timeouts, Refused atomic.Uint64
+	Evidence, Forged, Truncated, TooLarge, Malformed, Mismatched, Timeouts, Refused atomic.Uint64
 }
 
 // count adds an error to its kind.
@@ -119,7 +172,7 @@ func (c *Counters) count(err error) {
 		n   *atomic.Uint64
 	}{
 		{ErrTimeout, &c.Timeouts}, {ErrEvidence, &c.Evidence}, {ErrForged, &c.Forged}, {ErrTruncated, &c.Truncated},
-		{ErrTooLarge, &c.TooLarge}, {ErrMalformed, &c.Malformed}, {ErrRefused, &c.Refused},
+		{ErrTooLarge, &c.TooLarge}, {ErrMalformed, &c.Malformed}, {ErrMismatch, &c.Mismatched}, {ErrRefused, &c.Refused},
 	} {
 		if errors.Is(err, k.err) {
 			k.n.Add(1)
@@ -133,10 +186,13 @@ func (c Config) completed(client bool) (Config, error) {
 	if c.Suite.cipher() == nil {
 		return c, fmt.Errorf("channel: no %v; there are %v and %v", c.Suite, AESGCM, ChaChaPoly)
 	}
-	if client && c.Verify == nil && !c.Unverified {
-		return c, errors.New("channel: a client without Verify trusts anyone; set Unverified if that is intended")
+	if client && c.Verifier == nil && !c.Unverified {
+		return c, errors.New("channel: a client without Verifier trusts anyone; set Unverified if that is intended")
 	}
-	if c.MaxMessage < 0 || c.HandshakeTimeout < 0 || c.MessageTimeout < 0 {
+	if len(c.Service) > mostService {
+		return c, fmt.Errorf("channel: a service's name of %d bytes, limit %d", len(c.Service), mostService)
+	}
+	if c.MaxMessage < 0 || c.HandshakeTimeout < 0 || c.MessageTimeout < 0 || c.ResumeFor < 0 {
 		return c, errors.New("channel: a limit below 0")
 	}
 	if c.HandshakeTimeout == 0 {
@@ -156,15 +212,22 @@ func (c Config) limited() Config {
 	if c.Counters == nil {
 		c.Counters = &Counters{}
 	}
+	if c.ResumeFor == 0 {
+		c.ResumeFor = 10 * time.Minute
+	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.random == nil {
+		c.random = rand.Reader
 	}
 	return c
 }
 
 // Conn is a session. One goroutine may send while another receives; Close may be called
-// at any time. After an error nothing more is sent or received, except when Send
-// refuses a message larger than MaxMessage: nothing of it was sent.
+// at any time. After an error nothing more is sent or received, with two exceptions of Send:
+// of a message larger than MaxMessage nothing was sent; and where the connection was cut,
+// Receive returns what came before, which may be the peer's reason.
 type Conn struct {
 	transport io.ReadWriteCloser
 	config    Config
@@ -172,12 +235,14 @@ type Conn struct {
 	in        receiver
 
 	sending, receiving sync.Mutex
+	unsent             error // the connection was cut while this side sent
 	fault              atomic.Pointer[error]
 	late               atomic.Bool
 
 	peer    []byte
 	resumed bool
-	next    *next // nil for a server
+	earlier []byte // the body of a hello that the server could not answer
+	next    *next  // nil for a server
 }
 
 // Unprotected is a connection that carries the same messages in the same frames without
@@ -190,7 +255,7 @@ func newConn(t io.ReadWriteCloser, c Config) *Conn {
 }
 
 // Evidence is the peer's evidence in this session, or in the one that it resumes; empty
-// if it gave none. It was verified only if Verify was set.
+// if it gave none. It was verified only if Verifier was set.
 func (c *Conn) Evidence() []byte { return c.peer }
 
 // Resumed reports whether the session continues an earlier one.
@@ -215,6 +280,9 @@ func (c *Conn) Send(parts ...[]byte) error {
 	for _, p := range parts {
 		size += len(p)
 	}
+	if c.unsent != nil {
+		return c.unsent
+	}
 	if size > c.config.MaxMessage {
 		return fmt.Errorf("send a message of %d bytes, limit %d: %w", size, c.config.MaxMessage, ErrTooLarge)
 	}
@@ -226,9 +294,12 @@ func (c *Conn) Send(parts ...[]byte) error {
 		c.config.Counters.Rekeys.Add(1)
 	}
 	if err := c.out.message(parts); err != nil {
-		return c.fail("send", err)
+		if !errors.Is(err, ErrTruncated) || c.late.Load() {
+			return c.fail("send", err)
+		}
+		c.unsent = fmt.Errorf("send: %w", err)
 	}
-	return nil
+	return c.unsent
 }
 
 // Receive reads the next message into buf, which grows if needed, and returns it.

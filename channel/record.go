@@ -46,9 +46,12 @@ const (
 )
 
 // codes of kindRefuse.
-var codes = []error{1: ErrEvidence, 2: ErrForged, 3: ErrTooLarge, 4: ErrMalformed, 5: ErrTimeout, 6: errSuite}
+var codes = []error{1: ErrEvidence, 2: ErrForged, 3: ErrTooLarge, 4: ErrMalformed, 5: ErrTimeout, 6: errSuite, 7: errService}
 
-var errSuite = errors.New("the sides have no suite or version in common")
+var (
+	errSuite   = fmt.Errorf("%w: they have no suite or version in common", ErrMismatch)
+	errService = fmt.Errorf("%w: they are of different services", ErrMismatch)
+)
 
 // code is the fault code sent to the peer, 0 for none.
 func code(err error) byte {
@@ -96,7 +99,7 @@ func (s *sender) frame(k kind, body []byte) (err error) {
 func (s *sender) flush() error {
 	_, err := s.w.Write(s.out)
 	s.out = s.out[:0]
-	return err
+	return cut(err)
 }
 
 // control writes a control frame.
@@ -172,7 +175,7 @@ func (s *sender) plain(k kind, body []byte) error {
 		return err
 	}
 	_, err := s.w.Write(body[head:])
-	return err
+	return cut(err)
 }
 
 // receiver reads frames.
@@ -211,7 +214,7 @@ func (r *receiver) fill(n int) error {
 	return cut(err)
 }
 
-// cut is the meaning of a read error: whatever ended the connection, the peer did not
+// cut is the meaning of an error of the connection: whatever ended it, the peer did not
 // announce it.
 func cut(err error) error {
 	switch {

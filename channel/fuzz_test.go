@@ -21,11 +21,11 @@ func (s *stub) Close() error                { return nil }
 func FuzzWire(f *testing.F) {
 	var hello bytes.Buffer
 	c := newConn(&stub{out: bytes.Buffer{}, Reader: &bytes.Buffer{}}, Config{Suite: AESGCM})
-	hs, err := c.noise(true, []byte{version, byte(AESGCM), 0}, nil)
+	hs, err := c.noise(true, []byte{version, byte(AESGCM), 0, 0}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	message, _, _, err := hs.WriteMessage([]byte{version, byte(AESGCM), 0}, nil)
+	message, _, _, err := hs.WriteMessage([]byte{version, byte(AESGCM), 0, 0}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package channel
+// Package channelbench has the report of a measurement of the attested channel, which the worker writes and the
+// workload reads.
+package channelbench
 
 // Report is the result of a measurement of the channel, printed by the worker as JSON.
 // Its variants took turns in the same process over the same kind of connection.

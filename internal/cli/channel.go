@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/channel"
+	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/proof"
+	"github.com/teescope/teescope/internal/tunnel"
+)
+
+func channelCommand(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "channel",
+		Short: "Carry TCP connections to a service in a TEE over an attested channel",
+		Long: `Channel puts an attested tunnel in front of any TCP service and client, as stunnel does
+with TLS. ` + "`listen`" + ` runs where the service is, in the confidential VM or the enclave, and
+proves it by a quote for each fresh handshake. ` + "`connect`" + ` runs where the clients are, and
+lets a connection pass only if the quote is what its policy wants. Neither the service nor
+the clients know of it. docs/channel.md says what that protects from, and what not.`,
+		Example: "  teescope channel listen --listen 0.0.0.0:9443 --to 127.0.0.1:5432\n" +
+			"  teescope channel connect --listen 127.0.0.1:5432 --to server:9443 --policy policy.yaml",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newTunneling().listenCommand(env), newTunneling().connectCommand(env))
+	return c
+}
+
+// tunneling are the flags of `channel listen` and `channel connect`.
+type tunneling struct {
+	listen, to, service, suite, provider, policy, metrics string
+	mockPeer                                              bool
+	connections, handshakes                               int
+	handshake, retry, idle, session, grace                time.Duration
+	record                                                int
+
+	serves     bool
+	providers  []*attest.Provider
+	collateral func() attest.Collateral
+	roots      attest.Trust
+	now        func() time.Time
+}
+
+func newTunneling() *tunneling {
+	return &tunneling{providers: attest.Providers, collateral: attest.Vendors, now: host.Local().Now}
+}
+
+// The provider of evidence that proves nothing, and who makes it: everybody can.
+const (
+	mockProvider = "mock"
+	mockSecret   = "teescope channel mock"
+	noProvider   = "none"
+)
+
+// collateralFor is how long answers of the vendors' services are kept.
+const collateralFor = time.Hour
+
+func (t *tunneling) listenCommand(env Env) *cobra.Command {
+	t.serves = true
+	c := &cobra.Command{
+		Use:   "listen",
+		Short: "Accept attested sessions, and connect each to a service",
+		Long: `Listen accepts sessions and connects each to the service. It proves what this machine is,
+and with --policy takes only clients that prove what they are.
+
+SIGINT or SIGTERM closes the port, lets open connections go on for --grace, and then cuts
+them. Exit status: 0 stopped, 4 usage or tool error.`,
+		Example: "  teescope channel listen --listen 0.0.0.0:9443 --to 127.0.0.1:5432\n" +
+			"  teescope channel listen --listen 127.0.0.1:9443 --to 127.0.0.1:5432 --provider mock   # to try it without a TEE",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return t.run(c.Context(), env) },
+	}
+	t.flags(c, "", "where sessions are accepted, `HOST:PORT`", "the service that each session is connected to, `HOST:PORT`",
+		"where this side's evidence comes from: "+t.names()+", mock (proves nothing), none (default: the TEE that is here)")
+	return c
+}
+
+func (t *tunneling) connectCommand(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "connect",
+		Short: "Accept connections of clients, and carry each to an attested listener",
+		Long: `Connect accepts connections and carries each over a session of its own to the listening
+side, if that proves what the policy wants. Later sessions resume earlier ones without a
+quote, for as long as max_age of the policy says (default 10m).
+
+Clients and this end of the tunnel are not protected from each other: listen on loopback.
+
+SIGINT or SIGTERM closes the port, lets open connections go on for --grace, and then cuts
+them. Exit status: 0 stopped, 4 usage or tool error.`,
+		Example: "  teescope channel connect --listen 127.0.0.1:5432 --to server:9443 --policy policy.yaml\n" +
+			"  teescope channel connect --listen 127.0.0.1:5432 --to 127.0.0.1:9443 --mock-peer   # to try it without a TEE",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return t.run(c.Context(), env) },
+	}
+	t.flags(c, noProvider, "where connections are accepted, `HOST:PORT`", "the listening side that each is carried to, `HOST:PORT`",
+		"where this side's evidence comes from, if the other one wants it: "+t.names()+", mock (proves nothing), none")
+	c.Flags().DurationVar(&t.retry, "retry", 2*time.Second, "how long to try an address that refuses, while a client waits")
+	return c
+}
+
+func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
+	f := c.Flags()
+	f.StringVar(&t.listen, "listen", "", listen)
+	f.StringVar(&t.to, "to", "", to)
+	f.StringVar(&t.service, "service", "", "name of the service; both sides must have the same")
+	f.StringVar(&t.suite, "suite", "aes-gcm", "cipher, the same on both sides: aes-gcm or chacha20-poly1305")
+	f.StringVar(&t.provider, "provider", provider, from)
+	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove: tee, measurements, registers, debug, max_age")
+	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy: want mock evidence, which proves nothing")
+	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
+	f.IntVar(&t.connections, "max-connections", 1000, "connections that may be open; further ones are closed at once")
+	f.IntVar(&t.handshakes, "max-handshakes", 100, "connections that may have no session yet; further ones are closed at once")
+	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, with its evidence")
+	f.DurationVar(&t.idle, "idle", 0, "end connections on which nothing moves for so long (default: never)")
+	f.DurationVar(&t.session, "max-session", 0, "end connections that are older (default: never)")
+	f.DurationVar(&t.grace, "grace", 10*time.Second, "how long open connections may go on after a signal")
+	f.IntVar(&t.record, "record", 16<<10, fmt.Sprintf("bytes that are sealed at once, %d to %d", tunnel.LeastRecord, tunnel.MostRecord))
+	for _, name := range []string{"listen", "to"} {
+		_ = c.MarkFlagRequired(name)
+	}
+	c.MarkFlagsMutuallyExclusive("policy", "mock-peer")
+	if !t.serves {
+		c.MarkFlagsOneRequired("policy", "mock-peer")
+	}
+}
+
+func (t *tunneling) names() string {
+	var names []string
+	for _, p := range t.providers {
+		if !p.Simulated {
+			names = append(names, p.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (t *tunneling) run(ctx context.Context, env Env) error {
+	log := slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o, err := t.options(env)
+	if err != nil {
+		return err
+	}
+	o.Log = log
+	var scraped net.Listener
+	if t.metrics != "" {
+		if scraped, err = listen(ctx, "--metrics", t.metrics); err != nil {
+			return err
+		}
+		defer scraped.Close()
+	}
+	if o.Listener, err = listen(ctx, "--listen", t.listen); err != nil {
+		return err
+	}
+	side := tunnel.New(o)
+	plain, far := o.Listener.Addr().String(), t.to
+	if t.serves {
+		plain, far = t.to, o.Listener.Addr().String()
+	}
+	if !onLoopback(plain) {
+		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, and nothing protects what is between it and this end of the tunnel\n", plain)
+	}
+	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(scraped))
+	failed := make(chan error, 1)
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	if scraped != nil {
+		go func() {
+			failed <- serve(work, scraped, metricsOf(side), "", log)
+			stop() // without its metrics it is not what was asked for
+		}()
+	}
+	err = side.Serve(work)
+	stop()
+	if scraped != nil {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+// also names the address of the metrics.
+func also(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf(", metrics http://%s/metrics", l.Addr())
+}
+
+// onLoopback reports whether an address is of this machine only.
+func onLoopback(address string) bool {
+	name, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(name)
+	return err == nil && (name == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// metricsOf serves the metrics of a side.
+func metricsOf(side *tunnel.Tunnel) http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(metric.AppendText(nil, side.Samples())) // the scraper is gone
+	})
+	for _, path := range []string{"GET /-/healthy", "GET /-/ready"} {
+		m.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	}
+	return m
+}
+
+// options checks the flags and opens what they name, except for the ports.
+func (t *tunneling) options(env Env) (tunnel.Options, error) {
+	o := tunnel.Options{Serves: t.serves, To: t.to, Connections: t.connections, Handshakes: t.handshakes, Retry: t.retry, Idle: t.idle, Session: t.session,
+		Grace: t.grace, Record: t.record, Now: t.now, Channel: channel.Config{Service: t.service, HandshakeTimeout: t.handshake}}
+	if _, _, err := net.SplitHostPort(t.to); err != nil {
+		return o, fmt.Errorf("--to %q: want HOST:PORT", t.to)
+	}
+	switch {
+	case len(t.service) > 255:
+		return o, fmt.Errorf("--service: %d bytes, want at most 255", len(t.service))
+	case t.connections < 1 || t.handshakes < 1:
+		return o, errors.New("--max-connections, --max-handshakes: want at least 1")
+	case t.handshake <= 0:
+		return o, fmt.Errorf("--handshake-timeout %s: want a time above 0", t.handshake)
+	case t.retry < 0 || t.idle < 0 || t.session < 0 || t.grace < 0:
+		return o, errors.New("--retry, --idle, --max-session, --grace: want a time, not one below 0")
+	case t.record < tunnel.LeastRecord || t.record > tunnel.MostRecord:
+		return o, fmt.Errorf("--record %d: want %d to %d", t.record, tunnel.LeastRecord, tunnel.MostRecord)
+	}
+	var ok bool
+	if o.Channel.Suite, ok = map[string]channel.Suite{"aes-gcm": channel.AESGCM, "chacha20-poly1305": channel.ChaChaPoly}[t.suite]; !ok {
+		return o, fmt.Errorf("--suite %q: want aes-gcm or chacha20-poly1305", t.suite)
+	}
+	if err := t.verifier(env, &o.Channel); err != nil {
+		return o, err
+	}
+	return o, t.attester(env, &o.Channel)
+}
+
+// attester opens where this side's evidence comes from.
+func (t *tunneling) attester(env Env, c *channel.Config) error {
+	switch t.provider {
+	case noProvider:
+		if t.serves {
+			fmt.Fprintln(env.Stderr, "note: this side proves nothing (--provider none), so only a client that wants no evidence can connect")
+		}
+		return nil
+	case mockProvider:
+		c.Attester = channel.NewMock(mockSecret)
+		fmt.Fprintln(env.Stderr, "note: mock evidence proves nothing; anybody can make it")
+		return nil
+	}
+	var lacks []string
+	for _, p := range t.providers {
+		if p.Simulated || t.provider != "" && p.Name != t.provider {
+			continue
+		}
+		q, _, err := p.Open(attest.Settings{Parallel: 1})
+		switch {
+		case errors.Is(err, errors.ErrUnsupported) && t.provider == "":
+			lacks = append(lacks, oneLine(err))
+		case err != nil:
+			return fmt.Errorf("--provider %s: %w", p.Name, err)
+		default:
+			c.Attester = proof.Self{Quoter: q}
+			return nil
+		}
+	}
+	if t.provider != "" {
+		return fmt.Errorf("--provider %q: want %s, %s or %s", t.provider, t.names(), mockProvider, noProvider)
+	}
+	return fmt.Errorf("no TEE here (%s), so there is nothing to prove; --provider mock tries the tunnel without one", strings.Join(lacks, "; "))
+}
+
+// verifier reads what the other side must prove.
+func (t *tunneling) verifier(env Env, c *channel.Config) error {
+	if t.mockPeer {
+		c.Verifier = channel.NewMock(mockSecret)
+		fmt.Fprintln(env.Stderr, "note: the other side's evidence is mock and proves nothing (--mock-peer)")
+		return nil
+	}
+	if t.policy == "" { // listen takes any client
+		return nil
+	}
+	text, err := os.ReadFile(t.policy)
+	if err != nil {
+		return fmt.Errorf("--policy: %w", err)
+	}
+	p, err := proof.ReadPolicy(text)
+	if err == nil {
+		err = p.ForChannel()
+	}
+	if err != nil {
+		return fmt.Errorf("--policy %s: %w", t.policy, err)
+	}
+	if len(p.Measurements) == 0 && len(p.Registers) == 0 {
+		fmt.Fprintf(env.Stderr, "note: %s names no measurement, so any program in a genuine TEE is accepted\n", t.policy)
+	}
+	c.ResumeFor = p.MaxAge
+	c.Verifier = &proof.Peer{Policy: p, Collateral: attest.Cached(t.collateral(), collateralFor), Now: t.now, Roots: t.roots}
+	return nil
+}
