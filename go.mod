@@ -11,8 +11,10 @@ require (
 	github.com/flynn/noise v1.1.0
 	github.com/fxamacker/cbor/v2 v2.9.1
 	github.com/google/go-configfs-tsm v0.3.3
+	github.com/google/go-eventlog v0.0.2
 	github.com/google/go-sev-guest v0.15.0
 	github.com/google/go-tdx-guest v0.3.1
+	github.com/google/go-tpm v0.9.8
 	github.com/google/logger v1.1.1
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/google/uuid v1.6.0

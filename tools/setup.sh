@@ -196,6 +196,7 @@ test)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs systemd-analyze systemd
+	needs swtpm_setup swtpm swtpm-tools
 	needs javac openjdk-17-jdk-headless
 	needs mvn maven
 	install_missing

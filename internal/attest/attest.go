@@ -1,6 +1,6 @@
 // Package attest gets evidence from a TEE that is bound to 64 bytes of the caller's,
 // and verifies it. It takes no cryptography into its own hands: what hardware signed
-// is verified by the libraries of go-tdx-guest, go-sev-guest and go-cose. The one provider
+// is verified by the libraries of go-tdx-guest, go-sev-guest, go-cose and go-tpm. The one provider
 // that no hardware vouches for says so in its name and in its evidence.
 package attest
 
@@ -15,8 +15,11 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// mostQuote bounds evidence; that of hardware is below 16 KiB.
-const mostQuote = 64 << 10
+// mostQuote bounds evidence; that of TEEs is below 16 KiB. That of a TPM has an event log.
+const (
+	mostQuote = 64 << 10
+	mostTPM   = 1 << 20
+)
 
 // Size is how many bytes of the caller's evidence is bound to: REPORTDATA of TDX,
 // REPORT_DATA of SEV-SNP.
@@ -25,7 +28,7 @@ const Size = 64
 // Evidence is what a provider answers.
 type Evidence struct {
 	// Format says how to verify it: the name of the kernel's provider ("tdx_guest",
-	// "sev_guest"), "nitro", or "simulated".
+	// "sev_guest"), "nitro", "tpm2", or "simulated".
 	Format string
 	// Quote is the evidence, Aux what came with it (SEV-SNP: the certificates).
 	Quote, Aux []byte
@@ -37,17 +40,21 @@ type Quoter interface {
 	Quote(ctx context.Context, data [Size]byte) (*Evidence, error)
 }
 
-// Settings are those of a provider without hardware; others do not use them.
+// Settings are those of a provider without hardware and of a TPM; others do not use them.
 type Settings struct {
 	// Delay is what a quote takes, Parallel how many are made at once; further ones
 	// wait for their turn. Fetch is what fetching collateral takes.
 	Delay, Fetch time.Duration
 	Parallel     int
+	// TPM says which TPM is used.
+	TPM TPMSettings
 }
 
 // Provider is a source of evidence.
 type Provider struct {
 	Name, Doc string
+	// Named: it is no TEE, so it is used only where somebody names it.
+	Named bool
 	// Simulated: no hardware vouches for what it says, and its times are those of
 	// Settings.
 	Simulated bool
@@ -57,7 +64,7 @@ type Provider struct {
 }
 
 // Providers are all of them.
-var Providers = []*Provider{&configfsTSM, &nitro, &simulated}
+var Providers = []*Provider{&configfsTSM, &nitro, &tpm, &simulated}
 
 // Find finds a provider by name.
 func Find(name string) (*Provider, error) {

@@ -29,7 +29,9 @@ type Inspection struct {
 
 // Facts are what evidence says of the environment that asked for it.
 type Facts struct {
-	TEE string `json:"tee"` // "tdx", "sev-snp", "nitro", "simulated"
+	TEE string `json:"tee"` // "tdx", "sev-snp", "nitro", "tpm", "simulated"
+	// NoTEE: it says what was started, and nothing protects that from the host.
+	NoTEE bool `json:"no_tee,omitempty"`
 	// Measurement is that of what was started, in hex: MRTD, MEASUREMENT or PCR0. Registers
 	// are further ones by name; those that are all zero are left out.
 	Measurement string            `json:"measurement,omitempty"`
@@ -38,6 +40,9 @@ type Facts struct {
 	Debug bool `json:"debug"`
 	// TCB are the versions of firmware and microcode.
 	TCB string `json:"tcb,omitempty"`
+	// Key is the fingerprint of a TPM's attestation key, EventLog what its log explains.
+	Key      string `json:"key,omitempty"`
+	EventLog string `json:"event_log,omitempty"`
 	// Time is the hardware's own; most has none.
 	Time *time.Time `json:"time,omitempty"`
 }
@@ -55,18 +60,24 @@ type Trust struct {
 	SEV map[string][]*sevtrust.AMDRootCerts
 	// Nitro is the SHA-256 of the root certificate.
 	Nitro *[32]byte
+	// TPM has no default: anybody can make one.
+	TPM TPMTrust
 }
 
 // Inspect verifies evidence as of a time, as far as the collateral goes. Its error says that
 // it is no evidence at all.
 func Inspect(e *Evidence, c Collateral, now time.Time, roots Trust) (*Inspection, error) {
 	inspect, ok := map[string]func(*Evidence, *watched, time.Time, Trust) (*Inspection, error){
-		tdxFormat: inspectTDX, sevFormat: inspectSEV, nitroFormat: inspectNitro, simulatedFormat: inspectSimulated,
+		tdxFormat: inspectTDX, sevFormat: inspectSEV, nitroFormat: inspectNitro, tpmFormat: inspectTPM, simulatedFormat: inspectSimulated,
 	}[e.Format]
 	if !ok {
 		return nil, fmt.Errorf("verify evidence of format %q: %w", e.Format, errors.ErrUnsupported)
 	}
-	if len(e.Quote) > mostQuote || len(e.Aux) > mostQuote {
+	most := mostQuote
+	if e.Format == tpmFormat {
+		most = mostTPM
+	}
+	if len(e.Quote) > most || len(e.Aux) > most {
 		return nil, fmt.Errorf("verify evidence of format %s: %d and %d bytes: too large for this format", e.Format, len(e.Quote), len(e.Aux))
 	}
 	quiet()

@@ -21,6 +21,7 @@ import (
 var simulated = Provider{
 	Name:      "simulated",
 	Doc:       "no TEE: quotes that take a given time, signed by keys made for the run",
+	Named:     true,
 	Simulated: true,
 	Open: func(s Settings) (Quoter, Collateral, error) {
 		d, err := NewSimulated(s)

@@ -22,6 +22,7 @@ import (
 // attesting are the flags of `attest`.
 type attesting struct {
 	provider, key, newKey, nonce string
+	tpm                          tpmFlags
 	offline, replace             bool
 
 	providers []*attest.Provider
@@ -59,6 +60,7 @@ of date, say), 4 neither; the file is then as it was.`,
 	c.Flags().StringVar(&a.nonce, "nonce", "", "hex from whoever will verify, which proves that the quote is newer")
 	c.Flags().BoolVar(&a.offline, "offline", false, "ask no service of the vendor: nobody will know whether the TCB was current")
 	c.Flags().BoolVar(&a.replace, "replace", false, "replace an attestation that the result has")
+	a.tpm.flags(c)
 	c.MarkFlagsMutuallyExclusive("provider", "key", "new-key")
 	return c
 }
@@ -113,7 +115,7 @@ func (a *attesting) attestation(ctx context.Context, env Env, doc []byte) (*resu
 		return a.quote(ctx, doc)
 	}
 	for _, p := range a.providers {
-		if p.Simulated {
+		if p.Named {
 			continue
 		}
 		if _, _, err := p.Open(attest.Settings{}); err == nil {
@@ -130,11 +132,15 @@ func (a *attesting) attestation(ctx context.Context, env Env, doc []byte) (*resu
 // quote asks the named TEE, or the one that is here.
 func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation, error) {
 	var lacks []string
+	settings, err := a.tpm.settings()
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range a.providers {
-		if a.provider != "" && p.Name != a.provider || a.provider == "" && p.Simulated {
+		if a.provider != "" && p.Name != a.provider || a.provider == "" && p.Named {
 			continue
 		}
-		q, c, err := p.Open(attest.Settings{Parallel: 1})
+		q, c, err := p.Open(attest.Settings{Parallel: 1, TPM: settings})
 		if errors.Is(err, errors.ErrUnsupported) && a.provider == "" {
 			lacks = append(lacks, oneLine(err))
 			continue
@@ -186,18 +192,27 @@ func writeNew(name string, text []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// readKey reads a private key that others cannot read.
-func readKey(name string) (crypto.Signer, error) {
+// readSecret reads a file that others cannot read.
+func readSecret(flag, name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("--key: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if m := info.Mode().Perm(); m&0o077 != 0 {
-		return nil, fmt.Errorf("--key %s: its mode %04o lets others use it; chmod 600 %s", name, m, name)
+		return nil, fmt.Errorf("%s %s: its mode %04o lets others use it; chmod 600 %s", flag, name, m, name)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("--key: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return text, nil
+}
+
+// readKey reads a private key that others cannot read.
+func readKey(name string) (crypto.Signer, error) {
+	text, err := readSecret("--key", name)
+	if err != nil {
+		return nil, err
 	}
 	key, err := proof.PrivateKey(text)
 	if err != nil {

@@ -182,7 +182,7 @@ func TestAttestRefuses(t *testing.T) {
 	}{
 		{"no TEE", []string{"attest", good}, "no TEE here (open configfs-tsm: "},
 		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "it needs an AWS Nitro enclave"},
-		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, simulated`},
+		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, simulated`},
 		{"a key and a provider", []string{"attest", good, "--key", key, "--provider", "nitro"}, "none of the others can be"},
 		{"no key", []string{"attest", good, "--key", filepath.Join(dir, "none.pem")}, "--key: stat "},
 		{"a key for all", []string{"attest", good, "--key", file("open.pem", string(private), 0o644)}, "chmod 600"},

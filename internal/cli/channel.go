@@ -43,6 +43,7 @@ the clients know of it. docs/channel.md says what that protects from, and what n
 type tunneling struct {
 	listen, to, service, suite, provider, policy, metrics string
 	mockPeer                                              bool
+	tpm                                                   tpmFlags
 	connections, handshakes                               int
 	handshake, retry, idle, session, grace                time.Duration
 	record                                                int
@@ -120,6 +121,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f.StringVar(&t.provider, "provider", provider, from)
 	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove: tee, measurements, registers, debug, max_age")
 	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy: want mock evidence, which proves nothing")
+	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
 	f.IntVar(&t.connections, "max-connections", 1000, "connections that may be open; further ones are closed at once")
 	f.IntVar(&t.handshakes, "max-handshakes", 100, "connections that may have no session yet; further ones are closed at once")
@@ -261,11 +263,16 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 		return nil
 	}
 	var lacks []string
+	settings, err := t.tpm.settings()
+	if err != nil {
+		return err
+	}
+	settings.Log = []byte{} // a policy judges registers, and the log may be larger than evidence can be
 	for _, p := range t.providers {
-		if p.Simulated || t.provider != "" && p.Name != t.provider {
+		if p.Simulated || t.provider != "" && p.Name != t.provider || t.provider == "" && p.Named {
 			continue
 		}
-		q, _, err := p.Open(attest.Settings{Parallel: 1})
+		q, _, err := p.Open(attest.Settings{Parallel: 1, TPM: settings})
 		switch {
 		case errors.Is(err, errors.ErrUnsupported) && t.provider == "":
 			lacks = append(lacks, oneLine(err))

@@ -65,7 +65,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env), changesCommand(env), topCommand(env), calibrateCommand(env),
-		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), channelCommand(env), schemaCommand(env))
+		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), tpmCommand(env), channelCommand(env), schemaCommand(env))
 	var ran *cobra.Command
 	// What is contained below names its member; this is for all other code.
 	err := contain.Call(strings.Join(append([]string{"teescope"}, env.Args...), " "), func() (err error) {

@@ -52,7 +52,7 @@ func (p *Peer) judge(evidence []byte, binding [attest.Size]byte) error {
 		return err
 	}
 	now := p.Now()
-	i, err := attest.Inspect(e, p.Collateral, now, p.Roots)
+	i, err := attest.Inspect(e, p.Collateral, now, p.Policy.trust(p.Roots))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package proof
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,12 +13,15 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/attest"
 )
 
 // Policy is what a verifier wants of the evidence. The zero value wants a genuine TEE
 // with a current TCB that is not in debug mode, whatever runs in it.
 type Policy struct {
-	// Formats are the TEEs that count: "tdx", "sev-snp", "nitro". Empty is all.
+	// Formats are the TEEs that count: "tdx", "sev-snp", "nitro", and "tpm", which is none. Empty
+	// is all.
 	Formats []string
 	// Measurements are the ones of which the environment must have one, in hex.
 	Measurements []string
@@ -30,6 +35,8 @@ type Policy struct {
 	Nonce string
 	// Keys are fingerprints of keys of which one must have signed.
 	Keys []string
+	// TPM are those that are known.
+	TPM attest.TPMTrust
 }
 
 // wantsTEE reports whether a key's signature cannot be enough.
@@ -45,7 +52,9 @@ type file struct {
 	Debug        bool              `yaml:"debug"`
 	MaxAge       string            `yaml:"max_age"`
 	Nonce        string            `yaml:"nonce"`
-	Keys         []string          `yaml:"keys"` // in PEM
+	Keys         []string          `yaml:"keys"`      // in PEM
+	TPMRoots     []string          `yaml:"tpm_roots"` // in PEM
+	TPMKeys      []string          `yaml:"tpm_keys"`
 }
 
 // ReadPolicy reads a policy file.
@@ -64,6 +73,15 @@ func ReadPolicy(text []byte) (Policy, error) {
 		}
 		p.Keys = append(p.Keys, id)
 	}
+	for n, k := range f.TPMRoots {
+		if p.TPM.Roots == nil {
+			p.TPM.Roots = x509.NewCertPool()
+		}
+		if !p.TPM.Roots.AppendCertsFromPEM([]byte(k)) {
+			return Policy{}, fmt.Errorf("tpm_roots %d: want certificates in PEM", n+1)
+		}
+	}
+	p.TPM.Keys = f.TPMKeys
 	if f.MaxAge != "" {
 		d, err := time.ParseDuration(f.MaxAge)
 		if err != nil || d <= 0 {
@@ -76,7 +94,7 @@ func ReadPolicy(text []byte) (Policy, error) {
 
 // Check finds what no evidence could be compared with.
 func (p *Policy) Check() error {
-	all := []string{"tdx", "sev-snp", "nitro"}
+	all := []string{"tdx", "sev-snp", "nitro", "tpm"}
 	for _, f := range p.Formats {
 		if !slices.Contains(all, f) {
 			return fmt.Errorf("tee %q: want %s", f, strings.Join(all, ", "))
@@ -85,6 +103,11 @@ func (p *Policy) Check() error {
 	for _, m := range p.Measurements {
 		if err := digest(m, 48); err != nil {
 			return fmt.Errorf("measurement %q: %w", m, err)
+		}
+	}
+	for _, k := range p.TPM.Keys {
+		if b, err := base64.RawStdEncoding.DecodeString(strings.TrimPrefix(k, "SHA256:")); err != nil || len(b) != 32 || !strings.HasPrefix(k, "SHA256:") {
+			return fmt.Errorf("tpm_keys %q: want SHA256: and 43 characters, as verify prints it", k)
 		}
 	}
 	for name, v := range p.Registers {

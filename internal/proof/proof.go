@@ -89,7 +89,7 @@ func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collatera
 	switch {
 	case err != nil:
 		return nil, err
-	case i.Signature != nil:
+	case i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM): // whoever verifies it may know the TPM
 		return nil, fmt.Errorf("the quote of this machine does not verify: %w", i.Signature)
 	case !bytes.Equal(i.Data, data[:]):
 		return nil, errors.New("the quote of this machine is about something else than what it was asked for")
@@ -270,7 +270,7 @@ func (r *Report) signed(a *result.Attestation, o Options) {
 }
 
 // names are those of formats for people.
-var names = map[string]string{"tdx": "a TDX guest", "sev-snp": "an SEV-SNP guest", "nitro": "an AWS Nitro enclave", "simulated": "no TEE"}
+var names = map[string]string{"tdx": "a TDX guest", "sev-snp": "an SEV-SNP guest", "nitro": "an AWS Nitro enclave", "tpm": "a machine with a known TPM", "simulated": "no TEE"}
 
 // attested checks the evidence of a TEE.
 func (r *Report) attested(a *result.Attestation, o Options) {
@@ -284,7 +284,7 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 	for _, c := range a.Collateral {
 		stored = append(stored, attest.Fetched(c))
 	}
-	i, err := attest.Inspect(&attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, stored, asOf, o.Roots)
+	i, err := attest.Inspect(&attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, stored, asOf, o.Policy.trust(o.Roots))
 	if err != nil {
 		r.add("evidence", Fails, true, err.Error())
 		return
@@ -313,13 +313,27 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 // if that means nothing.
 func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) bool {
 	r.Facts = &i.Facts
-	if r.judge("signature", i.Signature, "by the hardware, with certificates up to the vendor's root", asOf); i.Signature != nil {
+	whose := "by the hardware, with certificates up to the vendor's root"
+	if i.Facts.NoTEE {
+		whose = "by the TPM's key " + i.Facts.Key + ", which the policy knows"
+	}
+	if r.judge("signature", i.Signature, whose, asOf); i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM) {
 		return false
 	}
 	r.judge("tcb", i.Standing, "current, and no certificate is revoked, as of "+stamp(asOf), asOf)
-	r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
+	if i.Facts.NoTEE {
+		r.add("debug", NotChecked, false, "a TPM is no TEE: it does not know whether the host can read and change everything inside")
+	} else {
+		r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
+	}
 	r.measured(&i.Facts, p)
 	return true
+}
+
+// trust are the vendors' roots, and the TPMs that the policy knows.
+func (p *Policy) trust(roots attest.Trust) attest.Trust {
+	roots.TPM = p.TPM
+	return roots
 }
 
 // judge adds the outcome of a verification that may lack collateral.
@@ -329,6 +343,8 @@ func (r *Report) judge(name string, err error, good string, asOf time.Time) {
 		r.add(name, Holds, true, good)
 	case errors.Is(err, attest.ErrNonePublished):
 		r.add(name, NotChecked, false, err.Error())
+	case errors.Is(err, attest.ErrUnknownTPM):
+		r.add(name, NotChecked, true, err.Error()+"; name it in a policy (tpm_keys), or who certified it (tpm_roots)")
 	case errors.Is(err, attest.ErrNoCollateral):
 		r.add(name, NotChecked, true, err.Error()+" in the result: attest it again where the vendor's service can be reached")
 	default:
@@ -342,7 +358,11 @@ func (r *Report) measured(f *attest.Facts, p Policy) {
 		r.test("environment", slices.Contains(p.Formats, f.TEE), "it is "+f.TEE, "it is "+f.TEE+", the policy wants "+strings.Join(p.Formats, " or "))
 	}
 	if len(p.Measurements) == 0 && len(p.Registers) == 0 {
-		r.add("measurement", NotChecked, false, "none was named (--measurement); it is "+f.Measurement)
+		what := "none was named (--measurement); it is " + f.Measurement
+		if f.NoTEE {
+			what = "no register was named (in a policy); event log: " + f.EventLog
+		}
+		r.add("measurement", NotChecked, false, what)
 		return
 	}
 	for name, want := range p.Registers {
@@ -393,6 +413,9 @@ func (r *Report) say(a *result.Attestation, i *attest.Inspection, asOf time.Time
 		return
 	}
 	where := names[i.Facts.TEE]
+	if errors.Is(i.Signature, attest.ErrUnknownTPM) {
+		where = "a machine with the TPM key " + i.Facts.Key
+	}
 	if state("measurement") == Holds {
 		where += " with the expected measurement"
 	}
@@ -402,7 +425,10 @@ func (r *Report) say(a *result.Attestation, i *attest.Inspection, asOf time.Time
 	}
 	r.NotProved = []string{}
 	if state("measurement") != Holds {
-		r.NotProved = append(r.NotProved, "what software ran there (name a --measurement)")
+		r.NotProved = append(r.NotProved, map[bool]string{false: "what software ran there (name a --measurement)", true: "what software ran there (name registers in a policy)"}[i.Facts.NoTEE])
+	}
+	if i.Facts.NoTEE {
+		r.NotProved = append(r.NotProved, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is as honest as who runs it)")
 	}
 	if state("tcb") != Holds {
 		r.NotProved = append(r.NotProved, "that its TCB was current")
