@@ -193,9 +193,9 @@ func TestCachedFor(t *testing.T) {
 			}
 		}
 		get("a", 2)
-		time.Sleep(time.Hour - 1)
+		time.Sleep(time.Hour - time.Second)
 		get("a", 2)
-		time.Sleep(1)
+		time.Sleep(time.Second)
 		get("a", 3)
 		for i := range mostAnswers {
 			get(fmt.Sprint(i), 4+i)

@@ -202,6 +202,12 @@ func TestTPM(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, i, err)
 			}
 		}
+		another := openTPM(t, TPMSettings{Path: socket, Log: log, Certificates: own.Raw})
+		if foreign, err := another.Quote(t.Context(), data); err != nil {
+			t.Fatal(err)
+		} else if i, err := Inspect(foreign, nil, now, trust); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "of another key") {
+			t.Errorf("a good certificate of another key: %+v, %v", i, err)
+		}
 		for name, tc := range map[string]struct {
 			change func(*tpmQuote)
 			want   string
