@@ -270,6 +270,32 @@ func TestDamagedEvidence(t *testing.T) {
 // evidenceDamages are about as many as are made to a part.
 const evidenceDamages = 50
 
+// TestFreeBits: a TDX quote brings certificates along as text, whose last character can have bits that mean
+// nothing. They are refused, too.
+func TestFreeBits(t *testing.T) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	for range 1000 { // whether there is such a character depends on the lengths of random signatures
+		m := attesttest.TDX(t, attesttest.Options{})
+		e, err := m.Quote(t.Context(), [attest.Size]byte{9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(e.Quote, []byte("=\n-----END")) - 1
+		if at < 0 {
+			continue
+		}
+		if e.Quote[at] == '=' {
+			at--
+		}
+		e.Quote[at] = alphabet[strings.IndexByte(alphabet, e.Quote[at])^1]
+		if i, err := attest.Inspect(e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
+			t.Error("accepted with another spelling of a certificate")
+		}
+		return
+	}
+	t.Fatal("no certificate of 1000 machines has such a character")
+}
+
 // TestRealNitro: a document that AWS has signed, of an enclave in debug mode.
 func TestRealNitro(t *testing.T) {
 	e := &attest.Evidence{Format: "nitro", Quote: nitroDocument}
