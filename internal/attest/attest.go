@@ -129,18 +129,22 @@ type answer struct {
 // mostAnswers bounds a cache: evidence that nobody has verified yet names some addresses.
 const mostAnswers = 1000
 
-// Get asks the collateral behind it for what it does not have; errors are not kept.
+// Get asks the collateral behind it for what it does not have, once for each caller that asks at the
+// same time; errors are not kept.
 func (c *cache) Get(url string) (map[string][]string, []byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := time.Now()
-	if a, ok := c.have[url]; ok && (c.keep == 0 || now.Sub(a.at) < c.keep) {
+	c.mu.Lock()
+	a, ok := c.have[url]
+	c.mu.Unlock()
+	if ok && (c.keep == 0 || now.Sub(a.at) < c.keep) {
 		return a.header, a.body, nil
 	}
-	header, body, err := c.from.Get(url)
+	header, body, err := c.from.Get(url) // a slow answer to one does not hold up others
 	if err != nil {
 		return nil, nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.have) >= mostAnswers {
 		clear(c.have)
 	}

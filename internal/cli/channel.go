@@ -124,7 +124,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
 	f.IntVar(&t.connections, "max-connections", 1000, "connections that may be open; further ones are closed at once")
-	f.IntVar(&t.handshakes, "max-handshakes", 100, "connections that may have no session yet; further ones are closed at once")
+	f.IntVar(&t.handshakes, "max-handshakes", 100, "connections that may have no session yet; a further one takes the place of the oldest")
 	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, with its evidence")
 	f.DurationVar(&t.idle, "idle", 0, "end connections on which nothing moves for so long (default: never)")
 	f.DurationVar(&t.session, "max-session", 0, "end connections that are older (default: never)")

@@ -73,9 +73,9 @@ var bounds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 
 // counters count what happens on a side.
 type counters struct {
-	channel           channel.Counters
-	open, handshaking atomic.Int64
-	in, out           atomic.Uint64
+	channel channel.Counters
+	open    atomic.Int64
+	in, out atomic.Uint64
 
 	mu    sync.Mutex
 	ended map[string]uint64
@@ -119,7 +119,7 @@ func (t *Tunnel) Samples() []metric.Sample {
 	for _, name := range append([]string{done, "other"}, names()...) {
 		out = append(out, metric.Sample{Desc: endedDesc, Labels: []string{name}, Value: float64(c.ended[name])})
 	}
-	out = append(out, metric.Sample{Desc: handshakingDesc, Value: float64(c.handshaking.Load())})
+	out = append(out, metric.Sample{Desc: handshakingDesc, Value: float64(t.waiting.len())})
 	for i, kind := range []string{"fresh", "resumed"} {
 		h := metric.Hist{Bounds: bounds, Counts: make([]uint64, len(bounds)+1), Sum: c.times[i].Sum}
 		copy(h.Counts, c.times[i].Counts)

@@ -4,6 +4,7 @@
 package tunnel
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ type Options struct {
 	To       string       // where the other ones go, HOST:PORT
 	// Channel has the suite, the service, the evidence and the time limit of a handshake.
 	Channel channel.Config
-	// Connections are how many may be open, Handshakes how many of them may not have a
-	// session yet; further ones are closed at once.
+	// Connections are how many may be open; further ones are closed at once. Handshakes are how
+	// many of them may have no session yet; a further one takes the place of the oldest, which
+	// is a stranger that is slow on purpose, or silent, if there is one.
 	Connections, Handshakes int
 	// Retry is how long a connection to an address that refuses is tried.
 	Retry time.Duration
@@ -61,6 +63,7 @@ var (
 type Tunnel struct {
 	Options
 	tickets tickets
+	waiting waiting
 	count   counters
 	said    limiter
 }
@@ -142,14 +145,16 @@ func (t *Tunnel) handle(ctx context.Context, c net.Conn) {
 }
 
 func (t *Tunnel) carry(ctx context.Context, c net.Conn) error {
-	open, handshaking := t.count.open.Add(1), t.count.handshaking.Add(1)
+	open := t.count.open.Add(1)
 	defer t.count.open.Add(-1)
-	began := sync.OnceFunc(func() { t.count.handshaking.Add(-1) })
-	defer began()
-	if int(open) > t.Connections || int(handshaking) > t.Handshakes {
+	if int(open) > t.Connections {
 		reset(c)
-		return fmt.Errorf("%w: %d, %d of them without a session", errBusy, open, handshaking)
+		return fmt.Errorf("%w: %d are open", errBusy, open)
 	}
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	began := t.waiting.enter(t.Handshakes, func() { cut(fmt.Errorf("%w: %d have no session, and this is the oldest", errBusy, t.Handshakes)) })
+	defer began()
 	if t.Session > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, t.Session, errSession)
@@ -323,6 +328,38 @@ func reset(c net.Conn) {
 		_ = t.SetLinger(0)
 	}
 	_ = c.Close()
+}
+
+// waiting are the connections without a session, the oldest first, each with what ends it.
+type waiting struct {
+	mu  sync.Mutex
+	all list.List // of func()
+}
+
+// enter adds a connection, and ends the oldest if there are more than most. What it returns
+// takes the connection out again.
+func (w *waiting) enter(most int, end func()) (leave func()) {
+	w.mu.Lock()
+	e := w.all.PushBack(end)
+	var oldest func()
+	if w.all.Len() > most {
+		oldest, _ = w.all.Remove(w.all.Front()).(func())
+	}
+	w.mu.Unlock()
+	if oldest != nil {
+		oldest()
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all.Remove(e) // nothing if it is out
+	}
+}
+
+func (w *waiting) len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.Len()
 }
 
 // tickets are those of sessions that can be resumed, the newest last. Each is used once.
