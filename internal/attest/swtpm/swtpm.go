@@ -5,7 +5,7 @@ package swtpm
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,9 +53,9 @@ func Start(t *testing.T) (socket string, maker []*x509.Certificate) {
 		_ = cmd.Wait()
 	})
 	await.Event(t, "the TPM listens", func() error {
-		info, err := os.Stat(socket)
-		if err == nil && info.Mode()&os.ModeSocket == 0 {
-			err = errors.New("it is no socket")
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			err = c.Close()
 		}
 		return err
 	})
