@@ -252,7 +252,7 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	rooms := map[string]bool{}
-	for _, top := range []string{"cmd", "internal", "ui"} {
+	for _, top := range []string{"channel", "cmd", "internal", "ui"} {
 		err := filepath.WalkDir("../../"+top, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
