@@ -1,8 +1,9 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), VERSION, STAGES (stages of `make test` to run), MEASURE (a regular expression:
+# Variables: ARGS (arguments of `make run`), ARCHS (of `make image`), VERSION, STAGES (stages of `make test` to run), MEASURE (a regular expression:
 # the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
+ARCHS   ?= amd64 arm64
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/teescope/teescope/internal/cli.buildVersion=$(VERSION)
 # Programs and tests share these flags, so the slow packages are compiled once.
@@ -16,7 +17,7 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e picture clean
+.PHONY: help build image run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +26,15 @@ build: ui ## build bin/teescope, a static binary that contains the page
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
+
+image: ui ## build the container image for ARCHS and lists of its contents (SBOM) in bin; needs no container engine
+	@for arch in $(ARCHS); do \
+		mkdir -p bin/image/$$arch/bin && \
+		GOARCH=$$arch go build -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work || exit 1; \
+	done
+	@go run ./tools/image -o bin/teescope.oci.tar -sbom bin -version "$(VERSION)" -revision "$$(git rev-parse HEAD 2>/dev/null)" \
+		-created "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}" $(foreach arch,$(ARCHS),$(arch)=bin/image/$(arch))
+	@ls -l bin/teescope.oci.tar $(ARCHS:%=bin/teescope-%.cdx.json)
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)

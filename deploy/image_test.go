@@ -1,7 +1,11 @@
 package deploy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -81,12 +86,13 @@ func (e engine) run(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestImage builds the container file and runs it the way compose.yaml says:
-// with those capabilities, that view of the host and nothing more.
+// TestImage writes the image's archive twice, loads it, and runs it the way compose.yaml says: with those capabilities,
+// that view of the host and nothing more. A container engine builds the same image from the container file.
 func TestImage(t *testing.T) {
 	e := newEngine(t)
 	tree := filepath.Join(e.dir, "context")
 	binary := filepath.Join(tree, "bin", "teescope")
+	copyFile(t, filepath.Join(tree, ".dockerignore"), "../.dockerignore")
 	for _, program := range []string{"teescope", "teescope-work"} {
 		to := filepath.Join(tree, "bin", program)
 		if b := os.Getenv("TEESCOPE_BIN"); b != "" { // both lie in one folder
@@ -99,11 +105,32 @@ func TestImage(t *testing.T) {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}
-	e.run(t, "build", "--quiet", "--network", "none", "-t", "teescope", "-f", "Containerfile", tree)
+	var archives [2][]byte
+	for i := range archives {
+		file := filepath.Join(e.dir, "image.tar")
+		write := exec.Command("go", "run", "./tools/image", "-o", file, "-name", loaded, "-version", "v1", "-created", "1000", "-sbom", e.dir, runtime.GOARCH+"="+tree)
+		write.Dir = ".."
+		if out, err := write.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", write, err, out)
+		}
+		archives[i] = read(t, file)
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("the same programs give two images")
+	}
+	checkContents(t, read(t, filepath.Join(e.dir, "teescope-"+runtime.GOARCH+".cdx.json")), binary)
+	e.run(t, "load", "--quiet", "--input", filepath.Join(e.dir, "image.tar"))
+	e.run(t, "build", "--quiet", "--network", "none", "-t", built, "-f", "Containerfile", tree)
+	const says = "{{json .Config.Entrypoint}} {{json .Config.Cmd}} {{json .Config.ExposedPorts}}"
+	if ours, theirs := e.run(t, "inspect", "--format", says, loaded), e.run(t, "inspect", "--format", says, built); ours != theirs {
+		t.Errorf("make image: %s\nthe container file: %s", ours, theirs)
+	}
 
 	// The worker is where the program looks for it, and starts.
-	if help := e.run(t, "run", "--rm", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096", "--network", "none", "--entrypoint", "/teescope-work", "teescope", "load", "-help"); !strings.Contains(help, "-address") {
-		t.Errorf("teescope-work in the image printed %s", help)
+	for _, image := range []string{loaded, built} {
+		if help := e.run(t, "run", "--rm", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096", "--network", "none", "--entrypoint", "/teescope-work", image, "load", "-help"); !strings.Contains(help, "-address") {
+			t.Errorf("teescope-work in %s printed %s", image, help)
+		}
 	}
 
 	service := readCompose(t).Services["teescope"]
@@ -126,7 +153,7 @@ func TestImage(t *testing.T) {
 	for _, v := range service.Volumes {
 		args = append(args, "--volume", strings.Replace(v, "teescope:", data+":", 1))
 	}
-	args = append(append(args, "teescope"), service.Command...)
+	args = append(append(args, loaded), service.Command...)
 	id := e.run(t, append(args, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--interval", "1s", "--budget", "100%")...) // a busy host must not use the budget up
 	t.Cleanup(func() { e.run(t, "rm", "--force", "--time", "5", id) })
 
@@ -177,6 +204,48 @@ func TestImage(t *testing.T) {
 	e.run(t, "stop", "--time", "600", id) // longer than it may take on any machine
 	if code := e.run(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
 		t.Errorf("stopped with exit status %s, want 0", code)
+	}
+}
+
+// The names of the image of `make image`, and of the one that an engine builds from the container file.
+const (
+	loaded = "docker.io/library/teescope:latest"
+	built  = "localhost/teescope:built"
+)
+
+// checkContents compares a list of an image's contents with the program itself and the page's lock file.
+func checkContents(t *testing.T, list []byte, binary string) {
+	t.Helper()
+	var has struct {
+		Components []struct {
+			Name, PURL string
+			Hashes     []struct{ Content string }
+		}
+	}
+	if err := json.Unmarshal(list, &has); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, c := range has.Components {
+		all[c.Name] = c.PURL
+		if len(c.Hashes) > 0 && c.PURL == "" {
+			all[c.Name] = c.Hashes[0].Content
+		}
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range info.Deps {
+		if m = cmp.Or(m.Replace, m); !strings.HasPrefix(all[m.Path], "pkg:golang/") || !strings.Contains(all[m.Path], "@v") {
+			t.Errorf("module %s is listed as %q", m.Path, all[m.Path])
+		}
+	}
+	if sum := fmt.Sprintf("%x", sha256.Sum256(read(t, binary))); all["teescope"] != sum {
+		t.Errorf("teescope is listed with the digest %q, want %s", all["teescope"], sum)
+	}
+	if !strings.HasPrefix(all["react"], "pkg:npm/react@") || all["vite"] != "" {
+		t.Errorf("of the page, react is listed as %q and vite as %q", all["react"], all["vite"])
 	}
 }
 
