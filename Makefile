@@ -53,12 +53,16 @@ measure: ## judge the promises that only a live machine can show, and write docs
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
 
-test-full: test measure kernels ## the tests, the measurements, the kernel matrix and fuzzing (two hours)
+test-full: test measure kernels e2e-kubernetes ## the tests, the measurements, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
 kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (20 minutes)
 	@tools/setup.sh kernels
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/kernels.md
+
+e2e-kubernetes: build ## install the chart on a real Kubernetes of one node (the first time builds Kubernetes: ten minutes)
+	@tools/setup.sh kubernetes
+	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -v -count=1 -timeout 120m ./e2e/kubernetes -args -node
 
 check: ## check format, vet, lints, import table and generated files (needs clang and node)
 	@tools/setup.sh check

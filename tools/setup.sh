@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|check|demo|picture|test|kernels
+#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already:
@@ -111,10 +111,19 @@ want_lint() {
 	again tool_of "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
 }
 
-# want_modules downloads every module that a build or a test needs.
+# want_helm builds Helm into .tools, in the version with which the chart is tested.
+want_helm() {
+	local version
+	version=$(sed -n 's,^\thelm.sh/helm/v4 ,,p' deploy/helm/go.mod)
+	[ "$(go version -m .tools/bin/helm 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$version" ] || return 0
+	echo "setup: building helm $version into .tools"
+	again tool_of "helm.sh/helm/v4/cmd/helm@$version"
+}
+
+# want_modules downloads every module that `make test` needs: not those of Kubernetes itself.
 want_modules() {
 	local file
-	git ls-files go.mod '*/go.mod' | while read -r file; do
+	git ls-files go.mod '*/go.mod' ':!e2e/kubernetes' | while read -r file; do
 		again go -C "$(dirname "$file")" mod download || return 1
 	done
 }
@@ -214,7 +223,19 @@ kernels)
 	want_kernels
 	install_missing
 	;;
+kubernetes)
+	want_go
+	needs etcd etcd-server
+	needs containerd containerd
+	needs runc runc
+	[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
+	needs iptables iptables
+	needs conntrack conntrack
+	needs ip iproute2
+	install_missing
+	want_helm
+	;;
 *)
-	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes"
 	;;
 esac
