@@ -23,6 +23,7 @@ const (
 	chart      = "../../deploy/helm/teescope"
 	ourImage   = "docker.io/library/teescope:latest" // what the chart's default names
 	pauseImage = "teescope.test/pause:1"
+	shellImage = "teescope.test/shell:1"
 )
 
 // noOperator leaves out the objects of the Prometheus operator, whose types this API server does not know. Module
@@ -165,6 +166,8 @@ func TestNode(t *testing.T) {
 		}
 		return nil
 	})
+
+	t.Run("benchmarks in pods", c.benchmarks)
 }
 
 // ready reports whether the pods of agent and monitor are ready, and never restarted.
@@ -282,6 +285,12 @@ func images(t *testing.T, dir string) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", build, err, out)
 		}
+	}
+	if shell, err := os.ReadFile("/bin/busybox"); err == nil { // for benchmarks in pods, which need a shell
+		put("shell/sh", shell)
+		put("shell/empty", nil)
+		put("shell/Containerfile", []byte("FROM scratch\nCOPY sh /bin/\nCOPY empty /tmp/\n"))
+		archive(t, dir, "shell", "-file", filepath.Join(dir, "shell/Containerfile"), "-name", shellImage)
 	}
 	archive(t, dir, "pause", "-file", filepath.Join(dir, "pause/Containerfile"), "-name", pauseImage)
 	archive(t, dir, "teescope", "-name", ourImage)

@@ -17,5 +17,6 @@ var All = slices.Concat([]*bench.Launcher{
 	&gvisor,
 	&qemu,
 	&ssh,
+	&pod,
 	&fake,
 }, templates())

@@ -1,0 +1,30 @@
+package launchers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/bench"
+)
+
+func TestPodParams(t *testing.T) {
+	for _, c := range []struct {
+		given bench.Params
+		want  string
+	}{
+		{bench.Params{"selector": "pool"}, `parameter selector: "pool": want NAME=VALUE`},
+		{bench.Params{"selector": "=a"}, "want NAME=VALUE"},
+		{bench.Params{"storageClass": "fast"}, "needs size="},
+		{bench.Params{"lifetime": "long"}, `parameter lifetime="long"`},
+		{bench.Params{"work": "tmp"}, `parameter work="tmp": want an absolute path`},
+		{bench.Params{"work": "/it's"}, "without quotes"},
+	} {
+		p, err := bench.Complete("launcher pod", pod.Params, c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pod.Commands(p, job()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want %q", c.given, err, c.want)
+		}
+	}
+}

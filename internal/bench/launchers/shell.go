@@ -1,0 +1,263 @@
+package launchers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// shell is an environment behind the standard streams of a client that runs a shell elsewhere: ssh, or kubectl. The shell
+// becomes the worker's agent.
+type shell struct {
+	h            *host.Host
+	launcher, to string // its name, and where the shell is
+	params       bench.Params
+	// dial prepares a new connection and returns its client.
+	dial func(context.Context) (host.Cmd, error)
+	// hangUp removes what a connection that has ended leaves; nil: nothing.
+	hangUp func() error
+
+	process    *host.Process // nil: not connected
+	agent      *agent
+	work, data string
+	address    string // there, as seen from here
+	placed     placed
+	loads      loads
+}
+
+func openShell(ctx context.Context, e *shell) (bench.Environment, error) {
+	if err := e.connect(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// arriveParams checks the parameters that the script of the shell takes.
+func arriveParams(launcher string, p bench.Params) error {
+	for _, name := range []string{"work", "data"} {
+		if v := p[name]; v != "" && !path.IsAbs(v) || strings.ContainsRune(v, '\'') {
+			return fmt.Errorf("launcher %s: parameter %s=%q: want an absolute path without quotes", launcher, name, v)
+		}
+	}
+	return nil
+}
+
+func arrive(launcher string, p bench.Params) string {
+	return fmt.Sprintf(arrival, p["work"], p["data"], launcher)
+}
+
+// arrival is the script for the shell elsewhere: it makes the folders, reports the architecture, reads the worker from
+// standard input and becomes it. It says nothing before it was greeted, because a client may connect late and lose what was
+// said before. The worker is sent only to a machine that can run it, and nothing follows before it answers, since head may
+// read more than it passes on.
+const arrival = `set -e
+read -r greeting
+work=$(mktemp -d '%[1]s/teescope-%[3]s-XXXXXX')
+data='%[2]s'
+if [ -n "$data" ]; then data=$(mktemp -d "$data/teescope-%[3]s-XXXXXX"); else data=$work/data; mkdir "$data"; fi
+trap 'rm -rf "$work" "$data"' EXIT
+set -- ${SSH_CONNECTION:-}
+printf 'machine %%s\nwork %%s\ndata %%s\naddress %%s\n' "$(uname -m)" "$work" "$data" "${3:-$POD_IP}"
+read -r size
+head -c "$size" >"$work/micro"
+[ "$(wc -c <"$work/micro")" -eq "$size" ]
+chmod 755 "$work/micro"
+trap - EXIT
+exec "$work/micro" agent "$work" "$data"`
+
+func (e *shell) connect(ctx context.Context) error {
+	if micro.Program == nil {
+		return errors.New("connect: there is no worker for this machine's architecture")
+	}
+	// The connection outlives this call; cut ends it.
+	client, err := e.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", e.to, err)
+	}
+	p, err := e.h.Start(context.WithoutCancel(ctx), client)
+	if err != nil {
+		return errors.Join(fmt.Errorf("connect to %s: %w", e.to, err), e.hungUp())
+	}
+	e.process, e.placed = p, placed{}
+	defer context.AfterFunc(ctx, p.Stop)()
+	if err := e.greet(); err != nil {
+		p.Stop() // the shell there reads end of file and cleans up
+		e.process, e.agent = nil, nil
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		out, _ := p.Wait()
+		return errors.Join(fmt.Errorf("connect to %s: %w%s", e.to, err, said(out)), e.hungUp())
+	}
+	return nil
+}
+
+func (e *shell) hungUp() error {
+	if e.hangUp == nil {
+		return nil
+	}
+	return e.hangUp()
+}
+
+// greet sends the worker, if it fits that machine, and meets its agent.
+func (e *shell) greet() error {
+	_, _ = e.process.Write([]byte("hello\n")) // if the client has ended, reading says why
+	var machine, address string
+	for _, want := range []struct {
+		key string
+		to  *string
+	}{{"machine", &machine}, {"work", &e.work}, {"data", &e.data}, {"address", &address}} {
+		line, err := readLine(e.process)
+		if err != nil {
+			return err
+		}
+		value, ok := strings.CutPrefix(line, want.key+" ")
+		if !ok {
+			return fmt.Errorf("its shell said %q; want %q: a login script must print nothing for commands", line, want.key+" ...")
+		}
+		*want.to = value
+	}
+	e.address = cmp.Or(e.params["address"], address)
+	if machine != "x86_64" {
+		return fmt.Errorf("it is of architecture %s, the worker is for x86_64", machine)
+	}
+	if _, err := e.process.Write(fmt.Appendf(nil, "%d\n%s", len(micro.Program), micro.Program)); err != nil {
+		return fmt.Errorf("send the worker: %w", err)
+	}
+	var err error
+	e.agent, err = meetAgent(e.process)
+	return err
+}
+
+// readLine reads byte by byte, so it consumes nothing after the line.
+func readLine(r io.Reader) (string, error) {
+	var line bytes.Buffer
+	var b [1]byte
+	for line.Len() < 4096 {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return "", fmt.Errorf("the connection ended early: %w", err)
+		}
+		if b[0] == '\n' {
+			return line.String(), nil
+		}
+		line.WriteByte(b[0])
+	}
+	return "", fmt.Errorf("a line of more than %d bytes", line.Len())
+}
+
+// cut ends the connection: the agent there reads end of file, kills the job's process group,
+// removes its folders and ends. A client that still runs after cutGrace has lost the other
+// machine.
+func (e *shell) cut() {
+	p := e.process
+	if p == nil {
+		return
+	}
+	_ = p.Close()
+	select {
+	case <-p.Done():
+	case <-time.After(cutGrace):
+		p.Stop()
+	}
+	e.process, e.agent = nil, nil
+}
+
+func (e *shell) Describe(_ context.Context, d *result.Environment) error {
+	reportParams(d, e.params)
+	d.Params["work"], d.Params["data"] = e.work, e.data
+	d.Software.CachePolicy = "as found"
+	return nil
+}
+
+func (e *shell) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if e.process == nil {
+		if err := e.connect(ctx); err != nil {
+			return bench.Outcome{}, err
+		}
+	}
+	p := e.process
+	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
+	o, err := e.run(ctx, job)
+	if !stop() || errors.Is(err, errLost) {
+		e.cut()
+		end, _ := p.Wait()
+		if err == nil || ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return o, errors.Join(fmt.Errorf("run on %s: %w%s", e.to, err, said(end)), e.hungUp())
+	}
+	return o, err
+}
+
+func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err error) {
+	fresh, err := e.placed.fresh(e.h, job.Files)
+	if err != nil {
+		return o, err
+	}
+	for _, f := range fresh {
+		if err := e.agent.put(path.Join(e.work, f.name), f.mode, f.data); err != nil {
+			return o, err
+		}
+		e.placed[f.name] = f.id
+	}
+	inside, began := place(job.Inside, e.work, e.data), e.h.Now()
+	if job.Outside == nil {
+		o.Inside, err = e.agent.run(inside, began, e.h.Now)
+		return o, err
+	}
+	if err := e.loads.prepare(e.h, e.launcher, job); err != nil {
+		return o, err
+	}
+	p, err := e.agent.start(inside, began, e.h.Now)
+	if err != nil {
+		return o, err
+	}
+	return e.loads.on(ctx, e.h, p, inside.Ready, job)
+}
+
+// Reach implements bench.Reached: servers listen on an address of the other machine.
+func (e *shell) Reach(ctx context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
+	at := bench.Place{Host: e.address}
+	if ip := net.ParseIP(at.Host); ip == nil || ip.To4() == nil {
+		return inside, outside, "", fmt.Errorf("reach servers on %s: its address is %q: name an IPv4 address with address=", e.to, at.Host)
+	}
+	o, err := e.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "ports", at.Host, strconv.Itoa(len(offered.Ports))}}})
+	if err != nil {
+		return inside, outside, "", fmt.Errorf("find free ports on %s: %w%s", e.to, err, said(o.Inside))
+	}
+	for _, l := range o.Inside.Lines {
+		port, err := strconv.Atoi(l.Text)
+		if err != nil {
+			return inside, outside, "", fmt.Errorf("find free ports on %s: %w", e.to, err)
+		}
+		at.Ports = append(at.Ports, port)
+	}
+	return at, at, "the network between the machines, not through " + e.launcher, nil
+}
+
+// Idle has nothing to freeze: the agent waits and nothing else runs.
+func (e *shell) Idle(context.Context, bool) error { return nil }
+
+func (e *shell) Close() error {
+	if e.process == nil {
+		return e.loads.close()
+	}
+	if e.agent != nil {
+		_ = e.agent.quit() // it would end at the end of its input too
+	}
+	e.cut()
+	return errors.Join(e.hungUp(), e.loads.close())
+}
