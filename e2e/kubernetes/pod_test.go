@@ -23,16 +23,18 @@ func (c *cluster) benchmarks(t *testing.T) {
 		}
 	}
 	c.until(t, "pods have an account", func() error { return c.api("GET", "/api/v1/namespaces/default/serviceaccounts/default", nil, nil) })
-	c.volume(t, "first", "1Gi") // each for one claim
-	c.volume(t, "second", "1Gi")
-	env := "pod,kubeconfig=" + filepath.Join(c.state, "admin.conf") + ",selector=kubernetes.io/hostname=" + nodeName + ",image=" + shellImage + ",cpus=100m,memory=64Mi,size=1Gi"
-	bench := func(pairs int, out string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(c.files, "teescope/bin/teescope"), "bench", "run", "startup", "--env", "native", "--env", env, "--pairs", fmt.Sprint(pairs), "--out", filepath.Join(c.state, out))
+	for _, name := range []string{"first", "second", "third"} { // each for one claim
+		c.volume(t, name, "1Gi")
+	}
+	env := "pod,kubeconfig=" + filepath.Join(c.state, "admin.conf") + ",selector=kubernetes.io/hostname=" + nodeName + ",image=" + shellImage + ",cpus=100m,memory=256Mi,size=1Gi"
+	bench := func(workload string, pairs int, out string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(c.files, "teescope/bin/teescope"), append([]string{"bench", "run", workload, "--env", "native", "--env", env,
+			"--pairs", fmt.Sprint(pairs), "--out", filepath.Join(c.state, out)}, args...)...)
 		cmd.Env = append(os.Environ(), "HOME="+c.state)
 		return cmd
 	}
 
-	killed := bench(1000, "killed.json")
+	killed := bench("startup", 1000, "killed.json")
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,25 +47,38 @@ func (c *cluster) benchmarks(t *testing.T) {
 		return c.phase(corev1.PodSucceeded, corev1.PodFailed)
 	})
 
-	out, err := bench(1, "result.json").CombinedOutput()
-	if end := new(exec.ExitError); err != nil && !(errors.As(err, &end) && end.ExitCode() == 3) { // one pair gives no verdict
-		t.Fatalf("bench run: %v\n%s", err, out)
-	}
-	b, err := os.ReadFile(filepath.Join(c.state, "result.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var result struct {
-		Environments []struct {
-			Launcher string
-			Params   map[string]string
+	for workload, args := range map[string][]string{
+		"startup":      nil,
+		"clock-server": {"--param", "connections=2", "--param", "warm=200ms", "--param", "measure=1s"}, // under load from here
+	} {
+		file := workload + ".json"
+		out, err := bench(workload, 1, file, args...).CombinedOutput()
+		if end := new(exec.ExitError); err != nil && !(errors.As(err, &end) && end.ExitCode() == 3) { // one pair gives no verdict
+			t.Fatalf("bench run %s: %v\n%s", workload, err, out)
 		}
-	}
-	if err := json.Unmarshal(b, &result); err != nil || len(result.Environments) != 2 {
-		t.Fatalf("result %s: %v", b, err)
-	}
-	if e := result.Environments[1]; e.Launcher != "pod" || e.Params["node"] != nodeName {
-		t.Errorf("the second environment is %+v", e)
+		b, err := os.ReadFile(filepath.Join(c.state, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var result struct {
+			Environments []struct {
+				Launcher, Network string
+				Params            map[string]string
+			}
+			Runs []struct{ Status, Reason string }
+		}
+		if err := json.Unmarshal(b, &result); err != nil || len(result.Environments) != 2 || len(result.Runs) < 2 {
+			t.Fatalf("result %s: %v", b, err)
+		}
+		e := result.Environments[1]
+		for _, r := range result.Runs {
+			if r.Status != "ok" {
+				t.Errorf("%s: a run is %+v", workload, r)
+			}
+		}
+		if e.Launcher != "pod" || e.Params["node"] != nodeName || (workload == "startup") != (e.Network == "") {
+			t.Errorf("%s: the second environment is %+v", workload, e)
+		}
 	}
 	c.until(t, "no pod and no claim is left", func() error {
 		var left corev1.PodList

@@ -64,7 +64,7 @@ var pod = bench.Launcher{
 		return []host.Cmd{podSweep(p), run, job.Inside, podDelete("{name}", p)}, nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		e := &podEnv{shell: shell{h: h, launcher: "pod", params: p}}
+		e := &podEnv{shell: shell{h: h, launcher: "pod", way: "the cluster's network of pods, from the harness's machine", params: p}}
 		e.dial, e.hangUp = e.prepare, e.remove
 		if err := e.connect(ctx); err != nil {
 			return nil, err

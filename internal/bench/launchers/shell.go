@@ -24,6 +24,7 @@ import (
 type shell struct {
 	h            *host.Host
 	launcher, to string // its name, and where the shell is
+	way          string // how a load reaches servers there
 	params       bench.Params
 	// dial prepares a new connection and returns its client.
 	dial func(context.Context) (host.Cmd, error)
@@ -245,7 +246,7 @@ func (e *shell) Reach(ctx context.Context, offered bench.Place) (inside, outside
 		}
 		at.Ports = append(at.Ports, port)
 	}
-	return at, at, "the network between the machines, not through " + e.launcher, nil
+	return at, at, e.way, nil
 }
 
 // Idle has nothing to freeze: the agent waits and nothing else runs.

@@ -43,7 +43,7 @@ var ssh = bench.Launcher{
 		if err := sshParams(p); err != nil {
 			return nil, err
 		}
-		return openShell(ctx, &shell{h: h, launcher: "ssh", to: p["host"], params: p,
+		return openShell(ctx, &shell{h: h, launcher: "ssh", to: p["host"], way: "the network between the machines, not through ssh", params: p,
 			dial: func(context.Context) (host.Cmd, error) { return sshCommand(p), nil }})
 	},
 }
