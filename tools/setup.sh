@@ -111,13 +111,13 @@ want_lint() {
 	again tool_of "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
 }
 
-# want_helm builds Helm into .tools, in the version with which the chart is tested.
+# want_helm builds Helm, in the version with which the chart is tested, beside Kubernetes in the user's cache.
 want_helm() {
-	local version
+	local version cache=${XDG_CACHE_HOME:-$HOME/.cache}/teescope/kubernetes
 	version=$(sed -n 's,^\thelm.sh/helm/v4 ,,p' deploy/helm/go.mod)
-	[ "$(go version -m .tools/bin/helm 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$version" ] || return 0
-	echo "setup: building helm $version into .tools"
-	again tool_of "helm.sh/helm/v4/cmd/helm@$version"
+	[ "$(go version -m "$cache/helm" 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$version" ] || return 0
+	echo "setup: building helm $version into $cache"
+	GOBIN=$cache GOFLAGS=-trimpath CGO_ENABLED=0 again go install "helm.sh/helm/v4/cmd/helm@$version"
 }
 
 # want_modules downloads every module that `make test` needs: not those of Kubernetes itself.

@@ -34,7 +34,7 @@ const inside = "TEESCOPE_E2E_KUBERNETES"
 type tool struct{ name, from string }
 
 var (
-	server = []tool{{"etcd", "package etcd-server"}, {"ip", "package iproute2"}, {"helm", "tools/setup.sh kubernetes builds it"}}
+	server = []tool{{"etcd", "package etcd-server"}, {"ip", "package iproute2"}}
 	whole  = append(server, tool{"containerd", "package containerd"}, tool{"ctr", "package containerd"}, tool{"runc", "package runc"},
 		tool{"/usr/lib/cni/bridge", "package containernetworking-plugins"}, tool{"iptables", "package iptables"}, tool{"conntrack", "package conntrack"})
 )
@@ -63,15 +63,21 @@ func apart(t *testing.T, tools []tool, files func(dir string)) (dir string) {
 			lacks("%s is not here (%s); make e2e-kubernetes installs everything", needed.name, needed.from)
 		}
 	}
-	program := built(t)
+	programs := map[string]string{"components": built(t)}
+	programs["helm"] = filepath.Join(filepath.Dir(programs["components"]), "helm")
+	if _, err := os.Stat(programs["helm"]); err != nil {
+		lacks("Helm is not built here; make e2e-kubernetes builds it once")
+	}
 	removeCgroups()
 	if busy, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods"); len(busy) > 0 {
 		lacks("this machine runs a kubelet: %s has groups of pods", busy[0])
 	}
 
 	dir = t.TempDir()
-	if err := os.Symlink(program, filepath.Join(dir, "components")); err != nil {
-		t.Fatal(err)
+	for name, program := range programs {
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	files(dir)
 	self, err := os.Executable()

@@ -283,7 +283,7 @@ func ask(client *http.Client, r *http.Request, into any) error {
 // helm runs Helm against the cluster.
 func (c *cluster) helm(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("helm", args...)
+	cmd := exec.Command(filepath.Join(c.files, "helm"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(c.state, "admin.conf"))
 	for _, kind := range []string{"CACHE", "CONFIG", "DATA"} {
 		cmd.Env = append(cmd.Env, "HELM_"+kind+"_HOME="+filepath.Join(c.state, "helm"))
