@@ -25,10 +25,16 @@ func own(h *host.Host, folder, data string) error {
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
-	if err := h.Install(path.Join(folder, ownerFile), []byte(me+"\n"+data+"\n"), 0o600); err != nil {
+	if err := h.Install(path.Join(folder, ownerFile), []byte(me+" "+namespace(h)+"\n"+data+"\n"), 0o600); err != nil {
 		return fmt.Errorf("claim the work folder: %w", err)
 	}
 	return nil
+}
+
+// namespace is the PID namespace in which this process's numbers count (pid_namespaces(7)), like pid:[4026531836].
+func namespace(h *host.Host) string {
+	ns, _ := h.Readlink("/proc/self/ns/pid") // without namespaces there is one
+	return ns
 }
 
 // identity distinguishes a process from all others of this boot: its number and its start time
@@ -47,7 +53,8 @@ func identity(h *host.Host, pid string) (string, error) {
 }
 
 // sweep removes the folders of killed harnesses next to one just made, and kills the processes
-// that still name them. Before that, first ends what a signal does not.
+// that still name them. Before that, first ends what a signal does not. A folder from another PID namespace, such as a
+// container's with the same temporary folder, is left alone: whether its owner lives cannot be seen.
 func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 	found, err := h.Glob(path.Join(path.Dir(made), prefix+"-*", ownerFile))
 	if err != nil {
@@ -69,8 +76,9 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 			continue
 		}
 		owner, data, _ := strings.Cut(text, "\n")
+		owner, here := strings.CutSuffix(owner, " "+namespace(h))
 		pid, _, ok := strings.Cut(owner, " ")
-		if now, err := identity(h, pid); !ok || err == nil && now == owner {
+		if now, err := identity(h, pid); !ok || !here || err == nil && now == owner {
 			continue
 		}
 		for _, f := range first {

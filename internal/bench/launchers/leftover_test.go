@@ -20,7 +20,8 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const dead = "999999999 1"
+	me += " " + namespace(host.Local())
+	dead := "999999999 1 " + namespace(host.Local())
 	for name, c := range map[string]struct {
 		owner, data string
 		mode        os.FileMode
@@ -32,6 +33,7 @@ func TestSweep(t *testing.T) {
 		"teescope-native-4": {"nonsense", "", 0o700, false},
 		"teescope-native-5": {dead, disk, 0o700, true}, // the folder is removed, a data folder of another name stays
 		"teescope-runsc-6":  {dead, "", 0o700, false},
+		"teescope-native-8": {"999999999 1 pid:[1]", disk, 0o700, false}, // it may live
 		"other-native-7":    {dead, "", 0o700, false},
 	} {
 		folder := filepath.Join(temp, name)
@@ -68,16 +70,16 @@ func TestSweep(t *testing.T) {
 // TestSweepEnds opens an environment while programs of killed harnesses still run: those that
 // name a swept folder are ended, whether they react to a request or not, and no others.
 func TestSweepEnds(t *testing.T) {
-	temp := t.TempDir()
+	temp, dead := t.TempDir(), "999999999 1 "+namespace(host.Local())
 	t.Setenv("TMPDIR", temp)
 	for name, c := range map[string]struct {
 		owner, argument, env string
 		ends                 bool
 	}{
-		"argument":    {"999999999 1", "WORK/job", "", true},
-		"flag":        {"999999999 1", "--state=WORK", "", true},
-		"environment": {"999999999 1", "", "TMPDIR=WORK", true},
-		"longer name": {"999999999 1", "WORK1/job", "TMPDIR=WORK1", false},
+		"argument":    {dead, "WORK/job", "", true},
+		"flag":        {dead, "--state=WORK", "", true},
+		"environment": {dead, "", "TMPDIR=WORK", true},
+		"longer name": {dead, "WORK1/job", "TMPDIR=WORK1", false},
 		"alive":       {"", "WORK/job", "TMPDIR=WORK", false},
 	} {
 		work, err := os.MkdirTemp(temp, "teescope-native-*x")
@@ -88,6 +90,7 @@ func TestSweepEnds(t *testing.T) {
 			if c.owner, err = identity(host.Local(), "self"); err != nil {
 				t.Fatal(err)
 			}
+			c.owner += " " + namespace(host.Local())
 		}
 		if err := os.WriteFile(filepath.Join(work, ownerFile), []byte(c.owner+"\n\n"), 0o600); err != nil {
 			t.Fatal(err)
