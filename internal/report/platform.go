@@ -93,8 +93,8 @@ func platforms(doc Document) []Section {
 			if e.Design.Kind != result.Unpaired {
 				continue
 			}
-			s.Lead = "Each environment: medians of the primary metrics, and all others with the 95 % interval of their centre (Hodges and Lehmann)."
 			for _, d := range inside(e) {
+				s.Lead = "Each environment: medians of the primary metrics, and all others with the 95 % interval of their centre (Hodges and Lehmann)."
 				row(labelOf(e, d.Name)+inCase(e, kase), here(func(v *result.Environment) Cell { return centre(e, v.ID, kase, d) }))
 			}
 		}

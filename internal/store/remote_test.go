@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,8 +117,11 @@ func body(t *testing.T, url string) string {
 func inOrder(t *testing.T, text string) string {
 	t.Helper()
 	status, b, _ := strings.Cut(text, " ")
-	var v any
+	var v map[string]any
 	must(t, json.Unmarshal([]byte(b), &v))
+	if notes, ok := v["warnings"].([]any); ok { // Prometheus keeps them in no order
+		slices.SortFunc(notes, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+	}
 	return fmt.Sprint(status, v)
 }
 

@@ -20,7 +20,7 @@ const topics: Topic[] = [
 ];
 
 /** Rules about the monitor itself and its data. */
-export const ownRules = ["over_budget", "lost_samples", "damaged_data", "blind_counters"];
+export const ownRules = ["over_budget", "lost_samples", "damaged_data", "blind_counters", "remote_write"];
 
 /** Independent rules: a finding of one says nothing about another. */
 export const aloneRules = [
