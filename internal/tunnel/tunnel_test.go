@@ -289,7 +289,7 @@ func TestFaults(t *testing.T) {
 		{name: "evidence takes too long", far: func(o *Options) {
 			o.Channel.HandshakeTimeout = time.Millisecond
 			o.Channel.Attester = channel.AttesterFunc(func(ctx context.Context, _ [64]byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() })
-		}, nearReason: "truncated", farReason: "timeout"},
+		}, farReason: "timeout"}, // which may close the connection before it has said why
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			to := tc.to
