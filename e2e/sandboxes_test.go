@@ -241,7 +241,8 @@ func jobRuns(launcher, mark, file string) error {
 	return fmt.Errorf("files %v, processes %v", made, pids)
 }
 
-// sandboxEnds runs a job that would take twenty minutes, with a child, and ends it early. Data is the folder that has
+// sandboxEnds runs a job that would take twenty minutes, with two children, and ends it early, when all of it runs: who
+// kills what one look finds would miss a process that is made just then. Data is the folder that has
 // the environment's own.
 func sandboxEnds(t *testing.T, env bench.Environment, name, data, how string, end func(cancel func(), mark string)) {
 	t.Helper()
@@ -251,7 +252,7 @@ func sandboxEnds(t *testing.T, env bench.Environment, name, data, how string, en
 	done := make(chan error, 1)
 	go func() {
 		_, err := env.Run(ctx, bench.Job{Inside: host.Cmd{
-			Argv: []string{"sh", "-c", ": >{data}/" + mark + "; sleep 1201 & sleep 1202; echo " + mark},
+			Argv: []string{"sh", "-c", "sleep 1201 & sleep 1202 & : >{data}/" + mark + "; wait; echo " + mark},
 			Env:  map[string]string{"MARK": mark},
 		}})
 		done <- err
