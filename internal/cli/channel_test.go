@@ -152,9 +152,19 @@ func TestChannelCommand(t *testing.T) {
 					t.Errorf("%s, %q: %q, %v\n%s%s", name, tc.policy, got, err, near.errs, far.errs)
 				}
 			}
-			if refused := strings.Contains(near.errs.String(), "reason=evidence"); refused == tc.pass {
-				t.Errorf("%s, %q: it said %s", name, tc.policy, near.errs)
+			const refused = "reason=evidence"
+			if tc.pass {
+				if said := near.errs.String(); strings.Contains(said, refused) {
+					t.Errorf("%s, %q: it said %s", name, tc.policy, said)
+				}
+				continue
 			}
+			await.Event(t, name+": it says why it refused", func() error { // after the client was cut off
+				if said := near.errs.String(); !strings.Contains(said, refused) {
+					return errors.New(said)
+				}
+				return nil
+			})
 		}
 		r, err := http.Get(far.metrics)
 		if err != nil {
