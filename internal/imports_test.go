@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -187,6 +188,28 @@ func TestHostIsTheDoor(t *testing.T) {
 			}
 		}
 		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPricesMeetCountsInExplain: a calibrated price is multiplied by a count in explain alone. Only cli also names the
+// metric, which it exports; rules take the query from explain/prices.
+func TestPricesMeetCountsInExplain(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		path = filepath.ToSlash(path)
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "explain/") || path == "cli/calibrate.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range []string{`"tee_unit_cost_seconds`, "tee_unit_cost_seconds{", "explain.UnitCost"} {
+			if strings.Contains(string(text), name) {
+				t.Errorf("%s reads what an event costs: let explain/prices.Query write the query", path)
+			}
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

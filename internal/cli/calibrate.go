@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -23,7 +24,7 @@ import (
 )
 
 // unitCostDesc is what an explanation multiplies rates with.
-var unitCostDesc = &metric.Desc{Name: "tee_unit_cost_seconds", Kind: metric.Gauge, Labels: []string{"event", "bound"},
+var unitCostDesc = &metric.Desc{Name: explain.UnitCost, Kind: metric.Gauge, Labels: []string{"event", "bound"},
 	Help: "Cost of one event on this host in seconds, measured before anything was attached: bound is median, or low and high, between which 95 % of the batches lie. Events are syscall (a null system call), syscall_unseen (its part that sampling takes for the program's), fault_CAUSE by the causes of tee_page_faults_total, fault_unseen (the part of a fault that sampling takes for the program's), fault_file, switch_same_core, switch_cross_core, wakeup, copy_page (4 KiB), vm_exit_cpuid and, on a machine with SGX, enclave_transition; `teescope calibrate` says how each is measured."}
 
 func calibrateCommand(env Env) *cobra.Command {

@@ -55,7 +55,7 @@ func TestRecordedResult(t *testing.T) {
 				"hold the lock for less time, split it, keep data per thread, or use fewer threads."},
 		{name: "bounce-buffers", args: []string{"fio", "--env", "off=qemu,accel=tcg,disk=128MiB", "--env", "on=qemu,accel=tcg,disk=128MiB,bounce=on",
 			"--param", "rw=randread", "--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync"},
-			counter: `tee_swiotlb_seconds_total{context="task",operation="map"}`, cause: "bounce_buffers", share: 0.564, unexplained: 0.470,
+			counter: `tee_swiotlb_seconds_total{context="task",operation="map"}`, cause: "bounced_io", share: 0.564, unexplained: 0.470,
 			events: map[string]float64{`tee_swiotlb_bounced_bytes_total{device="0000:00:01.0"}`: 256 << 10},
 			headline: "inconclusive: on against off on fio is 0.324x [0.164, 0.878] (operations_per_second: 313 operations/s against 1.18 k operations/s), grade A, 6 pairs; they also differ in kernel; " +
 				"6 pairs would find 132 % four times in five; foreign_cpu_ratio in default is typically 72.1 % in off and 71.4 % in on, which may be a factor of up to 3.59: this does not cancel in a pair",

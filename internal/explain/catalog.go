@@ -20,11 +20,10 @@ type Price struct {
 	Event string
 	// How states in a sentence what was timed, for readers of an explanation.
 	How string
+	// Literature is what others measured, for machines that cannot measure it; nil if nothing was published.
+	Literature *Literature
 	// Metric counts the event, in the series whose label Label has the value Value; both are "" if all series count.
 	// Metric is "" if no counter does.
-	Literature *Literature
-	// Metric counts the event, in the series with the label Label of the value Value;
-	// both are "" where all series count. Metric is "" where no counter does.
 	Metric, Label, Value string
 	// Also are other counters of events that cost at least as much.
 	Also []string

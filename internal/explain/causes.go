@@ -99,7 +99,7 @@ func (t Tree) sentence(c *Cause, lead Row, share Amount) string {
 	if lead.Rate != nil {
 		often = fmt.Sprintf(" (%s a %s)", metric.Count(lead.Rate.Value), t.Per)
 	}
-	doing := strings.NewReplacer("{event}", strings.TrimPrefix(lead.ID, callID), "{often}", often).Replace(c.Doing)
+	doing := strings.NewReplacer("{event}", lead.event.Label("syscall"), "{often}", often).Replace(c.Doing)
 	return fmt.Sprintf("%s spends %s of its active time %s.", t.Subject, share.percent(), doing)
 }
 

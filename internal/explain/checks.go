@@ -1,9 +1,6 @@
 package explain
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // bookkeeping is the relative difference allowed between two accounts of the same time: the scheduler books a
 // thread's time when it leaves its CPU, and the clock samples it at its ticks.
@@ -33,7 +30,7 @@ func (l *Ledger) checks(rows []row) []Check {
 	}
 	var kernel, calls, hidden, taken Amount
 	for _, row := range rows {
-		name, isCall := strings.CutPrefix(row.ID, callID)
+		isCall := row.event.Metric == CallCount
 		if isCall || row.ID == "faults" || row.within == "faults" {
 			kernel = kernel.plus(row.Time)
 		}
@@ -41,7 +38,7 @@ func (l *Ledger) checks(rows []row) []Check {
 			entry := row.Rows[0].Time
 			calls = calls.plus(entry)
 			if entry.Low > row.Time.High {
-				add(false, entry, row.Time, "entering and leaving %s at its price, against the time measured in it", name)
+				add(false, entry, row.Time, "entering and leaving %s at its price, against the time measured in it", row.event.Label("syscall"))
 			}
 		}
 		if row.ID == "transitions" && row.Unit != nil && l.has(CPUSamples) {

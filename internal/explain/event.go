@@ -100,6 +100,9 @@ const (
 	RequestCount   = "tee_requests_total"
 )
 
+// UnitCost is the calibrated cost of an event, by event and bound.
+const UnitCost = "tee_unit_cost_seconds"
+
 // The metrics of a TEE's activity: for the process, and for its whole machine.
 const (
 	EnclaveFaults      = "tee_sgx_process_enclave_faults_total"

@@ -11,7 +11,7 @@ import (
 var bounceBuffers = machineKind{
 	reads: []machineSeries{{name: BouncedBytes, by: "device"}, {name: BounceTime, by: "operation, context"}, {name: BounceCalls, by: "operation, context"}},
 	rows: func(l *Ledger) []Row {
-		whole := Row{ID: "bounce_buffers", Title: "bytes through bounce buffers", Cause: "bounce_buffers"}
+		whole := Row{ID: "bounce_buffers", Title: "bytes through bounce buffers", Cause: "bounced_io"}
 		time := 0.0
 		for _, e := range eventsIn(l.shared, BounceTime) {
 			time += l.shared[e]

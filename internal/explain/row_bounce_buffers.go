@@ -13,6 +13,7 @@ func bounces(l *Ledger) []row {
 		return nil
 	}
 	whole := l.bounce(time, calls)
+	whole.event = event(ProcessBounceTime)
 	whole.ID, whole.Title, whole.TEE = "bounce_buffers", "bounce buffers, in its own calls", true
 	for _, e := range l.events(ProcessBounceTime) {
 		call := e.Label("call")
@@ -26,7 +27,7 @@ func bounces(l *Ledger) []row {
 			whole.Rows = append(whole.Rows, part)
 		}
 	}
-	return []row{{event: event(ProcessBounceTime), Row: whole}}
+	return []row{{Row: whole}}
 }
 
 func (l *Ledger) bounce(time, calls float64, more ...string) Row {

@@ -36,7 +36,7 @@ func calls(l *Ledger) []row {
 	var out []row
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		e := event(CallCount, "syscall", name)
-		r := row{event: e, Row: Row{ID: callID + name, Title: name, Part: Kernel, Evidence: l.cpuEvidence("kernel", name)}}
+		r := row{Row: Row{event: e, ID: callID + name, Title: name, Part: Kernel, Evidence: l.cpuEvidence("kernel", name)}}
 		r.Time = l.sampled("cpu", l.counted[event(CPUSamples, "mode", "kernel", "call", name)])
 		l.lessBounces(&r, "kernel", name)
 		if v := l.counted[e]; v > 0 && r.Time.Value >= 0 {
@@ -77,8 +77,8 @@ func pricedCalls(l *Ledger) (out []row) {
 		name := e.Label("syscall")
 		if v := l.counted[e]; v > 0 && name != "" {
 			if entry, ok := l.entry(e, l.rated("syscalls", v)); ok {
-				entry.ID, entry.Title = callID+name, name+" (entry only)"
-				out = append(out, row{Row: entry, event: e})
+				entry.event, entry.ID, entry.Title = e, callID+name, name+" (entry only)"
+				out = append(out, row{Row: entry})
 			}
 		}
 	}

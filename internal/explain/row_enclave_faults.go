@@ -15,7 +15,7 @@ func enclaveFaults(l *Ledger) []row {
 		return nil
 	}
 	rate := l.counts(EnclaveFaults, v)
-	r := row{event: event(EnclaveFaults), within: "faults", Row: Row{ID: "enclave_faults", Title: "faults on enclave memory", Part: Kernel, TEE: true, Rate: &rate,
+	r := row{within: "faults", Row: Row{event: event(EnclaveFaults), ID: "enclave_faults", Title: "faults on enclave memory", Part: Kernel, TEE: true, Rate: &rate,
 		Evidence: []findings.Evidence{perSecond("page faults on enclave memory", v, l.rate(EnclaveFaults))}}}
 	if loaded := l.total(EnclavePages, with("operation", "loaded_back")); loaded > 0 {
 		r.Evidence = append(r.Evidence, perSecond("pages loaded back into the EPC", loaded, l.rate(EnclavePages, matchers("operation", "loaded_back"))))

@@ -3,7 +3,7 @@ package explain
 // faults returns a row for page faults: their sampled time, and below it the calibrated cost by cause, which checks
 // it.
 func faults(l *Ledger) []row {
-	r := row{event: event(FaultCount, "space", "user"), Row: Row{ID: "faults", Title: "page faults", Part: Kernel, Rows: l.pricedFaults()}}
+	r := row{Row: Row{event: event(FaultCount, "space", "user"), ID: "faults", Title: "page faults", Part: Kernel, Rows: l.pricedFaults()}}
 	if !l.has(CPUSamples) {
 		if len(r.Rows) == 0 {
 			return nil

@@ -13,7 +13,7 @@ func transitions(l *Ledger) (out []row) {
 		// others both halves of each call: the number of calls lies between.
 		most, least := entries+exits, max(entries, exits)
 		rate := Amount{(most + least) / 2, least, most}
-		r := row{event: event(EnclaveEntries), within: own, Row: Row{ID: "transitions", Title: "calls into and out of enclaves", Part: User, TEE: true, Rate: &rate}}
+		r := row{within: own, Row: Row{event: event(EnclaveEntries), ID: "transitions", Title: "calls into and out of enclaves", Part: User, TEE: true, Rate: &rate}}
 		for _, side := range []struct {
 			text, metric string
 			v            float64

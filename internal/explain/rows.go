@@ -26,8 +26,6 @@ var kinds = []func(*Ledger) []row{
 // row is a Row under construction.
 type row struct {
 	Row
-	// event is the event whose cause is looked up; the zero Event has none.
-	event Event
 	// hidden is the part of the time of a system call or page fault that the sampling clock attributes to the process
 	// itself: interrupts are off on the way in and out, so the clock's interrupt arrives after the kernel has been
 	// left.
@@ -125,7 +123,7 @@ const smallShare = 0.005
 func (l *Ledger) fold(rows []Row) []Row {
 	var out, small []Row
 	for _, r := range rows {
-		if strings.HasPrefix(r.ID, callID) && r.Share.Value < smallShare {
+		if r.event.Metric == CallCount && r.Share.Value < smallShare {
 			small = append(small, r)
 		} else {
 			out = append(out, r)
@@ -139,7 +137,7 @@ func (l *Ledger) fold(rows []Row) []Row {
 	var names []string
 	for _, r := range small {
 		other.Time, other.Share = other.Time.plus(r.Time), other.Share.plus(r.Share)
-		name := strings.TrimPrefix(r.ID, callID)
+		name := r.event.Label("syscall")
 		v += l.counted[event(CPUSamples, "mode", "kernel", "call", name)]
 		names = append(names, name)
 	}

@@ -55,7 +55,9 @@ const (
 
 // Row is a line of the tree. Rates, times and shares are per Tree.Per.
 type Row struct {
-	// ID is stable ("syscall:futex", "faults", "lock", "own").
+	// event is what is counted, and whose cause is looked up; the zero Event has none.
+	event Event
+	// ID is stable ("syscall:futex", "faults", "lock", "own"), and never parsed.
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Part  Part   `json:"part"`

@@ -107,15 +107,15 @@ func tsName(dir, name string) string {
 func (g *generator) fields(dir string, file *ast.File, st *ast.StructType) (body, extends string, err error) {
 	var b bytes.Buffer
 	for _, f := range st.Fields.List {
+		if len(f.Names) > 0 && !f.Names[0].IsExported() {
+			continue
+		}
 		ts, err := g.typeOf(dir, file, f.Type)
 		if err != nil {
 			return "", "", err
 		}
 		if len(f.Names) == 0 { // embedded: its fields are marshalled as if they were here
 			extends = " extends " + ts
-			continue
-		}
-		if !f.Names[0].IsExported() {
 			continue
 		}
 		if f.Tag == nil {

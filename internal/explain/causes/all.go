@@ -23,10 +23,10 @@ var All = []*explain.Cause{
 	&CPUStarvation,
 	&EPCPaging,
 	&EnclaveTransitions,
-	&GuestExits,
-	&VMExits,
-	&BounceBuffers,
-	&Conversions,
+	&GuestExitStorm,
+	&VMExitStorm,
+	&BouncedIO,
+	&MemoryConversions,
 }
 
 // called reports whether an event is a system call of a list.

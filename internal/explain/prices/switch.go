@@ -24,6 +24,6 @@ var switchCrossCore = Price{
 
 var wakeup = Price{
 	Price:  explain.Price{Event: "wakeup"},
-	method: "what a call that wakes a thread asleep on another core (for 20 us) costs the caller beyond the same call with nobody to wake",
+	method: "what a call that wakes a thread asleep on another core (for 20 µs) costs the caller beyond the same call with nobody to wake",
 	jobs:   map[string][]string{"wake": {"wall", "futex", "wake", "cross", "20", "20"}}, unit: direct("wake"),
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 )
 
@@ -115,8 +116,7 @@ var comparisons = []comparison{
 				{Name: "bounced", Doc: "bytes that request bounce buffers", Unit: "bytes/s", Default: 100e6},
 				{Name: "share", Doc: "share of copies in the CPU time in use, for a warning", Unit: "ratio", Default: 0.05},
 			},
-			Remedy: "Move fewer bytes: compress, cache, keep data in memory, read only what you need. Encrypt once: disk encryption below and TLS above a bounce buffer make three passes over each byte. " +
-				"Devices that are trusted with private memory (TDISP, trusted I/O) need no bounce buffers.",
+			Remedy: causes.BouncedIO.Remedy,
 			Reference: "https://docs.kernel.org/core-api/swiotlb.html and Li et al.: Bifrost: Analysis and Optimization of Network I/O Tax in Confidential Virtual Machines (USENIX ATC 2023), " +
 				"https://www.usenix.org/conference/atc23/presentation/lidingji",
 		},
@@ -157,8 +157,7 @@ var comparisons = []comparison{
 				{Name: "conversions", Doc: "conversions in the rarer direction", Unit: "1/s", Default: 100},
 				{Name: "share", Doc: "share of conversions in the CPU time in use that is critical", Unit: "ratio", Default: 0.1},
 			},
-			Remedy: "Find the driver with `bpftrace -e 'kprobe:set_memory_decrypted { @[kstack] = count(); }'`. The usual cause is a driver that allocates coherent DMA buffers for each request: " +
-				"load it with larger pools, keep its queues and devices open, or use a kernel whose driver takes buffers from the bounce pool instead.",
+			Remedy:    causes.MemoryConversions.Remedy,
 			Reference: tdxDocument + " (shared memory conversions) and https://docs.kernel.org/arch/x86/amd-memory-encryption.html",
 		},
 		signs: []sign{{
@@ -571,7 +570,10 @@ func enclavesMade(aggregate string) string {
 
 // copied returns the query for the CPU time per second of copying all bounced bytes once.
 func copied(bound string) string {
-	return fmt.Sprintf(`sum(rate(%s{$here}[$newest])) / 4096 * avg(tee_unit_cost_seconds{$here,event="copy_page",bound=%q})`, bounced, bound)
+	return prices.Query("copy_page", bound, "sum(rate("+bounced+"{$here}[$newest]))",
+		func(series string, matchers ...string) string {
+			return series + "{$here," + strings.Join(matchers, ",") + "}"
+		})
 }
 
 func converted(direction string) string {

@@ -24,7 +24,7 @@ var guestExitStorm = &findings.Rule{
 		{Name: "exceptions", Doc: "virtualization exceptions for one reason", Unit: "1/s", Default: 10_000},
 		{Name: "critical", Doc: "such exceptions that are critical", Unit: "1/s", Default: 100_000},
 	},
-	Remedy:    causes.GuestExits.Remedy,
+	Remedy:    causes.GuestExitStorm.Remedy,
 	Reference: tdxDocument + " (#VE) and " + prices.VMExit.Source,
 	Run:       findGuestExitStorms,
 }

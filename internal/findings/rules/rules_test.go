@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/store/storetest"
 	"github.com/teescope/teescope/internal/tee"
@@ -82,6 +83,18 @@ func TestFiles(t *testing.T) {
 	for _, r := range computed {
 		if _, err := os.Stat(r.Name + ".go"); err != nil {
 			t.Errorf("rule %s: %v", r.Name, err)
+		}
+	}
+}
+
+// TestCausesAreRules: a cause of lost time has the name and the advice of the rule that finds it.
+func TestCausesAreRules(t *testing.T) {
+	for _, c := range causes.All {
+		i := slices.IndexFunc(All, func(r *findings.Rule) bool { return r.Name == c.Name })
+		if i < 0 {
+			t.Errorf("cause %s: no rule has that name", c.Name)
+		} else if All[i].Remedy != c.Remedy {
+			t.Errorf("cause %s advises %q, the rule %q", c.Name, c.Remedy, All[i].Remedy)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -78,8 +79,8 @@ func (e *evidence) trust(ctx context.Context, labels map[string]string, sources 
 // high bound ("1.2 % to 1.5 % of a core"); "" if it was not calibrated. rate is a query for events per second.
 func (e *evidence) priced(ctx context.Context, event, rate string, labels map[string]string) string {
 	bound := func(name string) float64 {
-		unit := onMachine("tee_unit_cost_seconds", labels, fmt.Sprintf("event=%q,bound=%q", event, name))
-		return e.add(ctx, fmt.Sprintf("that times the calibrated cost of %s, %s bound", event, name), "cores", fmt.Sprintf("%s * scalar(%s)", rate, unit))
+		return e.add(ctx, fmt.Sprintf("CPU time at the calibrated cost of %s, %s bound", event, name), "cores",
+			prices.Query(event, name, rate, func(series string, matchers ...string) string { return onMachine(series, labels, matchers...) }))
 	}
 	low, high := bound("low"), bound("high")
 	if math.IsNaN(low) || math.IsNaN(high) {

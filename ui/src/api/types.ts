@@ -243,7 +243,7 @@ export interface ExplainUnit extends ExplainAmount {
 
 /** Row is a line of the tree. Rates, times and shares are per Tree.Per. */
 export interface ExplainRow {
-  /** ID is stable ("syscall:futex", "faults", "lock", "own"). */
+  /** ID is stable ("syscall:futex", "faults", "lock", "own"), and never parsed. */
   id: string;
   title: string;
   part: ExplainPart;

@@ -2,8 +2,8 @@ package causes
 
 import "github.com/teescope/teescope/internal/explain"
 
-// GuestExits are calls of a confidential guest to its hypervisor.
-var GuestExits = explain.Cause{
+// GuestExitStorm is a storm of calls of a confidential guest to its hypervisor.
+var GuestExitStorm = explain.Cause{
 	Name:   "guest_exit_storm",
 	What:   "calling the hypervisor",
 	Fix:    "find the code in the guest that does what only the hypervisor can",
