@@ -73,7 +73,7 @@ attest/swtpm: await
 proof: attest result
 bench/workloads: bench channelbench host load metric stats workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
-worker: attest channel channelbench host load load/protocols
+worker: attest channel channelbench host load load/protocols machine
 prove:
 claims: metric stats
 

@@ -265,25 +265,21 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
-// machineTime returns the CPU time of all CPUs in seconds by kind (proc_stat(5)); nil if it is
-// unreadable.
+// machineTime returns the CPU time of all CPUs in seconds by kind; nil if it is unreadable.
 func machineTime() map[string]float64 {
-	text, err := host.Local().ReadString("/proc/stat")
-	first, _, _ := strings.Cut(text, "\n")
-	fields := strings.Fields(first)
-	if err != nil || len(fields) < 9 || fields[0] != "cpu" {
+	text, err := host.Local().ReadFile("/proc/stat")
+	if err != nil {
 		return nil
 	}
-	const perSecond = 100 // USER_HZ
-	var v [8]float64      // user, nice, system, idle, iowait, irq, softirq, steal
-	for i := range v {
-		ticks, err := strconv.ParseUint(fields[i+1], 10, 63)
-		if err != nil {
-			return nil
-		}
-		v[i] = float64(ticks) / perSecond
+	m, err := parseMachine(text)
+	if err != nil {
+		return nil
 	}
-	return map[string]float64{"busy": v[0] + v[1] + v[2] + v[5] + v[6], "softirq": v[6], "steal": v[7]}
+	out := map[string]float64{"busy": m.busy, "softirq": 0, "steal": m.stolen}
+	for _, v := range m.softirq {
+		out["softirq"] += v
+	}
+	return out
 }
 
 // listening waits until a process listens on a TCP port of its namespace (proc_net_tcp.rst). It

@@ -1,22 +1,18 @@
 package worker
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path"
 	"strconv"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 )
 
 // The CPU time that processes and the machine have used, as the kernel reports it
 // (proc_pid_stat(5), proc_stat(5)). This is the environment that the worker runs in; what a
 // sandbox's or an enclave's own layers use outside of it is not included.
-
-// tick is the unit of times in /proc, in seconds: USER_HZ is 100 on every
-// architecture that Go runs on.
-const tick = 0.01
 
 // lineage is a process as /proc/PID/stat shows it.
 type lineage struct {
@@ -26,26 +22,16 @@ type lineage struct {
 	seconds float64
 }
 
-// parseStat reads /proc/PID/stat. The name in parentheses may contain anything, including ")"
-// and blanks.
+// parseStat reads /proc/PID/stat.
 func parseStat(b []byte) (lineage, error) {
-	end := bytes.LastIndexByte(b, ')')
-	fields := bytes.Fields(b[end+1:])
-	const parent, user, childSystem = 1, 11, 14 // positions after the name
-	if end < 0 || len(fields) <= childSystem {
-		return lineage{}, errors.New("it has too few fields")
-	}
-	var l lineage
-	var err error
-	if l.parent, err = strconv.Atoi(string(fields[parent])); err != nil {
+	const parent, user, system, childUser, childSystem = 4, 14, 15, 16, 17 // proc_pid_stat(5)
+	n, err := machine.ParseProcess("stat", string(b), parent, user, system, childUser, childSystem)
+	if err != nil {
 		return lineage{}, err
 	}
-	for _, f := range fields[user : childSystem+1] {
-		ticks, err := strconv.ParseUint(string(f), 10, 63)
-		if err != nil {
-			return lineage{}, err
-		}
-		l.seconds += float64(ticks) * tick
+	l := lineage{parent: int(n[0])}
+	for _, ticks := range n[1:] {
+		l.seconds += float64(ticks) / machine.TicksPerSecond
 	}
 	return l, nil
 }
@@ -90,35 +76,34 @@ func processSeconds(h *host.Host, pid int) (float64, error) {
 // machineUse is the CPU time of all CPUs since boot, in seconds.
 type machineUse struct {
 	busy    float64   // all but idle, waiting for a disk, and stolen
+	stolen  float64   // by the host
 	softirq []float64 // by CPU
 }
 
 // parseMachine reads /proc/stat. It is an error if the kernel keeps no such account (gVisor
 // shows zeros).
 func parseMachine(b []byte) (machineUse, error) {
-	const user, nice, system, irq, softirq, steal = 1, 2, 3, 6, 7, 8
 	var m machineUse
 	all := 0.0
-	for line := range bytes.Lines(b) {
-		f := bytes.Fields(line)
-		if len(f) <= softirq || !bytes.HasPrefix(f[0], []byte("cpu")) || len(f[0]) == len("cpu") {
-			continue // the sum over CPUs, or another count
-		}
-		for i, text := range f[1:min(len(f), steal+1)] { // what follows counts the same time again
-			ticks, err := strconv.ParseUint(string(text), 10, 63)
-			if err != nil {
-				return machineUse{}, fmt.Errorf("CPU times: %w", err)
-			}
-			v := float64(ticks) * tick
-			all += v
-			switch i + 1 {
-			case softirq:
+	err := machine.ParseStat(b, func(c machine.CPUTimes) {
+		for i, mode := range machine.CPUModes {
+			v := float64(c.Ticks[i]) / machine.TicksPerSecond
+			switch mode {
+			case "guest", "guest_nice": // also in user and nice
+				continue
+			case "softirq":
 				m.softirq = append(m.softirq, v)
-				fallthrough
-			case user, nice, system, irq:
 				m.busy += v
+			case "user", "nice", "system", "irq":
+				m.busy += v
+			case "steal":
+				m.stolen += v
 			}
+			all += v
 		}
+	}, nil)
+	if err != nil {
+		return machineUse{}, err
 	}
 	if all == 0 {
 		return machineUse{}, errors.New("this kernel reports no CPU times")
