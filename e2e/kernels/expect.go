@@ -58,9 +58,7 @@ var sourceExceptions = []exception{
 
 // testExceptions cover tests of package bpf that are skipped or fail.
 var testExceptions = []exception{
-	{what: "TestCauses|TestHandshakesInWindows", says: "build causes", why: "the guest has no OpenSSL"},
-	{what: "TestSamples/getppid", says: "samples of {user }", why: "the emulator takes interrupts only between translated blocks, mostly after the call"},
-	{what: "TestSamples/faults", says: "free memory", why: "the guest has too little memory"},
+	{what: "TestHandshakesInWindows", says: "build causes", why: "the guest has no OpenSSL"},
 	{what: "TestKVM.*", says: "/dev/kvm|no KVM hook|not found", why: "needs KVM's modules: tested in a separate guest"},
 	{what: "TestSGXFires|TestSGXRenamed|TestGuestFunctionsFire.*", says: "not loaded", why: "needs a module: tested in a separate guest"},
 	{what: "TestBouncedBytesAreExact/.*|TestBounceFull", says: "0 mappings|pool is not known", why: "needs bounce buffers: tested in a separate guest"},

@@ -2,7 +2,11 @@ package kernels
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -102,6 +106,37 @@ func TestExceptions(t *testing.T) {
 	} {
 		if err := excused(list, Image{Series: c.series}, c.mode, c.what, c.reason); (err == nil) != c.excused {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// An exception without its test excuses nothing: each names tests of package bpf that guests run.
+func TestExceptionsAreOfTests(t *testing.T) {
+	files, err := filepath.Glob("../../internal/probe/bpf/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_measure_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(b), -1) {
+			tests = append(tests, f[1])
+		}
+	}
+	for _, e := range testExceptions {
+		if strings.HasPrefix(e.what, ".*") { // variants of programs, in the names of subtests
+			continue
+		}
+		for _, what := range strings.Split(regexp.MustCompile(`/[^|(]*(\([^)]*\)[^|(]*)*`).ReplaceAllString(e.what, ""), "|") {
+			if name := regexp.MustCompile("^(?:" + what + ")$"); !slices.ContainsFunc(tests, name.MatchString) {
+				t.Errorf("exception %q: package bpf has no test %s", e.what, what)
+			}
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package kernels
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,9 +111,44 @@ check that it counts.
 	}
 	fmt.Fprintf(&b, "\n## Attached programs\n\nPrograms attached while the agent ran in mode plain, with the attach type from the kernel's list of links (the kernel cuts names at 15 characters).\n\n")
 	grid(&b, "program", plain, slices.Sorted(maps.Keys(programs)), func(r result, p string) string { return r.links[p] })
+	fmt.Fprintf(&b, "\n%s%s.\n", builtFrom, strings.Join(objects(t), ", "))
 	b.WriteString("\n" + missing())
 	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// builtFrom opens the line of the page that says which programs were attached.
+const builtFrom = "By the first digits of SHA-256, the objects in `internal/probe/bpf` were: "
+
+// objects lists the built eBPF objects as that line has them.
+func objects(t *testing.T) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob("../../internal/probe/bpf/*_bpfel.o")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d objects, %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprintf("%s %.4x", strings.TrimSuffix(filepath.Base(file), "_bpfel.o"), sha256.Sum256(b)))
+	}
+	return out
+}
+
+// TestPageAge says when the page is older than the programs. That is no fault of a commit: booting all kernels takes
+// twenty minutes, and TestMatrix boots one of them.
+func TestPageAge(t *testing.T) {
+	b, err := os.ReadFile("../../docs/kernels.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), builtFrom)
+	line, _, _ := strings.Cut(rest, ".\n")
+	if other := without(objects(t), strings.Split(line, ", ")); len(other) > 0 {
+		t.Skipf("docs/kernels.md is older than the programs %s: make kernels writes it again", strings.Join(other, ", "))
 	}
 }
 
