@@ -10,7 +10,7 @@ import (
 // This file is the one printer of numbers: three significant digits, SI or IEC
 // prefixes, a space before the unit. Units are base units in the words of
 // Desc.Unit; "_per_second" and "/s" mean the same. The page has the same printer in
-// ui/src/format/number.ts; testdata/numbers.json is the test of both.
+// ui/src/format (number.ts, time.ts); testdata/numbers.json is the test of both.
 
 // Value prints a value of a base unit with an SI or IEC prefix: "7.49 ms",
 // "23.5 GiB", "41 %", "1.2 kreq/s". NaN and infinities print as "missing".
@@ -154,6 +154,32 @@ func Count(v float64) string {
 		return "−" + whole
 	}
 	return whole
+}
+
+// Length prints a length of time in at most two parts, to the second: "42 s", "2 h 5 min".
+func Length(seconds float64) string {
+	if math.IsNaN(seconds) || math.IsInf(seconds, 0) {
+		return "missing"
+	}
+	s := math.Max(0, math.Round(seconds))
+	parts := []struct {
+		seconds float64
+		name    string
+	}{{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}}
+	for i, p := range parts {
+		n := math.Floor(s / p.seconds)
+		if n == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%.0f %s", n, p.name)
+		if i+1 < len(parts) {
+			if next := parts[i+1]; math.Mod(s, p.seconds) >= next.seconds {
+				text += fmt.Sprintf(" %.0f %s", math.Floor(math.Mod(s, p.seconds)/next.seconds), next.name)
+			}
+		}
+		return text
+	}
+	return "0 s"
 }
 
 // Words is a name in snake case as words.

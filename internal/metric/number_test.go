@@ -15,8 +15,8 @@ func TestShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	var shared struct {
-		Values, Times, Changes [][]any
-		TimesOf                [][]any `json:"times_of"`
+		Values, Times, Changes, Lengths [][]any
+		TimesOf                         [][]any `json:"times_of"`
 	}
 	if err := json.Unmarshal(text, &shared); err != nil {
 		t.Fatal(err)
@@ -35,6 +35,7 @@ func TestShared(t *testing.T) {
 	check("Value", shared.Values, func(row []any) string { return Value(number(row, 0), row[1].(string)) })
 	check("Times", shared.Times, func(row []any) string { return Times(number(row, 0)) })
 	check("TimesOf", shared.TimesOf, func(row []any) string { return TimesOf(number(row, 0), number(row, 1), number(row, 2)) })
+	check("Length", shared.Lengths, func(row []any) string { return Length(number(row, 0)) })
 	check("Change", shared.Changes, func(row []any) string { return Change(number(row, 0)) })
 }
 
@@ -47,6 +48,9 @@ func TestMissing(t *testing.T) {
 		}
 		if got := Count(v); got != "missing" {
 			t.Errorf("Count(%v) is %q", v, got)
+		}
+		if got := Length(v); got != "missing" {
+			t.Errorf("Length(%v) is %q", v, got)
 		}
 	}
 }

@@ -1,14 +1,11 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { formatLength, formatSince } from "./time";
 
-test.each([
-  [0, "0 s"],
-  [59.7, "1 min"],
-  [90, "1 min 30 s"],
-  [7500, "2 h 5 min"],
-  [86400, "1 d"],
-  [-5, "0 s"],
-])("%d seconds are %s", (s, want) => expect(formatLength(s)).toBe(want));
+// The Go printer is tested with the same file.
+const shared = JSON.parse(readFileSync(new URL("../../../internal/metric/testdata/numbers.json", import.meta.url), "utf8")) as { lengths: [number, string][] };
+
+test.each(shared.lengths)("%d seconds are %s", (s, want) => expect(formatLength(s)).toBe(want));
 
 test("another day is named", () => {
   const now = new Date(2026, 4, 2, 15, 0);
