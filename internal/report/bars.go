@@ -28,7 +28,7 @@ func counterBars(e *result.Experiment, kase string) (Plot, bool) {
 		for i, a := range r.arms {
 			arms = append(arms, e.Environments[i].ID+" "+r.text(a))
 		}
-		alt = append(alt, r.name+" per "+r.per+": "+strings.Join(arms, ", "))
+		alt = append(alt, r.name()+" per "+r.per+": "+strings.Join(arms, ", "))
 	}
 	return Plot{
 		Name: "counters", Title: "Counters per " + rows[0].per + inCase(e, kase), Alt: strings.Join(alt, ". "),
@@ -79,7 +79,7 @@ func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {
 			}
 		}
 		height := bar * float64(len(r.arms))
-		name := r.name
+		name := r.name()
 		if r.per != rows[0].per {
 			name += " per " + r.per
 		}

@@ -181,11 +181,9 @@ func primaries(e *result.Experiment) []*result.Comparison {
 // counted is a counter in all arms: medians of its runs, per operation where
 // the operations are known.
 type counted struct {
-	name, scope string
-	metric      string // the metric of its total
-	per         string // what it is divided by: "operation", "100 requests", "run"
-	part        bool   // one part of a total, such as one kind of system call
-	arms        []arm
+	counterKey
+	per  string // what it is divided by: "operation", "100 requests", "run"
+	arms []arm
 }
 
 type arm struct {
@@ -258,7 +256,7 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 	var out []counted
 	portion, times := portion(e)
 	for _, k := range keys {
-		row := counted{name: k.name, scope: k.scope, metric: k.metric, part: k.part, per: "run"}
+		row := counted{counterKey: k, per: "run"}
 		perOp := slices.ContainsFunc(cells[k], func(x cell) bool { return len(x.perOp) > 0 })
 		if perOp {
 			row.per = portion
@@ -285,14 +283,29 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 	return out
 }
 
-// counterKey identifies a counter summed over the workload's processes.
+// counterKey identifies a counter summed over the workload's processes, in words: tee_syscalls_total{syscall="read"}
+// has the metric "syscalls" and the kind "read".
 type counterKey struct {
-	name, scope, metric string
-	part                bool
+	metric, kind, scope string
+	part                bool // one part of a total, such as one kind of system call
 }
 
+// keyOf returns the key of a counter.
+func keyOf(c *result.Counter) counterKey {
+	var kind []string
+	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+		if k != "process" && c.Labels[k] != "" {
+			kind = append(kind, c.Labels[k])
+		}
+	}
+	return counterKey{metric.Words(strings.TrimSuffix(strings.TrimPrefix(c.Name, "tee_"), "_total")), strings.Join(kind, ", "), c.Scope, len(c.Labels) > 0}
+}
+
+// name returns a short name: "syscalls, read".
+func (k counterKey) name() string { return strings.TrimSuffix(k.metric+", "+k.kind, ", ") }
+
 // total returns the key of the sum over this counter's kinds.
-func (k counterKey) total() counterKey { return counterKey{k.metric, k.scope, k.metric, false} }
+func (k counterKey) total() counterKey { return counterKey{metric: k.metric, scope: k.scope} }
 
 // tally is a counter in one run; each list has at most one value.
 type tally struct {
@@ -321,7 +334,7 @@ func tallies(counters []result.Counter) (sums map[counterKey]tally, order []coun
 	}
 	for i := range counters {
 		c := &counters[i]
-		k := counterKey{counterName(c), c.Scope, counterName(&result.Counter{Name: c.Name}), len(c.Labels) > 0}
+		k := keyOf(c)
 		t, seen := sums[k]
 		if !seen {
 			order = append(order, k)
@@ -331,7 +344,7 @@ func tallies(counters []result.Counter) (sums map[counterKey]tally, order []coun
 		sums[k] = t
 	}
 	for k := range sums {
-		if _, whole := sums[k.total()]; k.part && whole && k.name == k.metric {
+		if _, whole := sums[k.total()]; k.part && whole && k.kind == "" {
 			delete(sums, k)
 		}
 	}
@@ -367,17 +380,6 @@ func worse(a, b result.Trust) result.Trust {
 		return b
 	}
 	return a
-}
-
-// counterName returns a short name: "syscalls, read" for tee_syscalls_total{syscall="read"}.
-func counterName(c *result.Counter) string {
-	name := metric.Words(strings.TrimSuffix(strings.TrimPrefix(c.Name, "tee_"), "_total"))
-	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
-		if k != "process" && c.Labels[k] != "" {
-			name += ", " + c.Labels[k]
-		}
-	}
-	return name
 }
 
 // tellingCase returns the case with the largest primary cost among those whose verdict stands, or else the first.

@@ -19,13 +19,12 @@ func hostTable(e *result.Experiment, kase string) *Table {
 	}
 	t := newTable("", cols...)
 	row := func(k counted, of string) {
-		_, kind, _ := strings.Cut(k.name, ", ")
 		name, unit := or(hostNames[k.metric], k.metric), ""
 		if strings.HasSuffix(k.metric, " seconds") {
 			unit = "seconds"
 		}
-		if kind == userSpace {
-			name += ", " + kind
+		if k.kind == userSpace {
+			name += ", " + k.kind
 		}
 		cells := []Cell{{Text: name}, {Text: of}}
 		for _, a := range k.arms {
@@ -53,7 +52,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 			k.scope = "" // a count of the machine itself, not a limit of another one
 			of := "the whole machine"
 			if k.part {
-				_, of, _ = strings.Cut(k.name, ", ")
+				of = k.kind
 			}
 			row(k, of)
 		}
@@ -65,7 +64,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 	return t.align()
 }
 
-// hostNames are better names of some counters than counterName makes.
+// hostNames are better names of some metrics than keyOf makes.
 var hostNames = map[string]string{"process cpu seconds": "CPU time", "llc misses": "last-level cache misses", "sgx epc pages evicted": "EPC pages evicted"}
 
 // userSpace names the page faults that the workload's own code caused.

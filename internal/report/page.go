@@ -267,7 +267,7 @@ func dates(e *result.Experiment) string {
 	if e.EndedAt == nil {
 		return s + ", not ended"
 	}
-	return s + ", took " + metric.Value(e.EndedAt.Sub(e.StartedAt).Round(time.Second).Seconds(), "seconds")
+	return s + ", took " + metric.Length(e.EndedAt.Sub(e.StartedAt).Seconds())
 }
 
 func whyNothing(e *result.Experiment) string {
@@ -397,7 +397,7 @@ func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
 	}
 	var moved []string
 	for _, k := range leads(all, envIndex(e, c.Baseline), envIndex(e, c.Treatment)) {
-		moved = append(moved, fmt.Sprintf("%s %s against %s", k.name, metric.Value(*k.arms[1].value, ""), metric.Value(*k.arms[0].value, "")))
+		moved = append(moved, fmt.Sprintf("%s %s against %s", k.name(), metric.Value(*k.arms[1].value, ""), metric.Value(*k.arms[0].value, "")))
 	}
 	if moved == nil {
 		return []string{"Unknown: no counter of the workload's processes changed by a fifth or more between the arms."}
@@ -411,12 +411,11 @@ func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
 func leads(all []counted, base, treat int) []counted {
 	var out []counted
 	for _, k := range all {
-		name, _, _ := strings.Cut(k.name, ", ")
-		hasTotal := slices.ContainsFunc(all, func(t counted) bool { return !t.part && t.name == name })
+		hasTotal := slices.ContainsFunc(all, func(t counted) bool { return !t.part && t.metric == k.metric })
 		if base < 0 || treat < 0 || k.part && hasTotal || k.scope != "process" || k.arms[base].value == nil || k.arms[treat].value == nil {
 			continue
 		}
-		pair := counted{name: k.name, arms: []arm{k.arms[base], k.arms[treat]}}
+		pair := counted{counterKey: k.counterKey, arms: []arm{k.arms[base], k.arms[treat]}}
 		if pair.moved() >= 1.2 {
 			out = append(out, pair)
 		}

@@ -265,10 +265,10 @@ func TestCountersAddUp(t *testing.T) {
 				text += fmt.Sprint(*a.value) + "; "
 			}
 		}
-		if got[k.name] != "" {
-			t.Errorf("%s is there twice", k.name)
+		if got[k.name()] != "" {
+			t.Errorf("%s is there twice", k.name())
 		}
-		got[k.name] = text
+		got[k.name()] = text
 	}
 	want := map[string]string{"syscalls": "9; 11; ", "syscalls, read": "9; 11; ", "syscalls, getppid": "0; not counted in this arm; "}
 	for name, text := range want {

@@ -225,7 +225,7 @@ func counterTable(e *result.Experiment, kase string) *Table {
 	all := counters(e, kase)
 	slices.SortStableFunc(all, func(a, b counted) int { return boolFirst(a.any(), b.any()) })
 	for _, k := range all {
-		row := []Cell{{Text: k.name}, {Text: k.per}, Text(or(scopeNames[k.scope], k.scope), "not recorded")}
+		row := []Cell{{Text: k.name()}, {Text: k.per}, Text(or(scopeNames[k.scope], k.scope), "not recorded")}
 		for _, a := range k.arms {
 			row = append(row, k.cell(a, ""))
 		}
