@@ -57,7 +57,7 @@ of date, say), 4 neither; the file is then as it was.`,
 	c.Flags().StringVar(&a.provider, "provider", "", "where the quote comes from: "+a.names()+" (default: the TEE that is here)")
 	c.Flags().StringVar(&a.key, "key", "", "sign with the private key in `FILE` (Ed25519 or ECDSA P-256, PEM) instead")
 	c.Flags().StringVar(&a.newKey, "new-key", "", "sign with a new key instead, and write it to `FILE` and its public part to FILE.pub")
-	c.Flags().StringVar(&a.nonce, "nonce", "", "hex from whoever will verify, which proves that the quote is newer")
+	c.Flags().StringVar(&a.nonce, "nonce", "", "hex chosen by the verifier, which proves that the quote is newer")
 	c.Flags().BoolVar(&a.offline, "offline", false, "ask no service of the vendor: nobody will know whether the TCB was current")
 	c.Flags().BoolVar(&a.replace, "replace", false, "replace an attestation that the result has")
 	a.tpm.flags(c)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"go/parser"
@@ -14,12 +15,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/bench/launchers"
+	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/findings/rules"
+	"github.com/teescope/teescope/internal/load/protocols"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/tunnel"
 )
 
@@ -290,5 +297,45 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 	}
 	for name := range rooms {
 		t.Errorf("docs/architecture.md has no sentence on %s", name)
+	}
+}
+
+// TestFilesOfMembers: each member of a list is in the file of its name, so who looks for one finds it.
+func TestFilesOfMembers(t *testing.T) {
+	lists := map[string][]string{}
+	list := func(folder string, names ...string) { lists[folder] = append(lists[folder], names...) }
+	for _, s := range sources.All {
+		list("probe/sources", s.Name)
+	}
+	for _, k := range kinds.All {
+		list("tee/kinds", k.Name)
+	}
+	for _, c := range causes.All {
+		list("explain/causes", c.Name)
+	}
+	for _, w := range workloads.All {
+		list("bench/workloads", w.Name)
+	}
+	for _, l := range launchers.All {
+		list("bench/launchers", l.Name)
+	}
+	for _, p := range protocols.All {
+		list("load/protocols", p.Name)
+	}
+	for _, f := range formats.All {
+		if f.Name != "csv-comparisons" { // the other table of csv.go
+			list("report/formats", cmp.Or(map[string]string{"md": "markdown"}[f.Name], f.Name))
+		}
+	}
+	for folder, names := range lists {
+		for _, name := range names {
+			code := filepath.Join("..", folder, strings.ReplaceAll(name, "-", "_")+".go")
+			data := filepath.Join("..", folder, "templates", name+".yaml")
+			if _, err := os.Stat(code); err != nil {
+				if _, err := os.Stat(data); err != nil {
+					t.Errorf("%s of internal/%s is not in %s", name, folder, filepath.Base(code))
+				}
+			}
+		}
 	}
 }

@@ -176,7 +176,7 @@ func explanationText(found explained, x explainer) string {
 		if x.process != "" {
 			about = fmt.Sprintf(" for %q", x.process)
 		}
-		t.Wrap("", fmt.Sprintf("No findings%s, now or in the last %s. %s", about, span(time.Duration(x.last)), watched(found.Rules)))
+		t.Wrap("", fmt.Sprintf("No findings%s, now or in the last %s. %s", about, metric.Length(time.Duration(x.last).Seconds()), watched(found.Rules)))
 	default:
 		t.Line("The queries behind the numbers: teescope explain --json")
 	}
@@ -206,7 +206,7 @@ func (t *text) record(r findings.Record, now time.Time) {
 	if r.State == findings.Closed && r.Until != nil {
 		t.Line("  closed: it lasted from %s to %s", explain.Clock(r.Since, now), explain.Clock(*r.Until, now))
 	} else {
-		t.Line("  since %s, for %s", explain.Clock(r.Since, now), span(now.Sub(r.Since)))
+		t.Line("  since %s, for %s", explain.Clock(r.Since, now), metric.Length(now.Sub(r.Since).Seconds()))
 	}
 	doubt := ""
 	if r.Confidence == findings.Medium || r.Confidence == findings.Low {
@@ -264,17 +264,6 @@ func interval(s [2]float64) string {
 		return metric.Percent(s[0])
 	}
 	return metric.Percent(s[0]) + " to " + metric.Percent(s[1])
-}
-
-// span prints a time that has passed, to the second.
-func span(d time.Duration) string {
-	s := d.Round(time.Second).String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(s, zero) {
-			s = s[:len(s)-2]
-		}
-	}
-	return s
 }
 
 // known is what explanations need to know.

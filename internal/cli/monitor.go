@@ -531,6 +531,17 @@ func (d *duration) String() string {
 	return brief(time.Duration(*d))
 }
 
+// brief is a duration as flags take it, without parts that are 0: "8m", not "8m0s".
+func brief(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
 // Type names the value in the help text.
 func (d *duration) Type() string { return "duration" }
 

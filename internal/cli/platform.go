@@ -41,13 +41,13 @@ var components = []component{
 	}},
 	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
 	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
-		return fmt.Sprintf("100,000 calls a second cost %.3g %% of a core before they do any work", v*1e5*100)
+		return fmt.Sprintf("100,000 calls a second cost %s before they do any work", metric.Value(v*1e5, "cores"))
 	}},
 	{"clock", "syscall", bench.Params{"mechanism": "vdso"}, func(v float64) string {
-		return fmt.Sprintf("100,000 readings a second cost %.3g %% of a core", v*1e5*100)
+		return fmt.Sprintf("100,000 readings a second cost %s", metric.Value(v*1e5, "cores"))
 	}},
 	{"page fault", "syscall", bench.Params{"mechanism": "fault"}, func(v float64) string {
-		return fmt.Sprintf("touching 1 GiB for the first time takes %.3g s", v*(1<<30)/4096)
+		return fmt.Sprintf("touching 1 GiB for the first time takes %s", metric.Value(v*(1<<30)/4096, "seconds"))
 	}},
 	{"wake-up, same CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "same"}, nil},
 	{"wake-up, other CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "cross"}, nil},

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -63,18 +63,7 @@ func (p *progress) clear() {
 // round rounds a duration for a reader: to 10 s above a minute, otherwise to 1 s.
 func round(d time.Duration) string {
 	if d > time.Minute {
-		return brief(d.Round(10 * time.Second))
+		d = d.Round(10 * time.Second)
 	}
-	return brief(d.Round(time.Second))
-}
-
-// brief is a duration without parts that are 0: "8m", not "8m0s".
-func brief(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
+	return metric.Length(d.Seconds())
 }

@@ -86,7 +86,7 @@ func guessUnit(text string) (string, error) {
 // formatAmount writes a value in the form that parseAmount reads.
 func formatAmount(v float64, unit string) string {
 	if unit == "seconds" {
-		return time.Duration(math.Round(v * 1e9)).String()
+		return brief(time.Duration(math.Round(v * 1e9)))
 	}
 	suffix := map[string][]string{
 		"ratio":   {""},
@@ -95,11 +95,13 @@ func formatAmount(v float64, unit string) string {
 		"bytes":   {"TiB", "GiB", "MiB", "KiB", "bytes"},
 		"bytes/s": {"GB/s", "MB/s", "kB/s", "bytes/s"},
 	}[unit]
-	if unit == "ratio" && v < 1 {
-		suffix = []string{"%"}
-	}
-	if len(suffix) == 0 {
+	switch {
+	case suffix == nil:
 		suffix = []string{""}
+	case unit == "ratio" && v < 1:
+		suffix = []string{"%"}
+	case unit == "bytes/s" && v >= 1<<10 && math.Mod(v, 1<<10) == 0 && math.Mod(v, 1e3) != 0:
+		suffix = []string{"GiB/s", "MiB/s", "KiB/s"}
 	}
 	fits := func(s string) bool { return v >= scales[unit][s] }
 	s := suffix[len(suffix)-1]

@@ -473,7 +473,7 @@ func (l *live) limited(level int, seen coverage) {
 		}
 		why += "; its counters are scaled to all events"
 		if l.Error != nil {
-			why += fmt.Sprintf(", with a standard error of %.2g %% of their sum", 100**l.Error)
+			why += ", with a standard error of " + metric.Percent(*l.Error) + " of their sum"
 		}
 	}
 	if why == "" || l.State != Available {

@@ -30,7 +30,7 @@ type Attestation struct {
 	Digest string `json:"digest"`
 	// MadeAt is the time by the clock of the machine that attested.
 	MadeAt time.Time `json:"made_at"`
-	// Nonce is hex that whoever verifies has chosen, to know that the evidence is newer.
+	// Nonce is hex that the verifier has chosen, to know that the evidence is newer.
 	Nonce string `json:"nonce,omitempty"`
 	// Quote is the evidence, Certificates those that came with it.
 	Quote        []byte `json:"quote,omitempty"`

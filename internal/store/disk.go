@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // lockName is the file that the stock database also locks, so promtool and Prometheus
@@ -69,6 +71,9 @@ func free(dir string) (int64, error) {
 	}
 	return int64(st.Bavail) * st.Bsize, nil
 }
+
+// room prints a number of bytes.
+func room(n int64) string { return metric.Value(float64(n), "bytes") }
 
 // reserve is a file that holds space for when the disk is full.
 type reserve struct {

@@ -137,7 +137,7 @@ func (q *Queue) ApplyConfig(c *ScrapeConfig) error {
 func (q *Queue) take() (opening, error) {
 	n, err := free(q.opts.Dir)
 	if err == nil && n < q.opts.MinFree {
-		err = fmt.Errorf("%w: %d MiB left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, n>>20, q.opts.Dir)
+		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, room(n), q.opts.Dir)
 		q.trouble.set("space", err)
 		return nil, err
 	}

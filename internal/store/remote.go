@@ -118,7 +118,7 @@ func (p *pair) UnmarshalJSON(b []byte) error {
 type tooLong int64
 
 func (n tooLong) Error() string {
-	return fmt.Sprintf("the answer is longer than %d MiB: ask for fewer series or a shorter time", int64(n)>>20)
+	return fmt.Sprintf("the answer is longer than %s: ask for fewer series or a shorter time", room(int64(n)))
 }
 
 // within reads at most n bytes, and then fails.

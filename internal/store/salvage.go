@@ -88,7 +88,7 @@ func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
 		if n, err = free(s.opts.Dir); err != nil {
 			return out, err
 		} else if n < need {
-			return out, fmt.Errorf("disk of %s is full: %d MiB free, %d MiB needed to read a damaged log: free some space: %w", s.opts.Dir, n>>20, need>>20, errNoSpace)
+			return out, fmt.Errorf("disk of %s is full: %s free, %s needed to read a damaged log: free some space: %w", s.opts.Dir, room(n), room(need), errNoSpace)
 		}
 	}
 	stage := filepath.Join(s.opts.Dir, quarantineName, ".salvage")

@@ -127,8 +127,8 @@ func (s *Store) openFiles() (*database, error) {
 		if n, err = free(s.opts.Dir); err != nil {
 			return nil, err
 		} else if n < need {
-			return nil, fmt.Errorf("disk of %s is full: %d MiB free, %d MiB needed to start: free some space: %w",
-				s.opts.Dir, n>>20, need>>20, errNoSpace)
+			return nil, fmt.Errorf("disk of %s is full: %s free, %s needed to start: free some space: %w",
+				s.opts.Dir, room(n), room(need), errNoSpace)
 		}
 	}
 	db, err := s.openSound()
@@ -157,7 +157,7 @@ func (s *Store) lease() (*database, error) {
 func (s *Store) leaseToWrite() (*database, error) {
 	n, err := free(s.opts.Dir)
 	if err == nil && n < s.opts.MinFree {
-		err = fmt.Errorf("%w: %d MiB left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, n>>20, s.opts.Dir)
+		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, room(n), s.opts.Dir)
 		s.trouble.set("space", err)
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (s *Store) reopen(need int64, open func(*database) error, closed func() err
 	if n, err := free(s.opts.Dir); err != nil {
 		return err
 	} else if n < max(need, s.opts.MinFree) {
-		return fmt.Errorf("%w: %d MiB left", errNoSpace, n>>20)
+		return fmt.Errorf("%w: %s left", errNoSpace, room(n))
 	}
 	var failed error
 	before := lastSegment(s.opts.Dir)

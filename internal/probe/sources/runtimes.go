@@ -130,7 +130,7 @@ var runtimes = probe.Source{
 		{Capability: "cap_sys_admin", For: "to hook files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
 	},
 	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; from 6.6 on one link for all functions of a file (uprobe.multi), before that one link each.",
-	Cost:    "A trap for each call: 9 to 18 us on the development VM (Linux 6.18, self-test of 4,800 calls), about a microsecond is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total use that value. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
+	Cost:    "A trap for each call: 9 to 18 µs on the development VM (Linux 6.18, self-test of 4,800 calls), about a microsecond is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total use that value. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
 	Blind: "Entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL): the EEXIT that ends an ECALL and the EENTER that ends an OCALL are not counted again. " +
 		"Asynchronous exits show in Gramine only: elsewhere the enclave returns to a bare ENCLU instruction, which must not be hooked. " +
 		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
@@ -232,7 +232,7 @@ func (r *transitions) problem() error {
 	if len(r.lost)+len(r.hidden) == 0 {
 		if _, files := r.Hooked(bpf.FileID{}); files == 0 && r.host.IsLocal() {
 			return &probe.Problem{Err: errors.New("find the runtime of an enclave: none runs, and none is in the usual places"),
-				Remedy: fmt.Sprintf("start the enclave; teescope looks for it in each round, and each of its calls will cost %.2g us more", r.HitSeconds()*1e6)}
+				Remedy: fmt.Sprintf("start the enclave; teescope looks for it in each round, and each of its calls will cost %s more", metric.Value(r.HitSeconds(), "seconds"))}
 		}
 		return nil
 	}

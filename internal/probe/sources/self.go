@@ -33,7 +33,7 @@ var self = probe.Source{
 		{Capability: "cap_sys_admin", For: "to switch on the kernel's run-time statistics for a fifth of a second, which measures an event's cost in each program; once a minute where the capability is kept", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
-	Cost:    "10 us a reading; the statistics cost every program on the machine 50 ns a run while they are on (measured; 200 ms at the start, and each minute with --privileges keep).",
+	Cost:    "10 µs a reading; the statistics cost every program on the machine 50 ns a run while they are on (measured; 200 ms at the start, and each minute with --privileges keep).",
 	Blind:   "The cost of other tools' programs, and cache pollution caused by teescope.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		s := &selfReader{host: h}

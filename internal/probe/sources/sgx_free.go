@@ -26,7 +26,7 @@ var sgxFree = probe.Source{
 		{Capability: "cap_syslog", For: "to find the variable's address in /proc/kallsyms", Open: true},
 	},
 	Kernels: "5.14 (5.13 has the variable but no such programs), CONFIG_X86_SGX, CONFIG_KALLSYMS_ALL; not under lockdown in confidentiality mode",
-	Cost:    "2.5 us per reading, measured on another variable on Linux 6.18; nothing between readings",
+	Cost:    "2.5 µs per reading, measured on another variable on Linux 6.18; nothing between readings",
 	Blind:   "which process holds the rest",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if where, err := legacyDriver(h); err == nil {

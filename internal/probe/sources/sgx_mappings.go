@@ -29,7 +29,7 @@ var (
 		"Address space of enclaves in bytes by process name, not the EPC that they hold; mappings of the SGX device in /proc/PID/maps, or sizes in /proc/sgx_enclaves.", "process")
 )
 
-// sgxMappings searches the mappings of every process, which takes some 20 us each and
+// sgxMappings searches the mappings of every process, which takes some 20 µs each and
 // milliseconds for those with many mappings, so it waits for an enclave.
 var sgxMappings = probe.Source{
 	Name:    "sgx_mappings",
@@ -43,7 +43,7 @@ var sgxMappings = probe.Source{
 	}},
 	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "to read the mappings of other users' processes"}},
 	Kernels: "any with an SGX driver, in-tree (5.11, CONFIG_X86_SGX) or not",
-	Cost:    "one read of /proc/PID/maps per process and reading: about 20 us each, and about 1 us per mapping",
+	Cost:    "one read of /proc/PID/maps per process and reading: about 20 µs each, and about 1 µs per mapping",
 	Blind:   "how much of the address space is in the EPC; the number of enclaves with adjacent mappings; enclaves of virtual machines",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if ok, err := hasDevice(h, enclaveDevices); err != nil || !ok {

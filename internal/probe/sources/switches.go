@@ -34,7 +34,7 @@ var switches = probe.Source{
 	Metrics: []*metric.Desc{contextSwitches, processCPU, ioCalls, pidSwitches, pidCPU, retiredEvents},
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost: "nothing runs on a switch; a reading takes 0.2 us for each thread of the machine (`go test -run=NONE -bench Visit ./internal/probe/bpf`), and a thread that ends two events. " +
+	Cost: "nothing runs on a switch; a reading takes 0.2 µs for each thread of the machine (`go test -run=NONE -bench Visit ./internal/probe/bpf`), and a thread that ends two events. " +
 		"44 kB, and about 120 bytes for each thread",
 	Blind: "what a thread did under an earlier name since the last reading: it counts for the name at the reading, or at the thread's end. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread",
 	Open:  openUngoverned(openByProcess(bpf.Switches, nil, readSwitches)),

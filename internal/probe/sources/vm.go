@@ -53,7 +53,7 @@ var vm = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to see open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
 	},
 	Kernels: "Any with KVM; binary statistics since 5.14, which QEMU 8.1 and later keep open; private memory since 6.8.",
-	Cost:    "About 5 us for each statistic read from debugfs, 40 us for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
+	Cost:    "About 5 µs for each statistic read from debugfs, 40 µs for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
 	Blind:   "How much private memory a machine has populated, which no kernel reports; the protection of machines of monitors other than QEMU, Cloud Hypervisor and Firecracker.",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		loaded, err := kvmLoaded(h)

@@ -25,7 +25,7 @@ var waits = probe.Source{
 		{Capability: "cap_perfmon", For: "to load a program that reads the kernel's structures", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86-64 only",
-	Cost:    "a walk costs 0.5 us a thread right after another walk, and 1 to 2 us at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.05 % of one core, or 0.2 % until 30 s after a walk found a thread that waited for a CPU or a disk, 0.5 % after one for a lock",
+	Cost:    "a walk costs 0.5 µs a thread right after another walk, and 1 to 2 µs at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.05 % of one core, or 0.2 % until 30 s after a walk found a thread that waited for a CPU or a disk, 0.5 % after one for a lock",
 	Blind: "what happens between two walks, and who holds a lock; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function. Counted as a lock, though it is none: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
 		"Waiting for requests of io_uring, the futex of 32-bit programs. Everything where teescope has a PID namespace of its own, in which it would see its own threads only. disk includes everything uninterruptible: also locks in the kernel, and the parent of a vfork",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {

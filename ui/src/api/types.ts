@@ -1255,7 +1255,7 @@ export interface ResultAttestation {
   digest: string;
   /** MadeAt is the time by the clock of the machine that attested. */
   made_at: string;
-  /** Nonce is hex that whoever verifies has chosen, to know that the evidence is newer. */
+  /** Nonce is hex that the verifier has chosen, to know that the evidence is newer. */
   nonce?: string;
   /** Quote is the evidence, Certificates those that came with it. */
   quote?: string;
