@@ -126,6 +126,7 @@ func properties(e *result.Environment) []property {
 	table(classed, "software.encryption", sw.Encryption)
 
 	add(fingerprinted, "network", e.Network)
+	table(fingerprinted, "network_path", e.Path)
 
 	cloud := result.Cloud{}
 	if e.Cloud != nil {

@@ -146,6 +146,8 @@ type Design struct {
 	// Client is where the load came from: SameHost, ThisHost, or the other machine as named by
 	// the user. "" for jobs without a load from outside.
 	Client string `json:"client,omitempty"`
+	// ClientClock is that machine's clock; absent if it is this machine's, or unknown.
+	ClientClock *ClockOffset `json:"client_clock,omitempty"`
 	// NoCounters: the experiment wants the monitor's sources off.
 	NoCounters bool `json:"no_counters,omitempty"`
 	// Then are the passes that follow, each with its own document.
@@ -260,7 +262,15 @@ type Environment struct {
 	// Network is the way from the load generator to the servers of the environment, in
 	// words; absent without such a load.
 	Network string `json:"network,omitempty"`
-	Cloud   *Cloud `json:"cloud"` // null: not a known cloud, or could not tell (see Missing)
+	// Path is what a run found of the network between the two machines, by end: MTU, driver and
+	// offloads of the interfaces. Absent for jobs that do not report it.
+	Path map[string]string `json:"network_path,omitempty"`
+	// Clock is the clock of another machine, read when the environment was opened; absent on the
+	// harness's machine, or if it is unknown.
+	Clock *ClockOffset `json:"clock_offset,omitempty"`
+	// Boot is the boot ID of another machine: its runs are all of one boot.
+	Boot  string `json:"boot_id,omitempty"`
+	Cloud *Cloud `json:"cloud"` // null: not a known cloud, or could not tell (see Missing)
 	// Fingerprint is the hash of what must be equal for two results to be of the
 	// same environment; Class, of what must be equal for the same kind of host.
 	Fingerprint string `json:"fingerprint"`
@@ -282,6 +292,13 @@ type Environment struct {
 	FirstSeconds *float64 `json:"first_run_seconds"`
 	// Changed are fields that were different at the end of the experiment.
 	Changed map[string]string `json:"changed_during_experiment,omitempty"`
+}
+
+// ClockOffset is by how much the clock of another machine is ahead of the harness's, in seconds. The truth is at
+// most Uncertainty away, because the clock was read at an unknown moment of a question and its answer.
+type ClockOffset struct {
+	Seconds     float64 `json:"seconds"`
+	Uncertainty float64 `json:"uncertainty_seconds"`
 }
 
 // TEE describes the protection of an arm.

@@ -804,6 +804,12 @@ export interface ResultCeiling {
   source: string;
 }
 
+/** ClockOffset is by how much the clock of another machine is ahead of the harness's, in seconds. The truth is at most Uncertainty away, because the clock was read at an unknown moment of a question and its answer. */
+export interface ResultClockOffset {
+  seconds: number;
+  uncertainty_seconds: number;
+}
+
 /** Pass is an experiment that follows from another: its cases in its arms, under loads that are shares of what the slower arm can do. */
 export interface ResultPass {
   name: string;
@@ -841,6 +847,8 @@ export interface ResultDesign {
   calibration?: boolean;
   /** Client is where the load came from: SameHost, ThisHost, or the other machine as named by the user. "" for jobs without a load from outside. */
   client?: string;
+  /** ClientClock is that machine's clock; absent if it is this machine's, or unknown. */
+  client_clock?: ResultClockOffset;
   /** NoCounters: the experiment wants the monitor's sources off. */
   no_counters?: boolean;
   /** Then are the passes that follow, each with its own document. */
@@ -1023,6 +1031,12 @@ export interface ResultEnvironment {
   software: ResultSoftware;
   /** Network is the way from the load generator to the servers of the environment, in words; absent without such a load. */
   network?: string;
+  /** Path is what a run found of the network between the two machines, by end: MTU, driver and offloads of the interfaces. Absent for jobs that do not report it. */
+  network_path?: { [key: string]: string };
+  /** Clock is the clock of another machine, read when the environment was opened; absent on the harness's machine, or if it is unknown. */
+  clock_offset?: ResultClockOffset;
+  /** Boot is the boot ID of another machine: its runs are all of one boot. */
+  boot_id?: string;
   /** null: not a known cloud, or could not tell (see Missing) */
   cloud: ResultCloud | null;
   /** Fingerprint is the hash of what must be equal for two results to be of the same environment; Class, of what must be equal for the same kind of host. */
