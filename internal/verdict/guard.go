@@ -26,7 +26,7 @@ var Guards = []Guard{
 	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
 	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
 	impossibleValue, saturated, cacheAnswered, clientLimited, bottleneck, suspectBaseline, linearity,
-	wideInterval, noiseFloor, otherPlatform, sameHostClient,
+	wideInterval, noiseFloor, otherPlatform, machineClocks, sameHostClient,
 }
 
 // effect is what a guard's message does to the comparisons in its scope.

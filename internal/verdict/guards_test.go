@@ -329,9 +329,28 @@ var guardTrials = map[string]trials{
 		silent: one(func() *lab { l := latency(); l.Design.Client = "ssh:client"; return l }(), ""),
 		always: "the document says where the load came from",
 	},
+	"machine-clocks": {
+		speaks: []trial{
+			{latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: 3600.2, Uncertainty: 0.01} }), Options{},
+				"the clock of gramine-sgx is 1h0m0.2s ahead of the harness's", result.Warn, stats.Cost},
+			{latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: -3600.2, Uncertainty: 0.5} }), Options{},
+				"behind the harness's", result.Warn, stats.Cost},
+			{func() *lab {
+				l := latency()
+				l.Design.Client, l.Design.ClientClock = "ssh:client", &result.ClockOffset{Seconds: 3600}
+				return l
+			}(), Options{}, "the clock of ssh:client is", result.Warn, stats.Cost},
+		},
+		silent:  one(latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: 1.4, Uncertainty: 0.5} }), ""),
+		unknown: one(latency().env(1, func(e *result.Environment) { e.Boot = "b" }), "whether the clock of gramine-sgx agrees with the harness's"),
+	},
 	"other-platform": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.Hardware.Serial, e.Class = "host-2", "other" }), Options{},
-			"grade D, a platform difference", result.Note, stats.Cost}},
+			"grade D, a platform difference", result.Note, stats.Cost},
+			{latency().env(1, func(e *result.Environment) {
+				e.Hardware.Serial, e.Clock = "host-2", &result.ClockOffset{Uncertainty: 0.01}
+			}), Options{},
+				"two machines of one kind", result.Note, stats.Cost}},
 		silent: one(latency(), ""),
 		unknown: one(latency().env(1, func(e *result.Environment) {
 			e.Hardware.Serial, e.Missing = "", map[string]string{"hardware.host_id": "no /etc/machine-id"}

@@ -286,6 +286,35 @@ func TestGrade(t *testing.T) {
 	}
 }
 
+// TestGradeOfTwoMachines: interleaved runs on two machines of one kind are grade B if their clocks were compared and agree.
+func TestGradeOfTwoMachines(t *testing.T) {
+	agree, hour := &result.ClockOffset{Seconds: 0.2, Uncertainty: 0.1}, &result.ClockOffset{Seconds: 3600, Uncertainty: 0.1}
+	for _, c := range []struct {
+		kind   result.Kind
+		class  string
+		clocks [2]*result.ClockOffset
+		want   result.Grade
+	}{
+		{result.Interleaved, "c", [2]*result.ClockOffset{nil, agree}, result.GradeB},
+		{result.Interleaved, "c", [2]*result.ClockOffset{agree, agree}, result.GradeB},
+		{result.Interleaved, "c", [2]*result.ClockOffset{}, result.GradeC},
+		{result.Interleaved, "c", [2]*result.ClockOffset{nil, hour}, result.GradeC},
+		{result.Interleaved, "c", [2]*result.ClockOffset{hour, agree}, result.GradeC},
+		{result.Interleaved, "d", [2]*result.ClockOffset{nil, agree}, result.GradeD},
+		{result.Unpaired, "c", [2]*result.ClockOffset{nil, agree}, result.GradeC},
+	} {
+		l := redis()
+		l.Design.Kind = c.kind
+		for i := range l.Environments {
+			e := &l.Environments[i]
+			e.Hardware.Serial, e.Class, e.Clock = []string{"h", "i"}[i], []string{"c", c.class}[i], c.clocks[i]
+		}
+		if l.conclude(Options{}); l.Comparisons[0].Grade != c.want {
+			t.Errorf("%+v: grade %s", c, l.Comparisons[0].Grade)
+		}
+	}
+}
+
 func TestSetAside(t *testing.T) {
 	steal := func(l *lab, v float64, pairs ...int) *lab {
 		return l.each("gramine-sgx", func(r *result.Run) {
