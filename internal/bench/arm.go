@@ -68,6 +68,9 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 			return fmt.Errorf("it has changed since the stop (%s was %q and is %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
 		}
 	}
+	if len(s.doc.Runs) > 0 && old.Boot != rec.Boot {
+		return fmt.Errorf("its boot ID was %q before the stop and is %q: it has been rebooted, or is another machine: %w: %w", old.Boot, rec.Boot, ErrRebooted, errAnew)
+	}
 	rec.Role = old.Role
 	*old = *rec
 	if err := s.stream.Environment(rec); err != nil {
@@ -209,12 +212,10 @@ func (s *session) unchanged(ctx context.Context) error {
 			return err
 		}
 		rec := s.doc.Environment(a.Label)
+		now.Path = rec.Path // runs find it
 		late(rec, now)
 		for _, d := range environment.Diff(rec, now) {
-			if rec.Changed == nil {
-				rec.Changed = map[string]string{}
-			}
-			rec.Changed[d.Field] = fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment)
+			rec.Changed = with(rec.Changed, d.Field, fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment))
 		}
 		if err := env.Idle(ctx, true); err != nil {
 			return err

@@ -90,6 +90,9 @@ type Workload struct {
 	// Check returns a digest of the work that was done, equal in every run of a case,
 	// or an error that describes the wrong answer.
 	Check func(Outcome) (string, error)
+	// Path is what a run found of the network between the two machines of its job, for
+	// result.Environment.Path; nil for jobs on one machine.
+	Path func(Outcome) map[string]string
 	// Failures are the failed operations of a run, by kind; nil if unknown.
 	Failures func(Outcome) map[string]int
 	// PerArm: a case's digest may differ between arms if the tool's version does (it is
@@ -133,6 +136,8 @@ type Job struct {
 	// for the server itself. When one of the two ends, the other is ended. nil for most
 	// jobs.
 	Outside *host.Cmd
+	// Datagrams: the load also sends UDP to the ports.
+	Datagrams bool
 	// Window are lines that Outside prints to standard error before the first and after
 	// the last of the operations by which counters are divided; it then pauses until a
 	// line on standard input tells it to continue. The counters cover the time between,
@@ -229,6 +234,9 @@ type Launcher struct {
 	// Open prepares the environment. After an error nothing is left behind.
 	Open func(context.Context, *host.Host, Params) (Environment, error)
 }
+
+// ErrRebooted is wrapped by a Run whose machine is not the one that was opened, or has been rebooted since.
+var ErrRebooted = errors.New("runs before and after do not compare")
 
 // Environment is one arm of a comparison, open.
 type Environment interface {

@@ -22,7 +22,8 @@ type Client struct {
 	Server string
 
 	ssh    []string // the command up to the remote one
-	work   string   // the folder there
+	clock  *result.ClockOffset
+	work   string // the folder there
 	placed map[string]string
 }
 
@@ -111,15 +112,17 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 	if c == nil {
 		return nil
 	}
-	said, err := c.remote(ctx, h, `umask 077 && mktemp -d "${TMPDIR:-/tmp}/teescope-client-XXXXXX" && uname -m && echo "$SSH_CONNECTION"`, nil)
+	before := h.Now()
+	said, err := c.remote(ctx, h, `umask 077 && mktemp -d "${TMPDIR:-/tmp}/teescope-client-XXXXXX" && uname -m && echo "$SSH_CONNECTION" && `+AskClock, nil)
 	if err != nil {
 		return err
 	}
+	after := h.Now()
 	lines := strings.Split(strings.TrimSpace(said), "\n")
-	if len(lines) != 3 || !path.IsAbs(lines[0]) {
+	if len(lines) != 4 || !path.IsAbs(lines[0]) {
 		return fmt.Errorf("client %s: it answered %.100q, want a folder, its architecture and the connection", c.Name, said)
 	}
-	c.work = lines[0]
+	c.work, c.clock = lines[0], CompareClocks(lines[3], before, after)
 	own, err := h.Exec(ctx, host.Cmd{Argv: []string{"uname", "-m"}})
 	if err != nil {
 		return errors.Join(err, c.close(ctx, h))

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -43,6 +45,9 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		}
 		return nil, fmt.Errorf("%w during run %s; that run is lost", ErrStopped, r.ID)
 	}
+	if errors.Is(err, ErrRebooted) {
+		return nil, fmt.Errorf("environment %s: %w: %w", slot.Env, err, errAnew)
+	}
 	out.Params = params
 	if ierr := env.Idle(ctx, true); ierr != nil {
 		return nil, fmt.Errorf("freeze environment %s: %w", slot.Env, ierr)
@@ -60,12 +65,40 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		r.Status, r.Reason = result.Failed, host.Because(err, out.Inside, out.Outside).Error()
 	} else {
 		s.Workload.Read(out, s.Primary, r)
+		s.path(slot.Env, out)
 	}
 	if cut != "" && r.Status == result.Failed {
 		r.Reason += " (" + cut + ")"
 	}
 	s.perOperation(r)
 	return r, nil
+}
+
+// path records the network path that a run found, and where it differs from that of an earlier run.
+func (s *session) path(env string, out Outcome) {
+	if s.Workload.Path == nil {
+		return
+	}
+	rec := s.doc.Environment(env)
+	for k, v := range s.Workload.Path(out) {
+		was, known := rec.Path[k]
+		switch {
+		case !known:
+			rec.Path = with(rec.Path, k, v)
+		case was != v:
+			rec.Changed = with(rec.Changed, "network_path."+k, fmt.Sprintf("%q before the runs, %q in one of them", was, v))
+		}
+	}
+	environment.Fingerprint(rec)
+}
+
+// with adds a value to a map, which may be nil.
+func with(m map[string]string, k, v string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[k] = v
+	return m
 }
 
 // cutOf says what was not kept of a run's outputs; "" where all was.

@@ -200,6 +200,9 @@ func (s *session) all(ctx context.Context) error {
 	if err := s.o.Client.open(ctx, s.o.Host); err != nil {
 		return err
 	}
+	if s.o.Client != nil {
+		s.doc.Design.ClientClock = s.o.Client.clock
+	}
 	for i := range s.Arms {
 		if err := s.open(ctx, &s.Arms[i]); err != nil {
 			if ctx.Err() != nil {

@@ -48,8 +48,11 @@ var qemu = bench.Launcher{
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Settle:    settleNet,
 	Refuses: func(p bench.Params, job bench.Job) error {
-		if p["net"] == netNone {
+		switch {
+		case p["net"] == netNone:
 			return noLoad(job, "the guest has no network (net=none)")
+		case job.Datagrams:
+			return errors.New("the load sends UDP, and QEMU's own network (net=user) forwards TCP only here")
 		}
 		return nil
 	},

@@ -35,15 +35,10 @@ type shell struct {
 	agent      *agent
 	work, data string
 	address    string // there, as seen from here
+	boot       string // boot ID of the machine at the first connection; "" is unknown
+	clock      *result.ClockOffset
 	placed     placed
 	loads      loads
-}
-
-func openShell(ctx context.Context, e *shell) (bench.Environment, error) {
-	if err := e.connect(ctx); err != nil {
-		return nil, err
-	}
-	return e, nil
 }
 
 // arriveParams checks the parameters that the script of the shell takes.
@@ -57,7 +52,7 @@ func arriveParams(launcher string, p bench.Params) error {
 }
 
 func arrive(launcher string, p bench.Params) string {
-	return fmt.Sprintf(arrival, p["work"], p["data"], launcher)
+	return fmt.Sprintf(arrival, p["work"], p["data"], launcher, bench.AskClock)
 }
 
 // arrival is the script for the shell elsewhere: it makes the folders, reports the architecture, reads the worker from
@@ -66,6 +61,7 @@ func arrive(launcher string, p bench.Params) string {
 // read more than it passes on.
 const arrival = `set -e
 read -r greeting
+printf 'clock %%s\nboot %%s\n' "$(%[4]s)" "$(cat /proc/sys/kernel/random/boot_id)"
 work=$(mktemp -d '%[1]s/teescope-%[3]s-XXXXXX')
 data='%[2]s'
 if [ -n "$data" ]; then data=$(mktemp -d "$data/teescope-%[3]s-XXXXXX"); else data=$work/data; mkdir "$data"; fi
@@ -115,12 +111,14 @@ func (e *shell) hungUp() error {
 
 // greet sends the worker, if it fits that machine, and meets its agent.
 func (e *shell) greet() error {
+	before := e.h.Now()
 	_, _ = e.process.Write([]byte("hello\n")) // if the client has ended, reading says why
-	var machine, address string
+	var after time.Time
+	var clock, boot, machine, address string
 	for _, want := range []struct {
 		key string
 		to  *string
-	}{{"machine", &machine}, {"work", &e.work}, {"data", &e.data}, {"address", &address}} {
+	}{{"clock", &clock}, {"boot", &boot}, {"machine", &machine}, {"work", &e.work}, {"data", &e.data}, {"address", &address}} {
 		line, err := readLine(e.process)
 		if err != nil {
 			return err
@@ -130,6 +128,14 @@ func (e *shell) greet() error {
 			return fmt.Errorf("its shell said %q; want %q: a login script must print nothing for commands", line, want.key+" ...")
 		}
 		*want.to = value
+		if after.IsZero() {
+			after = e.h.Now()
+		}
+	}
+	if e.boot == "" {
+		e.boot, e.clock = boot, bench.CompareClocks(clock, before, after)
+	} else if boot != e.boot {
+		return fmt.Errorf("its boot ID was %s and is %q: it has been rebooted, or is another machine: %w", e.boot, boot, bench.ErrRebooted)
 	}
 	e.address = cmp.Or(e.params["address"], address)
 	if machine != "x86_64" {
@@ -179,6 +185,7 @@ func (e *shell) cut() {
 func (e *shell) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.Params["work"], d.Params["data"] = e.work, e.data
+	d.Boot, d.Clock = e.boot, e.clock
 	d.Software.CachePolicy = "as found"
 	return nil
 }
@@ -231,22 +238,28 @@ func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err er
 
 // Reach implements bench.Reached: servers listen on an address of the other machine.
 func (e *shell) Reach(ctx context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
-	at := bench.Place{Host: e.address}
-	if ip := net.ParseIP(at.Host); ip == nil || ip.To4() == nil {
-		return inside, outside, "", fmt.Errorf("reach servers on %s: its address is %q: name an IPv4 address with address=", e.to, at.Host)
+	if ip := net.ParseIP(e.address); ip == nil || ip.To4() == nil {
+		return inside, outside, "", fmt.Errorf("reach servers on %s: its address is %q: name an IPv4 address with address=", e.to, e.address)
 	}
-	o, err := e.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "ports", at.Host, strconv.Itoa(len(offered.Ports))}}})
+	at, err := e.freePorts(ctx, e.address, len(offered.Ports))
+	return at, at, e.way, err
+}
+
+// freePorts asks for n free ports of an address there.
+func (e *shell) freePorts(ctx context.Context, address string, n int) (bench.Place, error) {
+	at := bench.Place{Host: address}
+	o, err := e.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "ports", address, strconv.Itoa(n)}}})
 	if err != nil {
-		return inside, outside, "", fmt.Errorf("find free ports on %s: %w%s", e.to, err, said(o.Inside))
+		return at, fmt.Errorf("find free ports on %s: %w%s", e.to, err, said(o.Inside))
 	}
 	for _, l := range o.Inside.Lines {
 		port, err := strconv.Atoi(l.Text)
 		if err != nil {
-			return inside, outside, "", fmt.Errorf("find free ports on %s: %w", e.to, err)
+			return at, fmt.Errorf("find free ports on %s: %w", e.to, err)
 		}
 		at.Ports = append(at.Ports, port)
 	}
-	return at, at, e.way, nil
+	return at, nil
 }
 
 // Idle has nothing to freeze: the agent waits and nothing else runs.

@@ -1,8 +1,11 @@
 package launchers
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +17,7 @@ import (
 var ssh = bench.Launcher{
 	Name: "ssh",
 	Doc: "Runs the job on another Linux machine through the system's ssh client: one connection per arm, and a work folder there that is removed with it. " +
-		"The other machine's programs are used as they are; this machine's counters do not see them. A load from outside comes from this machine, directly and not through ssh.",
+		"The other machine's programs are used as they are; this machine's counters do not see them. A load from outside reaches its servers directly, or with through=ssh by ssh's port forwarding.",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
 	Params: []bench.Param{
@@ -23,6 +26,8 @@ var ssh = bench.Launcher{
 		{Name: "identity", Path: true, Doc: "File of the private key. Empty: as the ssh client is configured."},
 		{Name: "options", Doc: "Further options of the ssh client, as NAME=VALUE words (ssh_config(5))."},
 		{Name: "address", Doc: "Its IPv4 address, on which servers listen there and at which the load reaches them. Empty: that of the ssh connection."},
+		{Name: "through", Doc: "How a load from outside reaches servers there: direct, or ssh: through a connection of the ssh client that forwards the ports. Its encryption is then part of the result.",
+			Default: throughDirect, Values: []string{throughDirect, throughSSH}},
 		{Name: "work", Doc: "Folder there in which the work folder is made.", Default: "/tmp"},
 		{Name: "data", Doc: "Folder there on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the work folder."},
 	},
@@ -36,17 +41,37 @@ var ssh = bench.Launcher{
 		}
 		return sshParams(p)
 	},
+	Refuses: func(p bench.Params, job bench.Job) error {
+		if p["through"] == throughSSH && job.Datagrams {
+			return errors.New("ssh forwards no UDP (through=ssh), which the load sends: use through=direct")
+		}
+		return nil
+	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
-		return []host.Cmd{sshCommand(p), job.Inside}, sshParams(p)
+		cs := []host.Cmd{sshCommand(p)}
+		if p["through"] == throughSSH && job.Outside != nil {
+			cs = append(cs, sshClient(p, forwarded, "-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=INFO", "-L", "{host}:{port}:127.0.0.1:{port there}"))
+		}
+		return append(cs, job.Inside), sshParams(p)
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
 		if err := sshParams(p); err != nil {
 			return nil, err
 		}
-		return openShell(ctx, &shell{h: h, launcher: "ssh", to: p["host"], way: "the network between the machines, not through ssh", params: p,
-			dial: func(context.Context) (host.Cmd, error) { return sshCommand(p), nil }})
+		e := &sshEnv{shell: shell{h: h, launcher: "ssh", to: p["host"], way: "the network between the machines, not through ssh", params: p,
+			dial: func(context.Context) (host.Cmd, error) { return sshCommand(p), nil }}}
+		if err := e.connect(ctx); err != nil {
+			return nil, err
+		}
+		return e, nil
 	},
 }
+
+// Values of the parameter through.
+const (
+	throughDirect = "direct"
+	throughSSH    = "ssh"
+)
 
 func sshParams(p bench.Params) error {
 	if p["host"] == "" {
@@ -71,6 +96,11 @@ func sshParams(p bench.Params) error {
 // sshCommand is the connection. BatchMode never prompts; the host key is checked as the client is
 // configured; keepalives detect a machine that is gone.
 func sshCommand(p bench.Params) host.Cmd {
+	return sshClient(p, "exec sh -c "+host.Quote(arrive("ssh", p)))
+}
+
+// sshClient runs a command of the shell there, with further arguments of the client.
+func sshClient(p bench.Params, command string, more ...string) host.Cmd {
 	argv := []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4",
 		"-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "LogLevel=ERROR"}
 	if p["port"] != "" {
@@ -84,6 +114,108 @@ func sshCommand(p bench.Params) host.Cmd {
 	for _, o := range strings.Fields(p["options"]) {
 		own = append(own, "-o", o)
 	}
-	argv = append(append([]string{argv[0]}, own...), argv[1:]...)
-	return host.Cmd{Argv: append(argv, "--", p["host"], "exec sh -c "+host.Quote(arrive("ssh", p))), Pipe: true}
+	argv = slices.Concat(argv[:1], own, more, argv[1:])
+	return host.Cmd{Argv: append(argv, "--", p["host"], command), Pipe: true}
+}
+
+// sshEnv is a shell whose servers a load can also reach through ssh.
+type sshEnv struct {
+	shell
+	forward         *host.Process // leads ports here to those there; nil: there is none
+	inside, outside bench.Place   // those ports, if the load comes through ssh
+}
+
+// forwarded reports that the ports are forwarded, since ssh listens on them before it runs a command, and ends with
+// its standard input.
+const forwarded = "echo forwarded && exec cat"
+
+// Reach implements bench.Reached.
+func (e *sshEnv) Reach(ctx context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
+	if e.params["through"] != throughSSH {
+		return e.shell.Reach(ctx, offered)
+	}
+	if e.inside, err = e.freePorts(ctx, "127.0.0.1", len(offered.Ports)); err != nil {
+		return inside, outside, "", err
+	}
+	e.outside = offered
+	return e.inside, e.outside, "ports forwarded by ssh, in one encrypted connection", e.lead(ctx)
+}
+
+// lead forwards the ports, unless they are.
+func (e *sshEnv) lead(ctx context.Context) error {
+	if e.forward != nil {
+		select {
+		case <-e.forward.Done():
+		default:
+			return nil
+		}
+	}
+	more := []string{"-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=INFO"} // at which forbidden is said
+	for i, port := range e.outside.Ports {
+		more = append(more, "-L", fmt.Sprintf("%s:%d:%s:%d", e.outside.Host, port, e.inside.Host, e.inside.Ports[i]))
+	}
+	p, err := e.h.Start(context.WithoutCancel(ctx), sshClient(e.params, forwarded, more...))
+	if err != nil {
+		return fmt.Errorf("forward ports to %s: %w", e.to, err)
+	}
+	defer context.AfterFunc(ctx, p.Stop)()
+	line, err := readLine(p)
+	if err == nil && line != "forwarded" {
+		err = fmt.Errorf("its shell said %q", line)
+	}
+	if err != nil {
+		_ = p.Close()
+		p.Stop()
+		out, _ := p.Wait()
+		return fmt.Errorf("forward ports to %s: %w%s", e.to, cmp.Or(ctx.Err(), err), said(out))
+	}
+	e.forward = p
+	return nil
+}
+
+// forbidden is what the client says for each connection if sshd does not forward (ssh_config(5), RFC 4254, section 5.1).
+const forbidden = "administratively prohibited"
+
+func (e *sshEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if job.Outside == nil || e.outside.Ports == nil {
+		return e.shell.Run(ctx, job)
+	}
+	if err := e.lead(ctx); err != nil {
+		return bench.Outcome{}, err
+	}
+	o, err := e.shell.Run(ctx, job)
+	if err == nil || ctx.Err() != nil {
+		return o, err
+	}
+	lost := false
+	select {
+	case <-e.forward.Done():
+		lost = true
+	default:
+	}
+	switch said := e.unlead(); {
+	case strings.Contains(said, forbidden):
+		err = fmt.Errorf("the sshd of %s forwards no ports (AllowTcpForwarding in its sshd_config): use through=direct: %w", e.to, err)
+	case lost:
+		err = fmt.Errorf("the ssh connection that forwards the load was lost: %w", err)
+	}
+	return o, err
+}
+
+// unlead ends the forwarding and returns what its client said.
+func (e *sshEnv) unlead() string {
+	p := e.forward
+	if p == nil {
+		return ""
+	}
+	_ = p.Close()
+	p.Stop()
+	out, _ := p.Wait()
+	e.forward = nil
+	return string(out.Stderr)
+}
+
+func (e *sshEnv) Close() error {
+	e.unlead()
+	return e.shell.Close()
 }
