@@ -99,11 +99,19 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 	far := newFar(m.proof, m.threads)
 	if m.listen != "" {
 		defer context.AfterFunc(ctx, closed)()
+		if err := m.sayLink(s.Out); err != nil {
+			return err
+		}
 		fmt.Fprintln(s.Out, "listening")
 		return far.serve(ctx, m.wiring.accept)
 	}
 	if m.connect == "" {
 		go func() { _ = far.serve(ctx, m.wiring.accept) }() // ends when the wiring is closed; the near side reports errors
+	}
+	if m.connect != "" {
+		if err := m.sayLink(s.Out); err != nil {
+			return err
+		}
 	}
 	r := &channelbench.Report{Measure: m.measure, Transport: m.transport, Suite: m.suite, Threads: m.threads, Evidence: m.evidence,
 		Message: m.message, Size: m.size, Absent: map[string]string{}}
@@ -127,6 +135,19 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	return json.NewEncoder(s.Out).Encode(r)
+}
+
+// sayLink prints the end of the network that one side of two is at.
+func (m *measurement) sayLink(w io.Writer) error {
+	if m.transport != "tcp" {
+		return nil
+	}
+	find, address := linkTo, m.connect
+	if m.listen != "" {
+		find, address = linkOf, m.listen
+	}
+	end, err := find(address)
+	return sayLink(w, end, err)
 }
 
 // check returns an error for flags that do not fit together.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ import (
 // iperf measures a link with iperf3, and the CPU time during that measurement.
 var iperf = Command{
 	Name: "iperf",
-	Doc:  "measure a link between two network namespaces with iperf3, plain or through user-space WireGuard",
+	Doc:  "measure a link with iperf3, plain or through user-space WireGuard: between two network namespaces, or from here to a machine where it listens",
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		var l link
 		f.BoolVar(&l.udp, "udp", false, "UDP instead of TCP")
@@ -35,6 +36,11 @@ var iperf = Command{
 		f.BoolVar(&l.tunnel, "wireguard", false, "send through a WireGuard tunnel over the link")
 		f.DurationVar(&l.omit, "omit", time.Second, "time at the start that does not count, in whole seconds")
 		f.DurationVar(&l.measure, "measure", 10*time.Second, "time that counts, in whole seconds")
+		f.StringVar(&l.listen, "listen", "", "be the far end alone, at this address (`HOST:PORT` of iperf3)")
+		f.StringVar(&l.connect, "connect", "", "be the near end alone, of the far one at this address")
+		f.StringVar(&l.control, "control", "", "`PORT` there at which the near end tells the far one what to do")
+		f.StringVar(&l.tunnelPort, "wireguard-port", "", "UDP `PORT` there of the tunnel")
+		f.BoolVar(&l.reverse, "reverse", false, "send from the far end to the near one")
 		return l.run
 	},
 }
@@ -49,10 +55,13 @@ type link struct {
 	rate                 float64
 	congestion           string
 	omit, measure        time.Duration
+	// Of two machines; iperf_hosts.go.
+	listen, connect, control, tunnelPort string
+	reverse                              bool
 }
 
 // linkReport is the document of a run. Cores are CPU seconds per second of wall time, over the
-// middle nine tenths of the measured time.
+// measured time without its edges.
 type linkReport struct {
 	Client json.RawMessage `json:"client"` // iperf3's own documents
 	Server json.RawMessage `json:"server"`
@@ -75,6 +84,8 @@ const (
 	// much payload as a segment, which is iperf3's own choice if the kernel reports the segment
 	// size (gVisor always reports 536).
 	segmentHeaders = 52
+	// ipHeaders are those of IPv4 and TCP without options.
+	ipHeaders = 40
 )
 
 // patience is the time limit for everything except the measurement.
@@ -86,10 +97,18 @@ func (l *link) run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("omit %s and measure %s: want whole seconds", l.omit, l.measure)
 	case l.rate < 0:
 		return fmt.Errorf("a rate of %g bits/s: want 0 for no limit, or more", l.rate)
+	case l.listen != "" && l.connect != "":
+		return errors.New("-listen and -connect: an end is near or far")
+	case l.listen != "":
+		return l.serve(ctx, s)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.omit+l.measure+patience, errors.New("iperf3 did not finish in time"))
 	defer cancel()
-	r, err := l.report(ctx)
+	report := l.report
+	if l.connect != "" {
+		report = func(ctx context.Context) (*linkReport, error) { return l.near(ctx, s) }
+	}
+	r, err := report(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)
 	} else if err != nil {
@@ -113,7 +132,7 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 			return nil, err
 		}
 	}
-	server, err := j.far.start(ctx, host.Cmd{Argv: []string{"iperf3", "--server", "--one-off", "--json", "--interval", l.interval(), "--port", strconv.Itoa(iperfPort)}})
+	server, err := j.far.start(ctx, iperfServer(l.interval(), iperfPort))
 	if err != nil {
 		return nil, err
 	}
@@ -121,13 +140,13 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 	if err := listening(ctx, server, iperfPort); err != nil {
 		return nil, err
 	}
-	client, err := j.near.start(ctx, l.client(target))
+	client, err := j.near.start(ctx, l.client(target, iperfPort))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Stop()
 	running["client"], running["server"] = client.PID, server.PID
-	if err := l.watch(ctx, client, running, r); err != nil {
+	if err := l.watch(ctx, client, running, r, nil); err != nil {
 		return nil, err
 	}
 	if r.Client, err = document(client); err != nil {
@@ -139,11 +158,25 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 	return r, nil
 }
 
+// iperfServer serves one client.
+func iperfServer(interval string, port int) host.Cmd {
+	return host.Cmd{Argv: []string{"iperf3", "--server", "--one-off", "--json", "--interval", interval, "--port", strconv.Itoa(port)}}
+}
+
 // client is iperf3's other end.
-func (l *link) client(target string) host.Cmd {
-	argv := []string{"iperf3", "--client", target, "--port", strconv.Itoa(iperfPort), "--json",
+func (l *link) client(target string, port int) host.Cmd {
+	argv := []string{"iperf3", "--client", target, "--port", strconv.Itoa(port), "--json",
 		"--omit", seconds(l.omit), "--time", seconds(l.measure), "--parallel", strconv.Itoa(l.streams),
 		"--interval", l.interval()}
+	if l.connect != "" {
+		argv = append(argv, "--get-server-output")
+		if !l.udp { // the path may carry larger packets in some arms, such as the loopback
+			argv = append(argv, "--set-mss", strconv.Itoa(l.path()-ipHeaders))
+		}
+	}
+	if l.reverse {
+		argv = append(argv, "--reverse")
+	}
 	switch {
 	case l.udp:
 		argv = append(argv, "--udp", "--length", strconv.Itoa(l.path()-segmentHeaders))
@@ -185,7 +218,7 @@ func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tun
 			return nil, fmt.Errorf("make a key for the tunnel: %w", err)
 		}
 	}
-	said := new(tunnelEnd)
+	var said *tunnelEnd
 	for i, end := range []struct {
 		name             string
 		at               *namespace
@@ -201,12 +234,8 @@ func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tun
 			return nil, err
 		}
 		running[end.name] = p.PID
-		line, err := firstLine(ctx, p)
-		if err != nil {
+		if said, err = tunnelSays(ctx, p); err != nil {
 			return nil, fmt.Errorf("%s: %w", end.name, err)
-		}
-		if err := json.Unmarshal([]byte(line), said); err != nil {
-			return nil, fmt.Errorf("%s said %.80q: %w", end.name, line, err)
 		}
 		for _, c := range []string{"address add " + end.own + "/24 dev wg", "link set dev wg up"} {
 			if err := end.at.ip(ctx, c); err != nil {
@@ -217,43 +246,108 @@ func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tun
 	return said, nil
 }
 
-// watch measures CPU times while the client runs.
-func (l *link) watch(ctx context.Context, client *host.Process, running map[string]int, r *linkReport) error {
-	edge := l.measure / 20
-	var at [2]time.Time
-	var of [2]map[string]time.Duration
-	var machine [2]map[string]float64
-	for i, wait := range []time.Duration{l.omit + edge, l.measure - 2*edge} {
+// tunnelSays waits until an end of a tunnel works.
+func tunnelSays(ctx context.Context, p *host.Process) (*tunnelEnd, error) {
+	line, err := firstLine(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	said := new(tunnelEnd)
+	if err := json.Unmarshal([]byte(line), said); err != nil {
+		return nil, fmt.Errorf("it said %.80q: %w", line, err)
+	}
+	return said, nil
+}
+
+// watch measures CPU times while the client runs, also at the far end of two machines. On a machine so busy that it
+// looks too late there are none.
+func (l *link) watch(ctx context.Context, client *host.Process, running map[string]int, r *linkReport, far *farEnd) error {
+	// Half a second, because the client may end before a late second look; less of a short run.
+	edge := min(max(l.measure/20, 500*time.Millisecond), l.measure/4)
+	var begun *use
+	for _, wait := range []time.Duration{l.omit + edge, l.measure - 2*edge} {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-client.Done():
-			_, err := document(client)
-			return cmp.Or(err, errors.New("iperf3 ended before its time"))
+		case <-client.Done(): // its document says why, or this look is late and the times stay unknown
+			return nil
 		case <-time.After(wait):
 		}
-		at[i], of[i] = host.Local().Now(), map[string]time.Duration{}
-		machine[i] = machineTime()
-		for name, pid := range running {
-			t, err := processTime(pid)
-			if err != nil {
-				return fmt.Errorf("read the CPU time of %s: %w", name, err)
-			}
-			of[i][name] = t
+		if begun != nil {
+			break
+		}
+		var err error
+		if begun, err = beginUse(running); err != nil {
+			return err
+		}
+		if err := far.begin(); err != nil {
+			return err
 		}
 	}
-	wall := at[1].Sub(at[0]).Seconds()
-	r.Processes = map[string]float64{}
-	for name := range running {
-		r.Processes[name] = (of[1][name] - of[0][name]).Seconds() / wall
+	own, err := begun.end()
+	if err != nil {
+		return err
 	}
-	if machine[1]["busy"] > machine[0]["busy"] { // a kernel that does not count says 0
-		r.Machine = map[string]float64{}
-		for name := range machine[1] {
-			r.Machine[name] = (machine[1][name] - machine[0][name]) / wall
+	there, err := far.end()
+	if err != nil {
+		return err
+	}
+	r.Processes, r.Machine = own.Processes, own.Machine
+	maps.Copy(r.Processes, there.Processes)
+	if far != nil && (r.Machine == nil || there.Machine == nil) {
+		r.Machine = nil
+	} else if far != nil && far.elsewhere { // else both ends are on one machine, which is counted
+		for name, cores := range there.Machine {
+			r.Machine[name] += cores
 		}
 	}
 	return nil
+}
+
+// use is the CPU time of processes and of their machine at a moment.
+type use struct {
+	running map[string]int // process IDs by role
+	at      time.Time
+	of      map[string]time.Duration
+	machine map[string]float64
+}
+
+// cores is the CPU time of a stretch, in seconds per second of wall time.
+type cores struct {
+	Processes map[string]float64 `json:"processes"`
+	Machine   map[string]float64 `json:"machine,omitempty"` // absent if the kernel does not count
+}
+
+func beginUse(running map[string]int) (*use, error) {
+	u := &use{running: running, at: host.Local().Now(), of: map[string]time.Duration{}, machine: machineTime()}
+	for name, pid := range running {
+		t, err := processTime(pid)
+		if err != nil {
+			return nil, fmt.Errorf("read the CPU time of %s: %w", name, err)
+		}
+		u.of[name] = t
+	}
+	return u, nil
+}
+
+// end returns what was used since.
+func (u *use) end() (*cores, error) {
+	now, err := beginUse(u.running)
+	if err != nil {
+		return nil, err
+	}
+	wall := now.at.Sub(u.at).Seconds()
+	c := &cores{Processes: map[string]float64{}}
+	for name := range u.running {
+		c.Processes[name] = (now.of[name] - u.of[name]).Seconds() / wall
+	}
+	if now.machine["busy"] > u.machine["busy"] { // a kernel that does not count says 0
+		c.Machine = map[string]float64{}
+		for name := range now.machine {
+			c.Machine[name] = (now.machine[name] - u.machine[name]) / wall
+		}
+	}
+	return c, nil
 }
 
 // processTime returns the user and system CPU time of a process from its clock

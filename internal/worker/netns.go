@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -41,6 +42,27 @@ func newNamespace() (*namespace, error) {
 		return nil, fmt.Errorf("make a network namespace: %w (run as root, or under unshare --user --map-root-user)", err)
 	}
 	return n, nil
+}
+
+// inNamespace runs a function in the network namespace at a path; "" is the program's own.
+func inNamespace(path string, f func() error) error {
+	if path == "" {
+		return f()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			err = errors.Join(unix.Setns(fd, unix.CLONE_NEWNET), unix.Close(fd))
+		}
+		if err != nil {
+			done <- fmt.Errorf("enter network namespace %s: %w", path, err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }
 
 // close ends the thread. By their parent-death signal, commands that still run end too.

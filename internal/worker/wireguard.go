@@ -29,24 +29,32 @@ var wireGuard = Command{
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		name := f.String("device", "wg", "name of the tunnel's device, which is made and goes with the program")
 		mtu := f.Uint("mtu", 1420, "largest packet of the tunnel in bytes")
-		return func(ctx context.Context, s Streams) error { return serveWireGuard(ctx, s, *name, *mtu) }
+		netns := f.String("netns", "", "`PATH` of the network namespace for the device; without it, the program's own, in which the datagrams are sent")
+		return func(ctx context.Context, s Streams) error { return serveWireGuard(ctx, s, *name, *netns, *mtu) }
 	},
 }
 
 // mostConfig bounds the configuration: a key, a port and a few peers.
 const mostConfig = 64 << 10
 
-func serveWireGuard(ctx context.Context, s Streams, name string, mtu uint) error {
+func serveWireGuard(ctx context.Context, s Streams, name, netns string, mtu uint) error {
 	config, err := io.ReadAll(io.LimitReader(s.In, mostConfig))
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	link, offload, err := openTunnel(name)
+	var link tun.Device
+	var offload bool
+	err = inNamespace(netns, func() error {
+		if link, offload, err = openTunnel(name); err != nil {
+			return err
+		}
+		if err := setMTU(ctx, name, mtu); err != nil {
+			return errors.Join(err, link.Close())
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	if err := setMTU(ctx, name, mtu); err != nil {
-		return errors.Join(err, link.Close())
 	}
 	d := device.NewDevice(link, unrouted{conn.NewDefaultBind()}, &device.Logger{
 		Verbosef: device.DiscardLogf,

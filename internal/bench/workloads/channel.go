@@ -178,6 +178,7 @@ var secureChannel = bench.Workload{
 	Job:    channelJob,
 	Parse:  parseChannel,
 	Series: channelSeries,
+	Path:   networkPath,
 	Check: func(o bench.Outcome) (string, error) {
 		r, _, err := readChannel(o)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 var (
 	iperfRate     = loadGauge("received_bits_per_second", "bits_per_second", metric.Higher, "Bits of payload per second at the receiver, all streams together (iperf3's intervals at the receiver).")
 	iperfCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of both ends of iperf3 and of the tunnel, user and system, per bit received.")
-	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine per bit received, including interrupts and whatever else ran.")
-	iperfSoftirq  = ofCores(loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "CPUs busy with soft interrupts; 2 means two CPUs."))
+	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine (of both, if the ends are on two) per bit received, including interrupts and whatever else ran.")
+	iperfSoftirq  = ofCores(loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "CPUs busy with soft interrupts, of both machines if the ends are on two; 2 means two CPUs."))
 	iperfSender   = ofCores(loadGauge("sender_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's sender per second; near 1 the sender was the bottleneck, as iperf3 has one thread for all streams before 3.16."))
 	iperfReceiver = ofCores(loadGauge("receiver_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's receiver per second; near 1 the receiver was the bottleneck."))
 	iperfTunnel   = ofCores(loadGauge("tunnel_cpu_ratio", "ratio", metric.Lower, "CPU time of both ends of the tunnel per second."))
@@ -33,21 +34,25 @@ var (
 
 // iperf measures a link without a network card: two network namespaces inside the environment,
 // joined by a veth pair. Without a wire and DMA, a ratio compares the CPU's work for the network.
-// The bounce buffers of a confidential VM's card are not included: measuring them needs another
-// machine.
+// The bounce buffers of a confidential VM's card are not included.
+//
+// With peer=outside it measures the network between two machines, cards included: iperf3's server
+// runs in the environment, its client where loads run.
 var iperf = bench.Workload{
 	Name: "iperf",
-	Doc: "TCP or UDP between two network namespaces over a veth pair (iperf3), plain or through WireGuard in user space, with the CPU time per bit. " +
-		"The namespaces exist only for the run.",
+	Doc: "TCP or UDP between two network namespaces over a veth pair (iperf3), or between two machines (peer=outside), plain or through WireGuard in user space, with the CPU time per bit. " +
+		"Namespaces exist only for the run.",
 	Version: 1,
 	Params: []bench.Param{
+		{Name: "peer", Default: peerInside, Values: []string{peerInside, peerOutside}, Doc: "Inside has both ends in the environment; outside the server there, and the client on the harness's machine or that of --client. Then the path must carry packets of the MTU in all arms."},
+		{Name: "direction", Default: toServer, Values: []string{toServer, toClient}, Doc: "Which end sends."},
 		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
 		{Name: "streams", Default: "1", Doc: "Streams at once, 1 to 128."},
 		{Name: "rate", Default: "0", Doc: "Offered load in bits per second, for all streams together; 0 is unlimited."},
 		{Name: "tunnel", Default: "none", Values: []string{"none", "wireguard"}, Subject: true, Doc: "Tunnel around the streams; wireguard is golang.zx2c4.com/wireguard, a process at each end."},
 		{Name: "mtu", Default: "1500", Subject: true, Doc: "Largest packet of the link in bytes; that of the tunnel is 80 less."},
 		{Name: "congestion", Default: "cubic", Doc: "Congestion control of TCP, the same in all arms (kernels differ in theirs). Empty: the kernel's own."},
-		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "Off lets no packet larger than the MTU over the link, like a card without segmentation offload; on passes up to 64 KiB at once."},
+		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "With peer=inside: off lets no packet larger than the MTU over the link, like a card without segmentation offload; on passes up to 64 KiB at once."},
 		{Name: "omit", Default: "1s", Doc: "Time at the start that is left out, in whole seconds."},
 		{Name: "measure", Default: "10s", Doc: "Measured time, in whole seconds."},
 	},
@@ -77,8 +82,20 @@ var iperf = bench.Workload{
 	Job:    iperfJob,
 	Parse:  parseIperf,
 	Series: iperfSeries,
+	Path:   networkPath,
 	Check:  checkIperf,
 }
+
+// Values of the parameters peer and direction.
+const (
+	peerInside  = "inside"
+	peerOutside = "outside"
+	toServer    = "to-server"
+	toClient    = "to-client"
+)
+
+// mostSegment is the largest segment that iperf3 accepts (its MAX_MSS).
+const mostSegment = 9216
 
 func iperfJob(p bench.Params) (bench.Job, error) {
 	streams, err := p.Int("streams", 1)
@@ -95,10 +112,12 @@ func iperfJob(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, fmt.Errorf("%w: want bits per second, or 0 for no limit", err5)
 	case measure < time.Second:
 		return bench.Job{}, fmt.Errorf("parameter measure=%q: want a second or more", p["measure"])
+	case p["peer"] == peerOutside && mtu > mostSegment+40:
+		return bench.Job{}, fmt.Errorf("parameter mtu=%d: between two machines iperf3 takes at most %d", mtu, mostSegment+40)
+	case p["peer"] == peerOutside && p["offload"] == "off":
+		return bench.Job{}, errors.New("parameter offload=off: needs peer=inside; the cards of machines keep their settings, which the result records")
 	}
-	// In its own user namespace, the job can make network namespaces wherever unprivileged user
-	// namespaces are allowed, also in a container.
-	argv := []string{"unshare", "--user", "--map-root-user", "{work}/teescope-work", "iperf",
+	argv := []string{"{work}/teescope-work", "iperf",
 		"--streams", fmt.Sprint(streams), "--mtu", fmt.Sprint(mtu), "--omit", omit.String(), "--measure", measure.String()}
 	if p["protocol"] == "tcp" {
 		argv = append(argv, "--congestion", p["congestion"])
@@ -106,13 +125,27 @@ func iperfJob(p bench.Params) (bench.Job, error) {
 	if rate > 0 {
 		argv = append(argv, "--rate", strconv.FormatFloat(rate, 'f', 0, 64))
 	}
-	for _, f := range []struct{ param, value, flag string }{{"protocol", "udp", "--udp"}, {"tunnel", "wireguard", "--wireguard"}, {"offload", "off", "--offload=false"}} {
+	for _, f := range []struct{ param, value, flag string }{{"protocol", "udp", "--udp"}, {"tunnel", "wireguard", "--wireguard"}, {"offload", "off", "--offload=false"}, {"direction", toClient, "--reverse"}} {
 		if p[f.param] == f.value {
 			argv = append(argv, f.flag)
 		}
 	}
-	return bench.Job{Inside: host.Cmd{Argv: argv}, Files: loadFiles, Processes: []string{"teescope-work", "iperf3"},
-		Programs: []string{"ip", "iperf3"}, Modules: []string{"veth", "tun"}}, nil
+	// In its own user namespace, the job can make network namespaces wherever unprivileged user
+	// namespaces are allowed, also in a container.
+	apart := []string{"unshare", "--user", "--map-root-user"}
+	job := bench.Job{Files: loadFiles, Processes: []string{"teescope-work", "iperf3"}, Programs: []string{"ip", "iperf3"}, Modules: []string{"veth", "tun"}}
+	if p["peer"] != peerOutside {
+		job.Inside = host.Cmd{Argv: slices.Concat(apart, argv)}
+		return job, nil
+	}
+	far := []string{"{work}/teescope-work", "iperf", "--listen", "{host}:{port}", "--control", "{port2}", "--wireguard-port", "{port3}"}
+	near := append(argv, "--connect", "{host}:{port}", "--control", "{port2}", "--wireguard-port", "{port3}")
+	if p["tunnel"] == "wireguard" {
+		far, near = slices.Concat(apart, far), slices.Concat(apart, near)
+	}
+	job.Inside, job.Outside = host.Cmd{Argv: far, Ready: "listening"}, &host.Cmd{Argv: near}
+	job.Datagrams = p["protocol"] == "udp" || p["tunnel"] == "wireguard"
+	return job, nil
 }
 
 // wholeSeconds reads a duration that iperf3 accepts.
@@ -134,6 +167,23 @@ type iperfOutput struct {
 		Version string `json:"version"`
 		Offload bool   `json:"offload"`
 	} `json:"tunnel"`
+
+	reversed bool // the server sends
+}
+
+// sender and receiver return iperf3's own documents by what the end did.
+func (r *iperfOutput) sender() *iperfEnd {
+	if r.reversed {
+		return &r.Server
+	}
+	return &r.Client
+}
+
+func (r *iperfOutput) receiver() *iperfEnd {
+	if r.reversed {
+		return &r.Client
+	}
+	return &r.Server
 }
 
 // iperfEnd is iperf3's output with --json. The format is not specified; the fields read here are
@@ -142,10 +192,12 @@ type iperfEnd struct {
 	Start struct {
 		Version string  `json:"version"`
 		MSS     float64 `json:"tcp_mss_default"`
+		Set     float64 `json:"tcp_mss"` // by us
 		Test    struct {
 			Protocol string  `json:"protocol"`
 			Streams  int     `json:"num_streams"`
 			Block    float64 `json:"blksize"`
+			Reverse  int     `json:"reverse"`
 			Omit     float64 `json:"omit"`
 			Duration float64 `json:"duration"`
 		} `json:"test_start"`
@@ -171,8 +223,12 @@ type iperfSum struct {
 }
 
 func readIperf(o bench.Outcome) (*iperfOutput, error) {
-	d := json.NewDecoder(bytes.NewReader(o.Inside.Stdout))
-	var r iperfOutput
+	text := o.Inside.Stdout
+	if o.Params["peer"] == peerOutside {
+		text = withoutLink(o.Outside.Stdout)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	r := iperfOutput{reversed: o.Params["direction"] == toClient}
 	if err := d.Decode(&r); err != nil {
 		return nil, fmt.Errorf("document of the iperf worker: %w", err)
 	}
@@ -185,7 +241,7 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 // received is the sum of the receiver's intervals after the omitted start. iperf3's own sum at
 // the sender includes the losses of that start (3.12).
 func (r *iperfOutput) received() (sum iperfSum, seconds float64) {
-	for _, i := range r.Server.Intervals {
+	for _, i := range r.receiver().Intervals {
 		if !i.Sum.Omitted {
 			seconds += told(i.Sum.Seconds)
 			sum.Bytes += i.Sum.Bytes
@@ -225,13 +281,17 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	found.derived(iperfMachine, core(r.Machine, "busy")/rate, uncounted)
 	found.derived(iperfSoftirq, core(r.Machine, "softirq"), uncounted)
-	found.derived(iperfSender, core(r.Processes, "client"), "the CPU time of the sender is missing")
-	found.derived(iperfReceiver, core(r.Processes, "server"), "the CPU time of the receiver is missing")
+	sends, receives := "client", "server"
+	if r.reversed {
+		sends, receives = receives, sends
+	}
+	found.derived(iperfSender, core(r.Processes, sends), "the CPU time of the sender is missing")
+	found.derived(iperfReceiver, core(r.Processes, receives), "the CPU time of the receiver is missing")
 	if o.Params["tunnel"] == "wireguard" {
 		found.derived(iperfTunnel, core(r.Processes, "tunnel-near")+core(r.Processes, "tunnel-far"), "the CPU time of the tunnel is missing")
 	}
 	sent := 0.0
-	for _, i := range r.Client.Intervals {
+	for _, i := range r.sender().Intervals {
 		sent += i.Sum.Bytes
 	}
 	if sent == 0 {
@@ -240,7 +300,7 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 	found.value(iperfSent, sent, "iperf3's sender has no interval in which something was sent")
 	if o.Params["protocol"] == "udp" {
 		found.derived(iperfLost, received.Lost/received.Packets, "iperf3's receiver counted no datagrams")
-		found.derived(iperfJitter, told(r.Server.End.Sum.Jitter)/1000, "iperf3 does not report the jitter")
+		found.derived(iperfJitter, told(r.receiver().End.Sum.Jitter)/1000, "iperf3 does not report the jitter")
 	} else {
 		found.value(iperfRetransmits, told(r.Client.End.SumSent.Retransmits), "the kernel does not tell the sender its retransmits (TCP_INFO)")
 	}
@@ -264,7 +324,7 @@ func iperfSeries(o bench.Outcome) (bench.Series, error) {
 		return bench.Series{}, err
 	}
 	var s bench.Series
-	for _, i := range r.Server.Intervals {
+	for _, i := range r.receiver().Intervals {
 		if i.Sum.Omitted {
 			continue
 		}
@@ -304,6 +364,10 @@ func checkIperf(o bench.Outcome) (string, error) {
 	const untold = 536 // RFC 9293's default, which gVisor reports whatever it sends
 	payload := r.Client.Start.MSS
 	received, seconds := r.received()
+	outside := p["peer"] == peerOutside
+	if outside {
+		payload = r.Client.Start.Set - (headers - 40) // timestamps are in its segments too
+	}
 	if p["protocol"] == "udp" {
 		payload = test.Block
 	}
@@ -318,8 +382,14 @@ func checkIperf(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", seconds, received.Bytes, measure)
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])
-	case payload != float64(mtu)-headers && payload != untold:
+	case (test.Reverse != 0) != r.reversed:
+		return "", fmt.Errorf("iperf3's sender was the wrong end, want direction=%s", p["direction"])
+	case payload != float64(mtu)-headers && (payload != untold || outside):
 		return "", fmt.Errorf("the largest payload is %g bytes, want that of an MTU of %d bytes", payload, mtu)
 	}
-	return digest("iperf", test.Protocol, fmt.Sprint(streams), p["rate"], p["congestion"], p["offload"], omit.String(), measure.String(), r.Client.Start.Version), nil
+	parts := []string{"iperf", test.Protocol, fmt.Sprint(streams), p["rate"], p["congestion"], p["offload"], omit.String(), measure.String(), r.Client.Start.Version}
+	if outside || r.reversed {
+		parts = append(parts, p["peer"], p["direction"], r.Server.Start.Version)
+	}
+	return digest(parts...), nil
 }
