@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,8 +20,7 @@ func TestClientElsewhere(t *testing.T) {
 	server := startSSH(t)
 	out := t.TempDir()
 	path := filepath.Join(out, "r.json")
-	client := fmt.Sprintf("ssh:%s@127.0.0.1,port=%d,identity=%s,options=UserKnownHostsFile=%s GlobalKnownHostsFile=/dev/null", server.user, server.port, filepath.Join(server.dir, "user"), server.known)
-	_, stderr, _ := run(t, "bench", "run", "redis", "--env", "native", "--pairs", "1", "--no-counters", "--out", path, "--data", out, "--client", client,
+	_, stderr, _ := run(t, "bench", "run", "redis", "--env", "native", "--pairs", "1", "--no-counters", "--out", path, "--data", out, "--client", server.client(),
 		"--param", "connections=2", "--param", "keys=100", "--param", "warm=100ms", "--param", "measure=10s", "--param", "rate=200")
 	e, err := result.Read(path)
 	if err != nil {

@@ -323,13 +323,19 @@ func (m *monitor) findings(t *testing.T) []finding {
 // run runs teescope to its end.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return runArgv(t, append([]string{binary}, args...)...)
+}
+
+// runArgv runs a command to its end.
+func runArgv(t *testing.T, argv ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute) // ends one that hangs, on a busy machine, too
 	defer cancel()
-	c := exec.CommandContext(ctx, binary, args...)
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, errb bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errb
 	if err := c.Run(); err != nil && c.ProcessState == nil {
-		t.Fatalf("run %v: %v", args, err)
+		t.Fatalf("run %v: %v", argv, err)
 	}
 	return out.String(), errb.String(), c.ProcessState.ExitCode()
 }

@@ -351,16 +351,24 @@ func killQEMU(t *testing.T) {
 	t.Error("found no QEMU of this test")
 }
 
-// sshServer is an sshd on loopback, with its own keys in dir.
+// sshServer is an sshd with its own keys in dir.
 type sshServer struct {
 	dir          string
 	temp         string // the temporary folder of what it runs
 	port         int
 	user         string
 	known, wrong string // files of host keys
+	address      string
 }
 
+// startSSH starts an sshd on loopback.
 func startSSH(t *testing.T) *sshServer {
+	t.Helper()
+	return startSSHAt(t, "127.0.0.1", nil, "")
+}
+
+// startSSHAt starts an sshd at an address, by a command that brings it there, with further lines of its configuration.
+func startSSHAt(t *testing.T, address string, by []string, lines string) *sshServer {
 	t.Helper()
 	sshd := "/usr/sbin/sshd" // it must be called by its whole path
 	if _, err := os.Stat(sshd); err != nil {
@@ -387,9 +395,9 @@ func startSSH(t *testing.T) *sshServer {
 		}
 		return path
 	}
-	known := write("known_hosts", fmt.Sprintf("[127.0.0.1]:%d %s\n", port, key("host")))
-	wrong := write("wrong_hosts", fmt.Sprintf("[127.0.0.1]:%d %s\n", port, key("other")))
-	config := write("sshd_config", fmt.Sprintf(`ListenAddress 127.0.0.1:%d
+	known := write("known_hosts", fmt.Sprintf("[%s]:%d %s\n", address, port, key("host")))
+	wrong := write("wrong_hosts", fmt.Sprintf("[%s]:%d %s\n", address, port, key("other")))
+	config := write("sshd_config", fmt.Sprintf(`ListenAddress %s:%d
 HostKey %s/host
 PidFile none
 AuthorizedKeysFile %s
@@ -398,26 +406,38 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
 PermitRootLogin prohibit-password
+%s
 SetEnv TMPDIR=%s
-`, port, dir, write("authorized_keys", key("user")+"\n"), temp))
+`, address, port, dir, write("authorized_keys", key("user")+"\n"), lines, temp))
 	if os.Geteuid() == 0 { // the folder sshd changes its root to; systemd would make it
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	start(t, sshd, "-D", "-e", "-f", config)
+	argv := append(slices.Clone(by), sshd, "-D", "-e", "-f", config)
+	p := start(t, argv[0], argv[1:]...)
 	await.Event(t, "sshd listens", func() error {
-		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			err = c.Close()
+		if text := p.stderr.String(); !strings.Contains(text, "Server listening on") {
+			return fmt.Errorf("it said %q", text)
 		}
-		return err
+		return nil
 	})
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sshServer{dir, temp, port, me.Username, known, wrong}
+	return &sshServer{dir, temp, port, me.Username, known, wrong, address}
+}
+
+// env is the server as an environment, with further parameters.
+func (s *sshServer) env(more ...string) string {
+	return "ssh," + strings.Join(append([]string{"host=" + s.user + "@" + s.address, "port=" + strconv.Itoa(s.port), "identity=" + filepath.Join(s.dir, "user"), "work=" + s.temp,
+		"options=UserKnownHostsFile=" + s.known + " StrictHostKeyChecking=yes GlobalKnownHostsFile=/dev/null"}, more...), ",")
+}
+
+// client is the server as the machine of the load.
+func (s *sshServer) client() string {
+	return fmt.Sprintf("ssh:%s@%s,port=%d,identity=%s,options=UserKnownHostsFile=%s GlobalKnownHostsFile=/dev/null", s.user, s.address, s.port, filepath.Join(s.dir, "user"), s.known)
 }
 
 // TestSSH runs jobs through sshd.
