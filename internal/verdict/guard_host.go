@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"strings"
+
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -10,9 +12,20 @@ var sameHostClient = Guard{
 	Effect: "a note",
 	Help:   "run the load on another machine (--client ssh:HOST), or give the server and the client CPUs of their own",
 	check: func(p *pass) {
-		if p.e.Design.Client == result.SameHost {
-			p.say(tell, scope{}, nil, "the load generator ran on the machine of the servers")
+		if p.e.Design.Client != result.SameHost {
+			return
 		}
+		var here []string
+		for i := range p.e.Environments {
+			if e := &p.e.Environments[i]; e.Boot == "" { // else its servers are on another machine
+				here = append(here, e.ID)
+			}
+		}
+		of := ""
+		if len(here) < len(p.e.Environments) {
+			of = " of " + strings.Join(here, ", ")
+		}
+		p.say(tell, scope{}, nil, "the load generator ran on the machine of the servers%s", of)
 	},
 }
 

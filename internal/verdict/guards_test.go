@@ -325,7 +325,12 @@ var guardTrials = map[string]trials{
 	},
 	"same-host-client": {
 		speaks: []trial{{func() *lab { l := latency(); l.Design.Client = result.SameHost; return l }(), Options{},
-			"the load generator ran on the machine of the servers", result.Note, stats.Cost}},
+			"the load generator ran on the machine of the servers", result.Note, stats.Cost},
+			{func() *lab {
+				l := latency().env(1, func(e *result.Environment) { e.Boot, e.Clock = "b", &result.ClockOffset{} })
+				l.Design.Client = result.SameHost
+				return l
+			}(), Options{}, "the load generator ran on the machine of the servers of native", result.Note, stats.Cost}},
 		silent: one(func() *lab { l := latency(); l.Design.Client = "ssh:client"; return l }(), ""),
 		always: "the document says where the load came from",
 	},
