@@ -26,10 +26,12 @@ var (
 		Help: "1 for each finding that is open, silenced or not; machine is the instance that it is about."}
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Lines of the history of findings that are not on disk yet."}
+	evaluationDesc = &metric.Desc{Name: "teescope_findings_evaluation_seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Time of the last evaluation of all rules in seconds; the next one waits for its end."}
 )
 
 // findingMetrics lists them.
-var findingMetrics = []*metric.Desc{findingDesc, unsavedDesc}
+var findingMetrics = []*metric.Desc{findingDesc, unsavedDesc, evaluationDesc}
 
 // acting is what happens to findings besides being shown: history, silences and
 // notifications.
@@ -148,6 +150,9 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 		}
 	}
 	emit(metric.Sample{Desc: unsavedDesc, Value: float64(m.past.Unsaved())})
+	if took, ok := m.analysis.Took(); ok {
+		emit(metric.Sample{Desc: evaluationDesc, Value: took.Seconds()})
+	}
 	m.notifier.Collect(emit)
 }
 

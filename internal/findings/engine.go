@@ -102,6 +102,7 @@ type book struct {
 	most   int               // limit of closed
 	forgot time.Time         // end of the newest forgotten finding
 	stats  []RuleStat        // in the order of the rules
+	took   *time.Duration    // by the last evaluation; nil before
 	// silences mark findings. May be nil.
 	silences *Silences
 }
@@ -257,6 +258,9 @@ func (e *Engine) Evaluate(ctx context.Context) {
 		changed = append(changed, e.book.Lock().settle(v, i, answer, at)...)
 		e.book.Unlock()
 	}
+	took := max(0, v.opts.Now().Sub(at))
+	e.book.Lock().took = &took
+	e.book.Unlock()
 	if v.opts.Observe != nil {
 		for _, rec := range changed {
 			v.opts.Observe(rec)
@@ -444,6 +448,15 @@ func (e *Engine) Complete(from time.Time) bool {
 func (e *Engine) Rules() []RuleStat {
 	defer e.book.Unlock()
 	return slices.Clone(e.book.Lock().stats)
+}
+
+// Took returns how long the last evaluation of all rules took; ok is false before the first.
+func (e *Engine) Took() (d time.Duration, ok bool) {
+	defer e.book.Unlock()
+	if took := e.book.Lock().took; took != nil {
+		return *took, true
+	}
+	return 0, false
 }
 
 // missing returns why a rule cannot run on a metric, "" when it can. A rate needs two readings, so one is not enough.

@@ -293,3 +293,22 @@ func TestRunBesideReadings(t *testing.T) {
 		})
 	}
 }
+
+// TestTook: an evaluation says how long it took; a clock that was set back meanwhile makes it no time at all.
+func TestTook(t *testing.T) {
+	c := &clock{at: time.Minute}
+	step := 3 * time.Second
+	slow := above("slow")
+	slow.Run = func(context.Context, *findings.Pass) error { c.at += step; return nil }
+	e := start(t, c, "load 15s\n  temperature 100x100\n", []*findings.Rule{slow}, nil)
+	if d, ok := e.Took(); ok {
+		t.Errorf("before the first evaluation: %v", d)
+	}
+	for _, tt := range []struct{ step, want time.Duration }{{3 * time.Second, 3 * time.Second}, {-3 * time.Second, 0}} {
+		step = tt.step
+		e.Evaluate(t.Context())
+		if d, ok := e.Took(); !ok || d != tt.want {
+			t.Errorf("took %v, %v; want %v", d, ok, tt.want)
+		}
+	}
+}
