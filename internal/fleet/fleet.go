@@ -144,6 +144,12 @@ func New(q findings.Querier, o Options) *Fleet {
 
 // Rows returns all machines, the monitor's own first and the others by name.
 func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
+	rows, _, err := f.list(ctx)
+	return rows, err
+}
+
+// list returns the rows, and when they were made.
+func (f *Fleet) list(ctx context.Context) ([]Row, time.Time, error) {
 	s := f.state.Lock()
 	defer f.state.Unlock()
 	now := f.o.Now()
@@ -151,11 +157,11 @@ func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
 		t := table{f: f, ctx: ctx, now: now, rows: map[findings.Machine]*Row{}}
 		rows, err := t.fill(s.seen, s.at)
 		if err != nil {
-			return nil, err
+			return nil, time.Time{}, err
 		}
 		s.rows, s.at = rows, now
 	}
-	return s.rows, nil
+	return s.rows, s.at, nil
 }
 
 // Row returns a machine.
@@ -243,7 +249,6 @@ var columns = []struct {
 	expr string
 	set  func(*Row, float64)
 }{
-	{"sum " + by + "(teescope_source_up)", func(r *Row, v float64) { r.Up = int(v) }},
 	{"count " + by + "(teescope_source_blind == 1)", func(r *Row, v float64) { r.Blind = int(v) }},
 	{"min " + by + "(teescope_source_coverage_ratio)", func(r *Row, v float64) { r.Coverage = &v }},
 	{"max " + by + "(teescope_source_standard_error_ratio)", func(r *Row, v float64) { r.Error = &v }},
@@ -270,7 +275,7 @@ func further(labels map[string]string) map[string]string {
 // fill makes the rows; seen holds what was known at the time before, and is brought up to date.
 func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]Row, error) {
 	t.recall(seen, before)
-	sources := t.query("count " + by + "(teescope_source_up)")
+	sources := t.query("count_values " + by + `("up", teescope_source_up)`) // their series are the most, so one pass gives both numbers
 	present := map[findings.Machine]bool{}
 	last := func(metric string) {
 		for _, p := range t.query("max " + by + "(timestamp(" + metric + "))") {
@@ -290,7 +295,12 @@ func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]R
 		t.row(m).LastSeen = at
 		jobs[m.Job] = true
 	}
-	t.each(sources, func(r *Row, p metric.Point) { r.Sources = int(p.Value) })
+	t.each(sources, func(r *Row, p metric.Point) {
+		r.Sources += int(p.Value)
+		if p.Labels["up"] == "1" {
+			r.Up += int(p.Value)
+		}
+	})
 	t.each(info, func(r *Row, p metric.Point) {
 		if r.Agents++; r.Agents > 1 { // what they have in common is left
 			maps.DeleteFunc(r.Labels, func(name, v string) bool { return p.Labels[name] != v })

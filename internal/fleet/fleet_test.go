@@ -299,6 +299,18 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestMadeAt: a list that is shown again says when it was made.
+func TestMadeAt(t *testing.T) {
+	f, now := watched(storetest.Load(t, load), 20*time.Minute)
+	made := *now
+	for _, tt := range []struct{ age, want time.Duration }{{0, 0}, {time.Second, 0}, {fresh + 8*perRow, fresh + 8*perRow}} {
+		*now = made.Add(tt.age)
+		if p, err := f.Page(t.Context(), Ask{Limit: 1}); err != nil || !p.At.Equal(made.Add(tt.want)) {
+			t.Errorf("after %v: made at %v, %v; want %v after the first", tt.age, p.At, err, tt.want)
+		}
+	}
+}
+
 func TestCauses(t *testing.T) {
 	f, _ := watched(storetest.Load(t, load), 20*time.Minute)
 	got, err := f.Causes(t.Context())

@@ -140,11 +140,11 @@ func (f *Fleet) Page(ctx context.Context, a Ask) (Page, error) {
 	if order == nil {
 		order = orders[Sorts[0]]
 	}
-	rows, err := f.Rows(ctx)
+	rows, at, err := f.list(ctx)
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{At: f.o.Now(), All: len(rows), Machines: []Row{}, Kinds: kinds(rows)}
+	p := Page{At: at, All: len(rows), Machines: []Row{}, Kinds: kinds(rows)}
 	for _, r := range rows {
 		if a.selects(r) {
 			p.Machines = append(p.Machines, r)
