@@ -71,7 +71,10 @@ var comparisons = []comparison{
 			Reference: "https://docs.kernel.org/core-api/swiotlb.html",
 		},
 		signs: []sign{{
-			where:   "sum by (job, instance) (" + poolSize + ") > 0",
+			where: "(max by (job, instance) (max_over_time(" + poolUsed + "[$newest])) / max by (job, instance) (" + poolSize + ") >= $used" +
+				" or max by (job, instance) (tee_swiotlb_used_max_bytes) / max by (job, instance) (" + poolSize + ") >= $high_water" +
+				" or sum by (job, instance) (rate(tee_swiotlb_mapping_failures_total[$newest])) >= $failures)" +
+				" and sum by (job, instance) (" + poolSize + ") > 0",
 			subject: machine, of: poolSize,
 			numbers: []number{
 				{name: "used", text: "largest share of the pool in use at a reading of the last $newest", unit: "ratio",
@@ -161,7 +164,8 @@ var comparisons = []comparison{
 			Reference: tdxDocument + " (shared memory conversions) and https://docs.kernel.org/arch/x86/amd-memory-encryption.html",
 		},
 		signs: []sign{{
-			where:   "count by (job, instance) (" + conversions + ")",
+			value: "sum by (job, instance) (rate(" + conversions + `{$here,direction="to_shared"}[$over]))`, least: "conversions",
+			where:   " and sum by (job, instance) (rate(" + conversions + `{direction="to_private"}[$newest])) >= $conversions`,
 			subject: machine, of: conversions, trust: "conversions",
 			numbers: []number{
 				{name: "shared_now", text: "conversions to_shared", unit: "1/s", expr: converted("to_shared"), over: last},

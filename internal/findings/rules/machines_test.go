@@ -60,3 +60,35 @@ func TestManyMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestQuietMachines: machines without a cause are judged by queries about all of them: their number does not matter.
+func TestQuietMachines(t *testing.T) {
+	var asks []map[string]int
+	for _, machines := range []int{2, 12} {
+		var load strings.Builder
+		load.WriteString("load 5s\n")
+		for i := range machines {
+			load.WriteString(quietMachine(fmt.Sprintf("job=\"agents\",instance=\"node-%d\"", i), 2))
+		}
+		at := time.Unix(600, 0)
+		q := asked{storetest.Load(t, load.String()), map[string]int{}}
+		o := findings.DefaultOptions()
+		o.Now, o.Started, o.Interval = func() time.Time { return at }, time.Unix(0, 0), 5*time.Second
+		e := findings.New(All, q, o)
+		e.Evaluate(t.Context())
+		for _, r := range e.Rules() {
+			if r.Answer != findings.Silent && r.Name != "anomaly" { // there is no history
+				t.Errorf("%s is %s: %s", r.Name, r.Answer, r.Reason)
+			}
+		}
+		asks = append(asks, q.times)
+	}
+	if few, many := len(asks[0]), len(asks[1]); few != many {
+		t.Errorf("%d queries for 2 machines, %d for 12; for one of these alone:", few, many)
+		for expr := range asks[1] {
+			if strings.Contains(expr, "node-11") {
+				t.Error(expr)
+			}
+		}
+	}
+}
