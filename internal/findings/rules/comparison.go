@@ -110,7 +110,7 @@ func (c comparison) find(ctx context.Context, p *findings.Pass) error {
 	found := map[of]*findings.Finding{}
 	var unknown error
 	for _, s := range c.signs {
-		points, err := p.Query(ctx, s.candidates(p), p.To)
+		points, err := s.candidates(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -149,14 +149,14 @@ func (c comparison) find(ctx context.Context, p *findings.Pass) error {
 	return unknown
 }
 
-// candidates returns the query for the elements that reach the lowest limit of any subject.
-func (s sign) candidates(p *findings.Pass) string {
+// candidates returns the elements that reach the lowest limit of any subject.
+func (s sign) candidates(ctx context.Context, p *findings.Pass) ([]metric.Point, error) {
 	x := expansion{pass: p}
 	where := x.query(s.where, "")
 	if s.value == "" {
-		return where
+		return p.Query(ctx, where, p.To)
 	}
-	return held(p, func(w string) string { return x.query(s.value, w) }, p.Least(s.least)) + where
+	return holding(ctx, p, func(w string) string { return x.query(s.value, w) }, p.Least(s.least), where)
 }
 
 // of is a subject of a machine.

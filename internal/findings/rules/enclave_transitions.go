@@ -40,14 +40,14 @@ const asyncRemedy = "Keep interrupts off the CPUs of the enclave's threads (irqb
 
 func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 	const by = "job, instance, process"
-	points, err := p.Query(ctx, held(p, func(window string) string {
+	points, err := holding(ctx, p, func(window string) string {
 		entries := fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, enclaveEntries, window)
 		others := ""
 		for _, metric := range []string{enclaveExits, enclaveAsyncExits} { // some runtimes do not report these
 			others += fmt.Sprintf(" + (sum by (%s) (rate(%s[%s])) or %s * 0)", by, metric, window, entries)
 		}
 		return "(" + entries + others + ")"
-	}, p.Least("transitions")), p.To)
+	}, p.Least("transitions"), "")
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,11 @@ var ioSaturation = &findings.Rule{
 }
 
 func findIOSaturation(ctx context.Context, p *findings.Pass) error {
-	waiting, err := p.Query(ctx, held(p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", ioWaiting, w) }, p.Least("waiting")), p.To)
+	waiting, err := holding(ctx, p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", ioWaiting, w) }, p.Least("waiting"), "")
 	if err != nil {
 		return err
 	}
-	busy, err := p.Query(ctx, held(p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", diskBusy, w) }, p.Least("busy")), p.To)
+	busy, err := holding(ctx, p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", diskBusy, w) }, p.Least("busy"), "")
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,23 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // held returns the query for values whose mean is at least limit over the window and over its newest part, so a
 // finding does not outlive its cause by a whole window. rate returns the query for a window as PromQL writes it.
 func held(p *findings.Pass, rate func(window string) string, limit float64) string {
 	return fmt.Sprintf("%s >= %g and %s >= %g", rate(window(p)), limit, rate(newest(p)), limit)
+}
+
+// holding returns the elements that held selects, narrowed by and. Where nothing holds in the newest part, as with most
+// causes on most machines, the whole window is not asked.
+func holding(ctx context.Context, p *findings.Pass, rate func(window string) string, limit float64, and string) ([]metric.Point, error) {
+	now, err := p.Query(ctx, fmt.Sprintf("%s >= %g", rate(newest(p)), limit), p.To)
+	if err != nil || len(now) == 0 {
+		return nil, err
+	}
+	return p.Query(ctx, held(p, rate, limit)+and, p.To)
 }
 
 // onMachine selects a metric of the machine with these labels.

@@ -28,9 +28,9 @@ var tlsHandshakes = &findings.Rule{
 
 func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 	const handshakes = "tee_tls_handshakes_total"
-	points, err := p.Query(ctx, held(p, func(w string) string {
+	points, err := holding(ctx, p, func(w string) string {
 		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{process!="other"}[%s]))`, handshakes, w)
-	}, p.Least("rate")), p.To)
+	}, p.Least("rate"), "")
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,9 @@ type waiting struct {
 // on average, and judge must accept. judge may add evidence and sets the confidence. what and whatFor name the state:
 // "lock waits", "locks".
 func findWaiting(ctx context.Context, p *findings.Pass, state, what, whatFor string, judge func(*waiting, *findings.Finding) bool) error {
-	points, err := p.Query(ctx, held(p, func(w string) string {
+	points, err := holding(ctx, p, func(w string) string {
 		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{state=%q,process!="other"}[%s]))`, sampledWait, state, w)
-	}, p.Least("waiting")), p.To)
+	}, p.Least("waiting"), "")
 	if err != nil {
 		return err
 	}
