@@ -134,15 +134,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestLimitFor: the limit always leaves room above what is in use.
-func TestLimitFor(t *testing.T) {
-	for live, want := range map[uint64]int64{0: 120 << 20, 40 << 20: 120 << 20, 100 << 20: 182 << 20, 1 << 30: (1536 + 32) << 20} {
-		if got := limitFor(live); got != want {
-			t.Errorf("limit for %d MiB live: %d MiB, want %d", live>>20, got>>20, want>>20)
-		}
-	}
-}
-
 func TestParseConfig(t *testing.T) {
 	c, err := parseConfig([]byte(`
 sources:

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 
@@ -15,20 +16,28 @@ import (
 const floor = 120 << 20
 
 // limitMemory keeps garbage from doubling the heap: near the limit the collector runs
-// more often. The limit follows the live heap, because below it the collector would run
-// without end and take the workload's CPU. So it is not a hard bound. GOMEMLIMIT takes
-// precedence.
+// more often. The limit is set anew after each collection, because it follows the live
+// heap: below that the collector would run without end and take the workload's CPU. So it
+// is not a hard bound. GOMEMLIMIT takes precedence.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	debug.SetMemoryLimit(limitFor(live[0].Value.Uint64()))
+	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(read)
+	var heap uint64
+	for _, part := range read[2:] {
+		heap += part.Value.Uint64()
+	}
+	total := read[1].Value.Uint64()
+	debug.SetMemoryLimit(limitFor(read[0].Value.Uint64(), total-min(heap, total)))
+	runtime.AddCleanup(&struct{ _ *int }{}, func(struct{}) { limitMemory() }, struct{}{})
 }
 
-// limitFor allows half of the live heap as garbage, and 32 MiB for stacks and the like.
-func limitFor(live uint64) int64 { return int64(max(floor, live+live/2+32<<20)) }
+// limitFor allows half of the live heap as garbage, and 32 MiB. Beside the heap are
+// stacks, some 36 KiB for each target that is scraped, and the runtime's tables.
+func limitFor(live, beside uint64) int64 { return int64(max(floor, live+live/2+beside+32<<20)) }
 
 // settle gives back what only the start needed: garbage such as the kernel's types, and the
 // pages of the program's file that were read for it. A page that is needed after all is mapped

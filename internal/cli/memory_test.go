@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestSettle: the pages of the program's file that only the start needed are given back.
@@ -24,4 +29,33 @@ func TestSettle(t *testing.T) {
 	if after := file(); after >= before {
 		t.Errorf("%d bytes of files are resident, %d before", after, before)
 	}
+}
+
+// TestLimitFor: the limit always leaves room above what is in use.
+func TestLimitFor(t *testing.T) {
+	for _, tt := range []struct {
+		live, beside uint64
+		want         int64
+	}{{0, 0, 120}, {40, 8, 120}, {100, 0, 182}, {1 << 10, 0, 1536 + 32}, {1 << 10, 300, 1536 + 300 + 32}} {
+		if got := limitFor(tt.live<<20, tt.beside<<20); got != tt.want<<20 {
+			t.Errorf("limit for %d MiB live and %d beside: %d MiB, want %d", tt.live, tt.beside, got>>20, tt.want)
+		}
+	}
+}
+
+// TestLimitFollows: a larger heap has a larger limit after its collection, without a call.
+func TestLimitFollows(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	limitMemory()
+	held := make([]byte, 400<<20)
+	await.Event(t, "the limit is above the heap", func() error {
+		runtime.GC()
+		if got := debug.SetMemoryLimit(-1); got < 500<<20 || got > 1<<40 {
+			return fmt.Errorf("%d MiB", got>>20)
+		}
+		return nil
+	})
+	runtime.KeepAlive(held)
 }

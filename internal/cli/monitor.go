@@ -350,7 +350,6 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 
 // keep stores one round; a failure is logged when it starts and when it ends.
 func (m *monitor) keep(at time.Time, samples []metric.Sample) {
-	limitMemory()
 	err := m.keeper.Append(at, m.withOwn(samples))
 	var some *store.Refused
 	partly := errors.As(err, &some)
