@@ -44,7 +44,13 @@ type Tool struct {
 	Command, Package string
 	// Outside is a pattern of paths where packages put the command outside PATH.
 	Outside string
+	// With reports whether jobs with these parameters need it; nil means that all do.
+	With func(Params) bool
+	// Load: it makes the load, so it is needed where that runs and not inside.
+	Load bool
 }
+
+func (t Tool) needed(p Params) bool { return t.With == nil || t.With(p) }
 
 // here reports whether a machine has the tool.
 func (t Tool) here(h *host.Host) bool {
@@ -74,7 +80,7 @@ type Workload struct {
 	Operations *metric.Desc
 	// Sweep are the parameter values used when the user names none.
 	Sweep map[string][]string
-	// Tools are needed inside the environment.
+	// Tools are needed inside the environment, or by the load on it.
 	Tools []Tool
 	// Estimate is the cost of one run, for the dry run: its duration and the disk space
 	// it needs.
@@ -157,6 +163,8 @@ type File struct {
 	// From is a path, Worker or Prover.
 	From string
 	Exec bool
+	// Hint says how to get the file From, for an error.
+	Hint string
 }
 
 // These stand in File.From for programs of ours, which are next to this one or in PATH.
@@ -173,18 +181,50 @@ func (f File) Content(h *host.Host) ([]byte, error) {
 	if f.Data != nil {
 		return f.Data, nil
 	}
-	name := f.From
-	if program, ours := beside[name]; ours {
-		var err error
-		if name, err = h.Beside(program); err != nil {
-			return nil, fmt.Errorf("find %s: %w (make build puts it there)", program, err)
-		}
+	name, err := f.path(h)
+	if err != nil {
+		return nil, err
 	}
 	b, err := h.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("file %s of the job: %w", f.Name, err)
+		return nil, f.missing(err)
 	}
 	return b, nil
+}
+
+// here says why the file cannot be read on this machine, or is nil.
+func (f File) here(h *host.Host) error {
+	if f.Data != nil {
+		return nil
+	}
+	name, err := f.path(h)
+	if err != nil {
+		return err
+	}
+	if _, err := h.Stat(name); err != nil {
+		return f.missing(err)
+	}
+	return nil
+}
+
+// path is where the file lies on this machine.
+func (f File) path(h *host.Host) (string, error) {
+	program, ours := beside[f.From]
+	if !ours {
+		return f.From, nil
+	}
+	name, err := h.Beside(program)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w (make build puts it there)", program, err)
+	}
+	return name, nil
+}
+
+func (f File) missing(err error) error {
+	if f.Hint != "" {
+		return fmt.Errorf("file %s of the job: %w (%s)", f.Name, err, f.Hint)
+	}
+	return fmt.Errorf("file %s of the job: %w", f.Name, err)
 }
 
 // Outcome is what a run left behind.

@@ -45,6 +45,8 @@ type Plan struct {
 	Then []Pass
 	// NoCounters: the experiment wants the monitor's sources off.
 	NoCounters bool
+	// LoadElsewhere: loads run on another machine than the harness (Options.Client).
+	LoadElsewhere bool
 	// LeftOut are the arms that Here left out.
 	LeftOut []result.LeftOut
 }
@@ -375,8 +377,12 @@ func (p *Plan) Check(h *host.Host) error {
 	for _, x := range p.Lacking(h) {
 		lacking[x.Why] = append(lacking[x.Why], x.Env)
 	}
-	errs := []error{p.tools(h)}
+	var errs []error
 	for _, why := range slices.Sorted(maps.Keys(lacking)) {
+		if len(lacking[why]) == len(p.Arms) {
+			errs = append(errs, errors.New(why))
+			continue
+		}
 		errs = append(errs, fmt.Errorf("environment %s: %s", strings.Join(lacking[why], ", "), why))
 	}
 	return errors.Join(errs...)
@@ -386,11 +392,11 @@ func (p *Plan) Check(h *host.Host) error {
 // be joined with those of other machines. Like Check, it fails if that leaves none.
 func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
 	lacking := p.Lacking(h)
+	if len(lacking) == len(p.Arms) {
+		return nil, p.Check(h)
+	}
 	without := func(a Arm) bool {
 		return slices.ContainsFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label })
-	}
-	if err := p.tools(h); err != nil || len(lacking) == len(p.Arms) {
-		return nil, p.Check(h)
 	}
 	p.Arms = slices.DeleteFunc(p.Arms, without)
 	p.Ceilings = slices.DeleteFunc(p.Ceilings, func(c result.Ceiling) bool { return without(Arm{Label: c.Env}) })
@@ -401,10 +407,16 @@ func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
 // Lacking returns the arms that cannot run here, each with the reason.
 func (p *Plan) Lacking(h *host.Host) (out []result.LeftOut) {
 	for i := range p.Arms {
-		if err := p.Refused(&p.Arms[i]); err != nil {
-			out = append(out, result.LeftOut{Env: p.Arms[i].Label, Why: err.Error()})
-		} else if err := p.Arms[i].Launcher.Check(h, p.Arms[i].Params); err != nil {
-			out = append(out, result.LeftOut{Env: p.Arms[i].Label, Why: err.Error()})
+		a := &p.Arms[i]
+		err := p.Refused(a)
+		if err == nil {
+			err = a.Launcher.Check(h, a.Params)
+		}
+		if err == nil {
+			err = p.needs(h, a)
+		}
+		if err != nil {
+			out = append(out, result.LeftOut{Env: a.Label, Why: err.Error()})
 		}
 	}
 	return out
@@ -427,18 +439,36 @@ func (p *Plan) Refused(a *Arm) error {
 	return nil
 }
 
-// tools looks for the workload's tools if this machine's programs are used.
-func (p *Plan) tools(h *host.Host) error {
-	if !slices.ContainsFunc(p.Arms, func(a Arm) bool { return a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params) }) {
-		return nil
-	}
-	var errs []error
-	for _, t := range p.Workload.Tools {
-		if !t.here(h) {
-			errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install the package %s", p.Workload.Name, t.Command, t.Package))
+// needs says which tools and files an arm's jobs need and this machine lacks.
+func (p *Plan) needs(h *host.Host, a *Arm) error {
+	inside := a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params)
+	var lacks []string
+	lack := func(text string) {
+		if !slices.Contains(lacks, text) {
+			lacks = append(lacks, text)
 		}
 	}
-	return errors.Join(errs...)
+	for i := range p.Cases {
+		params := p.params(&p.Cases[i], a)
+		for _, t := range p.Workload.Tools {
+			if uses := inside && !t.Load || t.Load && !p.LoadElsewhere; uses && t.needed(params) && !t.here(h) {
+				lack(fmt.Sprintf("workload %s needs %s on this machine; install the package %s", p.Workload.Name, t.Command, t.Package))
+			}
+		}
+		job, err := p.Workload.Job(params)
+		if err != nil {
+			return err
+		}
+		for _, f := range job.Files {
+			if err := f.here(h); err != nil {
+				lack(err.Error())
+			}
+		}
+	}
+	if lacks == nil {
+		return nil
+	}
+	return errors.New(strings.Join(lacks, "; "))
 }
 
 // Estimate is the time and the disk space that the plan needs, as far as the workload

@@ -266,8 +266,12 @@ func TestNewPlans(t *testing.T) {
 func TestHere(t *testing.T) {
 	absent := func(*host.Host, Params) error { return errors.New("no such hardware") }
 	refuses := func(Params, Job) error { return errors.New("never") }
+	elsewhere := func(Params) bool { return true }
+	file := filepath.Join(t.TempDir(), "server.jar")
 	for name, c := range map[string]struct {
 		first, second, third func(*Launcher)
+		job                  func(*Workload)
+		binary               string // of the second arm
 		left, err            string
 	}{
 		"all here":       {left: ""},
@@ -278,8 +282,27 @@ func TestHere(t *testing.T) {
 			left: "two: no such hardwarethree: never"},
 		"none is here": {first: func(l *Launcher) { l.Check = absent }, second: func(l *Launcher) { l.Check = absent }, third: func(l *Launcher) { l.Refuses = refuses },
 			err: "environment three: never\nenvironment one, two: no such hardware"},
+		"a tool of one": {binary: "java", job: func(w *Workload) {
+			w.Tools = []Tool{{Command: "no-such-java", Package: "jre", With: func(p Params) bool { return p["binary"] == "java" }}}
+		}, left: "two: workload job needs no-such-java on this machine; install the package jre"},
+		"a tool elsewhere": {first: func(l *Launcher) { l.Elsewhere = elsewhere }, job: func(w *Workload) { w.Tools = []Tool{{Command: "no-such-java", Package: "jre"}} },
+			left: "two: workload job needs no-such-java on this machine; install the package jrethree: workload job needs no-such-java on this machine; install the package jre"},
+		"a tool of all": {job: func(w *Workload) { w.Tools = []Tool{{Command: "no-such-java", Package: "jre"}} },
+			err: "workload job needs no-such-java on this machine; install the package jre"},
+		"a file of one": {binary: file, job: func(w *Workload) {
+			w.Job = func(p Params) (Job, error) {
+				j := Job{Inside: host.Cmd{Argv: []string{"job"}}}
+				if p["binary"] != "" {
+					j.Files = []File{{Name: "server.jar", From: p["binary"], Hint: "make makes it"}, {Name: "made", Data: []byte("x")}}
+				}
+				return j, nil
+			}
+		}, left: "two: file server.jar of the job: stat " + file + ": no such file or directory (make makes it)"},
 	} {
 		l := members()
+		if c.job != nil {
+			c.job(l.Workloads[0])
+		}
 		var envs []string
 		for i, change := range []func(*Launcher){c.first, c.second, c.third} {
 			x := *l.Launchers[0]
@@ -289,6 +312,9 @@ func TestHere(t *testing.T) {
 			}
 			l.Launchers = append(l.Launchers, &x)
 			envs = append(envs, x.Name)
+		}
+		if c.binary != "" {
+			envs[1] += ",binary=" + c.binary
 		}
 		p, err := onePlan(Choice{Experiment: job(), Envs: envs}, l)
 		if err != nil {

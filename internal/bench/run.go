@@ -190,6 +190,7 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 }
 
 func (s *session) all(ctx context.Context) error {
+	s.LoadElsewhere = s.o.Client != nil
 	err := s.Check(s.o.Host)
 	if err != nil {
 		return err

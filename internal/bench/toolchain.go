@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/buildinfo"
 	"debug/elf"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,9 +67,13 @@ func workers(h *host.Host, j Job) map[string]string {
 
 // ask adds what only programs inside an environment can report: the versions of the
 // workload's tools, and the mode of NVIDIA cards. A program that does not answer is
-// left out.
+// left out, and so is a tool that not all arms need: its version would be one more
+// difference between them.
 func (s *session) ask(ctx context.Context, env Environment, rec *result.Environment) {
 	for _, t := range s.Workload.Tools {
+		if t.Load || slices.ContainsFunc(s.Arms, func(a Arm) bool { return !t.needed(s.params(&s.Cases[0], &a)) }) {
+			continue
+		}
 		out, _ := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{t.Command, "--version"}}})
 		if v := firstWords(out.Inside.Stdout); v != "" {
 			if rec.Software.Versions == nil {

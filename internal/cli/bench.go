@@ -204,6 +204,9 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		if len(choices) == 1 && len(some) > 1 && filepath.Ext(f.out) == ".json" {
 			return fmt.Errorf("--out %s: want a folder: %s makes %d results, one for each metric; --param chooses among its cases", f.out, c.Experiment.Name, len(some))
 		}
+		for _, p := range some {
+			p.LoadElsewhere = o.Client != nil
+		}
 		plans = append(plans, some...)
 		asked = append(asked, slices.Repeat(names[min(i, len(names)-1):][:1], len(some))...)
 	}

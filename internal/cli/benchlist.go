@@ -140,7 +140,9 @@ func catalogue(h *host.Host) (listing, error) {
 			x.Metrics = append(x.Metrics, result.Describe(d))
 		}
 		for _, t := range w.Tools {
-			x.Tools = append(x.Tools, t.Command)
+			if t.With == nil || t.With(defaults) {
+				x.Tools = append(x.Tools, t.Command)
+			}
 		}
 		l.Workloads = append(l.Workloads, x)
 	}

@@ -71,6 +71,8 @@ var gatewayParams = []bench.Param{
 	{Name: "threads", Default: "0", Doc: "Concurrent threads of our own proxy, or worker processes of nginx; 0 for one per CPU."},
 }
 
+var gatewayTools = []bench.Tool{{Command: "nginx", Package: "nginx-light", With: func(p bench.Params) bool { return p["gateway"] == nginxGateway }}}
+
 // gateway is a reverse proxy that terminates TLS. The server behind it runs in the same
 // environment, so the hop between the two stays within it.
 //
@@ -88,6 +90,7 @@ var gateway = bench.Workload{
 	},
 	Primary:    loadPrimary,
 	Operations: loadRequests,
+	Tools:      gatewayTools,
 	Estimate:   loadEstimate,
 	Job:        gatewayJob,
 	Parse:      parseGateway,

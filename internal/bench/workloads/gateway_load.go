@@ -64,6 +64,7 @@ var gatewayLoad = bench.Workload{
 	},
 	Primary:    func(bench.Params) *metric.Desc { return foreignRate },
 	Operations: loadRequests,
+	Tools:      append(generatorTools(), gatewayTools...),
 	Sweep:      map[string][]string{"connections": {"200", "500", "1000", "2000"}},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		d, err := p.Seconds("estimate")

@@ -14,15 +14,15 @@ import (
 // A generator is a load generator whose output is known: for each parameter of gateway-load that is a pattern, the
 // pattern. A parameter that it does not name is one that the program never prints.
 type generator struct {
-	name     string
-	patterns map[string]string
-	scale    string // of times without a unit
+	name, from string // from is the package that has it
+	patterns   map[string]string
+	scale      string // of times without a unit
 }
 
 // generators are those known, by the names of their programs.
 var generators = []generator{
 	// support/ab.c, output_results
-	{"ab", map[string]string{
+	{"ab", "apache2-utils", map[string]string{
 		"answered": `^Complete requests:\s+(\d+)$`,
 		"failed":   `^(?:Failed requests|Non-2xx responses):\s+(\d+)$`,
 		"lost":     `^Write errors:\s+(\d+)$|^Complete requests:`,
@@ -31,17 +31,17 @@ var generators = []generator{
 		"tail":     `^\s+99%\s+([0-9.]+)$`,
 	}, "0.001"},
 	// src/wrk.c of wrk and of wrk2: requests that got no answer are not among those counted.
-	{"wrk", wrkPatterns, "1"},
-	{"wrk2", wrkPatterns, "1"},
+	{"wrk", "wrk", wrkPatterns, "1"},
+	{"wrk2", "wrk2 (https://github.com/giltene/wrk2)", wrkPatterns, "1"},
 	// src/h2load.cc: failed has those that got no answer, and those that were answered with another status.
-	{"h2load", map[string]string{
+	{"h2load", "nghttp2-client", map[string]string{
 		"answered": `^requests: .* (\d+) succeeded`,
 		"lost":     `^requests: .* (\d+) failed`,
 		"rate":     `^finished in \S+, ([0-9.]+) req/s`,
 		"mean":     `^time for request: +\S+ +\S+ +([0-9.]+[a-z]+)`,
 	}, "1"},
 	// requester/print.go
-	{"hey", map[string]string{
+	{"hey", "hey", map[string]string{
 		"answered": `^\s+\[\d{3}\]\t(\d+) responses$`,
 		"failed":   `^\s+\[[13-9]\d\d\]\t(\d+) responses$|^\s+Requests/sec:`,
 		"lost":     `^\s+\[(\d+)\]\t(?:Get|Post|Put|Head|Delete|Patch|Options) |^\s+Requests/sec:`,
@@ -49,6 +49,17 @@ var generators = []generator{
 		"mean":     `^\s+Average:\s+([0-9.]+) secs$`,
 		"tail":     `^\s+99% in ([0-9.]+) secs$`,
 	}, "1"},
+}
+
+// generatorTools are the known load generators as tools of the jobs that call them by their names.
+func generatorTools() (out []bench.Tool) {
+	for _, g := range generators {
+		out = append(out, bench.Tool{Command: g.name, Package: g.from, Load: true, With: func(p bench.Params) bool {
+			argv, err := words(p["load"])
+			return err == nil && len(argv) > 0 && argv[0] == g.name
+		}})
+	}
+	return out
 }
 
 var wrkPatterns = map[string]string{

@@ -49,7 +49,7 @@ var tlsScaling = bench.Workload{
 		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
 			Doc: "The server: the Go one in teescope-work, or the Java one on a JVM or as a native image with glibc or musl."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
-		{Name: "java", Default: "java", Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
+		{Name: "java", Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
 		{Name: "scaling", Default: "strong", Values: []string{"strong", "weak"}, Doc: "Strong: strong-total messages are divided among the clients. Weak: each sends weak-per-client."},
 		{Name: "clients", Default: "1", Doc: "Clients, each with a connection of its own and one message at a time."},
@@ -77,7 +77,9 @@ var tlsScaling = bench.Workload{
 	},
 	Primary:    func(bench.Params) *metric.Desc { return messagesPerSecond },
 	Operations: messagesTotal,
-	Sweep:      map[string][]string{"scaling": {"strong", "weak"}, "clients": {"1", "2", "4", "8", "16"}},
+	Tools: []bench.Tool{{Command: javaCommand, Package: javaPackage,
+		With: func(p bench.Params) bool { return p["server"] == "jvm" && p["java"] == javaCommand }}},
+	Sweep: map[string][]string{"scaling": {"strong", "weak"}, "clients": {"1", "2", "4", "8", "16"}},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		size, err := scalingSizeOf(p)
 		warm, _, err2 := scalingWarm(p)
@@ -149,6 +151,12 @@ var tlsScaling = bench.Workload{
 		return digest("tls-scaling", r.Digest, r.Versions["tls"], r.Versions["cipher"], strconv.FormatFloat(r.PauseSeconds, 'g', -1, 64)), nil
 	},
 }
+
+// The JVM of servers in Java.
+const (
+	javaCommand = "java"
+	javaPackage = "openjdk-17-jre-headless"
+)
 
 // scalingSize is the number of messages.
 type scalingSize struct {
@@ -267,18 +275,18 @@ func scalingProgram(p bench.Params) (argv []string, file bench.File, note string
 	if p["programs"] == "" {
 		return nil, bench.File{}, "", fmt.Errorf("parameter programs: want the folder with the server %s: make -C workloads/java jar makes workloads/java/target", p["server"])
 	}
-	name := "native-bench-" + strings.TrimPrefix(p["server"], "native-")
+	name, target := "native-bench-"+strings.TrimPrefix(p["server"], "native-"), p["server"]
 	argv = []string{"{work}/" + name}
 	if p["server"] == "jvm" {
 		flags, err := words(p["jvm-flags"])
 		if err != nil {
 			return nil, bench.File{}, "", fmt.Errorf("parameter jvm-flags: %w", err)
 		}
-		name = "tls-bench.jar"
+		name, target = "tls-bench.jar", "jar"
 		argv = append(append([]string{p["java"]}, flags...), "-cp", "{work}/"+name, "server.BenchServer")
 	}
 	from := path.Join(p["programs"], name)
-	return argv, bench.File{Name: name, From: from, Exec: true}, from + ".build", nil
+	return argv, bench.File{Name: name, From: from, Exec: true, Hint: "make -C workloads/java " + target + " makes it"}, from + ".build", nil
 }
 
 // readScaling reads the clients' report.
