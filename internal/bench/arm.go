@@ -59,6 +59,12 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if err := s.has(ctx, a, env, job); err != nil {
 		return err
 	}
+	if why, err = s.reaches(ctx, a, env); err != nil {
+		return err
+	}
+	if why != "" {
+		rec.Missing["identity"] = why
+	}
 	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
 		return err
 	}
@@ -216,6 +222,12 @@ func (s *session) unchanged(ctx context.Context) error {
 		late(rec, now)
 		for _, d := range environment.Diff(rec, now) {
 			rec.Changed = with(rec.Changed, d.Field, fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment))
+		}
+		if _, err := s.reaches(ctx, a, env); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			rec.Changed = with(rec.Changed, "network", fmt.Sprintf("after the runs %v", err))
 		}
 		if err := env.Idle(ctx, true); err != nil {
 			return err

@@ -33,6 +33,9 @@ type scripted struct {
 	closed bool
 	stuck  error        // the error of Close
 	output *host.Output // instead of the number
+	// reached is what the n-th check that the load reaches this environment gives; nil: it does.
+	reached func(n int) (Outcome, error)
+	checks  int
 	// fail is called before each run of the job.
 	fail func(n int) error
 }
@@ -42,6 +45,14 @@ func (s *scripted) Describe(context.Context, *result.Environment) error { return
 func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 	if s.idle {
 		s.t.Error("a run in a frozen environment")
+	}
+	if s.reached != nil && slices.Contains(j.Inside.Argv, "identity") {
+		inside, outside := strings.Join(j.Inside.Argv, " "), strings.Join(j.Outside.Argv, " ")
+		if word := j.Inside.Argv[3]; len(word) < 20 || !strings.Contains(outside, word) || strings.Contains(inside+outside, "{port}") {
+			s.t.Errorf("inside %q and outside %q", inside, outside)
+		}
+		s.checks++
+		return s.reached(s.checks)
 	}
 	if j.Inside.Argv[0] != "job" {
 		return outcomeOf(host.Local().Exec(ctx, host.Cmd{Argv: []string{"true"}}))
@@ -218,6 +229,46 @@ func TestLeftBehind(t *testing.T) {
 	}
 	if e, err := result.Read(path); err != nil || len(e.Runs) != 12 || len(e.Comparisons) == 0 {
 		t.Errorf("read back: %v", err)
+	}
+}
+
+// TestReachesTheArm: a load that reaches another server than the one started is refused before the
+// runs, and doubted after them; an environment that cannot run the check says so.
+func TestReachesTheArm(t *testing.T) {
+	failed := errors.New("exit status 1")
+	other := Outcome{Outside: host.Output{Code: 1, Stderr: []byte("teescope-work identity: 127.0.0.1:7 is answered by another program, which says \"X\"\n")}}
+	refused := Outcome{Inside: host.Output{Code: 1, Stderr: []byte("no such program\n")}}
+	for name, c := range map[string]struct {
+		reached              func(n int) (Outcome, error)
+		err, missing, change string
+	}{
+		"the arm":          {reached: func(int) (Outcome, error) { return Outcome{}, nil }},
+		"another":          {reached: func(int) (Outcome, error) { return other, failed }, err: "open environment tee: the load does not reach the servers started there (loopback)"},
+		"another, later":   {reached: func(n int) (Outcome, error) { return other, map[bool]error{true: failed}[n > 1] }, change: "answered by another program"},
+		"nothing runs it":  {reached: func(int) (Outcome, error) { return refused, failed }, missing: "no such program"},
+		"nothing, no word": {reached: func(int) (Outcome, error) { return Outcome{}, failed }, missing: "exit status 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5, reached: c.reached}}
+			p, o, _ := bed(t, 2, envs)
+			p.Workload.Job = func(Params) (Job, error) {
+				return Job{Inside: host.Cmd{Argv: []string{"job"}}, Outside: &host.Cmd{Argv: []string{"load", "{host}:{port}"}}}, nil
+			}
+			e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			if err != nil {
+				return
+			}
+			env := e.Environment("tee")
+			if got := env.Missing["identity"]; !strings.Contains(got, c.missing) || (got == "") != (c.missing == "") {
+				t.Errorf("missing: %q, want %q", got, c.missing)
+			}
+			if got := env.Changed["network"]; !strings.Contains(got, c.change) || (got == "") != (c.change == "") {
+				t.Errorf("changed: %q, want %q", got, c.change)
+			}
+		})
 	}
 }
 

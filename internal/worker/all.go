@@ -11,6 +11,7 @@ var All = []*Command{
 	&tlsServer,
 	&tlsClient,
 	&certificate,
+	&identity,
 	&iperf,
 	&wireGuard,
 	&attestation,
