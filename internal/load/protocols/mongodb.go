@@ -41,10 +41,14 @@ type mongoDialect struct {
 	database, collection string
 }
 
-// Begin says hello, as every client does: a server that answers otherwise is not
-// MongoDB.
+// Begin says hello, as every client does, in the words of the server's version: a server
+// that answers otherwise is not MongoDB.
 func (d *mongoDialect) Begin(_ context.Context, conn net.Conn, seed uint64) (load.Session, net.Conn, error) {
-	if _, err := mongoAsk(conn, "admin", "hello"); err != nil {
+	_, err := mongoAsk(conn, "admin", "hello")
+	if errors.Is(err, errMongoCommand) { // before 5.0, and its backports
+		_, err = mongoAsk(conn, "admin", "isMaster")
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return &mongoSession{d: d, drawn: newDrawn(seed)}, conn, nil
@@ -147,13 +151,19 @@ func mongoAnswer(conn net.Conn, message []byte) (bsoncore.Document, error) {
 		return nil, cmp.Or(unsent, err)
 	}
 	_, answer, err := mongoMessage(b)
-	if err == nil && !mongoOK(answer) {
-		err = fmt.Errorf("the server answers %.200s", answer)
+	if err != nil || mongoOK(answer) {
+		return answer, err
 	}
-	return answer, err
+	if name, _ := answer.Lookup("codeName").StringValueOK(); name == "CommandNotFound" {
+		return answer, fmt.Errorf("%w: it answers %.200s", errMongoCommand, answer)
+	}
+	return answer, fmt.Errorf("the server answers %.200s", answer)
 }
 
-var errMongo = errors.New("MongoDB: the answer is malformed")
+var (
+	errMongo        = errors.New("MongoDB: the answer is malformed")
+	errMongoCommand = errors.New("the server does not know the command")
+)
 
 // mongoHead is the length of a message's head, in bytes.
 const mongoHead = 16

@@ -163,6 +163,46 @@ func TestMongoPopulate(t *testing.T) {
 	}
 }
 
+// TestMongoHello: a server that does not know hello is greeted as before version 5.0; any other
+// refusal is an error.
+func TestMongoHello(t *testing.T) {
+	unknown := bsoncore.NewDocumentBuilder().AppendString("codeName", "CommandNotFound").AppendDouble("ok", 0).Build()
+	refused := bsoncore.NewDocumentBuilder().AppendString("codeName", "Unauthorized").AppendDouble("ok", 0).Build()
+	fine := bsoncore.NewDocumentBuilder().AppendDouble("ok", 1).Build()
+	for _, c := range []struct {
+		answers [][]byte
+		asked   string
+		good    bool
+	}{
+		{[][]byte{fine}, "hello", true},
+		{[][]byte{unknown, fine}, "hello isMaster", true},
+		{[][]byte{unknown, unknown}, "hello isMaster", false},
+		{[][]byte{refused}, "hello", false},
+	} {
+		client, server := net.Pipe()
+		asked := make(chan string, 1)
+		go func() {
+			defer server.Close()
+			var words []string
+			for _, says := range c.answers {
+				head := make([]byte, mongoHead)
+				_, _ = io.ReadFull(server, head)
+				size, _ := mongoSize(head)
+				rest := make([]byte, size-mongoHead)
+				_, _ = io.ReadFull(server, rest)
+				words = append(words, bsoncore.Document(rest[5:]).Index(0).Key())
+				_, _ = server.Write(mongoSays(1, says))
+			}
+			asked <- strings.Join(words, " ")
+		}()
+		_, _, err := openMongo(t, mongoTestAsk).Begin(t.Context(), client, 1)
+		if got := <-asked; got != c.asked || (err == nil) != c.good {
+			t.Errorf("asked %q, %v; want %q", got, err, c.asked)
+		}
+		client.Close()
+	}
+}
+
 func TestMongoStatus(t *testing.T) {
 	nested := func(name string, b []byte) *bsoncore.DocumentBuilder {
 		return bsoncore.NewDocumentBuilder().AppendDocument(name, b)
