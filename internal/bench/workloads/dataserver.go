@@ -38,6 +38,9 @@ type dataServer struct {
 	requests     []string
 	memory, lost string
 	cpu          []string
+	// forgetful reports whether the server of these parameters does not count its memory; nil means
+	// that all do.
+	forgetful func(bench.Params) bool
 	// hitRatio is hits divided by hits and misses; if it counts keys, none may be missing.
 	hitRatio     *metric.Desc
 	hits, misses string
@@ -78,7 +81,7 @@ func (s *dataServer) workload() bench.Workload {
 		Sweep: map[string][]string{"connections": {"8", "320", "560"}},
 		Metrics: func(p bench.Params) []*metric.Desc {
 			out := append(loadMetrics(p), serverRequests)
-			if s.memory != "" {
+			if s.counted(p) {
 				out = append(out, serverMemory)
 			}
 			if s.cpu != nil {
@@ -99,6 +102,11 @@ func (s *dataServer) workload() bench.Workload {
 		},
 		Job: s.job, Parse: s.parse, Series: loadSeries, Failures: loadFailures, Check: s.check,
 	}
+}
+
+// counted reports whether the server counts its memory.
+func (s *dataServer) counted(p bench.Params) bool {
+	return s.memory != "" && (s.forgetful == nil || !s.forgetful(p))
 }
 
 func (s *dataServer) allParams() []bench.Param {
@@ -209,7 +217,7 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	silent := func(names ...string) string { return "the server does not report " + strings.Join(names, " and ") }
 	requests := said(r, s.requests...)
 	found.value(serverRequests, requests, silent(s.requests...))
-	if s.memory != "" {
+	if s.counted(o.Params) {
 		found.value(serverMemory, said(r, s.memory), silent(s.memory))
 	}
 	if s.cpu != nil {

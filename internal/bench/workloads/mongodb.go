@@ -2,6 +2,8 @@ package workloads
 
 import (
 	_ "embed"
+	"errors"
+	"path"
 	"strconv"
 
 	"github.com/teescope/teescope/internal/bench"
@@ -13,32 +15,60 @@ var mongodbScript []byte
 
 var mongodb = mongodbServer.workload()
 
+// The servers that the workload knows.
+const (
+	mongod     = "mongod"
+	mongoInJVM = "mongo-java-server"
+)
+
 // mongodbServer has a thread per connection and its own cache above the kernel's: with a working
 // set larger than the enclave page cache, a TEE pages what the server takes for memory. The
 // journal stays on, as by default; nothing is written during the measurement. Only find is
 // counted, which nothing else uses.
 //
-// It follows MongoDB's manual and was tested with other servers of its protocol; mongod itself is
-// in no package archive available to us.
+// mongod itself is in no package archive available to us. Where it is missing, mongo-java-server
+// speaks its protocol: another server, with its data on the heap of a JVM, whose results are its own.
 var mongodbServer = dataServer{
-	name:     "mongodb",
-	doc:      "MongoDB if it is installed (not run by us), under queries for one random document by its _id: requests, latency, its own CPU time and cache.",
-	tools:    []bench.Tool{{Command: "mongod", Package: "mongodb-org-server of MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/)"}},
-	params:   []bench.Param{{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB."}},
+	name: "mongodb",
+	doc: "MongoDB if it is installed (not run by us), or mongo-java-server, which speaks its protocol, under queries for one random document by its _id: " +
+		"requests, latency, its own CPU time and cache.",
+	tools: []bench.Tool{
+		{Command: mongod, Package: "mongodb-org-server of MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/), " +
+			"or measure another server of its protocol with --param server=" + mongoInJVM,
+			With: func(p bench.Params) bool { return p["server"] == mongod }},
+		{Command: javaCommand, Package: javaPackage, With: func(p bench.Params) bool { return p["server"] == mongoInJVM && p["java"] == javaCommand }},
+	},
+	params: []bench.Param{
+		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server: MongoDB's own, or the one in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},
+		{Name: "programs", Path: true, Subject: true, Doc: "Folder with mongo-java-server.jar: workloads/mongodb/target after make -C workloads/mongodb."},
+		{Name: "java", Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
+		{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB. mongo-java-server has none."},
+	},
 	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",
 	// 40 bytes of BSON, 30 in the index of _id, and as much again for pages that are not full.
 	entry: 140, fill: 100_000,
 	requests: []string{"metrics/commands/find/total"}, memory: "wiredTiger/cache/bytes currently in the cache",
-	cpu: []string{"extra_info/user_time_seconds", "extra_info/system_time_seconds"},
-	start: func(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
-		cache, err := p.Bytes("cache")
-		if err != nil {
-			return host.Cmd{}, nil, err
+	cpu:       []string{"extra_info/user_time_seconds", "extra_info/system_time_seconds"},
+	forgetful: func(p bench.Params) bool { return p["server"] == mongoInJVM },
+	start:     startMongo,
+	processes: []string{mongod},
+}
+
+func startMongo(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
+	if p["server"] == mongoInJVM {
+		if p["programs"] == "" {
+			return host.Cmd{}, nil, errors.New("parameter programs: want the folder with mongo-java-server.jar: make -C workloads/mongodb makes workloads/mongodb/target")
 		}
-		const gib = 1 << 30
-		return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/mongodb.sh", "{data}", "--bind_ip", "{host}", "--port", "{port}",
-				"--maxConns", strconv.FormatInt(set.connections+spare, 10), "--wiredTigerCacheSizeGB", strconv.FormatFloat(float64(cache)/gib, 'f', -1, 64)}},
-			[]bench.File{{Name: "mongodb.sh", Data: mongodbScript, Exec: true}}, nil
-	},
-	processes: []string{"mongod"},
+		const archive = "mongo-java-server.jar"
+		return host.Cmd{Dir: "{work}", Argv: []string{p["java"], "-jar", "{work}/" + archive, "{host}", "{port}"}},
+			[]bench.File{{Name: archive, From: path.Join(p["programs"], archive), Exec: true, Hint: "make -C workloads/mongodb makes it"}}, nil
+	}
+	cache, err := p.Bytes("cache")
+	if err != nil {
+		return host.Cmd{}, nil, err
+	}
+	const gib = 1 << 30
+	return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/mongodb.sh", "{data}", "--bind_ip", "{host}", "--port", "{port}",
+			"--maxConns", strconv.FormatInt(set.connections+spare, 10), "--wiredTigerCacheSizeGB", strconv.FormatFloat(float64(cache)/gib, 'f', -1, 64)}},
+		[]bench.File{{Name: "mongodb.sh", Data: mongodbScript, Exec: true}}, nil
 }

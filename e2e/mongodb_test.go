@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMongoDB fills and loads a real server of MongoDB's protocol, built as a user does, from
+// files that must match their sums. The first time, Maven fetches them from its repository.
+func TestMongoDB(t *testing.T) {
+	tool(t, "mvn", "maven")
+	tool(t, "javac", "openjdk-17-jdk-headless")
+	tool(t, "make", "make")
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
+	if err := os.CopyFS(dir, os.DirFS("../workloads/mongodb")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "target")); err != nil {
+		t.Fatal(err)
+	}
+	said, err := exec.CommandContext(t.Context(), "make", "-C", dir).CombinedOutput()
+	if text := string(said); strings.Contains(text, "ould not transfer") || strings.Contains(text, "in offline mode") {
+		t.Skipf("Maven cannot reach its repository: %.200s", text)
+	} else if err != nil {
+		t.Fatalf("make: %v\n%s", err, text)
+	}
+	_, errs, code := run(t, "bench", "run", "mongodb", "--param", "server=mongo-java-server", "--param", "programs="+filepath.Join(dir, "target"), "--env", "native", "--pairs", "1",
+		"--param", "connections=4", "--param", "keys=2000", "--param", "warm=200ms", "--param", "requests=1000", "--metric", "service_mean_seconds", "--out", out, "--data", t.TempDir())
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, errs)
+	}
+	e := whole(t, out)
+	for i := range e.Runs {
+		if m := e.Runs[i].Metric("server_requests_total"); m == nil || m.Value == nil || *m.Value != 1000 {
+			t.Errorf("%s: the server counts %v requests, want 1000", e.Runs[i].ID, valueOf(m))
+		}
+	}
+	if why := e.Environments[0].Missing["identity"]; why != "" {
+		t.Errorf("it was not checked that the load reaches the server: %s", why)
+	}
+}
