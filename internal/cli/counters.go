@@ -96,11 +96,12 @@ func (c *runCounters) Window(ctx context.Context, begins bool) {
 
 func (c *runCounters) read(ctx context.Context) reading {
 	_, samples := c.engine.Collect(ctx)
+	timed := slices.Collect(maps.Values(explain.Timed))
 	r := reading{map[string]metric.Sample{}, map[*metric.Desc]float64{}, map[*metric.Desc]bool{}}
 	for _, s := range samples {
 		if s.Hist == nil {
 			r.series[seriesKey(s)] = s
-		} else if slices.Contains(explain.Timed, s.Desc.Name) {
+		} else if slices.Contains(timed, s.Desc.Name) {
 			for _, part := range partsOf(s) {
 				r.series[seriesKey(part)] = part
 			}

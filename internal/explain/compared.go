@@ -145,11 +145,10 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 		unit.Origin, unit.How = Measured, "what a system call that does nothing costs in either arm, one less the other"
 	case ev.Metric == EnclaveFaults:
 		unit.Origin, unit.How = Measured, faultsTimed
+	case Timed[ev.Metric] != "":
+		unit.Origin, unit.How = Measured, "their time in the runs of both arms, divided by their number"
 	case ev.Metric == EnclaveEntries || ev.Metric == EnclaveExits:
 		unit.How = "a call into an enclave or out of it, of which this is one half or the whole"
-		if a.Reason != "" {
-			unit.Origin = Published
-		}
 	case p != nil:
 		unit.How = p.How
 		if e.UnitCosts != nil {
@@ -160,6 +159,9 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 				}
 			}
 		}
+	}
+	if strings.Contains(a.Reason, orderOfMagnitude) {
+		unit.Origin = Published
 	}
 	r.Unit = &unit
 	r.Time = product(amount, unit.Amount)

@@ -30,6 +30,8 @@ type difference struct {
 	was     map[Event]float64 // per operation of the baseline
 	spread  map[Event]Amount  // the interval of counted, if there are enough pairs for one
 	partial map[Event]bool    // the counter sees only part of the workload, or other programs too
+	// took is the mean time of an event in the runs of both arms, in seconds; of those that are timed.
+	took map[Event]float64
 	// uncalibrated is why a unit cost is missing, "" if unknown.
 	uncalibrated string
 	// costlier is the additional cost of a system call in the treatment; nil if there is none or it is unknown.
@@ -40,20 +42,46 @@ type difference struct {
 
 // timed reports whether a counter is part of a histogram.
 func timed(e Event) bool {
-	return slices.ContainsFunc(Timed, func(name string) bool { return e.Metric == name+"_sum" || e.Metric == name+"_count" })
+	for _, name := range Timed {
+		if e.Metric == name+"_sum" || e.Metric == name+"_count" {
+			return true
+		}
+	}
+	return false
 }
 
-// mean returns the mean time of one event of a histogram over all runs, 0 without events.
-func mean(histogram string, runs []map[Event]operation) float64 {
+// mean returns the mean time of one event over all runs, 0 if it is not timed or there were none.
+func (e Event) mean(runs []map[Event]operation) float64 {
+	histogram, timed := Timed[e.Metric]
+	if !timed {
+		return 0
+	}
 	var sum, n float64
 	for _, run := range runs {
-		sum += run[event(histogram+"_sum")].seen
-		n += run[event(histogram+"_count")].seen
+		for part, o := range run {
+			switch {
+			case !part.kindOf(e):
+			case part.Metric == histogram+"_sum":
+				sum += o.seen
+			case part.Metric == histogram+"_count":
+				n += o.seen
+			}
+		}
 	}
 	if n == 0 {
 		return 0
 	}
 	return sum / n
+}
+
+// kindOf reports whether the event has all labels of another.
+func (e Event) kindOf(o Event) bool {
+	for _, l := range o.labels {
+		if l.name != "" && e.Label(l.name) != l.value {
+			return false
+		}
+	}
+	return true
 }
 
 // Difference lists for every counter the difference of two arms per operation: the median over the pairs, or for
@@ -110,7 +138,7 @@ func moved(a *result.Attribution) float64 {
 // between fills a ledger with the differences of two arms.
 func (k *Catalog) between(costs *result.UnitCosts, a Arms) *Ledger {
 	l := newLedger(k)
-	l.difference = difference{was: map[Event]float64{}, spread: map[Event]Amount{}, partial: map[Event]bool{}}
+	l.difference = difference{was: map[Event]float64{}, spread: map[Event]Amount{}, partial: map[Event]bool{}, took: map[Event]float64{}}
 	if costs == nil {
 		l.uncalibrated = "not calibrated: the result holds no unit costs"
 	} else {
@@ -131,10 +159,14 @@ func (k *Catalog) between(costs *result.UnitCosts, a Arms) *Ledger {
 			}
 		}
 	}
-	l.faultTime = exactly(mean(EnclaveFaultTime, slices.Concat(bases, treats)))
+	all := slices.Concat(bases, treats)
 	for e := range events {
-		if !timed(e) {
-			l.compare(e, bases, treats, a.Unpaired)
+		if timed(e) {
+			continue
+		}
+		l.compare(e, bases, treats, a.Unpaired)
+		if each := e.mean(all); each > 0 {
+			l.took[e] = each
 		}
 	}
 	l.compareCalls(a)
@@ -297,33 +329,50 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 		return "it is the environment's own, and a part of what a system call costs in it"
 	case e.Metric == CPUAccount:
 		return isMeasure
+	case e.Metric == AcceptedBytes && l.took[event(Acceptances)] > 0 && l.has(Acceptances):
+		return "its time is part of " + Acceptances
+	case e.Metric == LoadedBack && l.has(EnclaveFaults):
+		return "its time is part of " + EnclaveFaults
 	case e == e.Total() && l.divided(e.Metric):
 		return notPriced
-	case e.Metric == EnclaveFaults && l.faultTime.Value > 0:
-		return took(l.faultTime)
+	case l.took[e] > 0:
+		return took(exactly(l.took[e]))
 	case e.Metric == EnclaveEntries || e.Metric == EnclaveExits:
 		unit, ok := l.of(l.priceNamed("enclave_transition"))
 		if !ok {
 			return notPriced
 		}
 		// Some runtimes show a call as one of these events, others as two.
-		each := Amount{0.75 * unit.Value, unit.Low / 2, unit.High}
-		a.UnitLow, a.UnitHigh = &each.Low, &each.High
-		if unit.Origin == Published {
-			a.Reason = strings.TrimPrefix(a.Reason+"; an order of magnitude: "+unit.How, "; ")
-		}
-		return took(each)
+		unit.Amount = Amount{0.75 * unit.Value, unit.Low / 2, unit.High}
+		return l.tookAbout(a, unit, took)
 	}
 	price := l.price(e)
 	if price == nil {
 		return notPriced
 	}
 	each, ok := l.units[price.Event]
-	if !ok {
+	switch {
+	case ok:
+		return took(each.scaled(1 / cmp.Or(price.Per, 1)))
+	case price.Literature != nil:
+		unit, _ := l.of(price)
+		return l.tookAbout(a, unit, took)
+	default:
 		return cmp.Or(l.uncalibrated, price.Event+" is not calibrated on this machine")
 	}
-	return took(each.scaled(1 / cmp.Or(price.Per, 1)))
 }
+
+// tookAbout fills in a cost that is known with an interval, and says so if it is from literature.
+func (l *Ledger) tookAbout(a *result.Attribution, unit Unit, took func(Amount) string) string {
+	a.UnitLow, a.UnitHigh = &unit.Low, &unit.High
+	if unit.Origin == Published {
+		a.Reason = strings.TrimPrefix(a.Reason+"; "+orderOfMagnitude+unit.How, "; ")
+	}
+	return took(unit.Amount)
+}
+
+// orderOfMagnitude begins the remark on a price from literature.
+const orderOfMagnitude = "an order of magnitude: "
 
 // The reasons of most counters without a share.
 const (

@@ -114,6 +114,7 @@ const (
 	ProcessBounceCalls = "tee_swiotlb_process_operations_total"
 
 	EnclaveFaultTime = "tee_sgx_enclave_fault_duration_seconds"
+	LoadedBack       = "tee_sgx_epc_pages_loaded_back_total"
 	ReclaimTime      = "tee_sgx_epc_reclaim_duration_seconds"
 	ReclaimerCPU     = "tee_sgx_reclaimer_cpu_seconds_total"
 	VMExitTime       = "tee_vm_exit_duration_seconds"
@@ -121,8 +122,16 @@ const (
 	BouncedBytes     = "tee_swiotlb_bounced_bytes_total"
 	BounceTime       = "tee_swiotlb_seconds_total"
 	BounceCalls      = "tee_swiotlb_operations_total"
+	BounceFailures   = "tee_swiotlb_mapping_failures_total"
+	VMExits          = "tee_vm_exits_total"
+	VMGuestCalls     = "tee_vm_vmgexits_total"
+	VMTDCalls        = "tee_vm_tdvmcalls_total"
+	Conversions      = "tee_private_memory_conversions_total"
 	ConversionTime   = "tee_private_memory_conversion_duration_seconds"
+	Acceptances      = "tee_memory_acceptances_total"
+	AcceptTime       = "tee_memory_acceptance_duration_seconds"
 	AcceptedBytes    = "tee_memory_accepted_bytes_total"
+	Interrupts       = "node_interrupts_total"
 	StagedBytes      = "tee_gpu_bounce_bytes_per_second"
 	BusyCPU          = "node_cpu_seconds_total"
 )
@@ -132,20 +141,21 @@ const (
 var Sources = map[string]string{
 	EnclaveFaults: "sgx", EnclavePages: "sgx", EnclaveFaultTime: "sgx", ReclaimTime: "sgx",
 	ProcessBounceTime: "swiotlb_bounces", ProcessBounceCalls: "swiotlb_bounces",
-	BouncedBytes: "swiotlb_bounces", BounceTime: "swiotlb_bounces", BounceCalls: "swiotlb_bounces",
-	VMExitTime: "kvm", GuestExceptions: "guest_exits", ConversionTime: "conversions", AcceptedBytes: "unaccepted",
+	BouncedBytes: "swiotlb_bounces", BounceTime: "swiotlb_bounces", BounceCalls: "swiotlb_bounces", BounceFailures: "swiotlb_bounces",
+	VMExitTime: "kvm", VMExits: "kvm", VMGuestCalls: "kvm", VMTDCalls: "kvm", GuestExceptions: "guest_exits",
+	Conversions: "conversions", ConversionTime: "conversions", Acceptances: "conversions", AcceptTime: "conversions", AcceptedBytes: "unaccepted",
 }
 
 // ofTEE are the name prefixes of a TEE's metrics.
-var ofTEE = []string{"tee_sgx_", "tee_vm_", "tee_guest_", "tee_swiotlb_", "tee_private_memory_", "tee_memory_accepted_"}
+var ofTEE = []string{"tee_sgx_", "tee_vm_", "tee_guest_", "tee_swiotlb_", "tee_private_memory_", "tee_memory_accept"}
 
 // tee reports whether an event is a TEE's activity.
 func (e Event) tee() bool {
 	return slices.ContainsFunc(ofTEE, func(prefix string) bool { return strings.HasPrefix(e.Metric, prefix) })
 }
 
-// Timed are the histograms whose sum and count a run keeps in addition to its counters: the time of one event.
-var Timed = []string{EnclaveFaultTime}
+// Timed are the counters of events whose time is in a histogram, of which a run keeps the sum and the count.
+var Timed = map[string]string{EnclaveFaults: EnclaveFaultTime, Conversions: ConversionTime, Acceptances: AcceptTime}
 
 // Regions are the regions that the sampling clock distinguishes and that are not system calls, by the value of its
 // label call.

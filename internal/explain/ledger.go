@@ -21,10 +21,6 @@ type Ledger struct {
 	// units are the calibrated costs in force, in seconds, by Price.Event.
 	units map[string]Amount
 
-	// faultTime is the SGX driver's time per fault on enclave memory, in seconds: the mean over all processes; zero
-	// if unknown.
-	faultTime Amount
-
 	window     // zero for a difference
 	difference // zero for a window
 }

@@ -117,7 +117,7 @@ func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
 	case whole.Unit == nil:
 		whole.Reason = notPriced
 	case whole.Unit.Origin == Published:
-		whole.Reason = "an order of magnitude: " + whole.Unit.How
+		whole.Reason = orderOfMagnitude + whole.Unit.How
 	default:
 		whole.Reason = reason
 	}

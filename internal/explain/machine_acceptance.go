@@ -1,11 +1,21 @@
 package explain
 
-// acceptance is memory that a confidential guest accepts (takes into its protection) on first use. Accepting a page
-// clears it, so each byte is written at least once.
+import "github.com/teescope/teescope/internal/findings"
+
+// acceptance is memory that a confidential guest accepts (takes into its protection) on first use. Where the kernel's
+// function is not timed, each byte costs at least a copy: accepting a page clears it.
 var acceptance = machineKind{
-	reads: []machineSeries{{name: AcceptedBytes}},
+	reads: append(histogram(AcceptTime, "", ""), machineSeries{name: AcceptedBytes}),
 	rows: func(l *Ledger) []Row {
-		return l.copied(Row{ID: "acceptance", Title: "bytes of memory accepted"}, event(AcceptedBytes), "sum("+l.machineRate(AcceptedBytes)+")",
-			"at least: one pass over each byte within the nearest cache; the call that accepts a page comes on top")
+		r, timed := l.timed("acceptance", "calls that accept memory", histogram(AcceptTime, "", ""), everything)
+		expr := "sum(" + l.machineRate(AcceptedBytes) + ")"
+		if !timed {
+			return l.copied(Row{ID: "acceptance", Title: "bytes of memory accepted"}, event(AcceptedBytes), expr,
+				"at least: one pass over each byte within the nearest cache; the call that accepts a page comes on top")
+		}
+		if v := l.shared[event(AcceptedBytes)]; v > 0 {
+			r.Evidence = append(r.Evidence, findings.Evidence{Text: "bytes of memory accepted", Value: v, Unit: "bytes/s", Expr: expr})
+		}
+		return []Row{r}
 	},
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/teescope/teescope/internal/findings"
 )
@@ -9,19 +10,30 @@ import (
 // bounceBuffers are copies between private memory and memory that devices reach
 // (https://docs.kernel.org/core-api/swiotlb.html).
 var bounceBuffers = machineKind{
-	reads: []machineSeries{{name: BouncedBytes, by: "device"}, {name: BounceTime, by: "operation, context"}, {name: BounceCalls, by: "operation, context"}},
+	reads: []machineSeries{{name: BouncedBytes, by: "device"}, {name: BounceTime, by: "operation, context"}, {name: BounceFailures}},
 	rows: func(l *Ledger) []Row {
-		whole := Row{ID: "bounce_buffers", Title: "bytes through bounce buffers", Cause: "bounced_io"}
-		time := 0.0
-		for _, e := range eventsIn(l.shared, BounceTime) {
-			time += l.shared[e]
+		rows := l.bounced()
+		if v := l.shared[event(BounceFailures)]; v > 0 && rows != nil {
+			r := &rows[0]
+			r.Evidence = append(r.Evidence, perSecond("mappings that found the pool full", v, l.machineRate(BounceFailures)))
+			r.Reason = strings.TrimPrefix(r.Reason+"; the pool was full: how long requests then wait is not known", "; ")
 		}
-		if time > 0 {
-			return l.timedBounces(whole, time)
-		}
-		return l.byLabel(whole, BouncedBytes, "device", "bytes/s",
-			"at least: one copy of each byte within the nearest cache; what is read is copied twice")
+		return rows
 	},
+}
+
+// bounced returns the row at its best price.
+func (l *Ledger) bounced() []Row {
+	whole := Row{ID: "bounce_buffers", Title: "bytes through bounce buffers", Cause: "bounced_io"}
+	time := 0.0
+	for _, e := range eventsIn(l.shared, BounceTime) {
+		time += l.shared[e]
+	}
+	if time > 0 {
+		return l.timedBounces(whole, time)
+	}
+	return l.byLabel(whole, BouncedBytes, "device", "bytes/s",
+		"at least: one copy of each byte within the nearest cache; what is read is copied twice")
 }
 
 // timedBounces returns the row if the kernel's functions are timed: by device, at the mean price of a byte.

@@ -5,7 +5,8 @@ import "github.com/teescope/teescope/internal/findings"
 // enclavePaging is the eviction of enclave pages, by ksgxd and by threads that need a page at once. For these threads
 // it is part of their faults on enclave memory.
 var enclavePaging = machineKind{
-	reads: append(histogram(ReclaimTime, "context", ""), machineSeries{name: ReclaimerCPU}),
+	reads: append(histogram(ReclaimTime, "context", ""), machineSeries{name: ReclaimerCPU},
+		machineSeries{name: LoadedBack}, machineSeries{name: Interrupts, by: "type", matchers: shootdowns}),
 	rows: func(l *Ledger) (out []Row) {
 		series := histogram(ReclaimTime, "", "")
 		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, with("context", "direct"), matchers("context", "direct")); ok {
@@ -16,6 +17,53 @@ var enclavePaging = machineKind{
 			out = append(out, Row{ID: "ksgxd", Title: "evicting EPC pages in the background (ksgxd)", Part: Kernel, Time: exactly(v), Cause: "epc_paging",
 				Evidence: []findings.Evidence{cores("CPU time of ksgxd", v, l.machineRate(ReclaimerCPU))}})
 		}
-		return out
+		if l.faultTime.Value <= 0 {
+			out = append(out, l.loadedBack()...)
+		}
+		if out == nil {
+			return nil
+		}
+		return append(out, l.shotDown()...)
 	},
+}
+
+// loadedBack returns the row of pages loaded back, for drivers that count them and whose time is not measured.
+func (l *Ledger) loadedBack() []Row {
+	v := l.shared[event(LoadedBack)]
+	if !(v > 0) {
+		return nil
+	}
+	rate := exactly(v)
+	r := Row{ID: "loaded_back", Title: "pages loaded back into the EPC", Part: Kernel, Rate: &rate, Cause: "epc_paging", Reason: notPriced,
+		Evidence: []findings.Evidence{perSecond("pages loaded back into the EPC", v, l.machineRate(LoadedBack))}}
+	if each, ok := l.of(l.price(event(LoadedBack))); ok {
+		r.Unit, r.Time, r.Reason = &each, rate.times(each.Amount), orderOfMagnitude+each.How
+	}
+	return []Row{r}
+}
+
+// shootdowns are the interrupts by which one CPU has others drop a page: of translations (TLB), and calls of a
+// function (CAL), which is how the SGX driver makes threads leave an enclave whose pages it evicts.
+const shootdowns = `type=~"TLB|CAL"`
+
+// shotDown returns the row of shootdowns, which has no price: where an interrupt finds a thread in an enclave, its cost
+// is that of an asynchronous exit.
+func (l *Ledger) shotDown() []Row {
+	r := Row{ID: "shootdowns", Title: "shootdowns: interrupts between CPUs", Part: Kernel,
+		Reason: "whatever else runs causes them too, and " + notPriced + "; a thread that one finds in its enclave leaves it by an asynchronous exit"}
+	total := 0.0
+	for _, e := range eventsIn(l.shared, Interrupts) {
+		if v := l.shared[e]; v > 0 {
+			kind, rate := e.Label("type"), exactly(v)
+			r.Rows = append(r.Rows, Row{ID: r.ID + ":" + kind, Title: kind, Part: Kernel, Rate: &rate,
+				Evidence: []findings.Evidence{perSecond(kind, v, l.machineRate(Interrupts, matchers("type", kind)))}})
+			total += v
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	rate := exactly(total)
+	r.Rate, r.Evidence = &rate, []findings.Evidence{perSecond(r.Title, total, l.machineRate(Interrupts, shootdowns))}
+	return []Row{r}
 }

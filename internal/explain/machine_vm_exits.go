@@ -1,24 +1,37 @@
 package explain
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/teescope/teescope/internal/findings"
 )
 
 // vmExits is the time from exits of the host's virtual machines to their next entries, by the machines' protection.
-// It includes waiting for a CPU; halted guests are left out.
+// It includes waiting for a CPU; halted guests are left out. Below it is how often they exit for each reason, and what
+// confidential guests then call their host for.
 var vmExits = machineKind{
-	reads: histogram(VMExitTime, "type", notHalted),
+	reads: append(histogram(VMExitTime, "type", notHalted),
+		machineSeries{name: VMExits, by: "type, reason"}, machineSeries{name: VMGuestCalls, by: "type, reason"}, machineSeries{name: VMTDCalls, by: "type, reason"}),
 	rows: func(l *Ledger) (out []Row) {
 		types := map[string]bool{}
-		for _, e := range eventsIn(l.shared, VMExitTime+"_count") {
-			types[e.Label("type")] = true
+		for _, name := range []string{VMExitTime + "_count", VMExits} {
+			for _, e := range eventsIn(l.shared, name) {
+				types[e.Label("type")] = true
+			}
 		}
 		for _, kind := range slices.Sorted(maps.Keys(types)) {
-			if r, ok := l.timed("vm_exits:"+kind, "exits of virtual machines, type "+kind, histogram(VMExitTime, "", notHalted), with("type", kind), matchers("type", kind)); ok {
-				r.Cause = "vm_exit_storm"
-				out = append(out, r)
+			id, title := "vm_exits:"+kind, "exits of virtual machines, type "+kind
+			r, timed := l.timed(id, title, histogram(VMExitTime, "", notHalted), with("type", kind), matchers("type", kind))
+			if !timed {
+				r = l.untimedExits(id, title, kind)
 			}
+			if r.Rate == nil {
+				continue
+			}
+			r.Cause, r.Rows = "vm_exit_storm", l.exitReasons(id, kind)
+			out = append(out, r)
 		}
 		return out
 	},
@@ -26,3 +39,42 @@ var vmExits = machineKind{
 
 // notHalted leaves out guests that have nothing to do.
 const notHalted = `handled!="halted"`
+
+// untimedExits returns the row of exits whose time is not measured, which takes the source's level of detail latency.
+func (l *Ledger) untimedExits(id, title, kind string) Row {
+	v := 0.0
+	for _, e := range eventsIn(l.shared, VMExits) {
+		if e.Label("type") == kind {
+			v += l.shared[e]
+		}
+	}
+	if !(v > 0) {
+		return Row{}
+	}
+	rate := l.counts(VMExits, v)
+	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Reason: notPriced + ": set the level of the source kvm to latency, which measures it",
+		Evidence: []findings.Evidence{perSecond(title, v, l.machineRate(VMExits, matchers("type", kind)))}}
+}
+
+// mostReasons is how many reasons a row shows, the most frequent ones.
+const mostReasons = 8
+
+// exitReasons returns how often virtual machines of a type exit for each reason. The time of one is not known by
+// reason, and so the parts have none.
+func (l *Ledger) exitReasons(id, kind string) (out []Row) {
+	for _, side := range []struct{ metric, what string }{{VMExits, ""}, {VMGuestCalls, "call: "}, {VMTDCalls, "call: "}} {
+		var part []Row
+		for _, e := range eventsIn(l.shared, side.metric) {
+			reason, v := e.Label("reason"), l.shared[e]
+			if e.Label("type") != kind || !(v > 0) {
+				continue
+			}
+			rate, title := l.counts(side.metric, v), side.what+reason
+			part = append(part, Row{ID: id + ":" + title, Title: title, Part: Kernel, Rate: &rate,
+				Evidence: []findings.Evidence{perSecond(title, v, l.machineRate(side.metric, matchers("type", kind, "reason", reason)))}})
+		}
+		slices.SortStableFunc(part, func(a, b Row) int { return cmp.Compare(b.Rate.Value, a.Rate.Value) })
+		out = append(out, part[:min(mostReasons, len(part))]...)
+	}
+	return out
+}

@@ -26,7 +26,7 @@ func transitions(l *Ledger) (out []row) {
 			r.Unit, r.Time = &unit, rate.times(unit.Amount)
 			switch unit.Origin {
 			case Published:
-				r.Reason = "an order of magnitude: " + unit.How
+				r.Reason = orderOfMagnitude + unit.How
 			case Calibrated:
 				r.Reason = "at least: entering and leaving alone, without what the runtime does in each call"
 			}

@@ -26,6 +26,10 @@ type window struct {
 	coverage  map[string]float64 // by source, for those that counted only part
 	deviation map[string]float64 // standard error of their counts as a ratio, by source
 
+	// faultTime is the SGX driver's time per fault on enclave memory, in seconds: the mean over all processes; zero
+	// if unknown.
+	faultTime Amount
+
 	busy float64 // cores in use on the machine; 0 if unknown
 
 	memory map[Event]Amount // the cost of memory against a baseline, by access and size

@@ -54,6 +54,10 @@ func TestSpeaks(t *testing.T) {
 		{event(explain.WaitSamples, "state", "cpu"), explain.Circumstances{}, "cpu_starvation"},
 		{event(explain.WaitSamples, "state", "disk"), explain.Circumstances{}, "io_saturation"},
 		{explain.EventOf(explain.WaitSamples, map[string]string{"state": "disk", "call": "fsync"}), explain.Circumstances{}, "logging"},
+		{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{Paging: true}, "epc_paging"},
+		{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{}, ""},
+		{explain.EventOf(explain.LoadedBack, nil), explain.Circumstances{}, "epc_paging"},
+		{event(explain.Conversions, "direction", "to_shared"), explain.Circumstances{}, "memory_conversions"},
 		{event(explain.CPUSamples, "call", "tls_handshake"), explain.Circumstances{}, "tls_handshakes"},
 		{event(explain.CPUSamples, "mode", "user"), explain.Circumstances{}, ""},
 	} {

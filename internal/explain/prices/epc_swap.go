@@ -3,7 +3,7 @@ package prices
 import "github.com/teescope/teescope/internal/explain"
 
 var epcSwap = Price{
-	Price: explain.Price{Event: "epc_swap", Literature: &EPCSwap},
+	Price: explain.Price{Event: "epc_swap", Metric: explain.LoadedBack, Literature: &EPCSwap},
 	unit:  absent("paging takes an enclave larger than the EPC, and none is made for this"),
 }
 
