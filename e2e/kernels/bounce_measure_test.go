@@ -77,7 +77,7 @@ func TestBounceTime(t *testing.T) {
 type contrast struct{ on, off, truth, low, high, timed, watched float64 }
 
 // contrasted parses the script's output.
-func contrasted(t *testing.T, text string) (c contrast) {
+func contrasted(t *testing.T, text string) contrast {
 	t.Helper()
 	var on, off, watched, seconds []float64 // by block
 	timed := false
@@ -107,13 +107,18 @@ func contrasted(t *testing.T, text string) (c contrast) {
 	if len(on) != truthBlocks {
 		t.Fatalf("%d blocks of %d: %s", len(on), truthBlocks, tail(text))
 	}
-	requests := 1e-6 * truthRounds * truthReads
+	return contrastOf(on, off, watched, seconds, truthRounds*truthReads)
+}
+
+// contrastOf returns the contrast of blocks of so many requests, from their times in seconds.
+func contrastOf(on, off, watched, seconds []float64, requests float64) contrast {
+	requests *= 1e-6
 	var truths []float64
 	for i := range on {
 		truths = append(truths, (on[i]-off[i])/requests)
 	}
 	of := func(list []float64) float64 { return median(list) / requests }
-	c = contrast{on: of(on), off: of(off), timed: of(seconds), watched: of(watched), truth: median(truths)}
+	c := contrast{on: of(on), off: of(off), timed: of(seconds), watched: of(watched), truth: median(truths)}
 	// The minimum and maximum of five contain the median with a confidence of 94 %.
 	c.low, c.high = slices.Min(truths), slices.Max(truths)
 	return c

@@ -45,7 +45,8 @@ type reading struct {
 }
 
 // openCounters attaches the sources that count events. The other sources describe the
-// machine, and a result has its own description.
+// machine, and a result has its own description. Sources that wait for an enclave are on from the
+// start: so they count in the arms that have none, too, where they then count 0.
 func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 	var counting []*probe.Source
 	for _, s := range sources.All {
@@ -53,7 +54,14 @@ func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 			counting = append(counting, s)
 		}
 	}
-	return &runCounters{host: h, engine: probe.Open(h, facts, counting, nil), never: sources.Impossible(h, facts)}
+	engine := probe.New(h, facts, counting, nil)
+	for _, s := range counting {
+		if s.Waits != nil {
+			_ = engine.Set(s.Name, probe.Setting{On: new(true)}) // it has no other setting to refuse
+		}
+	}
+	_ = engine.Start(func(*probe.Source) bool { return true })
+	return &runCounters{host: h, engine: engine, never: sources.Impossible(h, facts)}
 }
 
 // eventCounter reports whether d counts events.

@@ -186,6 +186,11 @@ func TestTimed(t *testing.T) {
 	}
 	const note = " machine partial counted for the whole machine"
 	check(t, "counters", written(got.Counters), []string{d.Name + "_countmap[] 101" + note, d.Name + "_summap[] 0.5" + note})
+	for counter, histogram := range explain.Timed {
+		if explain.Sources[counter] == "" || explain.Sources[counter] != explain.Sources[histogram] {
+			t.Errorf("%s is not of the source of %s", histogram, counter)
+		}
+	}
 }
 
 // TestImpossibleIsZero: what cannot happen here, as there are no bounce buffers, was 0.
@@ -218,5 +223,22 @@ func TestSourcesOfExplanations(t *testing.T) {
 		if i < 0 || !slices.ContainsFunc(sources.All[i].Metrics, func(d *metric.Desc) bool { return d.Name == name }) {
 			t.Errorf("%s is no metric of the source %q", name, source)
 		}
+	}
+}
+
+// TestCountersAreOn: no source that counts events waits for what only one arm has.
+func TestCountersAreOn(t *testing.T) {
+	h := &host.Host{Root: t.TempDir(), Now: time.Now, CPUID: func(uint32, uint32) (eax, ebx, ecx, edx uint32) { return 0, 0, 0, 0 }}
+	c := openCounters(h, nil)
+	defer c.Close()
+	seen := map[string]bool{}
+	for _, st := range c.engine.Status() {
+		seen[st.Source.Name] = true
+		if st.State == probe.Off && !st.Source.OptIn {
+			t.Errorf("source %s is off: %s", st.Source.Name, st.Reason)
+		}
+	}
+	if !seen["runtimes"] || !seen["gramine"] {
+		t.Errorf("the sources are %v", seen)
 	}
 }
