@@ -357,7 +357,7 @@ func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(ben
 	if !f.noCounters {
 		found := tee.Detect(o.Host, o.Kinds)
 		o.UnitCosts = calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).forResult()
-		c := openCounters(o.Host, tee.Found(found))
+		c := openCounters(o.Host, found)
 		defer c.Close()
 		o.Counters, o.NoCounters, o.Inside = c, c.reason(), countInside
 	}

@@ -47,21 +47,21 @@ type reading struct {
 // openCounters attaches the sources that count events. The other sources describe the
 // machine, and a result has its own description. Sources that wait for an enclave are on from the
 // start: so they count in the arms that have none, too, where they then count 0.
-func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
+func openCounters(h *host.Host, found []tee.Detection) *runCounters {
 	var counting []*probe.Source
 	for _, s := range sources.All {
 		if slices.ContainsFunc(s.Metrics, eventCounter) || s.Name == "self" {
 			counting = append(counting, s)
 		}
 	}
-	engine := probe.New(h, facts, counting, nil)
+	engine := probe.New(h, tee.Found(found), counting, nil)
 	for _, s := range counting {
 		if s.Waits != nil {
 			_ = engine.Set(s.Name, probe.Setting{On: new(true)}) // it has no other setting to refuse
 		}
 	}
 	_ = engine.Start(func(*probe.Source) bool { return true })
-	return &runCounters{host: h, engine: engine, never: sources.Impossible(h, facts)}
+	return &runCounters{host: h, engine: engine, never: sources.Impossible(h, found)}
 }
 
 // eventCounter reports whether d counts events.

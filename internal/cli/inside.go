@@ -74,7 +74,7 @@ type insideAnswer struct {
 
 // serveInside ends with its context, or with the environment.
 func serveInside(ctx context.Context, h *host.Host, socket string) error {
-	c := openCounters(h, tee.Found(tee.Detect(h, kinds.All)))
+	c := openCounters(h, tee.Detect(h, kinds.All))
 	defer c.Close()
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {

@@ -10,12 +10,15 @@ var acceptance = machineKind{
 		r, timed := l.timed("acceptance", "calls that accept memory", histogram(AcceptTime, "", ""), everything)
 		expr := "sum(" + l.machineRate(AcceptedBytes) + ")"
 		if !timed {
-			return l.copied(Row{ID: "acceptance", Title: "bytes of memory accepted"}, event(AcceptedBytes), expr,
+			return l.copied(Row{ID: "acceptance", Title: "bytes of memory accepted", Advice: acceptEarly}, event(AcceptedBytes), expr,
 				"at least: one pass over each byte within the nearest cache; the call that accepts a page comes on top")
 		}
+		r.Advice = acceptEarly
 		if v := l.shared[event(AcceptedBytes)]; v > 0 {
 			r.Evidence = append(r.Evidence, findings.Evidence{Text: "bytes of memory accepted", Value: v, Unit: "bytes/s", Expr: expr})
 		}
 		return []Row{r}
 	},
 }
+
+const acceptEarly = "Accept all memory before the work begins: boot with accept_memory=eager, or touch it once."

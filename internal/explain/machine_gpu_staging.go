@@ -5,7 +5,9 @@ package explain
 var gpuStaging = machineKind{
 	reads: []machineSeries{{name: StagedBytes, gauge: true}},
 	rows: func(l *Ledger) []Row {
-		return l.copied(Row{ID: "gpu_staging", Title: "bytes encrypted to and from GPUs"}, event(StagedBytes), "sum("+l.mean(StagedBytes)+")",
+		return l.copied(Row{ID: "gpu_staging", Title: "bytes encrypted to and from GPUs", Advice: keepOnCard}, event(StagedBytes), "sum("+l.mean(StagedBytes)+")",
 			"at least: one copy of each byte within the nearest cache; encrypting it comes on top")
 	},
 }
+
+const keepOnCard = "Move less between host and card: keep weights and caches on the card, and copy in large batches from pinned memory."

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/teescope/teescope/internal/host"
@@ -71,14 +72,14 @@ var functionNeeds = []probe.Need{
 	{Capability: "cap_syslog", For: "to find functions where only kprobes can be attached", Optional: true, Open: true},
 }
 
+// guestKinds are the TEEs that a whole kernel can run in.
+var guestKinds = []string{"tdx", "sev", "cca"}
+
 // confidentialGuest picks the confidential VM that this kernel runs in.
 func confidentialGuest(facts []tee.Facts) (tee.Facts, error) {
 	for _, f := range facts {
-		switch f.Kind {
-		case "tdx", "sev", "cca":
-			if f.Role == tee.Guest {
-				return f, nil
-			}
+		if slices.Contains(guestKinds, f.Kind) && f.Role == tee.Guest {
+			return f, nil
 		}
 	}
 	return tee.Facts{}, probe.NotHere("no confidential VM was detected around this kernel")

@@ -63,15 +63,6 @@ var swiotlbBounces = probe.Source{
 	},
 }
 
-// Impossible returns the counters of events that cannot happen on this machine, because it lacks
-// what they would happen to: their counts are 0, although no source counts them.
-func Impossible(h *host.Host, facts []tee.Facts) []*metric.Desc {
-	if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
-		return swiotlbBounces.Metrics
-	}
-	return nil
-}
-
 // bounceReader reads the counters, and reports unreadable device names.
 type bounceReader struct {
 	counters
