@@ -87,7 +87,7 @@ func TestCause(t *testing.T) {
 			[]string{"75 % goes into loading enclave pages back into the EPC", "+0.3 faults on enclave memory per operation at 10 µs", "fit into the EPC"}},
 		{"enclave transitions", 2, map[string]float64{entries: 0}, map[string]float64{entries: 1}, [2]float64{10e-6, 14e-6}, 1 - 0.75*4.2e-6/4e-6, true,
 			[]string{"78.8 % goes into calls into and out of enclaves", "+1 enclave entries (gramine) per operation at 3.15 µs"}},
-		{"memory_conversions", 2, map[string]float64{converted: 0}, map[string]float64{converted: 0.2, explain.ConversionTime + `_sum{direction="to_shared"}`: 3e-6, explain.ConversionTime + `_count{direction="to_shared"}`: 0.2,
+		{"conversions", 2, map[string]float64{converted: 0}, map[string]float64{converted: 0.2, explain.ConversionTime + `_sum{direction="to_shared"}`: 3e-6, explain.ConversionTime + `_count{direction="to_shared"}`: 0.2,
 			explain.ConversionTime + `_sum{direction="to_private"}`: 1, explain.ConversionTime + `_count{direction="to_private"}`: 1}, [2]float64{10e-6, 14e-6}, 0.25, true,
 			[]string{"75 % goes into converting memory between private and shared", "+0.2 private memory conversions (to shared) per operation at 15 µs"}},
 		{"acceptance, once", 2, map[string]float64{explain.Acceptances: 0, explain.AcceptedBytes: 0}, map[string]float64{explain.Acceptances: 0.1, explain.AcceptedBytes: 8192, explain.AcceptTime + "_sum": 2e-6, explain.AcceptTime + "_count": 0.1}, [2]float64{10e-6, 14e-6}, 0.5, true, nil},
