@@ -19,4 +19,6 @@ var All = []*Command{
 	&clockServer,
 	&lockServer,
 	&faultServer,
+	&sinkCommand,
+	&flow,
 }
