@@ -11,6 +11,7 @@ var All = bounded(
 	&memoryCost,
 	&startup,
 	&iperf,
+	&network,
 	&secureChannel,
 	&attestation,
 	&redis,
