@@ -3,6 +3,7 @@ package verdict
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,49 @@ type trials struct {
 }
 
 func one(l *lab, says string) *trial { return &trial{lab: l, says: says} }
+
+// credit gives a run twelve windows, the first of them above a limit, whose height changes from run to run by a factor.
+func credit(above int, change float64) func(*result.Run) {
+	return func(r *result.Run) {
+		level := 100 * math.Pow(change, float64(r.Pair))
+		w := &result.Warmup{Steady: true, Width: 1}
+		for i := range 12 {
+			v := level * (1 + 0.01*float64(i%3))
+			if i < above {
+				v = 3 * level
+			}
+			w.Windows = append(w.Windows, v)
+		}
+		r.Warmup = w
+	}
+}
+
+// TestFall: what is a provider's limit and what is not.
+func TestFall(t *testing.T) {
+	for name, c := range map[string]struct {
+		windows []float64
+		at      float64 // 0: none
+	}{
+		"credit used up":     {[]float64{30, 31, 30, 10, 10, 10, 10, 10}, 3},
+		"a warm-up":          {[]float64{1, 2, 5, 10, 10, 10, 10, 10}, 0},
+		"one slow window":    {[]float64{10, 10, 3, 10, 10, 10, 10, 10}, 0},
+		"one fast window":    {[]float64{30, 10, 10, 10, 10, 10, 10, 10}, 0},
+		"a slow fall":        {[]float64{30, 27, 24, 21, 18, 15, 12, 9}, 0},
+		"noise after a fall": {[]float64{30, 30, 30, 10, 14, 8, 12, 10}, 0},
+		"a small fall":       {[]float64{11, 11, 11, 10, 10, 10, 10, 10}, 0},
+		"nothing":            {[]float64{9, 9, 9, 0, 0, 0, 0, 0}, 0},
+		"too short":          {[]float64{30, 30, 10, 10, 10}, 0},
+		"no windows":         {nil, 0},
+	} {
+		f, ok := fallOf(&result.Warmup{Windows: c.windows, Width: 1})
+		if ok != (c.at > 0) || ok && f != (fall{30, 10, c.at}) {
+			t.Errorf("%s: %+v, %v", name, f, ok)
+		}
+	}
+	if _, ok := fallOf(nil); ok {
+		t.Error("a run without windows")
+	}
+}
 
 // latency returns a lower-is-better twin of redis(), a third slower.
 func latency(arms ...string) *lab {
@@ -263,6 +307,15 @@ var guardTrials = map[string]trials{
 		},
 		silent: &trial{lab: redis().ceiling("requests_per_second", "", 1e6, "NIC eth0")},
 		always: "a ceiling that is not given is not known of",
+	},
+	"throttled": {
+		speaks: []trial{
+			{redis().each("native", credit(4, 1)), Options{}, "in 10 of 10 runs of op=get in native, requests_per_second fell from 300", result.Note, stats.Cost},
+			{redis().each("native", credit(4, 1)), Options{}, "native was throttled in op=get: the ratio is a bound", result.Warn, stats.Cost},
+			{redis().each("", credit(4, 1)), Options{}, "both native and gramine-sgx were throttled", result.Refuse, stats.Invalid},
+		},
+		silent: one(redis().each("native", credit(10, 1)).each("gramine-sgx", credit(4, 0.9)), ""),
+		always: "a run without windows is one number, and shows no fall",
 	},
 	"cache-answered": {
 		speaks: []trial{{latency().also("native", "fio_block_layer_ratio", "ratio", "none", 0.03).also("gramine-sgx", "fio_block_layer_ratio", "ratio", "none", 1), Options{},
