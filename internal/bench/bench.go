@@ -265,6 +265,8 @@ type Launcher struct {
 	Elsewhere func(Params) bool
 	// Remote: the arm is on another machine than the harness.
 	Remote bool
+	// OwnLoad says in words where the environment runs loads itself; "" or nil: the harness or its client runs them.
+	OwnLoad func(Params) string
 	// OwnKernel reports whether jobs run under a kernel of their own, which the harness's kernel
 	// does not see into, but which could run the monitor's sources; nil means false.
 	OwnKernel func(Params) bool

@@ -86,15 +86,37 @@ func (c *Client) place(p *Plan) string {
 			}
 		}
 	}
-	switch {
+	switch own := ownLoads(p); {
 	case !outside:
 		return ""
+	case own != nil:
+		return strings.Join(own, "; ")
 	case c == nil && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return !a.Launcher.Remote }):
 		return result.ThisHost
 	case c == nil:
 		return result.SameHost
 	}
 	return c.Name
+}
+
+// ownLoads are the places where environments of a plan run loads themselves, in words.
+func ownLoads(p *Plan) (places []string) {
+	for _, a := range p.Arms {
+		if a.Launcher.OwnLoad != nil {
+			if at := a.Launcher.OwnLoad(a.Params); at != "" && !slices.Contains(places, at) {
+				places = append(places, at)
+			}
+		}
+	}
+	return places
+}
+
+// refuses returns an error if the load of a plan comes from elsewhere.
+func (c *Client) refuses(p *Plan) error {
+	if own := ownLoads(p); c != nil && own != nil {
+		return fmt.Errorf("client %s: an environment runs the load itself (%s): leave out --client", c.Name, strings.Join(own, "; "))
+	}
+	return nil
 }
 
 // remote runs a shell's command on the client.

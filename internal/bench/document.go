@@ -13,6 +13,9 @@ import (
 
 // document is everything known before the first run.
 func document(p *Plan, o Options) (*result.Experiment, error) {
+	if err := o.Client.refuses(p); err != nil {
+		return nil, err
+	}
 	kind := result.Interleaved
 	if len(p.Arms) == 1 {
 		kind = result.Single

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
 )
 
 // farEnv is an environment with a network of its own.
@@ -84,5 +85,38 @@ func TestSettle(t *testing.T) {
 	}
 	if p := plans[0]; p.Arms[1].Params["net"] != "user" || p.Arms[1].Params["size"] != "1" || p.Arms[0].Params["net"] != "" {
 		t.Errorf("%+v", p.Arms)
+	}
+}
+
+// TestOwnLoads: where environments run loads themselves, the document says so, and a client is refused.
+func TestOwnLoads(t *testing.T) {
+	w := &Workload{Job: func(Params) (Job, error) { return Job{Outside: &host.Cmd{}}, nil }}
+	own := &Launcher{Name: "own", Remote: true, OwnLoad: func(p Params) string { return p["at"] }}
+	plan := func(at ...string) *Plan {
+		p := &Plan{Workload: w, Cases: []Case{{ID: "one"}}}
+		for _, a := range at {
+			p.Arms = append(p.Arms, Arm{Launcher: own, Params: Params{"at": a}})
+		}
+		return p
+	}
+	var none *Client
+	ssh := &Client{Name: "ssh:far"}
+	for _, c := range []struct {
+		client *Client
+		plan   *Plan
+		place  string
+		wrong  string
+	}{
+		{none, plan("", ""), result.ThisHost, ""},
+		{ssh, plan("", ""), "ssh:far", ""},
+		{none, plan("a pod", "a pod", "another pod"), "a pod; another pod", ""},
+		{ssh, plan("", "a pod"), "a pod", "leave out --client"},
+	} {
+		if got := c.client.place(c.plan); got != c.place {
+			t.Errorf("the place is %q, want %q", got, c.place)
+		}
+		if err := c.client.refuses(c.plan); (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%v, want %q", err, c.wrong)
+		}
 	}
 }

@@ -143,8 +143,8 @@ type Design struct {
 	Ceilings []Ceiling `json:"ceilings"`
 	// Calibration: both arms are the same on purpose (A/A).
 	Calibration bool `json:"calibration,omitempty"`
-	// Client is where the load came from: SameHost, ThisHost, or the other machine as named by
-	// the user. "" for jobs without a load from outside.
+	// Client is where the load came from: SameHost, ThisHost, the other machine as named by the
+	// user, or where environments run it themselves, in words. "" for jobs without a load from outside.
 	Client string `json:"client,omitempty"`
 	// ClientClock is that machine's clock; absent if it is this machine's, or unknown.
 	ClientClock *ClockOffset `json:"client_clock,omitempty"`

@@ -20,9 +20,10 @@ var pod = bench.Launcher{
 	Name: "pod",
 	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl: one pod per arm, on the nodes and with the runtime class that are named. Its image needs " +
 		"a shell and the job's tools; this machine's counters do not see it. The pod ends with the connection, and is removed at the end. A load from outside " +
-		"comes from this machine, which must reach the pods' network.",
+		"comes from this machine, which must reach the pods' network, or from a second pod (load=pod).",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
+	OwnLoad:   podLoadAt,
 	Params: []bench.Param{
 		{Name: "kubeconfig", Path: true, Doc: "File that names the cluster. Empty: as kubectl is configured."},
 		{Name: "context", Doc: "Context of that file. Empty: its current one."},
@@ -36,6 +37,11 @@ var pod = bench.Launcher{
 		{Name: "storageClass", Doc: "StorageClass of that volume. Empty: the cluster's default."},
 		{Name: "work", Doc: "Folder there in which the work folder is made.", Default: "/tmp"},
 		{Name: "address", Doc: "IPv4 address at which the load reaches servers in the pod. Empty: the pod's."},
+		{Name: "load", Default: "here", Values: []string{"here", "pod"}, Doc: "Where a load runs: here, on the harness's machine, or in a second pod with the same image, runtime class and limits."},
+		{Name: "via", Default: "pod", Values: []string{"pod", "service", "node"}, Doc: "How the load reaches servers: at the pod's address, at that of a service (ClusterIP), " +
+			"or at the node's. For node, the pods use the network of their nodes: the baseline without the cluster's."},
+		{Name: "nodes", Default: "any", Values: []string{"any", "same", "other"}, Doc: "Node of the load's pod: any, the server's, or another one."},
+		{Name: "loadSelector", Doc: "Labels of the nodes for the load's pod, as for selector. Empty: those of selector."},
 		{Name: "lifetime", Default: "12h", Doc: "After this time the cluster ends the pod, even if nobody removes it."},
 	},
 	Check: func(h *host.Host, p bench.Params) error {
@@ -46,40 +52,87 @@ var pod = bench.Launcher{
 		if err := missing(h, needs...); err != nil {
 			return err
 		}
-		if _, err := podSpec("{name}", p); err != nil || p["context"] != "" {
+		if _, err := podSpec("{name}", serverPod, p); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 		defer cancel()
-		if out, err := h.Exec(ctx, kubectl(p, "config", "current-context")); err != nil {
-			return fmt.Errorf("launcher pod: kubectl has no cluster%s; parameter context=NAME or kubeconfig=FILE: %w", said(out), bench.ErrAsks)
+		if p["context"] == "" {
+			if out, err := h.Exec(ctx, kubectl(p, "config", "current-context")); err != nil {
+				return fmt.Errorf("launcher pod: kubectl has no cluster%s; parameter context=NAME or kubeconfig=FILE: %w", said(out), bench.ErrAsks)
+			}
 		}
-		return nil
+		return enoughNodes(ctx, h, p)
 	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
-		run, err := podRun("{name}", p)
+		run, err := podRun("{name}", serverPod, p)
 		if err != nil {
 			return nil, err
 		}
-		return []host.Cmd{podSweep(p), run, job.Inside, podDelete("{name}", p)}, nil
+		commands := []host.Cmd{podSweep(p), run}
+		if p["load"] == "pod" {
+			if run, err = podRun("{name}", loadPod, p); err != nil {
+				return nil, err
+			}
+			commands = append(commands, run)
+		}
+		if p["via"] == "service" {
+			service, err := podService("{name}", "{uid}", []int{}, p)
+			if err != nil {
+				return nil, err
+			}
+			commands = append(commands, service)
+		}
+		return append(commands, job.Inside, podDelete("{name}", p)), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		e := &podEnv{shell: shell{h: h, launcher: "pod", way: "the cluster's network of pods, from the harness's machine", params: p}}
+		e := &podEnv{shell: shell{h: h, launcher: "pod", way: podWay(p), params: p}}
 		e.dial, e.hangUp = e.prepare, e.remove
-		if err := e.connect(ctx); err != nil {
+		if p["load"] == "pod" {
+			e.load = &shell{h: h, launcher: "pod", params: p, dial: e.prepareLoad}
+		}
+		if err := e.open(ctx); err != nil {
 			return nil, err
 		}
 		return e, nil
 	},
 }
 
+// podEnv is one pod, or a server's and a load's.
 type podEnv struct {
 	shell
-	name string
+	name  string
+	ports []int  // of servers, once a load is to reach them
+	front string // the address at which it does
 }
 
-// podLabel is on every pod of this launcher.
-const podLabel = "app.kubernetes.io/managed-by=teescope-bench"
+// podPart is a pod's part in an environment.
+type podPart string
+
+const (
+	serverPod podPart = "server"
+	loadPod   podPart = "load"
+)
+
+// of is the name of the part's pod in an environment.
+func (part podPart) of(name string) string {
+	if part == loadPod {
+		return name + "-load"
+	}
+	return name
+}
+
+// podLabel is on everything that this launcher makes; podInstance and podComponent say of which environment and part it is.
+const (
+	podLabel     = "app.kubernetes.io/managed-by=teescope-bench"
+	podInstance  = "app.kubernetes.io/instance"
+	podComponent = "app.kubernetes.io/component"
+)
+
+func podLabels(name string, part podPart) map[string]string {
+	label, owner, _ := strings.Cut(podLabel, "=")
+	return map[string]string{label: owner, podInstance: name, podComponent: string(part)}
+}
 
 // podPatience is how long a pod may take to start, with the pull of its image and the boot of a VM or a node.
 const podPatience = 10 * time.Minute
@@ -91,7 +144,7 @@ const podVolume = "/teescope-data"
 func (e *podEnv) prepare(ctx context.Context) (host.Cmd, error) {
 	e.name = "teescope-pod-" + strings.ToLower(rand.Text()[:10])
 	e.to = "pod " + e.name
-	run, err := podRun(e.name, e.params)
+	run, err := podRun(e.name, serverPod, e.params)
 	if err != nil {
 		return host.Cmd{}, err
 	}
@@ -103,8 +156,29 @@ func (e *podEnv) prepare(ctx context.Context) (host.Cmd, error) {
 	return run, nil
 }
 
-// remove removes the pod, also after the context's end.
+// prepareLoad names the load's pod.
+func (e *podEnv) prepareLoad(context.Context) (host.Cmd, error) {
+	e.load.to = "pod " + loadPod.of(e.name)
+	return podRun(e.name, loadPod, e.params)
+}
+
+// open starts the pods.
+func (e *podEnv) open(ctx context.Context) error {
+	if err := e.connect(ctx); err != nil || e.load == nil {
+		return err
+	}
+	if err := e.load.connect(ctx); err != nil {
+		e.cut()
+		return errors.Join(err, e.remove())
+	}
+	return nil
+}
+
+// remove removes the pods and what is theirs, also after the context's end.
 func (e *podEnv) remove() error {
+	if e.load != nil {
+		e.load.cut()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
 	if out, err := e.h.Exec(ctx, podDelete(e.name, e.params)); err != nil {
@@ -117,15 +191,30 @@ func (e *podEnv) Describe(ctx context.Context, d *result.Environment) error {
 	if err := e.shell.Describe(ctx, d); err != nil {
 		return err
 	}
-	get := kubectl(e.params, "get", "pod", e.name, "--output", "jsonpath={.spec.nodeName} {.status.containerStatuses[0].imageID}")
-	out, err := e.h.Exec(ctx, get)
+	out, err := e.h.Exec(ctx, podNode(e.name, e.params))
 	if err != nil {
 		return fmt.Errorf("ask for the pod's node: %w%s", err, said(out))
 	}
 	node, image, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	d.Params["node"] = node
 	d.Software.Versions = with(d.Software.Versions, "image", image)
+	if e.load != nil {
+		if out, err = e.h.Exec(ctx, podNode(loadPod.of(e.name), e.params)); err != nil {
+			return fmt.Errorf("ask for the node of the load's pod: %w%s", err, said(out))
+		}
+		d.Params["load-node"], _, _ = strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
+	}
+	if d.Network != "" {
+		e.describeNetwork(ctx, d)
+	}
+	if e.params["size"] != "" {
+		e.describeVolume(ctx, d)
+	}
 	return nil
+}
+
+func podNode(name string, p bench.Params) host.Cmd {
+	return kubectl(p, "get", "pod", name, "--output", "jsonpath={.spec.nodeName} {.status.containerStatuses[0].imageID}")
 }
 
 func kubectl(p bench.Params, args ...string) host.Cmd {
@@ -143,22 +232,29 @@ func podSweep(p bench.Params) host.Cmd {
 }
 
 func podDelete(name string, p bench.Params) host.Cmd {
-	return kubectl(p, "delete", "pod", name, "--ignore-not-found")
+	all := []string{"delete", "--ignore-not-found", "pod/" + name}
+	if p["load"] == "pod" {
+		all = append(all, "pod/"+loadPod.of(name))
+	}
+	if p["via"] == "service" {
+		all = append(all, "service/"+name)
+	}
+	return kubectl(p, all...)
 }
 
 // podRun makes the pod and connects to its shell, whose standard input ends when this client does.
-func podRun(name string, p bench.Params) (host.Cmd, error) {
-	spec, err := podSpec(name, p)
+func podRun(name string, part podPart, p bench.Params) (host.Cmd, error) {
+	spec, err := podSpec(name, part, p)
 	if err != nil {
 		return host.Cmd{}, err
 	}
-	c := kubectl(p, "run", name, "--image="+p["image"], "--restart=Never", "--stdin", "--quiet", fmt.Sprintf("--pod-running-timeout=%v", podPatience), "--overrides="+spec)
+	c := kubectl(p, "run", part.of(name), "--image="+p["image"], "--restart=Never", "--stdin", "--quiet", fmt.Sprintf("--pod-running-timeout=%v", podPatience), "--overrides="+spec)
 	c.Pipe = true
 	return c, nil
 }
 
-// podSpec is the pod in JSON.
-func podSpec(name string, p bench.Params) (string, error) {
+// podSpec is a part's pod in JSON.
+func podSpec(name string, part podPart, p bench.Params) (string, error) {
 	lifetime, err := p.Seconds("lifetime")
 	if err == nil {
 		err = arriveParams("pod", p)
@@ -166,31 +262,29 @@ func podSpec(name string, p bench.Params) (string, error) {
 	if err == nil && p["storageClass"] != "" && p["size"] == "" {
 		err = errors.New("parameter storageClass needs size=")
 	}
-	nodes := map[string]string{}
-	for _, word := range strings.Fields(p["selector"]) {
-		label, value, ok := strings.Cut(word, "=")
-		if !ok || label == "" {
-			err = errors.Join(err, fmt.Errorf("parameter selector: %q: want NAME=VALUE", word))
-		}
-		nodes[label] = value
+	if err == nil {
+		err = loadParams(p)
 	}
-	if err != nil {
+	nodes, nerr := nodeLabels("selector", p)
+	if part == loadPod && p["loadSelector"] != "" {
+		nodes, nerr = nodeLabels("loadSelector", p)
+	}
+	if err = errors.Join(err, nerr); err != nil {
 		return "", fmt.Errorf("launcher pod: %w", err)
 	}
-	label, owner, _ := strings.Cut(podLabel, "=")
 	limits := map[string]string{}
 	for name, resource := range map[string]string{"cpus": "cpu", "memory": "memory"} {
 		if p[name] != "" {
 			limits[resource] = p[name]
 		}
 	}
-	script := p
-	if p["size"] != "" {
+	script, volume := p, p["size"] != "" && part == serverPod
+	if volume {
 		script = maps.Clone(p)
 		script["data"] = podVolume
 	}
 	container := map[string]any{
-		"name": name, "image": p["image"], "stdin": true, "stdinOnce": true,
+		"name": part.of(name), "image": p["image"], "stdin": true, "stdinOnce": true,
 		"command":   []string{"sh", "-c", arrive("pod", script)},
 		"env":       []any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]string{"fieldPath": "status.podIP"}}}},
 		"resources": map[string]any{"limits": limits, "requests": limits},
@@ -203,7 +297,13 @@ func podSpec(name string, p bench.Params) (string, error) {
 	if p["runtimeClass"] != "" {
 		spec["runtimeClassName"] = p["runtimeClass"]
 	}
-	if p["size"] != "" {
+	if p["via"] == "node" {
+		spec["hostNetwork"] = true
+	}
+	if part == loadPod && p["nodes"] != "any" {
+		spec["affinity"] = nearServer(name, p["nodes"])
+	}
+	if volume {
 		claim := map[string]any{"accessModes": []string{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]string{"storage": p["size"]}}}
 		if p["storageClass"] != "" {
 			claim["storageClassName"] = p["storageClass"]
@@ -212,6 +312,19 @@ func podSpec(name string, p bench.Params) (string, error) {
 		spec["volumes"] = []any{map[string]any{"name": "data", "ephemeral": map[string]any{"volumeClaimTemplate": map[string]any{"spec": claim}}}}
 	}
 	spec["containers"] = []any{container}
-	b, err := json.Marshal(map[string]any{"apiVersion": "v1", "metadata": map[string]any{"labels": map[string]string{label: owner}}, "spec": spec})
+	b, err := json.Marshal(map[string]any{"apiVersion": "v1", "metadata": map[string]any{"labels": podLabels(name, part)}, "spec": spec})
 	return string(b), err
+}
+
+// nodeLabels reads a parameter with labels of nodes.
+func nodeLabels(param string, p bench.Params) (map[string]string, error) {
+	nodes := map[string]string{}
+	for _, word := range strings.Fields(p[param]) {
+		label, value, ok := strings.Cut(word, "=")
+		if !ok || label == "" {
+			return nil, fmt.Errorf("parameter %s: %q: want NAME=VALUE", param, word)
+		}
+		nodes[label] = value
+	}
+	return nodes, nil
 }

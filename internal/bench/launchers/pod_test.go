@@ -18,6 +18,11 @@ func TestPodParams(t *testing.T) {
 		{bench.Params{"lifetime": "long"}, `parameter lifetime="long"`},
 		{bench.Params{"work": "tmp"}, `parameter work="tmp": want an absolute path`},
 		{bench.Params{"work": "/it's"}, "without quotes"},
+		{bench.Params{"via": "service"}, "via=service needs load=pod"},
+		{bench.Params{"nodes": "other"}, "need load=pod"},
+		{bench.Params{"loadSelector": "a=b"}, "need load=pod"},
+		{bench.Params{"load": "pod", "loadSelector": "pool"}, `parameter loadSelector: "pool": want NAME=VALUE`},
+		{bench.Params{"load": "pod", "via": "service", "address": "10.0.0.1"}, "leave out address="},
 	} {
 		p, err := bench.Complete("launcher pod", pod.Params, c.given)
 		if err != nil {

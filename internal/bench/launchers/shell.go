@@ -38,7 +38,9 @@ type shell struct {
 	boot       string // boot ID of the machine at the first connection; "" is unknown
 	clock      *result.ClockOffset
 	placed     placed
-	loads      loads
+	// Loads run behind load, or on the harness's machine if that is nil.
+	load  *shell
+	loads loads
 }
 
 // arriveParams checks the parameters that the script of the shell takes.
@@ -211,29 +213,59 @@ func (e *shell) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 }
 
 func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err error) {
-	fresh, err := e.placed.fresh(e.h, job.Files)
-	if err != nil {
+	if err := e.put(job.Files); err != nil {
 		return o, err
-	}
-	for _, f := range fresh {
-		if err := e.agent.put(path.Join(e.work, f.name), f.mode, f.data); err != nil {
-			return o, err
-		}
-		e.placed[f.name] = f.id
 	}
 	inside, began := place(job.Inside, e.work, e.data), e.h.Now()
 	if job.Outside == nil {
 		o.Inside, err = e.agent.run(inside, began, e.h.Now)
 		return o, err
 	}
-	if err := e.loads.prepare(e.h, e.launcher, job); err != nil {
+	if e.load != nil {
+		err = e.load.put(job.Files)
+	} else {
+		err = e.loads.prepare(e.h, e.launcher, job)
+	}
+	if err != nil {
 		return o, err
 	}
 	p, err := e.agent.start(inside, began, e.h.Now)
 	if err != nil {
 		return o, err
 	}
+	if e.load != nil {
+		return underLoad(ctx, p, inside.Ready, func(ctx context.Context) (host.Output, error) { return e.load.generate(ctx, job) })
+	}
 	return e.loads.on(ctx, e.h, p, inside.Ready, job)
+}
+
+// put brings a job's files there, each once.
+func (e *shell) put(files []bench.File) error {
+	fresh, err := e.placed.fresh(e.h, files)
+	if err != nil {
+		return err
+	}
+	for _, f := range fresh {
+		if err := e.agent.put(path.Join(e.work, f.name), f.mode, f.data); err != nil {
+			return err
+		}
+		e.placed[f.name] = f.id
+	}
+	return nil
+}
+
+// generate runs a job's load here. No counters see it, so nobody reads them at the edges of its window: it need not wait.
+func (e *shell) generate(ctx context.Context, job bench.Job) (host.Output, error) {
+	c := place(*job.Outside, e.work, e.data)
+	if job.Window[0] != "" {
+		c.Stdin = []byte("go on\ngo on\n")
+	}
+	p, err := e.agent.start(c, e.h.Now(), e.h.Now)
+	if err != nil {
+		return host.Output{}, err
+	}
+	defer context.AfterFunc(ctx, p.Stop)()
+	return p.Wait()
 }
 
 // Reach implements bench.Reached: servers listen on an address of the other machine.

@@ -195,7 +195,8 @@ type loads struct{ *folders }
 
 // on runs a load on a running server.
 func (l *loads) on(ctx context.Context, h *host.Host, p server, ready string, job bench.Job) (bench.Outcome, error) {
-	return underLoad(ctx, h, p, ready, *l.outside(job))
+	outside := *l.outside(job)
+	return underLoad(ctx, p, ready, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, outside) })
 }
 
 // prepare brings a job's files here, for its load.
@@ -237,7 +238,7 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 	if err != nil {
 		return bench.Outcome{}, err
 	}
-	return underLoad(ctx, h, p, inside.Ready, *outside)
+	return underLoad(ctx, p, inside.Ready, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, *outside) })
 }
 
 // server is a running program: a process of this machine, or one behind an agent.
@@ -250,7 +251,7 @@ type server interface {
 
 // underLoad runs a load on a running server, once it has printed the line ready, and ends the
 // server.
-func underLoad(ctx context.Context, h *host.Host, p server, ready string, outside host.Cmd) (bench.Outcome, error) {
+func underLoad(ctx context.Context, p server, ready string, load func(context.Context) (host.Output, error)) (bench.Outcome, error) {
 	defer p.Stop()
 	if ready != "" {
 		if err := awaitLine(ctx, p, ready); err != nil {
@@ -268,7 +269,7 @@ func underLoad(ctx context.Context, h *host.Host, p server, ready string, outsid
 		case <-loaded.Done():
 		}
 	}()
-	out, err := h.Exec(loaded, outside)
+	out, err := load(loaded)
 	if errors.Is(context.Cause(loaded), errEarly) { // the load was ended because the server had ended
 		in, end := p.Wait()
 		return bench.Outcome{Inside: in, Outside: out}, because(errEarly, end)

@@ -845,7 +845,7 @@ export interface ResultDesign {
   ceilings: ResultCeiling[] | null;
   /** Calibration: both arms are the same on purpose (A/A). */
   calibration?: boolean;
-  /** Client is where the load came from: SameHost, ThisHost, or the other machine as named by the user. "" for jobs without a load from outside. */
+  /** Client is where the load came from: SameHost, ThisHost, the other machine as named by the user, or where environments run it themselves, in words. "" for jobs without a load from outside. */
   client?: string;
   /** ClientClock is that machine's clock; absent if it is this machine's, or unknown. */
   client_clock?: ResultClockOffset;
