@@ -65,6 +65,7 @@ type benchFlags struct {
 	envs, params   []string
 	variants       []string
 	ceilings       []string
+	ceilingFile    string
 	pairs          int
 	quick, publish bool
 	out, data      string
@@ -99,6 +100,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.margin, "margin", "", "smallest cost that matters (default: the experiment's, or "+defaultMargin+")")
 	fs.StringVar(&f.metric, "metric", "", "metric of the verdict (default: the workload's primary metric)")
 	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "physical limit of a device or link, as METRIC=VALUE,SOURCE in base units; higher values are refused")
+	fs.StringVar(&f.ceilingFile, "ceilings", "", "YAML file of such limits: date, and ceilings with metric, value, of, source and, for one environment, env")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
 	fs.BoolVar(&f.noCounters, "no-counters", false, "run without counters (an experiment may set this itself; repeat it with --resume)")
 	fs.StringVar(&f.client, "client", "", "machine for the load generators, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine; the result says so)")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -44,6 +45,11 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		}
 		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: name, Value: v, Source: source})
 	}
+	more, err := readCeilings(f.ceilingFile)
+	if err != nil {
+		return nil, err
+	}
+	base.Ceilings = append(base.Ceilings, more...)
 	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
 		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
 	}
@@ -89,6 +95,42 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 			return nil, err
 		}
 		out = append(out, c)
+	}
+	return out, nil
+}
+
+// readCeilings reads the file of --ceilings; "" is none. What instances, disks and links can do changes, so the file has a
+// date, and every value its source.
+func readCeilings(path string) ([]result.Ceiling, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--ceilings: %w", err)
+	}
+	var file struct {
+		Date     string `yaml:"date"`
+		Ceilings []struct {
+			Metric string  `yaml:"metric"`
+			Value  float64 `yaml:"value"`
+			Of     string  `yaml:"of"` // "gp3, 3000 IOPS provisioned"
+			Source string  `yaml:"source"`
+			Env    string  `yaml:"env"`
+		} `yaml:"ceilings"`
+	}
+	if _, err := decode(b, &file); err != nil {
+		return nil, fmt.Errorf("--ceilings %s: %w", path, err)
+	}
+	if _, err := time.Parse(time.DateOnly, file.Date); err != nil || len(file.Ceilings) == 0 {
+		return nil, fmt.Errorf("--ceilings %s: want date like 2026-11-26, and ceilings", path)
+	}
+	var out []result.Ceiling
+	for i, c := range file.Ceilings {
+		if c.Metric == "" || !(c.Value > 0) || math.IsInf(c.Value, 0) || c.Of == "" || c.Source == "" {
+			return nil, fmt.Errorf("--ceilings %s: number %d: want metric, value above 0, of and source", path, i+1)
+		}
+		out = append(out, result.Ceiling{Metric: c.Metric, Env: c.Env, Value: c.Value, Source: fmt.Sprintf("%s (%s, %s)", c.Of, c.Source, file.Date)})
 	}
 	return out, nil
 }
