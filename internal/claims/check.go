@@ -123,6 +123,8 @@ func (t *Table) judge(s statement, f *Finding) (int, error) {
 		return t.best(s, f)
 	case "linear":
 		return t.linear(s, f)
+	case "exponential":
+		return t.exponential(s, f)
 	case "same":
 		return t.sameJob(s, f)
 	case "varies":

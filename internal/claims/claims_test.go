@@ -96,6 +96,10 @@ func TestHeadlines(t *testing.T) {
 		{"phala-scaling", "superior scaling", Best, []string{"bare metal 97,853 MIPS, TEE 71,665 MIPS"}},
 		{"phala-llm", "gap of ITL", Law, []string{"123.30 token/s * 1.6743 s = 206.4 tokens"}},
 		{"phala-llm", "5.29%", Row, []string{"itl_overhead[H100, Phi3-14B-128k] = 5.29 %"}},
+		{"phala-llm-laws", "time outside of the GPU", Law, []string{"4.58 % / (100 % - 95.7 %) = 1.065", "6.85 % / (100 % - 88.3 %) = 0.5855"}},
+		{"phala-llm-laws", "exponentially with model size", Scaling, []string{"-0.13 % is not above 0", "makes it 0.2417 % at 70, and it is 2.29 %"}},
+		{"phala-llm-laws", "Every 10k token", Arithmetic, []string{"= 46.58 tokens"}},
+		{"phala-llm-laws", "At >50k tokens", Arithmetic, []string{"= 253 tokens"}},
 		{"cmt-channel", "memory encryption (Azure)", FixedCost, []string{"is 256 x, the value from 80.9 us to 51.2 us is 0.6329 x"}},
 		{"cmt-channel", "Azure is fastest", Best, []string{"Azure SNP is the last of 3", "it is the best by channel: 1.62 ms"}},
 		{"cmt-channel", "same payload", Order, []string{"1.62 ms against 1.85 ms", "725 MB/s against 825 MB/s"}},
@@ -268,6 +272,34 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestExponential: equal steps have equal factors, within what the rounding of the first two cells leaves open.
+func TestExponential(t *testing.T) {
+	for _, c := range []struct {
+		a, b, far string // at 1, 2 and 4
+		claim     string
+		found     int
+	}{
+		{"80", "40", "10", "exponential(cost, size)", 0},
+		{"80", "40", "10.9", "exponential(cost, size)", 0}, // within 10 %, and the cells are rounded
+		{"80.0", "40.0", "20.0", "exponential(cost, size)", 1},
+		{"80.0", "40.0", "20.0", "exponential(cost, size) within 100 %", 0},
+		{"80.0", "40.0", "-0.1", "exponential(cost, size)", 1},
+		{"8", "4", "1.3", "exponential(cost, size)", 0}, // 7.5 to 8.5 and 3.5 to 4.5 allow 0.6 to 1.6
+		{"1.0", "2.0", "8.0", "exponential(cost, size)", 0},
+		{"1.0", "2.0", "4.0", "exponential(cost, size)", 1}, // grows linearly
+		{"0", "0", "5", "exponential(cost, size)", 0},       // no factor is known
+	} {
+		tab, err := Parse([]byte("# source: a test\n# column: size parameter\n# column: cost %\n# claim: \"exponentially\" " + c.claim +
+			"\nsize,cost\n1," + c.a + "\n2," + c.b + "\n4," + c.far + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := tab.Check(); len(r.Findings) != c.found || len(r.Undecided) != 0 {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
 // TestRounding: a difference within rounding is no contradiction, a larger one is.
 func TestRounding(t *testing.T) {
 	f := func(a, b, printed string, found bool) {
@@ -295,6 +327,7 @@ func TestUndecided(t *testing.T) {
 	for _, c := range []string{
 		"rate[tee] / 0 op = 5",
 		"linear(rate, threads) where threads=1",
+		"exponential(rate, threads)", // two points fit any exponential
 		"varies(rate) where tee",
 	} {
 		tab, err := Parse([]byte(strings.Replace(small, "rate[tee] / rate[native] = 50 %", c, 1)))

@@ -33,7 +33,7 @@ type selector struct {
 var (
 	pairs      = []string{"change", "ratio", "share", "diff", "worse", "advantage"}
 	aggregates = []string{"mean", "sum", "min", "max"}
-	forms      = map[string]int{"best": 1, "worst": 1, "linear": 2, "same": 1, "varies": 1, "exists": 0, "whole": 1, "percentile": 3, "agree": 2}
+	forms      = map[string]int{"best": 1, "worst": 1, "linear": 2, "exponential": 2, "same": 1, "varies": 1, "exists": 0, "whole": 1, "percentile": 3, "agree": 2}
 	reserved   = []string{"where", "within", "about", "in"}
 )
 

@@ -499,9 +499,9 @@ func (p *parser) form(s *statement) error {
 			return err
 		}
 		return nil
-	case "linear":
+	case "linear", "exponential":
 		if !plain(s.args[1]) || !t.columns[s.args[1].col].kind.key() {
-			return errors.New("linear(EXPR, PARAMETER): the second is a parameter")
+			return fmt.Errorf("%s(EXPR, PARAMETER): the second is a parameter", s.form)
 		}
 	case "agree":
 		for _, a := range s.args {
