@@ -1,5 +1,6 @@
 // Package experiments carries the experiment files into the program, so that
-// `teescope bench run NAME` finds them on every machine.
+// `teescope bench run NAME` finds them on every machine, and the published figures that
+// reports show behind measured ones.
 package experiments
 
 import "embed"
@@ -8,3 +9,8 @@ import "embed"
 //
 //go:embed *.yaml
 var Files embed.FS
+
+// Published has cost ratios that others published, as CSV. README.md describes its columns.
+//
+//go:embed published.csv
+var Published []byte

@@ -81,7 +81,7 @@ claims: metric stats
 ui:
 fleet: findings locked metric
 feed: contain locked metric
-report: contain explain findings metric result stats
+report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly fleet metric probe report result tee
 cli: attest bench bench/launchers bench/workloads channel claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds tunnel ui verdict web

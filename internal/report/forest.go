@@ -10,9 +10,6 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// costRatio is the unit of published figures that are comparable with measured cost ratios.
-const costRatio = "cost_ratio"
-
 // mostRows is the row limit of a forest plot and of the table of counters.
 const mostRows = 40
 
@@ -102,9 +99,17 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 			all = append(all, max(lo, min(lowest, 1)/2), min(hi, max(highest, 1)*2))
 		}
 	}
-	bands := slices.DeleteFunc(slices.Clone(e.References), func(r result.Reference) bool { return r.Unit != costRatio || r.Low <= 0 || r.High < r.Low })
-	for _, r := range bands {
-		all = append(all, max(r.Low, min(lowest, 1)/3), min(r.High, max(highest, 1)*3))
+	behind := make([][]result.Reference, len(rows)) // far ones are only listed
+	banded := false
+	for i, c := range rows {
+		for _, r := range bandsBehind(e, c) {
+			least, most := min(lowest, 1)/3, max(highest, 1)*3
+			if r.Low > most || r.High < least {
+				continue
+			}
+			behind[i], banded = append(behind[i], r), true
+			all = append(all, max(r.Low, least), min(r.High, most))
+		}
 	}
 	edge := 14.0
 	a := ratioAxis(append(all, points...), margin, labels+edge, w-results-edge)
@@ -120,7 +125,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 	if margin > 0 {
 		entries = append(entries, entry{square, sunken, "margin ±" + metric.Percent(margin)})
 	}
-	if len(bands) > 0 {
+	if banded {
 		entries = append(entries, entry{square, line, "published"})
 	}
 	top = s.legend(0, top, entries) + 2
@@ -163,7 +168,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 			s.words(a.from, y+4.5, start, small, dim, why)
 			continue
 		}
-		drawBands(s, e, c, bands, a, y)
+		drawBands(s, behind[i], a, y)
 		drawInterval(s, c, a, y, l)
 		s.symbol(l.shape, a.at(*c.Cost), y, 5.5, l.ink, forestLabel(e, c)+": "+res)
 	}
@@ -203,19 +208,12 @@ func drawInterval(s *scene, c *result.Comparison, a axis, y float64, l appearanc
 	}
 }
 
-// drawBands draws published ratios of the same TEE behind the measured one.
-func drawBands(s *scene, e *result.Experiment, c *result.Comparison, bands []result.Reference, a axis, y float64) {
-	v := e.Environment(c.Treatment)
-	if v == nil || !c.Primary {
-		return
-	}
+// drawBands draws published ratios behind the measured one.
+func drawBands(s *scene, bands []result.Reference, a axis, y float64) {
 	for _, r := range bands {
-		if r.TEE != "" && !strings.HasPrefix(strings.ToLower(r.TEE), strings.ToLower(or(v.TEE.Type, "-"))) {
-			continue
-		}
 		x1, _ := a.in(r.Low)
 		x2, _ := a.in(r.High)
 		m := s.rect(min(x1, x2-3), y-10, math.Max(x2-x1, 3), 20, line)
-		m.tip = fmt.Sprintf("published: %s to %s, %s", metric.Times(r.Low), metric.Times(r.High), r.Citation)
+		m.tip = fmt.Sprintf("published: %s, %s, %s", figureOf(r), r.Workload, r.Citation)
 	}
 }

@@ -351,29 +351,34 @@ func guards(e *result.Experiment) Section {
 
 func references(e *result.Experiment) Section {
 	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, on other machines and with other methods. It does not affect the verdicts; published cost ratios are the grey bands of the plot."}
-	t := newTable("Published figures", "TEE", "workload", "figure", "kind", "source", "caveat")
-	for _, r := range e.References {
-		low, high := referenceValue(r.Low, r.Unit), referenceValue(r.High, r.Unit)
-		figure := low
-		if r.High != r.Low {
-			figure = low + " to " + high
-		}
-		if r.Low == 0 && r.High == 0 {
-			figure = ""
-		}
-		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Text(figure, "the reference gives no figure"), Text(metric.Words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
-	}
-	if len(t.Rows) > 0 {
+	if t := publishedTable(e); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}
 	return s
 }
 
-func referenceValue(v float64, unit string) string {
-	if unit == costRatio {
-		return metric.Times(v)
+// publishedTable lists the figures of the experiment and those that lie behind a comparison.
+func publishedTable(e *result.Experiment) *Table {
+	t := newTable("Published figures", "TEE", "workload", "figure", "kind", "source", "caveat")
+	for _, r := range slices.Concat(e.References, publishedFor(e)) {
+		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Text(figureOf(r), "the reference gives no figure"), Text(metric.Words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
 	}
-	return metric.Value(v, unit)
+	return t
+}
+
+// figureOf prints the range of a published figure; "" without one.
+func figureOf(r result.Reference) string {
+	one := func(v float64) string { return metric.Value(v, r.Unit) }
+	if r.Unit == costRatio {
+		one = metric.Times
+	}
+	switch {
+	case r.Low == 0 && r.High == 0:
+		return ""
+	case r.Low == r.High:
+		return one(r.Low)
+	}
+	return one(r.Low) + " to " + one(r.High)
 }
 
 // missing lists what is unavailable, with its reason.

@@ -89,7 +89,7 @@ type Table struct {
 
 // SectionTable is a table of a result for its page.
 type SectionTable struct {
-	// Section of the result that it belongs to: costs, scaling, runs, why or harness.
+	// Section of the result that it belongs to: costs, scaling, runs, why, harness or published.
 	Section string `json:"section"`
 	Table
 	// Footnotes are the reasons for what is missing, each with its mark.
@@ -115,6 +115,7 @@ func Tables(e *result.Experiment, v View) []SectionTable {
 	add("runs", spreadTable(e, []string{kase}, or(v.Metric, primary(e))))
 	add("why", counterTable(e, kase), hostTable(e, kase))
 	add("harness", harnessTable(e))
+	add("published", publishedTable(e))
 	return out
 }
 

@@ -649,7 +649,7 @@ export interface ReportNote {
 
 /** SectionTable is a table of a result for its page. */
 export interface ReportSectionTable extends ReportTable {
-  /** Section of the result that it belongs to: costs, scaling, runs, why or harness. */
+  /** Section of the result that it belongs to: costs, scaling, runs, why, harness or published. */
   section: string;
   /** Footnotes are the reasons for what is missing, each with its mark. */
   footnotes?: ReportNote[];

@@ -14,7 +14,7 @@ import { Attribution } from "./attribution";
 import { drawingsOf, Figures, useDrawings } from "./drawings";
 import { Meanwhile } from "./meanwhile";
 import { ServedTables, tablesOf, useTables } from "./served";
-import { brief, Comparisons, Differences, Environments, Guards, Missing, References, Runs } from "./tables";
+import { brief, Comparisons, Differences, Environments, Guards, Missing, Runs } from "./tables";
 
 const tabs = { result: "Result", why: "Why", trust: "Trust", reproduce: "Reproduce" };
 
@@ -164,13 +164,13 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             </div>
             <ServedTables tables={tables} section="harness" envs={envs} />
           </section>
-          {(doc.references ?? []).length > 0 && (
+          {tablesOf(tables, "published").length > 0 && (
             <section className="card" aria-labelledby="published">
               <div className="section-head">
                 <h2 id="published">Published figures</h2>
-                <p>What others measured, on other machines and with other methods. It does not affect the verdicts.</p>
+                <p>What others measured, on other machines and with other methods: grey behind our cost ratios. It does not affect the verdicts.</p>
               </div>
-              <References doc={doc} />
+              <ServedTables tables={tables} section="published" envs={envs} />
             </section>
           )}
           <section className="card" aria-labelledby="more">

@@ -1,11 +1,11 @@
-// The tables that show fields of a result unchanged: comparisons, differences, guards, published
-// figures, environments, missing values, every run.
+// The tables that show fields of a result unchanged: comparisons, differences, guards,
+// environments, missing values, every run.
 import type { ReactNode } from "react";
 import type { ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
 import { formatMeasure, rawMeasure, spaced } from "../format/measure";
 import { formatValue } from "../format/number";
 import { levelIcons } from "../frame/level";
-import { armsText, costText, kindOf, levelOf, noRatio, referenceText, securityText } from "../words/benchmark";
+import { armsText, costText, kindOf, levelOf, noRatio, securityText } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { descOf, inOrder, metricLabel, missingOf } from "./document";
@@ -149,25 +149,6 @@ function Level({ level }: { level: ResultLevel }) {
     <span className={`severity severity-${severity}`}>
       <Icon /> {word}
     </span>
-  );
-}
-
-export function References({ doc }: { doc: Doc }) {
-  return (
-    <Table name="Published figures" columns={["TEE", "Workload", "#Figure", "Kind", "Source", "Caveat"]}>
-      {(doc.references ?? []).map((r) => (
-        <tr key={r.id}>
-          <th scope="row">{r.tee || "not named"}</th>
-          <td>{r.workload || "not named"}</td>
-          <td className="num" title={`${r.low} to ${r.high} ${r.unit}`}>
-            {referenceText(r.low, r.high, r.unit)}
-          </td>
-          <td>{spaced(r.source)}</td>
-          <td>{r.citation}</td>
-          <td>{r.caveat || "none recorded"}</td>
-        </tr>
-      ))}
-    </Table>
   );
 }
 

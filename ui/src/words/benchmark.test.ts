@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ResultGuard } from "../api/types";
-import { costText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, referenceText, securityText, shellLine } from "./benchmark";
+import { costText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, securityText, shellLine } from "./benchmark";
 import { comparison } from "./sample";
 
 test("a cost between machines is called neither cost nor gain", () => {
@@ -41,7 +41,6 @@ test("protection is never claimed beyond what was seen", () => {
   expect([securityText({ ...tee, type: "none" }), securityText({ ...tee, type: "unknown" })]).toEqual(["no TEE", ""]);
 });
 
-test("published figures and commands read back", () => {
-  expect([referenceText(1.2, 3.4, "cost_ratio"), referenceText(0, 0, "seconds"), referenceText(0.002, 0.002, "seconds")]).toEqual(["1.2x to 3.4x", "missing: the source gives no figure", "2 ms"]);
+test("commands read back", () => {
   expect(shellLine(["teescope", "--param", "a=1|2", "it's"])).toBe(`teescope --param 'a=1|2' 'it'\\''s'`);
 });

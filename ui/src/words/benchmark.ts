@@ -1,6 +1,6 @@
 // The words and looks of benchmark results, the same as in reports.
 import type { ResultComparison, ResultGrade, ResultGuard, ResultKind, ResultLevel, ResultTEE, StatsVerdict } from "../api/types";
-import { formatMeasure, spaced } from "../format/measure";
+import { spaced } from "../format/measure";
 import { formatTimes, formatTimesOf } from "../format/number";
 
 export type Shape = "disc" | "square" | "triangle" | "diamond" | "inverted" | "ring" | "plus" | "cross";
@@ -114,13 +114,6 @@ export function securityText(t: ResultTEE): string {
   if (t.type === "none") return "no TEE";
   const how = t.declared ? ", declared by the launcher, not seen from inside" : t.active ? ", detected from inside" : "";
   return `${t.type}${t.active ? "" : ", not active"}${how}${t.debug ? ", debug: not protected" : ""}`;
-}
-
-/** A published figure: a cost ratio as a factor, others in their unit. */
-export function referenceText(low: number, high: number, unit: string): string {
-  const one = (v: number) => (unit === "cost_ratio" ? formatTimes(v) : formatMeasure(v, unit));
-  if (low === 0 && high === 0) return "missing: the source gives no figure";
-  return low === high ? one(low) : `${one(low)} to ${one(high)}`;
 }
 
 /** A command quoted for a shell. */
