@@ -221,24 +221,21 @@ func readKey(name string) (crypto.Signer, error) {
 	return key, nil
 }
 
-// readWithOrigin reads a result and says in a word what is proved of where it was made.
-func readWithOrigin(path string) (*result.Experiment, string, error) {
+// readWithOrigin reads a result, and says what is proved of where it was made.
+func readWithOrigin(path string) (*result.Experiment, *proof.Report, error) {
 	e, err := result.Read(path)
 	if err != nil {
-		return nil, "", err
-	}
-	if e.Attestation == nil {
-		return e, proof.Unattested, nil
+		return nil, nil, err
 	}
 	doc, err := os.ReadFile(path)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	r, err := proof.Verify(doc, proof.Options{Now: host.Local().Now()})
 	if err != nil {
-		return nil, "", fmt.Errorf("read %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return e, r.Origin, nil
+	return e, r, nil
 }
 
 // verifying are the flags of `verify`.

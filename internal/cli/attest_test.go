@@ -117,6 +117,9 @@ func TestSignCommand(t *testing.T) {
 	if !strings.Contains(out, "signed") {
 		t.Errorf("compare says nothing of the signature:\n%s", out)
 	}
+	if out, errs, _ := run(t, "report", path, "--out", "-", "--format", "text"); !strings.Contains(out, "not proved: where, how or when it was made") {
+		t.Errorf("report does not say what a signature proves:\n%s%s", out, errs)
+	}
 	plain := someResult(t, "plain.json")
 	b, err := os.ReadFile(plain)
 	if err != nil {
@@ -125,7 +128,7 @@ func TestSignCommand(t *testing.T) {
 	if err := os.WriteFile(plain, bytes.Replace(b, []byte("4f6c0c9e"), []byte("5f6c0c9e"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, errs, _ := run(t, "compare", path, plain); !strings.Contains(out, "r.json signed, plain.json unattested") {
+	if out, errs, _ := run(t, "compare", path, plain); !strings.Contains(out, "r.json signed with a local key, plain.json unattested") {
 		t.Errorf("compare of two says nothing of their origins:\n%s%s", out, errs)
 	}
 	// A result that was edited after it was signed.
@@ -142,7 +145,7 @@ func TestSignCommand(t *testing.T) {
 	if out, _, _ := run(t, "gate", path); !strings.Contains(out, "origin: refused") {
 		t.Errorf("gate says nothing of the edit:\n%s", out)
 	}
-	if out, errs, code := run(t, "report", path, "--out", "-", "--format", "text"); code != exitOK || !strings.Contains(out, "refused") {
+	if out, errs, code := run(t, "report", path, "--out", "-", "--format", "text"); code != exitOK || !strings.Contains(out, "refused: digest") {
 		t.Errorf("report says nothing of the edit: status %d\n%s%s", code, out, errs)
 	}
 	// A machine with a TEE, and a key: the key signs, and the note says what would prove more.

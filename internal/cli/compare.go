@@ -69,7 +69,7 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
-		origins = append(origins, origin)
+		origins = append(origins, origin.Word())
 		for i, other := range es {
 			if other.ID == e.ID {
 				return nil, fmt.Errorf("%s and %s are the same experiment (%s)", paths[i], p, e.ID)

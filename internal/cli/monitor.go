@@ -200,11 +200,11 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.Processes = func(name string) ([]web.Process, error) { return running(m.host, name) }
 	wo.Explain = m.explain
 	wo.Changes, wo.Boxes = m.changes, m.boxes
-	archive := &result.Archive{Dir: filepath.Join(m.data, "results")}
-	wo.Results = func() web.Results { return summaries(archive) }
+	kept := &shelf{Archive: &result.Archive{Dir: filepath.Join(m.data, "results")}}
+	wo.Results, wo.Origin = kept.summaries, kept.origins
 	wo.ResultTrees = known.Trees
-	wo.Result = archive.Get
-	wo.Compare = func(ids []string) (*result.Experiment, error) { return sideBySide(archive, ids) }
+	wo.Result = kept.Get
+	wo.Compare = kept.sideBySide
 	wo.Prometheus = m.series.Handler()
 	pages := feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
 	defer pages.Close()

@@ -38,7 +38,7 @@ func reportCommand(env Env) *cobra.Command {
 					return err
 				}
 				d.Experiments = append(d.Experiments, e)
-				d.Origins[e] = origin
+				d.Origins[e] = origin.Line
 			}
 			if plots != "" {
 				if err := writePlots(plots, d); err != nil {

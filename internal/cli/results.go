@@ -2,15 +2,56 @@ package cli
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/proof"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 	"github.com/teescope/teescope/internal/web"
 )
 
-// summaries lists the results of an archive for the page.
-func summaries(a *result.Archive) web.Results {
-	es, err := a.List()
+// shelf is the archive of the page's results, with what is proved of their origin.
+type shelf struct {
+	*result.Archive
+	// known are the origins of the documents that List returned last. It returns the same
+	// document until its file changes.
+	known locked.Value[map[*result.Experiment]web.Origin]
+}
+
+// origin says what is proved of where a result was made.
+func (s *shelf) origin(id string) web.Origin {
+	doc, err := s.Bytes(id)
+	if err != nil {
+		return web.Origin{Word: "unknown", Line: "unknown: " + oneLine(err)}
+	}
+	r, err := proof.Verify(doc, proof.Options{Now: host.Local().Now()})
+	if err != nil {
+		return web.Origin{Word: "unknown", Line: "unknown: " + oneLine(err)}
+	}
+	return web.Origin{Word: r.Word(), Line: r.Line}
+}
+
+// origins joins what is proved of several results.
+func (s *shelf) origins(ids []string) web.Origin {
+	var words, lines []string
+	for _, id := range ids {
+		o := s.origin(id)
+		if !slices.Contains(words, o.Word) {
+			words = append(words, o.Word)
+		}
+		if !slices.Contains(lines, o.Line) {
+			lines = append(lines, o.Line)
+		}
+	}
+	return web.Origin{Word: strings.Join(words, ", "), Line: strings.Join(lines, "; ")}
+}
+
+// summaries lists the results for the page.
+func (s *shelf) summaries() web.Results {
+	es, err := s.List()
 	out := web.Results{Results: []web.ResultSummary{}}
 	var all interface{ Unwrap() []error }
 	switch {
@@ -21,9 +62,20 @@ func summaries(a *result.Archive) web.Results {
 	case err != nil:
 		out.Problems = []string{oneLine(err)}
 	}
+	known := s.known.Lock()
+	defer s.known.Unlock()
+	now := map[*result.Experiment]web.Origin{}
 	for _, e := range es {
-		out.Results = append(out.Results, summary(e))
+		o, ok := (*known)[e]
+		if !ok {
+			o = s.origin(e.ID)
+		}
+		now[e] = o
+		r := summary(e)
+		r.Origin = o
+		out.Results = append(out.Results, r)
 	}
+	*known = now
 	return out
 }
 
@@ -50,11 +102,11 @@ func summary(e *result.Experiment) web.ResultSummary {
 	return s
 }
 
-// sideBySide joins results of an archive into one document.
-func sideBySide(a *result.Archive, ids []string) (*result.Experiment, error) {
+// sideBySide joins results into one document.
+func (s *shelf) sideBySide(ids []string) (*result.Experiment, error) {
 	var es []*result.Experiment
 	for _, id := range ids {
-		e, err := a.Get(id)
+		e, err := s.Get(id)
 		if err != nil {
 			return nil, err
 		}

@@ -463,6 +463,17 @@ func (r *Report) conclude() {
 	}
 }
 
+// Word says the origin in a few words, as lists of results show it: for evidence of what, or whose key.
+func (r *Report) Word() string {
+	switch r.Origin {
+	case Attested:
+		return Attested + ": " + names[r.Facts.TEE]
+	case Signed:
+		return "signed with a local key"
+	}
+	return r.Origin
+}
+
 // Status is the exit status of a verification: 0 if what was asked for is proved, 1 if the
 // evidence is refused, 2 if it proves too little.
 func (r *Report) Status() int {

@@ -24,8 +24,8 @@ type Document struct {
 	Prices []Price
 	// Catalog has the prices and causes that explain comparisons; nil has none.
 	Catalog *explain.Catalog
-	// Origins say in a word what is proved of where an experiment was made; one that is
-	// not there was not looked at.
+	// Origins say what is proved of where an experiment was made, and what is not; one that
+	// is not there was not looked at.
 	Origins map[*result.Experiment]string
 	// Made is the time of writing.
 	Made time.Time

@@ -64,6 +64,32 @@ func (a *Archive) Get(id string) (*Experiment, error) {
 	return nil, err
 }
 
+// Bytes returns the file of a document as it is, whatever its name. Without such a document the error wraps
+// fs.ErrNotExist.
+func (a *Archive) Bytes(id string) ([]byte, error) {
+	name, err := a.file(id)
+	if err != nil {
+		return nil, errors.Join(err, fs.ErrNotExist)
+	}
+	b, err := os.ReadFile(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	all, _ := a.List() // unreadable files have no id
+	i := slices.IndexFunc(all, func(e *Experiment) bool { return e.ID == id })
+	if i < 0 {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for file, en := range a.seen {
+		if en.e == all[i] {
+			return os.ReadFile(filepath.Join(a.Dir, file))
+		}
+	}
+	return nil, err // its file has just changed
+}
+
 // List returns all documents, the newest first. Unreadable ones are left out and named in the error. A missing folder
 // counts as empty.
 func (a *Archive) List() ([]*Experiment, error) {

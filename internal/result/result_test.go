@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -231,6 +232,17 @@ func TestArchive(t *testing.T) {
 	}
 	if e, err := a.Get("b"); err != nil || e.ID != "b" {
 		t.Errorf("Get of a document in a file of another name: %v, %v", e, err)
+	}
+	for id, file := range map[string]string{"b": "startup-20260501T120000.json", old.ID: old.ID + ".json"} {
+		want, err := os.ReadFile(filepath.Join(a.Dir, file))
+		if got, err2 := a.Bytes(id); err != nil || err2 != nil || !bytes.Equal(got, want) {
+			t.Errorf("Bytes of %s: %d bytes, %v, want the %d of %s", id, len(got), err2, len(want), file)
+		}
+	}
+	for _, id := range []string{"../secret", "", "nope"} {
+		if b, err := a.Bytes(id); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Bytes %q: %q, %v", id, b, err)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 var errNoResults = errors.New("want the results to compare, as ?id=A&id=B")
 
 // results serves the list of results. For one result (results/ID) or several side by side (comparisons?id=A&id=B) it
-// serves the document, its explanation, its drawings and its tables.
+// serves the document, its origin, its explanation, its drawings and its tables.
 func results(mux *http.ServeMux, o Options) {
 	get(mux, o, "results", func(context.Context, findings.Machine) (Results, error) { return o.Results(), nil })
 	view := func(r *http.Request) report.View {
@@ -23,7 +23,13 @@ func results(mux *http.ServeMux, o Options) {
 		return report.View{Case: q.Get("case"), Metric: q.Get("metric")}
 	}
 	for name, of := range map[string]func(*result.Experiment, *http.Request) any{
-		"":             func(e *result.Experiment, _ *http.Request) any { return e },
+		"": func(e *result.Experiment, _ *http.Request) any { return e },
+		"/origin": func(_ *result.Experiment, r *http.Request) any {
+			if id := r.PathValue("id"); id != "" {
+				return o.Origin([]string{id})
+			}
+			return o.Origin(r.URL.Query()["id"])
+		},
 		"/explanation": func(e *result.Experiment, _ *http.Request) any { return ResultExplanation{o.ResultTrees(e)} },
 		"/drawings":    func(e *result.Experiment, r *http.Request) any { return Drawings{report.Drawings(e, view(r))} },
 		"/tables":      func(e *result.Experiment, r *http.Request) any { return Tables{report.Tables(e, view(r))} },

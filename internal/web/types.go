@@ -306,6 +306,18 @@ type ResultSummary struct {
 	Cases        []string     `json:"cases"`
 	// Comparisons are those of the primary metric; empty for a single environment.
 	Comparisons []result.Comparison `json:"comparisons"`
+	// Origin is what is proved of where it was made.
+	Origin Origin `json:"origin"`
+}
+
+// Origin is the answer of GET results/{id}/origin and comparisons/origin: what is proved
+// of where results were made, without a policy.
+type Origin struct {
+	// Word is "unattested", "signed with a local key", "attested: " and by what, "simulated",
+	// "unproved", "refused" or "unknown"; several results have several.
+	Word string `json:"word"`
+	// Line says what is proved and what is not.
+	Line string `json:"line"`
 }
 
 // Drawings is the answer of GET results/{id}/drawings and comparisons/drawings: the

@@ -71,6 +71,8 @@ type Options struct {
 	// ResultTrees explains the comparisons of a result.
 	ResultTrees func(*result.Experiment) []explain.Tree
 	Compare     func(ids []string) (*result.Experiment, error)
+	// Origin says what is proved of where results were made.
+	Origin func(ids []string) Origin
 	// Prometheus is the handler of /api/v1/.
 	Prometheus http.Handler
 	// Page holds index.html and its assets, or placeholder.html alone.

@@ -52,6 +52,7 @@ func served(change func(*Options)) http.Handler {
 			}
 			return &result.Experiment{ID: strings.Join(ids, "+")}, nil
 		},
+		Origin:   func(ids []string) Origin { return Origin{Word: "unattested", Line: strings.Join(ids, " ")} },
 		Overhead: func(context.Context, findings.Machine) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
 		Processes: func(name string) ([]Process, error) {
 			if name != "redis server" {
@@ -117,6 +118,9 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/teescope/v1/results/a/tables?case=c&metric=m", "", 200, `{"tables":[]}`},
 		{"GET", "/api/teescope/v1/comparisons/tables?id=a&id=b", "", 200, `{"tables":[]}`},
 		{"GET", "/api/teescope/v1/comparisons/tables", "", 400, "want the results"},
+		{"GET", "/api/teescope/v1/results/a/origin", "", 200, `{"word":"unattested","line":"a"}`},
+		{"GET", "/api/teescope/v1/results/none/origin", "", 404, "result none"},
+		{"GET", "/api/teescope/v1/comparisons/origin?id=a&id=b", "", 200, `{"word":"unattested","line":"a b"}`},
 		{"GET", "/api/teescope/v1/nothing", "", 404, `"error"`},
 		{"GET", "/api/v1/query", "", 200, "prometheus /api/v1/query"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false}`, 200, `"syscalls"`},

@@ -571,6 +571,14 @@ export interface ResultComparison {
   ladder_step: number;
 }
 
+/** Origin is the answer of GET results/{id}/origin and comparisons/origin: what is proved of where results were made, without a policy. */
+export interface Origin {
+  /** Word is "unattested", "signed with a local key", "attested: " and by what, "simulated", "unproved", "refused" or "unknown"; several results have several. */
+  word: string;
+  /** Line says what is proved and what is not. */
+  line: string;
+}
+
 /** ResultSummary is one result in a list. GET results/{id} returns the whole document, as `teescope schema result` describes it. */
 export interface ResultSummary {
   id: string;
@@ -587,6 +595,8 @@ export interface ResultSummary {
   cases: string[] | null;
   /** Comparisons are those of the primary metric; empty for a single environment. */
   comparisons: ResultComparison[] | null;
+  /** Origin is what is proved of where it was made. */
+  origin: Origin;
 }
 
 /** Results is the answer of GET results: all finished benchmark results, newest first. */

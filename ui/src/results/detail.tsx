@@ -1,7 +1,9 @@
 // One document, or several results side by side: the verdict in words, the evidence, and how to
 // reproduce it.
 import { useState } from "react";
-import type { ResultExperiment } from "../api/types";
+import { getDocument } from "../api/client";
+import { useResource, type Resource } from "../api/resource";
+import type { Origin, ResultExperiment } from "../api/types";
 import { formatLength, formatSince } from "../format/time";
 import { tabOf, Tabs } from "../frame/tabs";
 import { usePlace } from "../state/use-place";
@@ -37,10 +39,16 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       </select>
     </label>
   );
+  const origin = useOrigin(call);
   const tab = tabOf(tabs, usePlace());
   return (
     <>
       <Conclusions doc={doc} />
+      {origin.data && (
+        <p className="small" title={origin.data.line}>
+          Origin: <b>{origin.data.word}</b>
+        </p>
+      )}
       <Tabs label="Parts of the result" tabs={tabs} current={tab} />
       {tab === "result" && (
         <>
@@ -155,7 +163,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
           </section>
           <section className="card" aria-labelledby="how">
             <h2 id="how">How it was measured</h2>
-            <Facts doc={doc} />
+            <Facts doc={doc} origin={origin.data?.line ?? ""} />
           </section>
           <section className="card" aria-labelledby="harness">
             <div className="section-head">
@@ -228,7 +236,14 @@ function JobFact({ name, identity }: { name: string; identity: string }) {
   );
 }
 
-function Facts({ doc }: { doc: ResultExperiment }) {
+/** What is proved of where the document was made. */
+function useOrigin(document: string): Resource<Origin> {
+  const [path, ids] = document.split("?", 2);
+  const call = `${path}/origin${ids ? `?${ids}` : ""}`;
+  return useResource<Origin>(call, (s) => getDocument(call, s));
+}
+
+function Facts({ doc, origin }: { doc: ResultExperiment; origin: string }) {
   const w = doc.workload;
   const envs = (doc.environments ?? []).map((v, i) => (i === 0 ? `${v.env_id} (baseline)` : v.env_id));
   const runs = doc.runs ?? [];
@@ -244,6 +259,7 @@ function Facts({ doc }: { doc: ResultExperiment }) {
     ["Environments", envs.join(", ")],
     ["Runs", `${runs.length}${odd.length > 0 ? ` (${odd.join(", ")})` : ""}, ${doc.design.pairs_planned} pairs planned`],
     ["Measured", `${formatSince(doc.started_at)}${took}`],
+    ["Origin", origin],
     ["Commit", doc.commit ? `${doc.commit.id}, of ${formatSince(doc.commit.at)}` : ""],
   ];
   return (

@@ -57,7 +57,7 @@ test("two metrics of one name keep their units", () => {
   expect(metrics.map((m) => metricLabel(e, m.name))).toEqual(["total bytes per second", "total seconds", "wall"]);
 });
 
-const summary = (o: Partial<ResultSummary>): ResultSummary => ({ id: "1", name: "startup", workload: "startup", started: "", grade: "A", pairs: 10, runs: 20, environments: ["native", "sgx"], cases: ["default"], comparisons: [comparison()], ...o });
+const summary = (o: Partial<ResultSummary>): ResultSummary => ({ id: "1", name: "startup", workload: "startup", started: "", grade: "A", pairs: 10, runs: 20, environments: ["native", "sgx"], cases: ["default"], comparisons: [comparison()], origin: { word: "unattested", line: "unattested" }, ...o });
 
 test("a filter looks at every word and every verdict", () => {
   const all = [summary({}), summary({ id: "2", workload: "fio", environments: ["native", "vm"], grade: "D", comparisons: [comparison({ grade: "D" }), comparison({ verdict: "invalid" })] }), summary({ id: "3", environments: ["native"], grade: "" as never, comparisons: [] })];

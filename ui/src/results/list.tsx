@@ -167,6 +167,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
             {count(r.pairs, "pair")}, {count(r.runs, "run")}
           </li>
           <li title={r.started}>{formatSince(r.started)}</li>
+          <li title={r.origin.line}>{r.origin.word}</li>
           <li className={r.commit ? "mono" : undefined} title={r.commit}>
             {r.commit ? r.commit.slice(0, 12) : "no commit named"}
           </li>

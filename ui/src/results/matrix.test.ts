@@ -3,7 +3,7 @@ import type { ResultSummary } from "../api/types";
 import { comparison } from "../words/sample";
 import { matrixOf } from "./matrix";
 
-const result = (o: Partial<ResultSummary>): ResultSummary => ({ id: "r", name: "startup", workload: "startup", started: "2026-05-01T00:00:00Z", grade: "A", pairs: 10, runs: 20, environments: null, cases: null, comparisons: [comparison()], ...o });
+const result = (o: Partial<ResultSummary>): ResultSummary => ({ id: "r", name: "startup", workload: "startup", started: "2026-05-01T00:00:00Z", grade: "A", pairs: 10, runs: 20, environments: null, cases: null, comparisons: [comparison()], origin: { word: "unattested", line: "unattested" }, ...o });
 
 test("a cell is the newest result of its workload and pair, reruns are its trend", () => {
   const m = matrixOf([
