@@ -30,6 +30,7 @@ schematest:
 await:
 mutate:
 probe/probetest:
+workloads/gpu:
 workloads/micro:
 experiments:
 measured: stats
@@ -71,7 +72,7 @@ attest: host
 attest/attesttest: attest
 attest/swtpm: await
 proof: attest result
-bench/workloads: bench channelbench host load metric stats workloads/micro
+bench/workloads: bench channelbench host load metric stats workloads/gpu workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel channelbench host load load/protocols machine
 prove:
