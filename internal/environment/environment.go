@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -135,6 +136,28 @@ func (s *scene) tee(detected []tee.Detection) {
 		t.Settings["swiotlb_bytes"] = strconv.FormatUint(slots*2048, 10)
 	} else if err != nil && t.Active {
 		s.miss("tee.settings.swiotlb_bytes", "%s", reason(err))
+	}
+	if t.Active {
+		s.acceptance()
+	}
+}
+
+// acceptance records when the guest's kernel accepts its memory: when it is first used (lazy), or all at boot
+// (accept_memory= of Documentation/admin-guide/kernel-parameters.txt, since Linux 6.5).
+func (s *scene) acceptance() {
+	const setting = "memory_acceptance"
+	info, err := s.ReadString("/proc/meminfo")
+	if err != nil {
+		s.miss("tee.settings."+setting, "%s", reason(err))
+		return
+	}
+	switch {
+	case !strings.Contains("\n"+info, "\nUnaccepted:"):
+		s.miss("tee.settings."+setting, "/proc/meminfo has no line Unaccepted: the kernel knows no lazy acceptance")
+	case slices.Contains(strings.Fields(s.optional("/proc/cmdline")), "accept_memory=eager"):
+		s.TEE.Settings[setting] = "eager"
+	default:
+		s.TEE.Settings[setting] = "lazy"
 	}
 }
 

@@ -88,6 +88,32 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// TestAcceptance: what the kernel says of its memory, in a guest whose memory must be accepted.
+func TestAcceptance(t *testing.T) {
+	f := hosttest.Open(t, "testdata/guest-tdx-gcp.txtar")
+	const setting = "memory_acceptance"
+	for _, c := range []struct{ meminfo, cmdline, want, reason string }{
+		{"MemTotal: 1 kB\nUnaccepted: 8 kB\n", "quiet", "lazy", ""},
+		{"Unaccepted: 0 kB\n", "quiet", "lazy", ""},
+		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "quiet accept_memory=eager -- agent", "eager", ""},
+		{"MemTotal: 1 kB\n", "accept_memory=eager", "", "no line Unaccepted"},
+	} {
+		f.With(t, "proc/meminfo", []byte(c.meminfo), func() {
+			f.With(t, "proc/cmdline", []byte(c.cmdline), func() {
+				e := captured(f)
+				if got, why := e.TEE.Settings[setting], e.Missing["tee.settings."+setting]; got != c.want || !strings.Contains(why, c.reason) || (why == "") != (c.reason == "") {
+					t.Errorf("%q, %q: %q, %q; want %q, %q", c.meminfo, c.cmdline, got, why, c.want, c.reason)
+				}
+			})
+		})
+	}
+	f.Without(t, "proc/meminfo", func() {
+		if e := captured(f); e.TEE.Settings[setting] != "" || e.Missing["tee.settings."+setting] == "" {
+			t.Errorf("without the file: %+v, %v", e.TEE.Settings, e.Missing)
+		}
+	})
+}
+
 func rewrite(t *testing.T, path string, want []byte) {
 	t.Helper()
 	a, err := txtar.ParseFile(path)

@@ -17,6 +17,7 @@ static const struct mode *modes[] = {
 	&sampled_mode,
 	&cpuid_mode,
 	&startup_mode,
+	&first_touch_mode,
 	&agent_mode,
 	&capture_mode,
 	&calm_mode,

@@ -40,6 +40,9 @@ func TestRefused(t *testing.T) {
 		{"memory", "size=64", "128"},
 		{"memory", "size=x", "size"},
 		{"startup", "touch=x", "touch"},
+		{"first-touch", "size=x", "size"},
+		{"first-touch", "size=5000", "multiple"},
+		{"first-touch", "page=1GiB;size=1536MiB", "multiple"},
 		{"channel", "size=1", "size"},
 		{"channel", "size=100;message=tensor", "3072"},
 		{"channel", "window=2h", "window"},
@@ -141,7 +144,7 @@ func TestRefused(t *testing.T) {
 func TestNoWorker(t *testing.T) {
 	defer func(program []byte) { micro.Program = program }(micro.Program)
 	micro.Program = nil
-	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup"} {
+	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup", "first-touch"} {
 		w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
 		p, err := bench.Complete("workload", w.Params, nil)
 		if err != nil {

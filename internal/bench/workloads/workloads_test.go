@@ -506,8 +506,18 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// runHere runs a job without any launcher.
+// runHere runs a job without any launcher; it must succeed.
 func runHere(t *testing.T, w *bench.Workload, p bench.Params) bench.Outcome {
+	t.Helper()
+	o, err := tryHere(t, w, p)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, o.Inside.Stderr)
+	}
+	return o
+}
+
+// tryHere runs a job without any launcher.
+func tryHere(t *testing.T, w *bench.Workload, p bench.Params) (bench.Outcome, error) {
 	t.Helper()
 	job, err := w.Job(p)
 	if err != nil {
@@ -539,10 +549,7 @@ func runHere(t *testing.T, w *bench.Workload, p bench.Params) bench.Outcome {
 		c.Env[k] = fill(v)
 	}
 	out, err := h.Exec(t.Context(), c)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out.Stderr)
-	}
-	return bench.Outcome{Params: p, Inside: out}
+	return bench.Outcome{Params: p, Inside: out}, err
 }
 
 // sound reads an outcome as the engine does and says what is wrong with the run that becomes of it: a parser that breaks
