@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
+	"github.com/teescope/teescope/internal/bench/workloads"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/workloads/micro"
@@ -295,6 +296,8 @@ func TestQEMU(t *testing.T) {
 		if err != nil || len(o.Inside.Lines) != 1 || o.Inside.Lines[0].At < 100*time.Millisecond {
 			t.Errorf("a boot is not part of the run: %v, %+v", err, o.Inside.Lines)
 		}
+		phases(t, o)
+		touchedInside(t, env)
 	})
 	t.Run("panic", func(t *testing.T) {
 		l, p := launcher(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "append": "rdinit=/absent root=/dev/absent"})
@@ -323,6 +326,47 @@ func TestQEMU(t *testing.T) {
 	})
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// phases: those inside a guest follow one another by its own clock, and the job comes after the last.
+func phases(t *testing.T, o bench.Outcome) {
+	t.Helper()
+	if o.Boot == nil {
+		t.Fatal("no boot is recorded")
+	}
+	for _, at := range [][]time.Duration{{o.Boot.Firmware, o.Boot.Kernel, o.Boot.Init, o.Inside.Lines[0].At}, {0, o.Boot.VMM, o.Boot.Init}} {
+		for i := range at[1:] {
+			if at[i+1] <= at[i] {
+				t.Errorf("phases end at %v: want each after the one before", at)
+			}
+		}
+	}
+	t.Logf("emulated: %+v", o.Boot)
+}
+
+// touchedInside: the guest's kernel counts one fault for each page of new memory, both times.
+func touchedInside(t *testing.T, env bench.Environment) {
+	t.Helper()
+	w := workloads.All[slices.IndexFunc(workloads.All, func(w *bench.Workload) bool { return w.Name == "first-touch" })]
+	p, err := bench.Complete("workload first-touch", w.Params, bench.Params{"size": "64MiB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := w.Job(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := env.Run(t.Context(), job)
+	o.Params = p
+	if err != nil {
+		t.Fatalf("%v: %s", err, o.Inside.Stderr)
+	}
+	if digest, err := w.Check(o); err != nil || digest == "" {
+		t.Errorf("first touch inside: %v", err)
+	}
+	if n := strings.Count(string(o.Inside.Stdout), "faults 16384\n"); n != 2 {
+		t.Errorf("pages of the first touch inside: %s", o.Inside.Stdout)
 	}
 }
 

@@ -137,6 +137,8 @@ type Job struct {
 	// Modules are the kernel modules that the inside uses, for environments with a kernel of
 	// their own; built-in ones count as present.
 	Modules []string
+	// Boots: what is measured is the boot of a machine (Outcome.Boot).
+	Boots bool
 	// Outside runs next to it on the harness's machine (a load generator), after the
 	// inside has printed the line Inside.Ready, or at once if that is "": it then waits
 	// for the server itself. When one of the two ends, the other is ended. nil for most
@@ -242,6 +244,21 @@ type Outcome struct {
 	Beside time.Duration
 	// Raw are further outputs to keep with the result, by name ("console").
 	Raw map[string][]byte
+	// Boot is of the machine that was booted for this run (Launcher.Boots); nil if none was.
+	Boot *Boot
+}
+
+// Boot holds when the phases of a machine's boot ended, since its virtual machine monitor was started. Inside's times count
+// from there, too.
+type Boot struct {
+	// VMM: the monitor answers, so its memory and devices are there and the machine runs.
+	VMM time.Duration
+	// Firmware: the kernel's clock begins to count, after the firmware, the kernel's decompression and its first steps.
+	Firmware time.Duration
+	// Kernel: the first program begins.
+	Kernel time.Duration
+	// Init: the machine takes jobs.
+	Init time.Duration
 }
 
 // ErrAsks is wrapped by a Check that lacks nothing but a parameter that the user must give.
@@ -257,6 +274,8 @@ type Launcher struct {
 	// Refuses says why a job can never run there, whatever the machine has; nil means that every
 	// job can run.
 	Refuses func(Params, Job) error
+	// Boots reports whether a machine is booted for each run; nil means false.
+	Boots func(Params) bool
 	// Settle returns the parameters with those filled in that the user left open and that follow
 	// from the needs of the jobs; nil means that none follow.
 	Settle func(Params, []Job) Params

@@ -424,16 +424,17 @@ func (p *Plan) Lacking(h *host.Host) (out []result.LeftOut) {
 
 // Refused says why an arm can never run one of the cases, or is nil.
 func (p *Plan) Refused(a *Arm) error {
-	if a.Launcher.Refuses == nil {
-		return nil
-	}
 	for i := range p.Cases {
 		job, err := p.Workload.Job(p.params(&p.Cases[i], a))
-		if err == nil {
-			err = a.Launcher.Refuses(a.Params, job)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case job.Boots && (a.Launcher.Boots == nil || !a.Launcher.Boots(a.Params)):
+			return fmt.Errorf("workload %s measures the boot of a machine, and this environment boots none for each run; use the launcher qemu with fresh=true", p.Workload.Name)
+		case a.Launcher.Refuses != nil:
+			if err := a.Launcher.Refuses(a.Params, job); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

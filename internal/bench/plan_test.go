@@ -331,6 +331,29 @@ func TestHere(t *testing.T) {
 	}
 }
 
+// TestBoots: a boot is measured only where a machine is booted for each run.
+func TestBoots(t *testing.T) {
+	l := members()
+	w := l.Workloads[0]
+	given := w.Job
+	w.Job = func(p Params) (Job, error) {
+		j, err := given(p)
+		j.Boots = true
+		return j, err
+	}
+	boots := *l.Launchers[0]
+	boots.Name, boots.Boots = "vm", func(p Params) bool { return p["cpus"] == "1" }
+	l.Launchers = append(l.Launchers, &boots)
+	p, err := onePlan(Choice{Experiment: job(), Envs: []string{"vm,cpus=1", "kept=vm,cpus=2", "native"}}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := p.Lacking(host.Local())
+	if len(left) != 2 || left[0].Env != "kept" || left[1].Env != "native" || !strings.Contains(left[0].Why, "fresh=true") {
+		t.Errorf("left out %+v", left)
+	}
+}
+
 // TestPaths: relative paths become absolute, and a comma separates only where a
 // list is declared.
 func TestPaths(t *testing.T) {

@@ -16,7 +16,9 @@
  *
  * It says
  *
- *   H hello           "VERSION WINDOW MACHINE RELEASE"
+ *   H hello           "VERSION WINDOW MACHINE RELEASE BEGAN NOW": the nanoseconds of this
+ *                     machine's clock (CLOCK_MONOTONIC) when the agent began as the first
+ *                     program of a guest (otherwise 0), and now
  *   A go on           after each WINDOW bytes of a request that is longer than
  *                     that: a serial line has no flow control (0: not needed)
  *   K done            a file is there, a program was started, or told to end
@@ -45,7 +47,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION 3
+#define VERSION 4
 #define SERIAL_WINDOW 2048 /* below the 4 KiB of a tty's input (N_TTY_BUF_SIZE) */
 #define MOST (1u << 30)    /* bytes of a request */
 
@@ -495,7 +497,9 @@ static int run(int argc, char **argv)
 {
 	(void)argc;
 	folders = argv + 1;
+	unsigned long long began = 0;
 	if (getpid() == 1) {
+		began = now();
 		in = out = guest();
 		window = SERIAL_WINDOW;
 	}
@@ -510,7 +514,7 @@ static int run(int argc, char **argv)
 	struct utsname u;
 	char hello[sizeof u];
 	uname(&u);
-	frame('H', hello, snprintf(hello, sizeof hello, "%d %u %s %s", VERSION, window, u.machine, u.release));
+	frame('H', hello, snprintf(hello, sizeof hello, "%d %u %s %s %llu %llu", VERSION, window, u.machine, u.release, began, (unsigned long long)now()));
 	serve();
 }
 

@@ -26,6 +26,9 @@ type agent struct {
 	// window is the most bytes of a request that may be in flight; 0: no limit.
 	window           int
 	machine, release string // uname(2)
+	// began and greeted are times of its machine's clock: when it began as a guest's first program (otherwise 0), and when
+	// it sent its greeting.
+	began, greeted time.Duration
 
 	asking  sync.Mutex  // held while a request is in flight
 	replies chan answer // to it; closed when the connection is lost
@@ -46,7 +49,7 @@ type programs struct {
 }
 
 const (
-	agentVersion = 3
+	agentVersion = 4
 	// maxFrame limits the accepted length of a frame: the agent sends at most 64 KiB at
 	// once.
 	maxFrame = 1 << 20
@@ -61,7 +64,7 @@ func meetAgent(rw io.ReadWriter) (*agent, error) {
 		return nil, err
 	}
 	version := 0
-	if n, _ := fmt.Sscanf(string(b), "%d %d %s %s", &version, &a.window, &a.machine, &a.release); tag != 'H' || n != 4 || version != agentVersion {
+	if n, _ := fmt.Sscanf(string(b), "%d %d %s %s %d %d", &version, &a.window, &a.machine, &a.release, &a.began, &a.greeted); tag != 'H' || n != 6 || version != agentVersion {
 		return nil, fmt.Errorf("the worker's agent said %q; want version %d", b, agentVersion)
 	}
 	go a.listen(in)

@@ -195,10 +195,10 @@ func TestAgentWaitsForNobody(t *testing.T) {
 
 // TestAgentTalksNonsense: invalid data on the line is an error, and nothing worse.
 func TestAgentTalksNonsense(t *testing.T) {
-	hello := string(frame(nil, 'H', []byte("3 0 x86_64 6.1")))
+	hello := string(frame(nil, 'H', []byte("4 0 x86_64 6.1 0 1")))
 	for _, said := range []string{
 		"", "H", "H\x00\x00\x00\x05ab", "\xff\xff\xff\xff\xff\xff", "login: ",
-		string(frame(nil, 'H', []byte("1 0 x86_64 6.1"))), string(frame(nil, 'K', nil)),
+		string(frame(nil, 'H', []byte("1 0 x86_64 6.1 0 1"))), string(frame(nil, 'K', nil)),
 		hello, hello + string(frame(nil, 'o', []byte("early"))),
 		hello + string(frame(nil, 'K', nil)), hello + string(frame(frame(nil, 'K', nil), 'Z', []byte("\x010 0"))),
 		hello + string(frame(frame(nil, 'K', nil), 'Z', nil)), hello + string(frame(frame(nil, 'K', nil), 'K', nil)),

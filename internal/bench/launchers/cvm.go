@@ -40,7 +40,7 @@ func confidential(p bench.Params, memory int64, cbit uint32) (machine string, ar
 		return ",kernel-irqchip=split,confidential-guest-support=tee", []string{"-object", "tdx-guest,id=tee", "-bios", p["firmware"]}
 	}
 	return ",memory-backend=ram,confidential-guest-support=tee", []string{
-		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,prealloc=off", memory),
+		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%d,share=on,prealloc=%s", memory, p["prealloc"]),
 		// Guest addresses lose one bit, whatever the position of the C-bit.
 		"-object", fmt.Sprintf("sev-snp-guest,id=tee,cbitpos=%d,reduced-phys-bits=1", cbit),
 		"-bios", p["firmware"],

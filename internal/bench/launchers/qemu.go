@@ -30,6 +30,7 @@ var qemu = bench.Launcher{
 		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
 		{Name: "cpus", Doc: "CPUs of the guest.", Default: "1"},
+		{Name: "prealloc", Doc: "Whether QEMU allocates all of the guest's memory when it starts, or the host when the guest touches it. Of an SEV-SNP guest this is the shared memory only.", Default: "off", Values: []string{"off", "on"}},
 		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Use the same in all compared arms."},
 		{Name: "accel", Doc: "kvm, tcg (software emulation, whose times are not a VM's cost), or auto: kvm where a guest boots with it.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
 		{Name: "bounce", Doc: "Whether device I/O is forced through bounce buffers, as in a confidential VM (swiotlb=force).", Default: "off", Values: []string{"off", "on"}},
@@ -56,6 +57,7 @@ var qemu = bench.Launcher{
 		}
 		return nil
 	},
+	Boots: func(p bench.Params) bool { return p["fresh"] == "true" },
 	OwnKernel: func(p bench.Params) bool {
 		bytes, err := p.Bytes("memory")
 		return err == nil && bytes >= insideMemory && p["fresh"] == "false"
@@ -479,6 +481,9 @@ func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 		o, err = e.serve(ctx, v, command, began, job)
 	}
 	o.Processes = comm(host.Cmd{Argv: []string{qemuCommand}})
+	if fresh {
+		o.Boot = v.boot()
+	}
 	e.using.Lock()
 	defer e.using.Unlock()
 	if said := v.console(); len(said) > 0 {

@@ -33,11 +33,13 @@ type vm struct {
 	has     guest
 	process *host.Process
 	began   time.Time // just before QEMU's start
-	conn    net.Conn
-	agent   *agent
-	qmp     *qmp
-	frozen  bool
-	shown   int64 // bytes of the console already given to earlier runs
+	// When QEMU answered, and when the agent greeted.
+	answered, greeted time.Time
+	conn              net.Conn
+	agent             *agent
+	qmp               *qmp
+	frozen            bool
+	shown             int64 // bytes of the console already given to earlier runs
 }
 
 // argv returns QEMU's command line (qemu-system-x86_64(1)). The first serial port is the
@@ -59,6 +61,10 @@ func (v *vm) argv() ([]string, error) {
 		if v.params["cvm"] == "snp" && v.params["cpu"] == "" {
 			model = "EPYC-v4"
 		}
+	}
+	if v.params["prealloc"] == "on" && v.params["cvm"] != "snp" { // whose memory is declared there
+		machine += ",memory-backend=ram"
+		cvm = append(cvm, "-object", fmt.Sprintf("memory-backend-ram,id=ram,size=%d,prealloc=on", memory>>20<<20))
 	}
 	a := []string{
 		qemuCommand, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none", "-nic", "none",
@@ -168,7 +174,9 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 		}
 	}
 	if err == nil {
+		v.answered = v.h.Now()
 		v.agent, err = meetAgent(v.conn)
+		v.greeted = v.h.Now()
 	}
 	switch {
 	case err == nil:
@@ -178,6 +186,13 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 		err = fmt.Errorf("its worker did not answer within %v", limit)
 	}
 	return err
+}
+
+// boot returns when the phases of the boot ended: on this machine's clock those that it sees, and those inside the
+// guest by what the guest's clock shows when the agent greets.
+func (v *vm) boot() *bench.Boot {
+	init := v.greeted.Sub(v.began)
+	return &bench.Boot{VMM: v.answered.Sub(v.began), Firmware: init - v.agent.greeted, Kernel: init - v.agent.greeted + v.agent.began, Init: init}
 }
 
 // dial connects to one of QEMU's sockets as soon as it exists.

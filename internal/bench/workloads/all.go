@@ -10,6 +10,7 @@ var All = bounded(
 	&wakeup,
 	&memoryCost,
 	&startup,
+	&boot,
 	&firstTouch,
 	&iperf,
 	&network,

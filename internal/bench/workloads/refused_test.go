@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 func TestNoWorker(t *testing.T) {
 	defer func(program []byte) { micro.Program = program }(micro.Program)
 	micro.Program = nil
-	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup", "first-touch"} {
+	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup", "boot", "first-touch"} {
 		w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
 		p, err := bench.Complete("workload", w.Params, nil)
 		if err != nil {

@@ -42,6 +42,7 @@ import (
 //	NAME/stderr     what it printed there
 //	NAME/code       its exit status, 0 without it
 //	NAME/outside    what the command outside printed
+//	NAME/boot       when the phases of a boot ended, in seconds: VMM, firmware, kernel, init
 //	NAME/wall       the wall time of the run in seconds; without it, the time of the last line
 //	NAME/want       what Parse, Series and Check make of it; rewritten by "go test -update"
 //
@@ -123,6 +124,13 @@ func (f *fixture) outcome(t testing.TB, name string) bench.Outcome {
 		s, _ := f.file(name + "/stdout")
 		o.Inside.Stdout = []byte(s)
 		o.Inside.Lines = linesOf(o.Inside.Stdout, 0)
+	}
+	if s, ok := f.file(name + "/boot"); ok {
+		var at [4]float64
+		if n, err := fmt.Sscan(s, &at[0], &at[1], &at[2], &at[3]); n != len(at) {
+			t.Fatalf("%s: %s/boot: %v", f.path, name, err)
+		}
+		o.Boot = &bench.Boot{VMM: time.Duration(at[0] * 1e9), Firmware: time.Duration(at[1] * 1e9), Kernel: time.Duration(at[2] * 1e9), Init: time.Duration(at[3] * 1e9)}
 	}
 	if s, ok := f.file(name + "/wall"); ok {
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(s), 64)

@@ -1,0 +1,74 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	bootSeconds = &metric.Desc{Name: "boot_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Time from the start of the virtual machine monitor to the first answer of a service in the guest, in seconds on the harness's clock: the sum of the phases."}
+	bootVMM = bootPhase("vmm", "from the start of the virtual machine monitor until it answers: memory, devices, and of a confidential guest the launch with its measurement; on the harness's clock")
+	bootROM = bootPhase("firmware", "from there until the kernel's clock begins: firmware, the kernel's decompression and its first steps; by both clocks")
+	bootCPU = bootPhase("kernel", "from there until the first program begins: the kernel's own start, with its memory map and, if it accepts memory at boot, acceptance; on the guest's clock")
+	bootRun = bootPhase("init", "from there until the guest takes jobs: modules, file systems, network; on the guest's clock")
+	bootAsk = bootPhase("service", "from there until a service in the guest has started and given its first answer; on the harness's clock")
+)
+
+func bootPhase(name, what string) *metric.Desc {
+	return &metric.Desc{Name: "boot_" + name + "_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower, Help: "Time " + what + "."}
+}
+
+// boot splits the boot of a guest. What grows with memory and CPUs is in different phases: the monitor allocates and, of a
+// confidential guest, measures; the kernel makes its memory map and accepts. The environment's parameters set them
+// (memory=, prealloc=, cpus=), because they are what is compared.
+var boot = bench.Workload{
+	Name:    "boot",
+	Doc:     "Boot of a guest from the start of its monitor to the first answer of a service, by phase: monitor, firmware, kernel, first program, service.",
+	Version: 1,
+	Metrics: func(bench.Params) []*metric.Desc {
+		return []*metric.Desc{bootSeconds, bootVMM, bootROM, bootCPU, bootRun, bootAsk}
+	},
+	Primary:  func(bench.Params) *metric.Desc { return bootSeconds },
+	Estimate: func(bench.Params) (time.Duration, int64) { return 2 * time.Second, 0 },
+	Job: func(bench.Params) (bench.Job, error) {
+		job, err := microJob("startup", "0")
+		job.Boots = true
+		job.Inside.Ready, job.Inside.Ask = "ready", []byte(startupQuestion+"\n")
+		return job, err
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		at, err := startupTimes(o.Inside)
+		if err != nil {
+			return nil, err
+		}
+		if o.Boot == nil {
+			return nil, errors.New("no machine was booted for this run")
+		}
+		marks := []struct {
+			desc *metric.Desc
+			end  time.Duration
+		}{{bootVMM, o.Boot.VMM}, {bootROM, o.Boot.Firmware}, {bootCPU, o.Boot.Kernel}, {bootRun, o.Boot.Init}, {bootAsk, at[2]}}
+		samples := []metric.Sample{{Desc: bootSeconds, Value: at[2].Seconds()}}
+		last := time.Duration(0)
+		for _, m := range marks {
+			if m.end <= last {
+				return samples, fmt.Errorf("%s: it would end %v after the start and the phase before it %v: the harness was late (the machine is busy), or the guest's clock is wrong", m.desc.Name, m.end, last)
+			}
+			samples = append(samples, metric.Sample{Desc: m.desc, Value: (m.end - last).Seconds()})
+			last = m.end
+		}
+		return samples, nil
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		got, err := startupAnswer(o.Inside)
+		if err != nil {
+			return "", err
+		}
+		return digest("boot", got), nil
+	},
+}
