@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
@@ -14,16 +15,6 @@ import (
 // and the data. Programs are subjects, not part of the job.
 func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 	out := result.Case{ID: c.ID, Params: c.Params}
-	job := Params{}
-	subject := map[string]bool{}
-	for _, d := range p.Workload.Params {
-		subject[d.Name] = d.Subject
-	}
-	for k, v := range c.Params {
-		if !subject[k] {
-			job[k] = v
-		}
-	}
 	for i := range p.Arms {
 		j, err := p.Workload.Job(p.params(c, &p.Arms[i]))
 		if err != nil {
@@ -38,12 +29,41 @@ func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 		}
 		out.DataDigest = digest
 	}
-	text, err := json.Marshal([]any{p.Workload.Name, p.Workload.Version, job, out.DataDigest}) // maps are sorted by key
-	if err != nil {
-		return out, err
+	var err error
+	out.Identity, err = identity(p.Workload, c.Params, out.DataDigest)
+	return out, err
+}
+
+// identity is the hash of a job: workload, version, parameters except subjects, data.
+func identity(w *Workload, params Params, data string) (string, error) {
+	job := maps.Clone(params)
+	for _, d := range w.Params {
+		if d.Subject {
+			delete(job, d.Name)
+		}
 	}
-	out.Identity = sum(text)
-	return out, nil
+	text, err := json.Marshal([]any{w.Name, w.Version, job, data}) // maps are sorted by key
+	return sum(text), err
+}
+
+// Edited fails if the parameters or data of a result's case are not those of its identity: then results of different
+// jobs would pass as the same. A workload of another version, or one that is not in the list, is not checked.
+func (l Lists) Edited(e *result.Experiment) error {
+	w, err := l.Workload(e.Workload.Name)
+	if err != nil || w.Version != e.Workload.Version {
+		return nil //nolint:nilerr // nothing to check against
+	}
+	for i := range e.Cases {
+		c := &e.Cases[i]
+		want, err := identity(w, c.Params, c.DataDigest)
+		if err != nil {
+			return err
+		}
+		if c.Identity != "" && c.Identity != want {
+			return fmt.Errorf("case %s: its parameters and data are not those of its identity: the file was changed after the benchmark; use the original file", c.ID)
+		}
+	}
+	return nil
 }
 
 // dataDigest covers the files of a job that are not programs; "" without any.

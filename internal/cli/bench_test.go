@@ -326,6 +326,19 @@ func TestRunCompareReport(t *testing.T) {
 	if _, errs, code := run(t, "compare", newer); code != exitUsage || !strings.Contains(errs, "newer") {
 		t.Errorf("a newer schema: exit status %d: %s", code, errs)
 	}
+	edited := filepath.Join(dir, "edited.json")
+	text, err = os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(edited, []byte(strings.Replace(string(text), `"touch": "1MiB"`, `"touch": "2MiB"`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range []string{"compare", "gate"} {
+		if _, errs, code := run(t, cmd, edited); code != exitUsage || !strings.Contains(errs, "identity") || !strings.Contains(errs, "edited.json") {
+			t.Errorf("%s of a file whose parameters were changed by hand: exit status %d: %s", cmd, code, errs)
+		}
+	}
 
 	data := filepath.Join(dir, "data")
 	if out, errs, code := run(t, "history", "add", a, "--data", data); code != 0 || !strings.Contains(out, "added") {

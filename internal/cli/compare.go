@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/workloads"
 	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/report"
@@ -68,6 +69,9 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		e, origin, err := readWithOrigin(p)
 		if err != nil {
 			return nil, err
+		}
+		if err := (bench.Lists{Workloads: workloads.All}).Edited(e); err != nil {
+			return nil, fmt.Errorf("read %s: %w", p, err)
 		}
 		origins = append(origins, origin.Word())
 		for i, other := range es {

@@ -112,7 +112,7 @@ func title(doc Document) string {
 }
 
 func part(e *result.Experiment, n int, doc Document) Part {
-	p := Part{Title: or(e.Name, or(e.Workload.Name, "unnamed experiment")), Facts: designFacts(e)}
+	p := Part{Title: or(e.Name, or(e.Workload.Name, "unnamed experiment")), Facts: designFacts(e), Conclusions: relative(e)}
 	for _, c := range primaries(e) {
 		p.Conclusions = append(p.Conclusions, conclusion(doc, e, c))
 	}

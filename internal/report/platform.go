@@ -51,6 +51,7 @@ func platforms(doc Document) []Section {
 	}
 	s := Section{ID: "platforms", Title: "Platforms", Lead: "Each environment, with the primary metric of each workload (medians)."}
 	t := newTable("Platforms", "")
+	t.Alike = true
 	t.Columns[0] = "environment"
 	for _, c := range cols {
 		t.Columns = append(t.Columns, or(c.env.ID, "unnamed"))

@@ -85,6 +85,9 @@ type Table struct {
 	Rows    [][]Cell `json:"rows"`
 	// Long: the rows that say most come first, and a small screen may show only these.
 	Long bool `json:"long,omitempty"`
+	// Alike: the columns after the first are of many things of one kind. Text puts what does not fit below, with the first
+	// column again.
+	Alike bool `json:"-"`
 }
 
 // SectionTable is a table of a result for its page.

@@ -292,6 +292,8 @@ type Environment struct {
 	FirstSeconds *float64 `json:"first_run_seconds"`
 	// Changed are fields that were different at the end of the experiment.
 	Changed map[string]string `json:"changed_during_experiment,omitempty"`
+	// Joined says where a joined document has the environment from; nil in a result of its own.
+	Joined *Joined `json:"-"`
 }
 
 // ClockOffset is by how much the clock of another machine is ahead of the harness's, in seconds. The truth is at
@@ -300,6 +302,10 @@ type ClockOffset struct {
 	Seconds     float64 `json:"seconds"`
 	Uncertainty float64 `json:"uncertainty_seconds"`
 }
+
+// Joined is an environment of one of the results that were joined: the result's ID, a name that no other of them has, and the
+// environment's ID there.
+type Joined struct{ ID, Name, Env string }
 
 // TEE describes the protection of an arm.
 type TEE struct {

@@ -174,8 +174,13 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 	doc.Name = strings.Join(names, " / ")
 	doc.ID = strings.Join(ids, "_")
 	taken := map[string]bool{}
+	named := map[string]int{}
 	for _, e := range es {
 		renamed := map[string]string{}
+		own := name(e)
+		if named[own]++; named[own] > 1 {
+			own = fmt.Sprintf("%s#%d", own, named[own])
+		}
 		for _, env := range e.Environments {
 			label := env.ID
 			if labels[label] > 1 {
@@ -185,6 +190,7 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 				label = fmt.Sprintf("%s/%s#%d", name(e), env.ID, n)
 			}
 			taken[label], renamed[env.ID] = true, label
+			env.Joined = &result.Joined{ID: e.ID, Name: own, Env: env.ID}
 			env.ID, env.Role = label, result.Treatment
 			if len(doc.Environments) == 0 {
 				env.Role = result.Baseline

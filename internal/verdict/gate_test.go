@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,7 +246,14 @@ func TestAcross(t *testing.T) {
 	if c := e.Comparisons[1]; math.Abs(*c.Ratio-3) > 0.02 || c.Estimator != "hodges-lehmann-mann-whitney" || !strings.Contains(c.Headline, "10 unpaired runs") {
 		t.Errorf("comparison %+v", c)
 	}
-	if a.Environments[0].ID != "native" || a.Runs[0].Env != "native" || a.Design.Kind != result.Single || a.Comparisons != nil {
+	var from []string
+	for _, env := range e.Environments {
+		from = append(from, env.Joined.ID+" "+env.Joined.Name+" "+env.Joined.Env)
+	}
+	if want := []string{a.ID + " monday native", b.ID + " tuesday native", c.ID + " tuesday#2 native"}; !slices.Equal(from, want) {
+		t.Errorf("joined from %q, want %q", from, want)
+	}
+	if a.Environments[0].Joined != nil || a.Environments[0].ID != "native" || a.Runs[0].Env != "native" || a.Design.Kind != result.Single || a.Comparisons != nil {
 		t.Error("a result that was given was changed")
 	}
 
@@ -264,6 +272,25 @@ func TestAcross(t *testing.T) {
 	}
 	if g := (&lab{Experiment: e}).spoke("uncommon-cases"); len(g) != 1 || !strings.Contains(g[0].Message, "threads=2") {
 		t.Errorf("guards %+v", e.Guards)
+	}
+}
+
+// TestAcrossYears: results of clocks that are years apart are joined; the document spans them, and each run keeps its time.
+func TestAcrossYears(t *testing.T) {
+	now, later := alone("now", "./a", "host-1", 1), alone("later", "./a", "host-2", 2)
+	end := later.StartedAt.AddDate(1, 0, 0)
+	later.StartedAt, later.EndedAt = later.StartedAt.AddDate(1, 0, 0), &end
+	for i := range later.Runs {
+		later.Runs[i].StartedAt = later.Runs[i].StartedAt.AddDate(1, 0, 0)
+	}
+	for _, es := range [][]*result.Experiment{{now, later}, {later, now}} {
+		e, err := Across(es, Options{Diff: differ})
+		if err != nil || !e.StartedAt.Equal(now.StartedAt) || len(e.Comparisons) != 1 || e.Comparisons[0].Ratio == nil {
+			t.Fatalf("%v: %+v", err, e)
+		}
+		if first, last := e.Runs[0].StartedAt, e.Runs[len(e.Runs)-1].StartedAt; first.Sub(last).Abs() < 360*24*time.Hour {
+			t.Errorf("runs of %v and %v", first, last)
+		}
 	}
 }
 

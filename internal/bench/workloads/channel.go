@@ -88,7 +88,7 @@ var channelMeasures = map[string]*channelMeasure{
 			"tls_echo":     channelTime("tls_echo", "a message and its echo over Go's TLS 1.3 in the same frames"),
 		},
 		more: func(p bench.Params) []*metric.Desc {
-			return []*metric.Desc{channelOverPlain, channelOverTLS, inferenceShare(p)}
+			return []*metric.Desc{channelOverPlain, channelOverPlainRatio, channelOverTLS, inferenceShare(p)}
 		},
 	},
 	"stream": {
@@ -117,6 +117,8 @@ var channelMeasures = map[string]*channelMeasure{
 var (
 	channelOverPlain = loadGauge("channel_over_plain_seconds", "seconds", metric.Lower,
 		"What the channel adds to the plain transport, per message in seconds: both from the same run. A percentage would shrink where the plain transport is slow.")
+	channelOverPlainRatio = quotient(loadGauge("channel_over_plain_ratio", "ratio", metric.Lower,
+		"The channel's time over that of the plain transport in the same run. To be compared between machines, where it cancels what makes both slower; a slow plain transport makes it small."))
 	channelOverTLS = quotient(loadGauge("channel_over_tls_ratio", "ratio", metric.Lower,
 		"The channel's cost over that of TLS 1.3 in the same run; below 1 the channel is faster."))
 	channelOverX25519 = quotient(loadGauge("bare_over_x25519_ratio", "ratio", metric.Lower,
@@ -374,6 +376,7 @@ func parseChannel(o bench.Outcome) ([]metric.Sample, error) {
 		out.derived(channelOverTLS, cost["attested_handshake"]/cost["tls_handshake"], "")
 	case "echo":
 		out.derived(channelOverPlain, cost["channel_echo"]-cost["plain_echo"], "")
+		out.derived(channelOverPlainRatio, cost["channel_echo"]/cost["plain_echo"], "")
 		out.derived(channelOverTLS, cost["channel_echo"]/cost["tls_echo"], "")
 		inference, err := o.Params.Seconds("inference")
 		if err != nil {

@@ -41,6 +41,7 @@ func documents() map[string]report.Document {
 		"ladder":    one(layers()),
 		"sweep":     one(threads()),
 		"platforms": platforms,
+		"relative":  one(joined(3)),
 		"suite":     one(startup(), refused(), threads()),
 		"blank":     one(&result.Experiment{}),
 		"empty":     {},
@@ -395,6 +396,34 @@ func threads() *result.Experiment {
 }
 
 // machines: separate results of three clouds side by side.
+// joined is results of several machines with the same two arms, whose cost is larger on each machine than on the one before.
+func joined(machines int) *result.Experiment {
+	b := newBuilder("start-up", "7c0d4a92-44dd-4f0e-8d3e-2a6d1f1b7c66", result.Workload{
+		Name: "startup", Version: 1, Doc: "Start of a process.",
+		Metrics: []result.MetricDesc{{Name: "startup_seconds", Help: "Start.", Unit: "seconds", Better: "lower"}},
+	}, result.Unpaired, result.GradeD, 12)
+	b.kase("default", map[string]string{"touch": "16MiB"})
+	for m := range machines {
+		for arm, name := range []string{"native", "runsc"} {
+			id := fmt.Sprintf("cloud-%c/%s", 'a'+m, name)
+			v := b.env(id, result.Treatment, name, "none")
+			v.Hardware.Serial, v.Joined = fmt.Sprint("sha256:", m), &result.Joined{ID: fmt.Sprint(m), Name: fmt.Sprintf("cloud-%c", 'a'+m), Env: name}
+			if m == 2 {
+				v.Hardware.MemoryBytes, v.Missing["hardware.memory_bytes"] = 0, "the paravisor shows no memory map"
+			}
+			for k := range 12 {
+				r := b.run(id, "default", k, arm, 0.02, 0.008*float64(m+1)*[]float64{1, 12 + 3*float64(m)}[arm])
+				r.StartedAt = r.StartedAt.AddDate(m, 0, 0) // measured a year apart
+			}
+		}
+	}
+	b.e.Environments[0].Role = result.Baseline
+	for _, v := range b.e.Environments[1:] {
+		b.compare(b.e.Environments[0].ID, v.ID, "default", "startup_seconds", true, 0.05)
+	}
+	return b.done("teescope compare cloud-a.json cloud-b.json cloud-c.json")
+}
+
 func machines() *result.Experiment {
 	b := newBuilder("secure channel", "1a0d4a92-44dd-4f0e-8d3e-2a6d1f1b7c66", result.Workload{
 		Name: "channel", Version: 1, Doc: "Round trips over an attested channel in one process.",

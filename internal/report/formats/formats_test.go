@@ -22,6 +22,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 )
 
@@ -178,6 +179,32 @@ func TestTextWidth(t *testing.T) {
 			if w := utf8.RuneCountInString(l); w > columns && !strings.HasPrefix(l, "  teescope ") {
 				t.Errorf("%s, line %d has %d columns: %s", name, n+1, w, l)
 			}
+		}
+	}
+}
+
+// TestTwentyPlatforms: a table of many platforms is readable on a terminal of 80 columns: each platform's name stands in one
+// block, above all its values, and the date tells results apart that were made years apart.
+func TestTwentyPlatforms(t *testing.T) {
+	e := joined(20)
+	out := written(t, text, report.Document{Experiments: []*result.Experiment{e}, Made: day})
+	_, table, _ := strings.Cut(out, "\nenvironment ")
+	table, _, _ = strings.Cut("environment "+table, "\n! warning")
+	var dates []string
+	for n, l := range strings.Split(table, "\n") {
+		if w := utf8.RuneCountInString(l); w > narrow {
+			t.Errorf("line %d has %d columns: %s", n+1, w, l)
+		}
+		if strings.HasPrefix(l, "date ") {
+			dates = append(dates, strings.Fields(l)[1:]...)
+		}
+	}
+	if len(dates) != len(e.Environments) || dates[0] != "2026-11-20" || dates[len(dates)-1] != "2045-11-20" {
+		t.Errorf("dates %v of %d environments", dates, len(e.Environments))
+	}
+	for _, v := range e.Environments {
+		if got := strings.Count(strings.Join(strings.Fields(table), " "), v.ID); got != 1 {
+			t.Errorf("%s stands there %d times", v.ID, got)
 		}
 	}
 }

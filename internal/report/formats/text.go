@@ -132,7 +132,16 @@ func (p *printer) section(s report.Section) {
 			p.line("")
 			p.wrapped("", t.Caption)
 		}
-		p.table(t)
+		if all := blocks(t); len(all) > 1 {
+			for i, block := range all {
+				if i > 0 {
+					p.line("")
+				}
+				p.table(block, narrow)
+			}
+		} else {
+			p.table(t, columns)
+		}
 	}
 	for _, n := range s.Notes {
 		p.wrapped("", fmt.Sprintf("%s %s %s: %s", n.Mark, n.Level, n.Name, n.Text))
@@ -181,8 +190,44 @@ func factLine(facts []report.Fact) string {
 	return strings.Join(out, " · ")
 }
 
+// narrow is the width of the narrowest terminal.
+const narrow = 80
+
+// readable is the width of a cell with a ratio and its interval on one line.
+const readable = 20
+
+// blocks cuts a table of many things of one kind whose names would be broken; each block has the first column.
+func blocks(t *report.Table) []*report.Table {
+	width, longest, broken := columnWidths(t, columns), 0, false
+	sum := 0
+	for i, c := range t.Columns {
+		n := utf8.RuneCountInString(c)
+		if sum += width[i] + 2; i > 0 {
+			broken, longest = broken || n > width[i], max(longest, n)
+		}
+	}
+	if !t.Alike || !broken && sum <= columns {
+		return []*report.Table{t}
+	}
+	label := min(width[0]+2, narrow/3)
+	most := max(1, (narrow-label)/(max(longest, readable)+2))
+	var out []*report.Table
+	for from := 1; from < len(t.Columns); from += most {
+		to := min(from+most, len(t.Columns))
+		b := *t
+		pick := func(s []string) []string { return append([]string{s[0]}, s[from:to]...) }
+		b.Columns, b.Rows = pick(t.Columns), nil
+		b.Numbers = append([]bool{t.Numbers[0]}, t.Numbers[from:to]...)
+		for _, r := range t.Rows {
+			b.Rows = append(b.Rows, append([]report.Cell{r[0]}, r[from:to]...))
+		}
+		out = append(out, &b)
+	}
+	return out
+}
+
 // table prints reasons below the table, marked by letters: inside, they would break the columns.
-func (p *printer) table(t *report.Table) {
+func (p *printer) table(t *report.Table, width int) {
 	w := table.NewWriter()
 	w.SetStyle(table.StyleLight)
 	w.Style().Options = table.Options{SeparateHeader: true}
@@ -190,7 +235,7 @@ func (p *printer) table(t *report.Table) {
 	w.Style().Box.PaddingLeft, w.Style().Box.PaddingRight = "", "  "
 	head := table.Row{}
 	configs := []table.ColumnConfig{}
-	room := columnWidths(t, columns)
+	room := columnWidths(t, width)
 	for i, c := range t.Columns {
 		head = append(head, c)
 		cfg := table.ColumnConfig{Number: i + 1, WidthMax: room[i], WidthMaxEnforcer: prettytext.WrapSoft}

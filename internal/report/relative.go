@@ -1,0 +1,156 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// relative are the headlines of joined results: what compares two things inside each result, compared between the results. The
+// machine is in both terms of such a ratio and cancels, as far as it makes both faster or slower alike; of all numbers of results
+// from several machines these say the most.
+func relative(e *result.Experiment) []Conclusion {
+	if e.Design.Kind != result.Unpaired || len(e.Environments) == 0 || e.Environments[0].Joined == nil {
+		return nil
+	}
+	var out []Conclusion
+	for _, kase := range CaseIDs(e) {
+		out = append(out, ratiosOfRuns(e, kase)...)
+		out = append(out, ratiosOfArms(e, kase)...)
+	}
+	return out
+}
+
+// ratiosOfRuns compares the metrics that compare two things of one run, such as a channel with TLS: an environment of another
+// result with the one of the same name in the first, or with the first.
+func ratiosOfRuns(e *result.Experiment, kase string) (out []Conclusion) {
+	first := &e.Environments[0]
+	for _, d := range inside(e) {
+		if d.Unit != "ratio" || !strings.Contains(d.Name, "_over_") {
+			continue
+		}
+		for i := range e.Environments {
+			v := &e.Environments[i]
+			if v.Joined == nil || v.Joined.ID == first.Joined.ID {
+				continue
+			}
+			base := first
+			if same := joinedFrom(e, first.Joined.ID, v.Joined.Env); same != nil {
+				base = same
+			}
+			out = append(out, relation(e, labelOf(e, d.Name), kase, [2]string{base.ID, v.ID}, [2][]float64{costsOf(e, base.ID, kase, d), costsOf(e, v.ID, kase, d)},
+				"unpaired runs", "both are of the same run", refusal(e, kase, base, v)))
+		}
+	}
+	return out
+}
+
+// ratiosOfArms compares the ratios of two arms that several results have, pair by pair.
+func ratiosOfArms(e *result.Experiment, kase string) (out []Conclusion) {
+	d := e.Desc(primary(e))
+	if d == nil || d.Better != "lower" && d.Better != "higher" {
+		return nil
+	}
+	first := &e.Environments[0]
+	for i := range e.Environments {
+		t := &e.Environments[i]
+		if t.Joined == nil || t.Joined.ID == first.Joined.ID {
+			continue
+		}
+		base, over, there := joinedFrom(e, t.Joined.ID, first.Joined.Env), t.Joined.Env, joinedFrom(e, first.Joined.ID, t.Joined.Env)
+		if base == nil || base == t || there == nil {
+			continue
+		}
+		what := fmt.Sprintf("%s over %s (%s)", over, first.Joined.Env, labelOf(e, d.Name))
+		out = append(out, relation(e, what, kase, [2]string{first.Joined.Name, t.Joined.Name},
+			[2][]float64{pairRatios(e, first.ID, there.ID, kase, *d), pairRatios(e, base.ID, t.ID, kase, *d)}, "pairs", "both are of the same pair", refusal(e, kase, there, base, t)))
+	}
+	return out
+}
+
+// joinedFrom finds an environment of a joined document by the result that it is from and its name there.
+func joinedFrom(e *result.Experiment, from, env string) *result.Environment {
+	for i := range e.Environments {
+		if j := e.Environments[i].Joined; j != nil && j.ID == from && j.Env == env {
+			return &e.Environments[i]
+		}
+	}
+	return nil
+}
+
+// costsOf are the values of a ratio's runs, above 1 where the first thing is worse.
+func costsOf(e *result.Experiment, env, kase string, d result.MetricDesc) []float64 {
+	good, _ := readings(e, env, kase, d.Name)
+	v := values(good)
+	for i := range v {
+		if d.Better == "higher" {
+			v[i] = 1 / v[i]
+		}
+	}
+	return v
+}
+
+// pairRatios are the cost ratios of the pairs of two arms of one result.
+func pairRatios(e *result.Experiment, base, treat, kase string, d result.MetricDesc) (out []float64) {
+	below := map[int]float64{}
+	for _, r := range firstOf(readings(e, base, kase, d.Name)) {
+		below[r.run.Pair] = r.value
+	}
+	for _, r := range firstOf(readings(e, treat, kase, d.Name)) {
+		b, ok := below[r.run.Pair]
+		switch {
+		case !ok:
+		case d.Better == "higher":
+			out = append(out, b/r.value)
+		default:
+			out = append(out, r.value/b)
+		}
+	}
+	return out
+}
+
+func firstOf(good, _ []reading) []reading { return good }
+
+// refusal says why a guard refused what one of these environments measured in a case; "" if none did.
+func refusal(e *result.Experiment, kase string, envs ...*result.Environment) string {
+	for _, c := range primaries(e) {
+		if c.Case == kase && c.Verdict == stats.Invalid && slices.ContainsFunc(envs, func(v *result.Environment) bool { return v.ID == c.Treatment }) {
+			return c.Treatment + ": " + noRatio(c)
+		}
+	}
+	return ""
+}
+
+// relation states what a ratio is in one place, of what it is in another; the first of two is the other.
+func relation(e *result.Experiment, what, kase string, places [2]string, ratios [2][]float64, unit, cancels, refused string) Conclusion {
+	s := stats.Unpaired(ratios[0], ratios[1], stats.Options{Margin: e.Design.Margin, Better: -1, Seed: e.Design.Seed})
+	if refused != "" {
+		s.Verdict, s.Ratio, s.Reasons = stats.Invalid, math.NaN(), []string{refused}
+	}
+	c := result.Comparison{Verdict: s.Verdict, Grade: e.Design.Grade}
+	a := look(&c)
+	out := Conclusion{Kind: kind(&c), Word: verdictWord(&c), Mark: a.mark, Means: a.means,
+		Facts: []Fact{{unit, fmt.Sprintf("%d against %d", len(ratios[1]), len(ratios[0]))}, {"grade", gradeText(c.Grade)}, {"what cancels", "the machine: " + cancels}}}
+	what += " on " + or(e.Workload.Name, "an unnamed workload") + inCase(e, kase)
+	if !finite(s.Ratio, s.Low, s.High) {
+		out.Headline = fmt.Sprintf("%s is not compared between %s and %s.", what, places[1], places[0])
+		out.Big = Missing(strings.Join(s.Reasons, "; "))
+		return out
+	}
+	out.Headline = fmt.Sprintf("%s is in %s %s of what it is in %s: a cost of %s against %s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0],
+		metric.Times(s.TreatMedian), metric.Times(s.BaseMedian))
+	out.Big = Cell{Text: metric.Times(s.Ratio), Raw: fmt.Sprint(s.Ratio), Number: true}
+	out.Facts = append([]Fact{{metric.Percent(s.Confidence) + " interval", metric.Times(s.Low) + " to " + metric.Times(s.High)}}, out.Facts...)
+	if s.Verdict == stats.Inconclusive {
+		out.Doubts = s.Reasons
+		if s.Needed > 0 {
+			out.Next = append(out.Next, fmt.Sprintf("%d %s would settle it (%d so far).", s.Needed, unit, s.Pairs))
+		}
+	}
+	return out
+}
