@@ -80,6 +80,8 @@ type Workload struct {
 	Operations *metric.Desc
 	// Sweep are the parameter values used when the user names none.
 	Sweep map[string][]string
+	// Environments are used when the user names none; nil is native.
+	Environments []string
 	// Tools are needed inside the environment, or by the load on it.
 	Tools []Tool
 	// Estimate is the cost of one run, for the dry run: its duration and the disk space

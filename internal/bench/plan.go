@@ -178,6 +178,9 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 		envs = c.Envs
 	}
 	if len(envs) == 0 {
+		envs = w.Environments
+	}
+	if len(envs) == 0 {
 		envs = []string{"native"}
 	}
 	if c.Calibrate {

@@ -71,8 +71,13 @@ func benchPlanCommand(env Env) *cobra.Command {
 				return err
 			}
 			all := targets
-			if e := choices[0].Experiment; len(e.Environments) > 1 {
-				all = []target{{name: args[0], needs: "what its environments need, or it leaves them out:", envs: e.Environments, own: true}}
+			e := choices[0].Experiment
+			envs := e.Environments
+			if w, err := lists().Workload(e.Workload); err == nil && len(envs) == 0 {
+				envs = w.Environments
+			}
+			if len(envs) > 1 {
+				all = []target{{name: args[0], needs: "what its environments need, or it leaves them out:", envs: envs, own: true}}
 			}
 			for _, t := range all {
 				if err := t.print(env.Stdout, args[0], f, choices[0]); err != nil {

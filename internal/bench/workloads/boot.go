@@ -33,8 +33,9 @@ var boot = bench.Workload{
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{bootSeconds, bootVMM, bootROM, bootCPU, bootRun, bootAsk}
 	},
-	Primary:  func(bench.Params) *metric.Desc { return bootSeconds },
-	Estimate: func(bench.Params) (time.Duration, int64) { return 2 * time.Second, 0 },
+	Primary:      func(bench.Params) *metric.Desc { return bootSeconds },
+	Environments: []string{"small=qemu,fresh=true,memory=1GiB", "large=qemu,fresh=true,memory=4GiB"},
+	Estimate:     func(bench.Params) (time.Duration, int64) { return 2 * time.Second, 0 },
 	Job: func(bench.Params) (bench.Job, error) {
 		job, err := microJob("startup", "0")
 		job.Boots = true
