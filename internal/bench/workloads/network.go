@@ -21,14 +21,13 @@ var (
 	networkP99      = loadGauge("round_trip_p99_seconds", "seconds", metric.Lower, "The time within which 99 % of these round trips end, in seconds.")
 	networkAgain    = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
 		Help: "TCP segments retransmitted in the measured time (TCP_INFO)."}
-	networkPath   = loadGauge("path_mtu_bytes", "bytes", metric.Higher, "Largest packet on the way in bytes, as the sender's kernel knows it (TCP_INFO): a tunnel's is smaller than its interface's.")
+	networkMTU    = loadGauge("path_mtu_bytes", "bytes", metric.Higher, "Largest packet on the way in bytes, as the sender's kernel knows it (TCP_INFO): a tunnel's is smaller than its interface's.")
 	networkLost   = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive, by their numbers (UDP).")
 	networkJitter = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
 )
 
-// network measures the way from the load to the servers of an environment. Iperf measures a link that exists for the run
-// only; this one measures the network that is there: between two pods of a cluster, or between two machines. Both ends are
-// our worker, so no image needs a tool of its own.
+// network measures the way from the load to the servers of an environment. Both ends are
+// our worker, so unlike iperf's, no image needs a tool of its own.
 var network = bench.Workload{
 	Name: "network",
 	Doc: "TCP or UDP from the load to a server in the environment (own worker): throughput, round trips, loss, and the CPU time of both ends per bit. " +
@@ -49,7 +48,7 @@ var network = bench.Workload{
 		if p["protocol"] == "udp" {
 			return append(out, networkLost, networkJitter)
 		}
-		return append(out, networkAgain, networkPath)
+		return append(out, networkAgain, networkMTU)
 	},
 	Primary: func(bench.Params) *metric.Desc { return networkRate },
 	Sweep:   map[string][]string{"protocol": {"tcp", "udp"}},
@@ -183,7 +182,7 @@ func parseNetwork(o bench.Outcome) ([]metric.Sample, error) {
 	} else {
 		const untold = "the sender's kernel does not say (TCP_INFO)"
 		found.value(networkAgain, told(r.Sender.Retransmits), untold)
-		found.value(networkPath, told(r.Sender.PathMTU), untold)
+		found.value(networkMTU, told(r.Sender.PathMTU), untold)
 	}
 	return found.samples, errors.Join(found.missing...)
 }
