@@ -58,7 +58,7 @@ func TestFlow(t *testing.T) {
 		for _, w := range r.Receiver.Windows {
 			sum += w.Bytes
 		}
-		if len(r.Receiver.Windows) != 10 || sum != r.Receiver.Bytes || sum == 0 || r.Sender.MTU == 0 || r.Sender.MTU != r.Receiver.MTU {
+		if len(r.Receiver.Windows) != 10 || r.Receiver.Seconds < r.Measure || sum != r.Receiver.Bytes || sum == 0 || r.Sender.MTU == 0 || r.Sender.MTU != r.Receiver.MTU {
 			t.Errorf("%s: %s", args, out)
 		}
 		switch r.Protocol {

@@ -141,25 +141,25 @@ func (r *receiver) control(ctx context.Context, job flowJob, c net.Conn, said *b
 	return got.measure(gone, job, c)
 }
 
-// measure reads the counts at the edges of the windows.
+// measure reads the counts at the edges of the windows. The measured time counts from the first reading, which a busy machine
+// makes late; it is never shorter than asked for.
 func (got *received) measure(gone context.Context, job flowJob, c net.Conn) error {
 	const fewest, longest = 10, time.Second
 	width := min(job.Measure/fewest, longest)
-	wait := job.Omit
-	began := time.Now()
+	due := time.Now().Add(job.Omit)
 	var from, last, now counts
 	end := flowEnd{MTU: mtuOf(c)}
-	for n := 0; ; n++ {
+	for at := time.Duration(0); ; {
 		select {
 		case <-gone.Done():
 			return errors.New("the flow ended before the measured time")
-		case <-time.After(time.Until(began.Add(wait))):
+		case <-time.After(time.Until(due)):
 		}
 		var err error
 		if now, err = got.now(); err != nil {
 			return err
 		}
-		if n == 0 {
+		if at == 0 {
 			from = now
 			if _, err := io.WriteString(c, "begin\n"); err != nil {
 				return err
@@ -168,10 +168,11 @@ func (got *received) measure(gone context.Context, job flowJob, c net.Conn) erro
 			end.Windows = append(end.Windows, flowWindow{Seconds: now.at.Sub(last.at).Seconds(), Bytes: now.bytes - last.bytes})
 		}
 		last = now
-		if wait >= job.Omit+job.Measure {
+		if at == job.Measure {
 			break
 		}
-		wait = min(wait+width, job.Omit+job.Measure)
+		at = min(at+width, job.Measure)
+		due = from.at.Add(at)
 	}
 	end.Seconds, end.CPU, end.Bytes = now.at.Sub(from.at).Seconds(), (now.cpu - from.cpu).Seconds(), now.bytes-from.bytes
 	if job.Protocol == "udp" {
