@@ -54,7 +54,7 @@ func arriveParams(launcher string, p bench.Params) error {
 }
 
 func arrive(launcher string, p bench.Params) string {
-	return fmt.Sprintf(arrival, p["work"], p["data"], launcher, bench.AskClock)
+	return fmt.Sprintf(arrival, p["work"], p["data"], launcher)
 }
 
 // arrival is the script for the shell elsewhere: it makes the folders, reports the architecture, reads the worker from
@@ -63,7 +63,7 @@ func arrive(launcher string, p bench.Params) string {
 // read more than it passes on.
 const arrival = `set -e
 read -r greeting
-printf 'clock %%s\nboot %%s\n' "$(%[4]s)" "$(cat /proc/sys/kernel/random/boot_id)"
+printf 'boot %%s\n' "$(cat /proc/sys/kernel/random/boot_id)"
 work=$(mktemp -d '%[1]s/teescope-%[3]s-XXXXXX')
 data='%[2]s'
 if [ -n "$data" ]; then data=$(mktemp -d "$data/teescope-%[3]s-XXXXXX"); else data=$work/data; mkdir "$data"; fi
@@ -113,14 +113,12 @@ func (e *shell) hungUp() error {
 
 // greet sends the worker, if it fits that machine, and meets its agent.
 func (e *shell) greet() error {
-	before := e.h.Now()
 	_, _ = e.process.Write([]byte("hello\n")) // if the client has ended, reading says why
-	var after time.Time
-	var clock, boot, machine, address string
+	var boot, machine, address string
 	for _, want := range []struct {
 		key string
 		to  *string
-	}{{"clock", &clock}, {"boot", &boot}, {"machine", &machine}, {"work", &e.work}, {"data", &e.data}, {"address", &address}} {
+	}{{"boot", &boot}, {"machine", &machine}, {"work", &e.work}, {"data", &e.data}, {"address", &address}} {
 		line, err := readLine(e.process)
 		if err != nil {
 			return err
@@ -130,12 +128,9 @@ func (e *shell) greet() error {
 			return fmt.Errorf("its shell said %q; want %q: a login script must print nothing for commands", line, want.key+" ...")
 		}
 		*want.to = value
-		if after.IsZero() {
-			after = e.h.Now()
-		}
 	}
 	if e.boot == "" {
-		e.boot, e.clock = boot, bench.CompareClocks(clock, before, after)
+		e.boot = boot
 	} else if boot != e.boot {
 		return fmt.Errorf("its boot ID was %s and is %q: it has been rebooted, or is another machine: %w", e.boot, boot, bench.ErrRebooted)
 	}
@@ -147,8 +142,18 @@ func (e *shell) greet() error {
 		return fmt.Errorf("send the worker: %w", err)
 	}
 	var err error
-	e.agent, err = meetAgent(e.process)
+	if e.agent, err = meetAgent(e.process); err == nil && e.clock == nil {
+		e.readClock()
+	}
 	return err
+}
+
+// readClock compares that machine's clock with this one's, over a connection that is there already.
+func (e *shell) readClock() {
+	before := e.h.Now()
+	if o, err := e.agent.run(host.Cmd{Argv: []string{"sh", "-c", bench.AskClock}}, before, e.h.Now); err == nil {
+		e.clock = bench.CompareClocks(string(o.Stdout), before, e.h.Now())
+	}
 }
 
 // readLine reads byte by byte, so it consumes nothing after the line.
