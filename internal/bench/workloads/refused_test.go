@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,53 @@ func TestRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestToolsAreDeclared: whatever the parameters, a job starts no program that the plan has not looked
+// for, so a missing one is named before the first run. The essential packages of Debian are everywhere.
+func TestToolsAreDeclared(t *testing.T) {
+	essential := []string{"sh", "env", "id", "chmod", "chown", "cp", "mv", "rm", "setpriv"}
+	checked := map[string]bool{}
+	for _, w := range All {
+		given := bench.Params{}
+		if slices.ContainsFunc(w.Params, func(p bench.Param) bool { return p.Name == "programs" }) {
+			given["programs"] = "/programs"
+		}
+		check := func(name, value string) {
+			given := maps.Clone(given)
+			if name != "" {
+				given[name] = value
+			}
+			p, err := bench.Complete("workload", w.Params, given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			job, err := w.Job(p)
+			if err != nil {
+				return // it lacks a parameter, or the values do not go together
+			}
+			for _, program := range append(job.Programs[:len(job.Programs):len(job.Programs)], job.Inside.Argv[0]) {
+				if strings.ContainsAny(program, "/{") || slices.Contains(essential, program) {
+					continue
+				}
+				checked[program] = true
+				if !slices.ContainsFunc(w.Tools, func(x bench.Tool) bool { return x.Command == program && !x.Load && (x.With == nil || x.With(p)) }) {
+					t.Errorf("%s with %s=%s starts %s, which is not one of its tools", w.Name, name, value, program)
+				}
+			}
+		}
+		check("", "")
+		for _, p := range w.Params {
+			for _, v := range p.Values {
+				check(p.Name, v)
+			}
+		}
+	}
+	for _, program := range []string{"java", "nginx", "redis-server", "fio"} {
+		if !checked[program] {
+			t.Errorf("no job starts %s", program)
+		}
 	}
 }
 
