@@ -14,3 +14,8 @@ var Files embed.FS
 //
 //go:embed published.csv
 var Published []byte
+
+// Specifications has what vendors' data sheets say that GPUs can do, as CSV.
+//
+//go:embed specifications.csv
+var Specifications []byte

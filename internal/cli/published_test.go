@@ -51,6 +51,26 @@ func TestPublishedFigures(t *testing.T) {
 	}
 }
 
+// TestSpecifications: each specification names a workload, metric and parameter that exist.
+func TestSpecifications(t *testing.T) {
+	all, err := report.ParseSpecified(experiments.Specifications)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		i := slices.IndexFunc(workloads.All, func(w *bench.Workload) bool { return w.Name == s.Workload })
+		if i < 0 {
+			t.Errorf("no workload is called %s", s.Workload)
+			continue
+		}
+		w := workloads.All[i]
+		params, err := bench.Complete("workload "+w.Name, w.Params, bench.Params{s.CaseParam: s.Value})
+		if err != nil || !slices.ContainsFunc(w.Metrics(params), func(d *metric.Desc) bool { return d.Name == s.Metric }) {
+			t.Errorf("%s: workload %s has no metric %s with %s=%s: %v", s.GPU, w.Name, s.Metric, s.CaseParam, s.Value, err)
+		}
+	}
+}
+
 // TestPublishedDecideNothing: verdicts are equal byte by byte with and without published figures, whatever these say.
 func TestPublishedDecideNothing(t *testing.T) {
 	all, err := report.ParsePublished(experiments.Published)

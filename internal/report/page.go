@@ -144,6 +144,7 @@ func part(e *result.Experiment, n int, doc Document) Part {
 		guards(e),
 		harnessSection(e),
 		references(e),
+		Section{ID: "specification", Title: "Beside the vendor's specification", Lead: beside, Tables: nonEmpty(specificationTable(e))},
 		environments(e),
 		missing(e),
 		rawRuns(e),

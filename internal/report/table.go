@@ -92,7 +92,7 @@ type Table struct {
 
 // SectionTable is a table of a result for its page.
 type SectionTable struct {
-	// Section of the result that it belongs to: costs, scaling, runs, why, harness or published.
+	// Section of the result that it belongs to: costs, scaling, runs, why, harness, published or specification.
 	Section string `json:"section"`
 	Table
 	// Footnotes are the reasons for what is missing, each with its mark.
@@ -119,6 +119,7 @@ func Tables(e *result.Experiment, v View) []SectionTable {
 	add("why", counterTable(e, kase), hostTable(e, kase))
 	add("harness", harnessTable(e))
 	add("published", publishedTable(e))
+	add("specification", specificationTable(e))
 	return out
 }
 

@@ -659,7 +659,7 @@ export interface ReportNote {
 
 /** SectionTable is a table of a result for its page. */
 export interface ReportSectionTable extends ReportTable {
-  /** Section of the result that it belongs to: costs, scaling, runs, why, harness or published. */
+  /** Section of the result that it belongs to: costs, scaling, runs, why, harness, published or specification. */
   section: string;
   /** Footnotes are the reasons for what is missing, each with its mark. */
   footnotes?: ReportNote[];

@@ -181,6 +181,15 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
               <ServedTables tables={tables} section="published" envs={envs} />
             </section>
           )}
+          {tablesOf(tables, "specification").length > 0 && (
+            <section className="card" aria-labelledby="specification">
+              <div className="section-head">
+                <h2 id="specification">Beside the vendor's specification</h2>
+                <p>What a data sheet says that the hardware can do at most: not a measurement. It does not affect the verdicts.</p>
+              </div>
+              <ServedTables tables={tables} section="specification" envs={envs} />
+            </section>
+          )}
           <section className="card" aria-labelledby="more">
             <h2 id="more">The document</h2>
             <details>
