@@ -81,6 +81,7 @@ bench: build ## measure cost, speed and size; print the tables of docs/performan
 	go run ./e2e/accuracy
 	go run ./e2e/generator
 	go run ./e2e/channel
+	go run ./e2e/fleet
 
 bench-gate-selftest: build ## 100 gates over equal builds and 20 over a slower one, for docs/statistics.md (half an hour on a quiet machine)
 	@tools/setup.sh demo
