@@ -103,6 +103,7 @@ func (o options) run(ctx context.Context) error {
 	}
 	defer a.close()
 	fmt.Fprintln(o.out, "| agents | scraped by | series | samples/s | scrapes missed, failed | latest scrape | CPU, of a core | resident memory (anonymous), at the age of | rules, mean (longest) | list of machines, median (longest) |\n|---|---|---|---|---|---|---|---|---|---|")
+	var failed error
 	for i, n := range o.targets {
 		age := o.short
 		if i == len(o.targets)-1 {
@@ -110,13 +111,19 @@ func (o options) run(ctx context.Context) error {
 		}
 		for _, p := range engines {
 			r, err := o.one(ctx, a, n, p, age)
-			if err != nil {
-				return fmt.Errorf("%d agents: %w", n, err)
+			if r.rate > 0 { // what was measured before an error is a row, too
+				fmt.Fprintln(o.out, r)
 			}
-			fmt.Fprintln(o.out, r)
+			if ctx.Err() != nil {
+				return errors.Join(failed, ctx.Err())
+			}
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%d agents: %w", n, err))
+				o.say("%d agents: %v", n, err)
+			}
 		}
 	}
-	return nil
+	return failed
 }
 
 // descriptors returns an error where the agents' connections, two ends each in two processes, would not fit.
@@ -190,9 +197,11 @@ func (o options) one(ctx context.Context, a *agents, n int, prometheus string, a
 	}
 	if e.ours {
 		o.say("%d agents: the list of machines", n)
-		if r.list, r.longest, err = o.lists(ctx, e, n); err != nil {
+		list, longest, err := o.lists(ctx, e, n)
+		if err != nil {
 			return r, err
 		}
+		r.list, r.longest = list, longest
 	}
 	return r, nil
 }
