@@ -61,6 +61,9 @@ func TestPages(t *testing.T) {
 		{"OpenMetrics", "application/openmetrics-text; version=1.0.0; charset=utf-8",
 			"# TYPE app_requests counter\napp_requests_total 5 # {trace_id=\"6c10\"} 1\napp_requests_created 1.7e9\n# EOF\n", ""},
 		{"one sample twice", text, ok + "m 1\nm 2\n", ""},
+		{"one label twice", text, ok + `n{a="1",a="2"} 1` + "\n", "not unique"},
+		{"labels of its target", text, ok + `o{job="x",instance="y"} 1` + "\n", ""},
+		{"a clock that is an hour ahead", text, ok + fmt.Sprintf("early 1 %d\n", time.Now().Add(time.Hour).UnixMilli()), ""}, // clock: samples of now are stored beside
 	}
 	bytes := make([][]byte, len(pages))
 	for i, p := range pages {
@@ -95,6 +98,12 @@ func TestPages(t *testing.T) {
 	}
 	if got := one(t, s, `m{instance="8"}`, time.Now()); got != 1 {
 		t.Errorf("of a sample that is there twice the value is %v, want that of the first", got)
+	}
+	if got := query(t, s, `o{job="pages",exported_job="x",exported_instance="y"}`, time.Now()); len(got) != 1 {
+		t.Errorf("of a page with labels of its target: %v", query(t, s, "o", time.Now()))
+	}
+	if got := query(t, s, "early", time.Now().Add(time.Hour)); len(got) != 0 {
+		t.Errorf("a sample of a clock that is ahead is stored: %v", got)
 	}
 	s = scraped(t, func(int) string { return "" }, bytes[:1], "  fallback_scrape_protocol: PrometheusText0.0.4\n")
 	if got := one(t, s, "up", time.Now()); got != 1 {
