@@ -29,7 +29,7 @@ type Kernel struct {
 // modules are those that steps load, and their dependencies.
 var modules = []string{
 	"virtio", "virtio_ring", "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_blk", "loop", "ext4",
-	"irqbypass", "ccp", "kvm", "kvm-amd",
+	"virtio_net", "net_failover", "failover", "irqbypass", "ccp", "kvm", "kvm-amd",
 	"jbd2", "mbcache", "crc16", "crc32c_generic", "crc32c-intel", "libcrc32c", "crypto", "cbc",
 }
 
