@@ -16,6 +16,7 @@ static const struct mode *modes[] = {
 	&futex_mode,
 	&sampled_mode,
 	&cpuid_mode,
+	&exits_mode,
 	&startup_mode,
 	&first_touch_mode,
 	&agent_mode,

@@ -80,6 +80,23 @@ void finish(struct tally t)
 	say("done %llu %llu", (unsigned long long)t.operations, (unsigned long long)t.wrong);
 }
 
+static int ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+void say_latencies(uint64_t *latency, uint64_t n, uint64_t backwards)
+{
+	qsort(latency, n, sizeof *latency, ascending);
+	for (uint64_t i = 0, j; i < n; i = j) {
+		for (j = i; j < n && latency[j] == latency[i]; j++)
+			;
+		printf("latency %llu %llu\n", (unsigned long long)latency[i], (unsigned long long)(j - i));
+	}
+	say("backwards %llu", (unsigned long long)backwards);
+}
+
 void *map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -37,6 +37,10 @@ struct tally measure(const struct load *l, char **argv);
 /* finish prints the last line, which marks the output as complete. */
 void finish(struct tally t);
 
+/* say_latencies sorts n times in nanoseconds and prints each with its number, and how many
+ * times a clock went backwards. */
+void say_latencies(uint64_t *latency, uint64_t n, uint64_t backwards);
+
 /* map returns bytes of fresh zeroed memory or ends the program. */
 void *map(size_t bytes);
 

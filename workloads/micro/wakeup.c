@@ -113,12 +113,6 @@ static uint64_t trips(uint64_t n)
 	return wrong;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
 /* sample times the 2n wake-ups of n trips, after the windows, because
  * reading the clock would make those longer. */
 static uint64_t sample(uint64_t trip)
@@ -128,13 +122,7 @@ static uint64_t sample(uint64_t trip)
 	sampling = 1;
 	uint64_t wrong = trips(trip);
 	sampling = 0;
-	qsort(latency, n, sizeof *latency, ascending);
-	for (uint64_t i = 0, j; i < n; i = j) {
-		for (j = i; j < n && latency[j] == latency[i]; j++)
-			;
-		printf("latency %llu %llu\n", (unsigned long long)latency[i], (unsigned long long)(j - i));
-	}
-	say("backwards %llu", (unsigned long long)backwards);
+	say_latencies(latency, n, backwards);
 	return wrong;
 }
 

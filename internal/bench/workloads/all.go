@@ -12,6 +12,7 @@ var All = bounded(
 	&startup,
 	&boot,
 	&firstTouch,
+	&exitCost,
 	&iperf,
 	&network,
 	&secureChannel,

@@ -37,6 +37,9 @@ func TestRefused(t *testing.T) {
 		{"syscall", "warmup=2h", "warmup"},
 		{"syscall", "warmup=", "warmup"},
 		{"wakeup", "samples=0", "samples"},
+		{"exits", "samples=0", "samples"},
+		{"exits", "leaf=seven", "leaf"},
+		{"exits", "window=x", "window"},
 		{"wakeup", "window=x", "window"},
 		{"memory", "size=64", "128"},
 		{"memory", "size=x", "size"},
@@ -192,7 +195,7 @@ func TestToolsAreDeclared(t *testing.T) {
 func TestNoWorker(t *testing.T) {
 	defer func(program []byte) { micro.Program = program }(micro.Program)
 	micro.Program = nil
-	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup", "boot", "first-touch"} {
+	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup", "boot", "first-touch", "exits"} {
 		w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
 		p, err := bench.Complete("workload", w.Params, nil)
 		if err != nil {

@@ -1,0 +1,132 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	exitSeconds = &metric.Desc{Name: "exit_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Time of one operation that a hypervisor handles, in seconds on the harness's clock: the median of the windows."}
+	exitInside = &metric.Desc{Name: "exit_inside_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "The same in seconds on the worker's own clock: the median of the windows."}
+	exitLatency = &metric.Desc{Name: "exit_latency_seconds", Unit: "seconds", Kind: metric.Histogram, Better: metric.Lower,
+		Help: "Time of single operations, with a reading of the worker's clock, in seconds; the value is the mean."}
+)
+
+// exitQuantiles are published only where ten observations lie above them.
+var exitQuantiles = []struct {
+	q    float64
+	desc *metric.Desc
+}{
+	{0.5, exitQuantile("p50", "Median")},
+	{0.9, exitQuantile("p90", "90th percentile")},
+	{0.99, exitQuantile("p99", "99th percentile")},
+	{0.999, exitQuantile("p999", "99.9th percentile")},
+}
+
+func exitQuantile(short, long string) *metric.Desc {
+	return &metric.Desc{Name: "exit_latency_" + short + "_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: long + " of the time of single operations, with a reading of the worker's clock, in seconds."}
+}
+
+// exitCost measures the exits of a guest one reason at a time, as far as a program may cause them. In a confidential guest
+// each is also an exception, whose handler asks the hypervisor. Natively the same program shows what the operation costs
+// without one.
+var exitCost = bench.Workload{
+	Name:    "exits",
+	Doc:     "Operations that a hypervisor handles, one reason at a time: CPUID leaves, an I/O port, a hypercall, an MSR, an interrupt to another CPU.",
+	Version: 1,
+	Params: append([]bench.Param{
+		{Name: "reason", Default: "cpuid", Values: []string{"cpuid", "port", "hypercall", "msr", "ipi"},
+			Doc: "Cpuid is the instruction, port a byte to the unused I/O port 0x80 (as root), hypercall KVM's, which it refuses to programs after the exit, msr a read of IA32_APIC_BASE through the kernel's module msr (as root, with the system call), ipi an interrupt of a thread on another core by membarrier (with the system call, and two CPUs)."},
+		{Name: "leaf", Default: "0x0", Doc: "Leaf of cpuid: 0x0, 0x7, 0xd, 0x15, 0x40000000."},
+		{Name: "samples", Default: "10000", Doc: "Operations that are timed one by one, after the windows."},
+	}, windowParams("100ms", "200ms")...),
+	Metrics: func(p bench.Params) []*metric.Desc {
+		descs := []*metric.Desc{exitSeconds, exitInside, exitLatency, clockDisagreement, operations}
+		for _, x := range exitQuantiles {
+			if n, err := p.Int("samples", 1); err == nil && enough(uint64(n), x.q) {
+				descs = append(descs, x.desc)
+			}
+		}
+		return descs
+	},
+	Primary:    func(bench.Params) *metric.Desc { return exitSeconds },
+	Operations: operations,
+	Sweep:      map[string][]string{"leaf": {"0x0", "0x7", "0xd", "0x40000000"}},
+	Estimate: func(p bench.Params) (time.Duration, int64) {
+		n, _ := p.Int("samples", 1)
+		return windowTime(p) + time.Duration(min(n, mostSamples))*100*time.Microsecond, 0
+	},
+	Job: func(p bench.Params) (bench.Job, error) {
+		args, err := windowArgs(p)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		samples, err := p.Int("samples", 1)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		if samples > mostSamples {
+			return bench.Job{}, fmt.Errorf("parameter samples=%d: want at most %d", samples, mostSamples)
+		}
+		leaf, err := strconv.ParseUint(p["leaf"], 0, 32)
+		if err != nil {
+			return bench.Job{}, fmt.Errorf("parameter leaf=%q: want a leaf like 0x7", p["leaf"])
+		}
+		return microJob(append([]string{"exits", p["reason"], fmt.Sprint(leaf), fmt.Sprint(samples)}, args...)...)
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readWindows(o.Inside)
+		if err != nil {
+			return nil, err
+		}
+		samples := []metric.Sample{
+			{Desc: exitSeconds, Value: r.cost(part.byHarness)},
+			{Desc: exitInside, Value: r.cost(part.byWorker)},
+			r.disagreement(),
+			{Desc: operations, Value: float64(r.operations)},
+		}
+		l, err := readLatencies(r.others)
+		if err != nil {
+			return samples, fmt.Errorf("%s: %w", exitLatency.Name, err)
+		}
+		h := l.histogram(wakeupBounds)
+		samples = append(samples, metric.Sample{Desc: exitLatency, Value: h.Sum / float64(l.n), Hist: h})
+		for _, x := range exitQuantiles {
+			if enough(l.n, x.q) {
+				samples = append(samples, metric.Sample{Desc: x.desc, Value: l.quantile(x.q)})
+			}
+		}
+		return samples, nil
+	},
+	Series: windowSeries(func(_ bench.Params, cost float64) float64 { return cost }),
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readWindows(o.Inside)
+		if err != nil {
+			return "", err
+		}
+		if err := r.check(o.Params); err != nil {
+			return "", err
+		}
+		n, err := o.Params.Int("samples", 1)
+		if err != nil {
+			return "", err
+		}
+		// A backward clock spoils the latencies, not the work, so Parse reports it.
+		l, err := readLatencies(r.others)
+		if err != nil && !errors.Is(err, errBackwards) {
+			return "", err
+		}
+		if err == nil && l.n != uint64(n) {
+			return "", fmt.Errorf("%d operations were timed one by one, want %d", l.n, n)
+		}
+		return digest("exits", o.Params["reason"], o.Params["leaf"], o.Params["windows"], o.Params["operations"], o.Params["samples"]), nil
+	},
+}
