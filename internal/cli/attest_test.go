@@ -23,6 +23,7 @@ func someResult(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), name)
+	b = bytes.Replace(b, []byte(`"identity": "sha256:00"`), []byte(`"identity": ""`), 1) // its job was never run
 	if err := os.WriteFile(path, b, 0o640); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (broken) Write([]byte) (int, error) { panic("planted in a writer") }
 
 // TestPanicInCommand: a command that panics ends with one error, which names its files and, where a format did, the format.
 func TestPanicInCommand(t *testing.T) {
-	const file = "../proof/testdata/result.json"
+	file := someResult(t, "result.json")
 	old := formats.All
 	t.Cleanup(func() { formats.All = old })
 	formats.All = append(slices.Clone(old), &report.Format{Name: "planted", Print: func(io.Writer, report.Document) error { panic("planted in a format") }})

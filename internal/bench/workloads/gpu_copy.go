@@ -1,0 +1,104 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	copyRate    = loadGauge("copied_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes copied per second on the harness's clock; a copied byte counts once.")
+	copySeconds = loadGauge("copy_seconds", "seconds", metric.Lower, "Time of one copy on the harness's clock.")
+	copyTraffic = loadGauge("device_memory_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes that copies within the device's memory read and wrote per second: each copied byte counts twice.")
+)
+
+var gpuCopy = bench.Workload{
+	Name: "gpu-copy",
+	Doc: "Copies between a machine and its GPU, both ways, from pinned or pageable memory, or within the GPU's memory, through the machine's PyTorch: " +
+		"bandwidth of large copies, and the time of small ones that are waited for, where confidential mode costs most. The copy is compared with its source.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "To the GPU, from it, or within its memory."},
+		{Name: "memory", Default: "pinned", Values: []string{"pinned", "pageable"}, Doc: "The machine's memory: pinned, which the GPU reads and writes itself, or pageable, which the driver copies first."},
+		{Name: "size", Default: "64MiB", Doc: "Bytes of a copy."},
+		{Name: "each", Default: "queued", Values: []string{"queued", "waited"}, Doc: "Queued: the next copy is asked for at once. Waited: when the last has ended; with small sizes a storm of small copies."},
+		{Name: "repeats", Default: "0", Doc: "Copies in the timed part; 0 for as many as come to 4 GiB, at least 50 and at most 20,000."},
+		{Name: "warm", Default: "10", Doc: "Warm-up: copies before it."},
+		gpuPython,
+	},
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := []*metric.Desc{copyRate, copySeconds, gpuClock, gpuPower, clockDisagreement}
+		if p["direction"] == "device" {
+			out = append(out, copyTraffic)
+		}
+		return out
+	},
+	Primary: func(p bench.Params) *metric.Desc {
+		switch {
+		case p["each"] == "waited":
+			return copySeconds
+		case p["direction"] == "device":
+			return copyTraffic
+		}
+		return copyRate
+	},
+	Sweep:    map[string][]string{"size": {"64", "4KiB", "256KiB", "64MiB"}},
+	Tools:    gpuTools,
+	Estimate: func(bench.Params) (time.Duration, int64) { return 15 * time.Second, 0 },
+	Job: func(p bench.Params) (bench.Job, error) {
+		size, repeats, err := copyWork(p)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		return gpuJob(p, "copy", size, repeats, "--direction", p["direction"], "--memory", p["memory"], "--each", p["each"])
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readGPU(o)
+		if err != nil {
+			return nil, err
+		}
+		var found reading
+		found.derived(copyRate, positive(r.Bytes)/r.outside("copy"), together)
+		found.derived(copySeconds, r.outside("copy")/float64(r.Repeats), together)
+		if o.Params["direction"] == "device" {
+			found.derived(copyTraffic, 2*positive(r.Bytes)/r.outside("copy"), together)
+		}
+		return r.rest(found, "copy")
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readGPU(o)
+		if err != nil {
+			return "", err
+		}
+		size, repeats, err := copyWork(o.Params)
+		p := o.Params
+		switch {
+		case err != nil:
+			return "", err
+		case r.Direction != p["direction"] || r.Memory != p["memory"]:
+			return "", fmt.Errorf("the copies went %s with %s memory, want %s with %s", r.Direction, r.Memory, p["direction"], p["memory"])
+		case r.Size != size || r.Repeats != repeats || r.Copies != repeats || r.Bytes != float64(size)*float64(repeats):
+			return "", fmt.Errorf("%d copies with %g bytes in all, want %d of %d bytes", r.Copies, r.Bytes, repeats, size)
+		}
+		return digest("gpu-copy", r.Direction, r.Memory, p["each"], strconv.FormatInt(size, 10), strconv.FormatInt(repeats, 10)), nil
+	},
+}
+
+// copyWork is the size of a copy and their number.
+func copyWork(p bench.Params) (size, repeats int64, err error) {
+	if size, err = p.Bytes("size"); err != nil {
+		return 0, 0, err
+	}
+	repeats, err = p.Int("repeats", 0)
+	if size < 1 {
+		err = errors.Join(err, fmt.Errorf("parameter size=%q: want 1 byte or more", p["size"]))
+	}
+	if err == nil && repeats == 0 {
+		repeats = min(max((4<<30)/size, 50), 20_000)
+	}
+	return size, repeats, err
+}

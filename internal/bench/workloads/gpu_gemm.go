@@ -1,0 +1,75 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	gemmRate = loadGauge("gemm_operations_per_second", "operations_per_second", metric.Higher,
+		"Operations of multiplying square matrices, 2 x size^3 each, over their time on the harness's clock.")
+	gemmError = quotient(loadGauge("gemm_error_ratio", "ratio", metric.Lower, "Difference of sampled rows of the product from the same rows in FP64, relative to these, as Frobenius norms."))
+)
+
+var gpuGemm = bench.Workload{
+	Name: "gpu-gemm",
+	Doc: "Throughput of a GPU at multiplying dense random matrices in FP32, BF16, FP8 or INT8 through the machine's PyTorch; " +
+		"sampled rows of the product are compared with FP64.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "dtype", Default: "bf16", Values: []string{"fp32", "bf16", "fp8", "int8"}, Doc: "Type of the matrices. FP32 is without TF32; FP8 is e4m3 with results in BF16; INT8 has results in INT32."},
+		{Name: "size", Default: "8192", Doc: "Rows and columns of each matrix, a multiple of 32."},
+		{Name: "repeats", Default: "50", Doc: "Products in the timed part."},
+		{Name: "warm", Default: "10", Doc: "Warm-up: products before it."},
+		gpuPython,
+	},
+	Metrics: func(bench.Params) []*metric.Desc {
+		return []*metric.Desc{gemmRate, gemmError, gpuClock, gpuPower, clockDisagreement}
+	},
+	Primary:  func(bench.Params) *metric.Desc { return gemmRate },
+	Sweep:    map[string][]string{"dtype": {"fp32", "bf16", "fp8", "int8"}},
+	Tools:    gpuTools,
+	Estimate: func(bench.Params) (time.Duration, int64) { return 20 * time.Second, 0 },
+	Job: func(p bench.Params) (bench.Job, error) {
+		size, err := p.Int("size", 32)
+		if err == nil && (size%32 != 0 || size > 1<<17) {
+			err = fmt.Errorf("parameter size=%q: want a multiple of 32 up to %d", p["size"], 1<<17)
+		}
+		repeats, err2 := p.Int("repeats", 1)
+		if err := errors.Join(err, err2); err != nil {
+			return bench.Job{}, err
+		}
+		return gpuJob(p, "gemm", size, repeats, "--dtype", p["dtype"])
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readGPU(o)
+		if err != nil {
+			return nil, err
+		}
+		var found reading
+		found.derived(gemmRate, positive(r.Operations)/r.outside("gemm"), together)
+		found.derived(gemmError, r.Error, "the script does not report it")
+		return r.rest(found, "gemm")
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readGPU(o)
+		if err != nil {
+			return "", err
+		}
+		n := float64(r.Size)
+		switch {
+		case r.Dtype != o.Params["dtype"]:
+			return "", fmt.Errorf("the matrices were %s, want %s", r.Dtype, o.Params["dtype"])
+		case r.Operations != 2*n*n*n*float64(r.Repeats):
+			return "", fmt.Errorf("%g operations, want 2 x %d^3 x %d", r.Operations, r.Size, r.Repeats)
+		case r.Rows < 1 || !(r.Error >= 0) || r.Error > r.Bound:
+			return "", fmt.Errorf("%d rows of the product were compared with FP64: off by %g, and %g is allowed", r.Rows, r.Error, r.Bound)
+		}
+		return digest("gpu-gemm", r.Dtype, strconv.FormatInt(r.Size, 10), strconv.FormatInt(r.Repeats, 10)), nil
+	},
+}
