@@ -110,6 +110,9 @@ func (g *generator) fields(dir string, file *ast.File, st *ast.StructType) (body
 		if len(f.Names) > 0 && !f.Names[0].IsExported() {
 			continue
 		}
+		if f.Tag != nil && strings.Contains(f.Tag.Value, `json:"-"`) {
+			continue
+		}
 		ts, err := g.typeOf(dir, file, f.Type)
 		if err != nil {
 			return "", "", err
