@@ -6,7 +6,7 @@ import "github.com/teescope/teescope/internal/findings"
 // it is part of their faults on enclave memory.
 var enclavePaging = machineKind{
 	reads: append(histogram(ReclaimTime, "context", ""), machineSeries{name: ReclaimerCPU},
-		machineSeries{name: LoadedBack}, machineSeries{name: Interrupts, by: "type", matchers: shootdowns}),
+		machineSeries{name: LoadedBack}, machineSeries{name: Interrupts, matchers: shootdowns}),
 	rows: func(l *Ledger) (out []Row) {
 		series := histogram(ReclaimTime, "", "")
 		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, with("context", "direct"), matchers("context", "direct")); ok {
@@ -42,28 +42,20 @@ func (l *Ledger) loadedBack() []Row {
 	return []Row{r}
 }
 
-// shootdowns are the interrupts by which one CPU has others drop a page: of translations (TLB), and calls of a
-// function (CAL), which is how the SGX driver makes threads leave an enclave whose pages it evicts.
-const shootdowns = `type=~"TLB|CAL"`
+// shootdowns are the interrupts by which one CPU has others call a function (CAL): to drop a translation, and to make
+// threads leave an enclave whose pages the SGX driver evicts. Those for translations are counted once more as TLB, but
+// since Linux 4.8 they are not taken out of CAL (arch/x86/kernel/irq.c).
+const shootdowns = `type="CAL"`
 
 // shotDown returns the row of shootdowns, which has no price: where an interrupt finds a thread in an enclave, its cost
 // is that of an asynchronous exit.
 func (l *Ledger) shotDown() []Row {
-	r := Row{ID: "shootdowns", Title: "shootdowns: interrupts between CPUs", Part: Kernel,
-		Reason: "whatever else runs causes them too, and " + notPriced + "; a thread that one finds in its enclave leaves it by an asynchronous exit"}
-	total := 0.0
-	for _, e := range eventsIn(l.shared, Interrupts) {
-		if v := l.shared[e]; v > 0 {
-			kind, rate := e.Label("type"), exactly(v)
-			r.Rows = append(r.Rows, Row{ID: r.ID + ":" + kind, Title: kind, Part: Kernel, Rate: &rate,
-				Evidence: []findings.Evidence{perSecond(kind, v, l.machineRate(Interrupts, matchers("type", kind)))}})
-			total += v
-		}
-	}
-	if total == 0 {
+	v := l.shared[event(Interrupts)]
+	if !(v > 0) {
 		return nil
 	}
-	rate := exactly(total)
-	r.Rate, r.Evidence = &rate, []findings.Evidence{perSecond(r.Title, total, l.machineRate(Interrupts, shootdowns))}
-	return []Row{r}
+	rate := exactly(v)
+	return []Row{{ID: "shootdowns", Title: "shootdowns: interrupts between CPUs", Part: Kernel, Rate: &rate,
+		Reason:   "other programs cause them too, and " + notPriced + "; a thread that one finds in its enclave leaves it by an asynchronous exit",
+		Evidence: []findings.Evidence{perSecond("interrupts between CPUs", v, l.machineRate(Interrupts, shootdowns))}}}
 }
