@@ -13,8 +13,13 @@ var bounceBuffers = machineKind{
 	reads: []machineSeries{{name: BouncedBytes, by: "device"}, {name: BounceTime, by: "operation, context"}, {name: BounceFailures}},
 	rows: func(l *Ledger) []Row {
 		rows := l.bounced()
-		if v := l.shared[event(BounceFailures)]; v > 0 && rows != nil {
+		if v := l.shared[event(BounceFailures)]; v > 0 {
+			if rows == nil { // none fitted
+				rate := exactly(v)
+				rows = []Row{{ID: "bounce_buffers", Title: "mappings that found the pool of bounce buffers full", Part: Kernel, Rate: &rate}}
+			}
 			r := &rows[0]
+			r.Cause = "bounce_buffers"
 			r.Evidence = append(r.Evidence, perSecond("mappings that found the pool full", v, l.machineRate(BounceFailures)))
 			r.Reason = strings.TrimPrefix(r.Reason+"; the pool was full: how long requests then wait is not known", "; ")
 		}

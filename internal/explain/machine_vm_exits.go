@@ -52,7 +52,7 @@ func (l *Ledger) untimedExits(id, title, kind string) Row {
 		return Row{}
 	}
 	rate := l.counts(VMExits, v)
-	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Reason: notPriced + ": set the level of the source kvm to latency, which measures it",
+	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Reason: notPriced + ": set the level of the source kvm to latency, which measures it; halts, in which a guest has nothing to do, are included",
 		Evidence: []findings.Evidence{perSecond(title, v, l.machineRate(VMExits, matchers("type", kind)))}}
 }
 

@@ -26,6 +26,7 @@ var All = []*explain.Cause{
 	&GuestExitStorm,
 	&VMExitStorm,
 	&BouncedIO,
+	&BounceBuffers,
 	&MemoryConversions,
 }
 

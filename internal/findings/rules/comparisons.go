@@ -66,8 +66,7 @@ var comparisons = []comparison{
 				{Name: "high_water", Doc: "largest share of the pool in use since boot", Unit: "ratio", Default: 0.9},
 				{Name: "failures", Doc: "mappings that did not fit", Unit: "1/s", Default: 0.001},
 			},
-			Remedy: "Enlarge the pool with the kernel option swiotlb=SLOTS of 2 KiB each (swiotlb=524288 is 1 GiB; the default in a confidential VM is 6 % of its memory, at most 1 GiB). " +
-				"Or reduce requests in flight (queue depth, number and size of network queues), or use a kernel with CONFIG_SWIOTLB_DYNAMIC.",
+			Remedy:    causes.BounceBuffers.Remedy,
 			Reference: "https://docs.kernel.org/core-api/swiotlb.html",
 		},
 		signs: []sign{{
