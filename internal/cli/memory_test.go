@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -43,11 +45,18 @@ func TestLimitFor(t *testing.T) {
 	}
 }
 
-// TestLimitFollows: a larger heap has a larger limit after its collection, without a call.
+// TestLimitFollows: a larger heap has a larger limit after its collection, without a call. The limit is one of a whole
+// process for good, so the process is another one.
 func TestLimitFollows(t *testing.T) {
-	t.Setenv("GOMEMLIMIT", "")
-	before := debug.SetMemoryLimit(-1)
-	defer debug.SetMemoryLimit(before)
+	const child = "TESTED_LIMIT"
+	if os.Getenv(child) == "" {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLimitFollows$") //nolint:gosec // this program
+		c.Env = append(os.Environ(), "GOMEMLIMIT=", child+"=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	limitMemory()
 	held := make([]byte, 400<<20)
 	await.Event(t, "the limit is above the heap", func() error {
