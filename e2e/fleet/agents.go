@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -290,10 +289,4 @@ func metricsOf(list []*probe.Source) (out []*metric.Desc) {
 		out = append(out, s.Metrics...)
 	}
 	return out
-}
-
-// ready waits until the pages answer.
-func (a *agents) ready(ctx context.Context) error {
-	_, err := get(ctx, fmt.Sprintf("http://%s:%d/metrics", addressOf(0), a.port))
-	return err
 }

@@ -318,6 +318,9 @@ func (o options) lists(ctx context.Context, e *engine, agents int) (middle, long
 			return 0, 0, err
 		}
 	}
+	if took == nil {
+		return 0, 0, errors.New("the list of machines was not made anew within 3 minutes")
+	}
 	return stats.Median(took), slices.Max(took), nil
 }
 
