@@ -239,6 +239,9 @@ type Outcome struct {
 	// machine sees the workload, for the monitor's counters; empty if it does not see
 	// it (another machine).
 	Processes []string
+	// Machine: the workload ran in a virtual machine, and what its kernel did is not known to
+	// the kernel of the harness's machine.
+	Machine bool
 	// Whole: the CPU time of Inside is that of all of the workload's processes and of
 	// nothing else, so the counters by process can be checked against it.
 	Whole bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"strings"
@@ -196,6 +197,14 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			r.Missing["counters"] = cerr.Error()
 		}
 		r.Counters, r.HostCounters = counted.Counters, counted.Host
+		for _, k := range counted.Never {
+			if !out.Machine {
+				r.Counters = append(r.Counters, k)
+			} else if inside == nil {
+				r.Missing[k.Name] = "the run had a kernel of its own, which was not asked"
+			}
+		}
+		maps.Copy(r.Missing, counted.Missing)
 		if why := elsewhere(out, counted); why != "" {
 			r.Missing["counters"] = why
 			r.Counters = unseen(r.Counters, why)
@@ -206,7 +215,8 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		if notInside == nil {
 			own, notInside = inside.End(ctx, append([]string{taskName(job.Inside.Argv[0])}, job.Processes...))
 		}
-		if r.Counters = own.Counters; notInside != nil {
+		maps.Copy(r.Missing, own.Missing)
+		if r.Counters = append(own.Counters, own.Never...); notInside != nil {
 			r.Missing["counters"] = notInside.Error()
 		}
 	}

@@ -28,6 +28,11 @@ type Counters interface {
 // Counted is the counters' result for a run.
 type Counted struct {
 	Counters []result.Counter
+	// Never are the zeros of what cannot happen to this kernel; what runs under another one is
+	// not meant.
+	Never []result.Counter
+	// Missing says why counters are absent, by name.
+	Missing map[string]string
 	// Host are events of the whole machine, for result.Run.HostCounters.
 	Host []result.Counter
 	// CPU are the CPU seconds of the workload's processes from Begin to End, and Cost

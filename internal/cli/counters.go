@@ -25,6 +25,8 @@ type runCounters struct {
 	names  map[string]bool // of processes that ran before
 	// never are the counters of what cannot happen here.
 	never []*metric.Desc
+	// missing says why counters are absent, by name.
+	missing map[string]string
 	// span is locked for Window, which is called during a run.
 	span locked.Value[runSpan]
 }
@@ -41,16 +43,26 @@ type runSpan struct {
 type reading struct {
 	series   map[string]metric.Sample
 	coverage map[*metric.Desc]float64
-	ran      map[*metric.Desc]bool // counted by a source that delivers and sees its events
+	ran      map[*metric.Desc]bool // counted by a source that sees all its events, or knows which share
 }
 
 // openCounters attaches the sources that count events. The other sources describe the
-// machine, and a result has its own description. Sources that wait for an enclave are on from the
-// start: so they count in the arms that have none, too, where they then count 0.
+// machine, and a result has its own description. Left off are those that would slow the arms
+// that have such events, and no others.
 func openCounters(h *host.Host, found []tee.Detection) *runCounters {
 	var counting []*probe.Source
+	missing := map[string]string{}
+	enclaves := slices.ContainsFunc(found, func(d tee.Detection) bool { return d.Kind.Name == "sgx" && d.State == tee.Here })
 	for _, s := range sources.All {
-		if slices.ContainsFunc(s.Metrics, eventCounter) || s.Name == "self" {
+		events := slices.ContainsFunc(s.Metrics, eventCounter)
+		switch slow := sources.Slows(s); {
+		case slow != "" && enclaves:
+			for _, d := range s.Metrics {
+				if eventCounter(d) {
+					missing[d.Name] = "the source " + s.Name + " is off in benchmarks: " + slow
+				}
+			}
+		case slow == "" && (events || s.Name == "self"):
 			counting = append(counting, s)
 		}
 	}
@@ -61,7 +73,7 @@ func openCounters(h *host.Host, found []tee.Detection) *runCounters {
 		}
 	}
 	_ = engine.Start(func(*probe.Source) bool { return true })
-	return &runCounters{host: h, engine: engine, never: sources.Impossible(h, found)}
+	return &runCounters{host: h, engine: engine, never: sources.Impossible(h, found), missing: missing}
 }
 
 // eventCounter reports whether d counts events.
@@ -116,7 +128,8 @@ func (c *runCounters) read(ctx context.Context) reading {
 		}
 	}
 	for _, st := range c.engine.Status() {
-		up := (st.State == probe.Available || st.State == probe.Degraded) && !st.Blind && (st.Coverage != nil || st.Series > 0)
+		// A source that waits sees only some of the programs that it could count, or knows them by other names.
+		up := (st.State == probe.Available || st.State == probe.Degraded) && !st.Blind && st.Coverage != nil && st.Source.Waits == nil
 		for _, d := range st.Source.Metrics {
 			r.ran[d] = r.ran[d] || up
 			if st.Coverage != nil {
@@ -173,9 +186,6 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 		}
 		i := slices.Index(s.Desc.Labels, "process")
 		if i >= 0 && !slices.Contains(processes, s.Labels[i]) {
-			if _, ok := totals[s.Desc]; !ok {
-				totals[s.Desc] = 0 // counted, and none for this workload
-			}
 			continue
 		}
 		if i >= 0 {
@@ -185,13 +195,18 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 			out = append(out, c.counter(s, delta, i >= 0, now, shared))
 		}
 	}
-	for _, d := range c.never {
-		out = append(out, c.counter(metric.Sample{Desc: d}, 0, false, now, ""))
-	}
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
 		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))
 	}
-	return bench.Counted{Counters: out, Host: c.hostWide(span, now, processes), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
+	missing := maps.Clone(c.missing)
+	for _, k := range out {
+		delete(missing, k.Name)
+	}
+	var never []result.Counter
+	for _, d := range c.never {
+		never = append(never, c.counter(metric.Sample{Desc: d}, 0, false, now, ""))
+	}
+	return bench.Counted{Counters: out, Never: never, Missing: missing, Host: c.hostWide(span, now, processes), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
 }
 
 // counted reports whether events by process were counted from the beginning of the window

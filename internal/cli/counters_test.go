@@ -129,16 +129,18 @@ func TestHostWide(t *testing.T) {
 }
 
 // TestNoneCounted: what a source counts by process is 0 where no process had any, and absent
-// where the source did not run, sees nothing, or only counts what it is narrowed to.
+// where the source did not run, misses an unknown share, sees nothing, or only counts what it is narrowed to.
 func TestNoneCounted(t *testing.T) {
 	entries, blind, gone := fakeCounter("tee_sgx_enclave_entries_total", "process"), fakeCounter("tee_blind_total", "process"), fakeCounter("tee_gone_total", "process")
 	silent, machine, pid := fakeCounter("tee_silent_total", "process"), fakeCounter("tee_machine_total"), fakeCounter("tee_pid_entries_total", "pid", "process")
 	absent, late := fakeCounter("tee_absent_total", "process"), &fakeReader{err: errors.New("not yet")}
 	begun := fakeCounter("tee_late_total", "process")
+	lost := fakeCounter("tee_lost_total", "process")
+	other := []metric.Sample{{Desc: lost, Labels: []string{"other"}, Value: 7}}
 	c := counting(t, map[string]any{
-		"runs": &fakeReader{}, "late": late, "absent": probe.NotHere("no driver"), "gone": errors.New("permission denied"),
+		"lost": &fakeReader{samples: other, err: errors.New("one hook is lost")}, "runs": &fakeReader{}, "late": late, "absent": probe.NotHere("no driver"), "gone": errors.New("permission denied"),
 		"blind": &fakeReader{err: &probe.Problem{Err: errors.New("opaque"), Blind: true}}, "silent": &fakeReader{err: errors.New("it hangs")},
-	}, map[string][]*metric.Desc{"runs": {entries, machine, pid}, "late": {begun}, "absent": {absent}, "gone": {gone}, "blind": {blind}, "silent": {silent}})
+	}, map[string][]*metric.Desc{"lost": {lost}, "runs": {entries, machine, pid}, "late": {begun}, "absent": {absent}, "gone": {gone}, "blind": {blind}, "silent": {silent}})
 	late.err = nil
 	got, err := c.End(t.Context(), []string{"redis"})
 	if err != nil {
@@ -202,7 +204,7 @@ func TestImpossibleIsZero(t *testing.T) {
 	if err := c.host.Install("/sys/kernel/debug/other", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.never = sources.Impossible(c.host, nil)
+	c.never, c.missing = sources.Impossible(c.host, nil), map[string]string{"tee_other_total": "off"}
 	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,9 +212,12 @@ func TestImpossibleIsZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(got.Counters, func(k result.Counter) bool { return k.Name == explain.BounceTime })
-	if i < 0 || *got.Counters[i].Value != 0 || len(got.Counters[i].Labels) > 0 {
-		t.Errorf("counters %+v", got.Counters)
+	i := slices.IndexFunc(got.Never, func(k result.Counter) bool { return k.Name == explain.BounceTime })
+	if i < 0 || *got.Never[i].Value != 0 || len(got.Never[i].Labels) > 0 || got.Counters != nil {
+		t.Errorf("counted %+v", got)
+	}
+	if got.Missing["tee_other_total"] != "off" {
+		t.Errorf("missing %v", got.Missing)
 	}
 }
 
@@ -226,10 +231,12 @@ func TestSourcesOfExplanations(t *testing.T) {
 	}
 }
 
-// TestCountersAreOn: no source that counts events waits for what only one arm has.
+// TestCountersAreOn: no source that counts events waits for what only one arm has, those that slow such an arm are off,
+// and none of these counts is 0 because there were none.
 func TestCountersAreOn(t *testing.T) {
 	h := &host.Host{Root: t.TempDir(), Now: time.Now, CPUID: func(uint32, uint32) (eax, ebx, ecx, edx uint32) { return 0, 0, 0, 0 }}
-	c := openCounters(h, nil)
+	sgx := []tee.Detection{{Kind: &tee.Kind{Name: "sgx"}, State: tee.Here, Facts: tee.Facts{Kind: "sgx"}}}
+	c := openCounters(h, sgx)
 	defer c.Close()
 	seen := map[string]bool{}
 	for _, st := range c.engine.Status() {
@@ -238,7 +245,26 @@ func TestCountersAreOn(t *testing.T) {
 			t.Errorf("source %s is off: %s", st.Source.Name, st.Reason)
 		}
 	}
-	if !seen["runtimes"] || !seen["gramine"] {
+	if seen["runtimes"] || !seen["gramine"] {
 		t.Errorf("the sources are %v", seen)
+	}
+	const log = "----- SGX stats for thread 1 -----\n  # of EENTERs: 5\n  # of EEXITs: 5\n  # of AEXs: 5\n  # of sync signals: 5\n  # of async signals: 5\n"
+	if err := h.Install("/var/log/gramine/other.log", []byte(log), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.End(t.Context(), []string{"app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range got.Counters {
+		if strings.HasPrefix(k.Name, "tee_sgx_enclave_") || strings.HasPrefix(k.Name, "tee_sgx_gramine_") {
+			t.Errorf("%s: %+v", k.Name, k)
+		}
+	}
+	if why := got.Missing["tee_sgx_enclave_entries_total"]; !strings.Contains(why, "runtimes is off in benchmarks") {
+		t.Errorf("missing: %q", why)
 	}
 }

@@ -480,7 +480,7 @@ func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 	} else {
 		o, err = e.serve(ctx, v, command, began, job)
 	}
-	o.Processes = comm(host.Cmd{Argv: []string{qemuCommand}})
+	o.Processes, o.Machine = comm(host.Cmd{Argv: []string{qemuCommand}}), true
 	if fresh {
 		o.Boot = v.boot()
 	}

@@ -150,6 +150,15 @@ var runtimes = probe.Source{
 	},
 }
 
+// Slows says by what a source slows the programs that have its events so much that they cannot be compared with
+// others; "" for all sources that do not.
+func Slows(s *probe.Source) string {
+	if s == &runtimes {
+		return "its trap for each call would slow the environment that has an enclave, and no other"
+	}
+	return ""
+}
+
 // transitions is the Reader of runtimes.
 type transitions struct {
 	*bpf.Uprobes
