@@ -26,13 +26,14 @@ import (
 // scripted is an environment that prints a number of seconds: base, times the arm's factor, with
 // a little noise. It is frozen when idle.
 type scripted struct {
-	t      *testing.T
-	factor float64
-	runs   int
-	idle   bool
-	closed bool
-	stuck  error        // the error of Close
-	output *host.Output // instead of the number
+	machine bool // jobs run in a virtual machine
+	t       *testing.T
+	factor  float64
+	runs    int
+	idle    bool
+	closed  bool
+	stuck   error        // the error of Close
+	output  *host.Output // instead of the number
 	// reached is what the n-th check that the load reaches this environment gives; nil: it does.
 	reached func(n int) (Outcome, error)
 	checks  int
@@ -74,7 +75,7 @@ func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 		return Outcome{Inside: *s.output, Processes: []string{"job"}}, ctx.Err()
 	}
 	v := s.factor * (1 + 0.001*float64(s.runs%5))
-	return Outcome{Inside: host.Output{Stdout: []byte(strconv.FormatFloat(v, 'g', -1, 64) + "\n")}, Processes: []string{"job"}}, ctx.Err()
+	return Outcome{Inside: host.Output{Stdout: []byte(strconv.FormatFloat(v, 'g', -1, 64) + "\n")}, Processes: []string{"job"}, Machine: s.machine}, ctx.Err()
 }
 
 func outcomeOf(o host.Output, err error) (Outcome, error) { return Outcome{Inside: o}, err }
@@ -85,6 +86,8 @@ func (s *scripted) Close() error                          { s.closed = true; ret
 // counting counts as many events as the run had milliseconds.
 type counting struct {
 	begun   int
+	never   []result.Counter
+	missing map[string]string
 	windows []bool
 }
 
@@ -96,7 +99,7 @@ func (c *counting) End(_ context.Context, ps []string) (Counted, error) {
 		return Counted{}, fmt.Errorf("processes %v", ps)
 	}
 	v := 42.0
-	return Counted{Counters: []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}}, nil
+	return Counted{Counters: []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}, Never: c.never, Missing: c.missing}, nil
 }
 
 // TestCountersOfAnotherName: if the workload did not run under the counted process names, their
@@ -592,6 +595,23 @@ func TestWindow(t *testing.T) {
 		}
 		if got := o.Counters.(*counting).windows; !slices.Equal(got, want) {
 			t.Errorf("window %q: the counters were told %v, want %v", window, got, want)
+		}
+	}
+}
+
+// TestNever: what cannot happen to this machine's kernel is 0 for what runs under it, and not known in a virtual machine.
+func TestNever(t *testing.T) {
+	p, o, _ := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5, machine: true}})
+	zero, reason := 0.0, map[string]string{"tee_sgx_enclave_entries_total": "off"}
+	o.Counters = &counting{never: []result.Counter{{Name: "tee_never_total", Value: &zero, Scope: "machine", Trust: result.Partial}}, missing: reason}
+	e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range e.Runs {
+		known := slices.ContainsFunc(r.Counters, func(k result.Counter) bool { return k.Name == "tee_never_total" })
+		if known != (r.Env == "native") || known != (r.Missing["tee_never_total"] == "") || r.Missing["tee_sgx_enclave_entries_total"] != "off" {
+			t.Errorf("%s: counters %+v, missing %v", r.Env, r.Counters, r.Missing)
 		}
 	}
 }
