@@ -63,7 +63,7 @@ func gradeMeans(g result.Grade) string {
 	case result.GradeA:
 		return "same host, interleaved"
 	case result.GradeB:
-		return "same host in blocks or apart, or two machines of one kind with interleaved runs"
+		return "same host in blocks or apart"
 	case result.GradeC:
 		return "same kind of host, another machine"
 	case result.GradeD:

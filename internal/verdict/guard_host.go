@@ -31,14 +31,11 @@ var sameHostClient = Guard{
 
 var otherPlatform = Guard{
 	ID:     "other-platform",
-	Doc:    "The arms did not run on the same host (grade C: the same kind of host, D: another platform). The ratio is a platform difference: it has no single cause and is not called overhead. Two hosts of one kind, interleaved, whose clocks agree, are grade B, and the ratio includes what differs between them.",
+	Doc:    "The arms did not run on the same host (grade C: the same kind of host, D: another platform). The ratio is a platform difference: it has no single cause and is not called overhead.",
 	Effect: "a note: the grade says so",
 	Help:   "run both arms on one host, in one interleaved experiment, or measure the difference between two equal arms on the two machines",
 	check: func(p *pass) {
 		for _, k := range p.contests {
-			if k.grade == result.GradeB && k.base.Hardware.Serial != k.treat.Hardware.Serial {
-				p.say(tell, k.arms(), nil, "%s and %s ran on two machines of one kind: the ratio includes what differs between these two", k.treat.ID, k.base.ID)
-			}
 			if k.grade != result.GradeC && k.grade != result.GradeD {
 				continue
 			}

@@ -404,11 +404,7 @@ var guardTrials = map[string]trials{
 	},
 	"other-platform": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.Hardware.Serial, e.Class = "host-2", "other" }), Options{},
-			"grade D, a platform difference", result.Note, stats.Cost},
-			{latency().env(1, func(e *result.Environment) {
-				e.Hardware.Serial, e.Clock = "host-2", &result.ClockOffset{Uncertainty: 0.01}
-			}), Options{},
-				"two machines of one kind", result.Note, stats.Cost}},
+			"grade D, a platform difference", result.Note, stats.Cost}},
 		silent: one(latency(), ""),
 		unknown: one(latency().env(1, func(e *result.Environment) {
 			e.Hardware.Serial, e.Missing = "", map[string]string{"hardware.host_id": "no /etc/machine-id"}

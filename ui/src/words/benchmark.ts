@@ -39,7 +39,7 @@ export function kindOf(c: Pick<ResultComparison, "grade" | "verdict">): Kind {
 export function gradeMeans(g: ResultGrade | ""): string {
   const means: Record<ResultGrade, string> = {
     A: "same host, interleaved",
-    B: "same host in blocks or apart, or two machines of one kind with interleaved runs",
+    B: "same host in blocks or apart",
     C: "same kind of host, another machine",
     D: "different platforms: a platform difference, not overhead",
   };
