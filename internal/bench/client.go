@@ -86,26 +86,39 @@ func (c *Client) place(p *Plan) string {
 			}
 		}
 	}
-	switch own := ownLoads(p); {
-	case !outside:
+	if !outside {
 		return ""
-	case own != nil:
-		return strings.Join(own, "; ")
-	case c == nil && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return !a.Launcher.Remote }):
-		return result.ThisHost
-	case c == nil:
-		return result.SameHost
 	}
-	return c.Name
+	places := ownLoads(p)
+	served := slices.DeleteFunc(slices.Clone(p.Arms), func(a Arm) bool { return a.ownLoad() != "" }) // by the harness or its client
+	at := result.ThisHost
+	switch {
+	case len(served) == 0:
+		return strings.Join(places, "; ")
+	case c != nil:
+		at = c.Name
+	case slices.ContainsFunc(served, func(a Arm) bool { return !a.Launcher.Remote }):
+		at = result.SameHost
+	}
+	if !slices.Contains(places, at) {
+		places = append(places, at)
+	}
+	return strings.Join(places, "; ")
+}
+
+// ownLoad is the place where an environment runs loads itself, in words; "" if it does not.
+func (a *Arm) ownLoad() string {
+	if a.Launcher.OwnLoad == nil {
+		return ""
+	}
+	return a.Launcher.OwnLoad(a.Params)
 }
 
 // ownLoads are the places where environments of a plan run loads themselves, in words.
 func ownLoads(p *Plan) (places []string) {
 	for _, a := range p.Arms {
-		if a.Launcher.OwnLoad != nil {
-			if at := a.Launcher.OwnLoad(a.Params); at != "" && !slices.Contains(places, at) {
-				places = append(places, at)
-			}
+		if at := a.ownLoad(); at != "" && !slices.Contains(places, at) {
+			places = append(places, at)
 		}
 	}
 	return places

@@ -99,6 +99,8 @@ func TestOwnLoads(t *testing.T) {
 		}
 		return p
 	}
+	mixed := plan("a pod")
+	mixed.Arms = append(mixed.Arms, Arm{Launcher: &Launcher{Name: "here"}})
 	var none *Client
 	ssh := &Client{Name: "ssh:far"}
 	for _, c := range []struct {
@@ -110,7 +112,9 @@ func TestOwnLoads(t *testing.T) {
 		{none, plan("", ""), result.ThisHost, ""},
 		{ssh, plan("", ""), "ssh:far", ""},
 		{none, plan("a pod", "a pod", "another pod"), "a pod; another pod", ""},
-		{ssh, plan("", "a pod"), "a pod", "leave out --client"},
+		{none, mixed, "a pod; " + result.SameHost, ""},
+		{ssh, plan("a pod"), "a pod", "leave out --client"},
+		{ssh, plan("", "a pod"), "a pod; ssh:far", "leave out --client"},
 	} {
 		if got := c.client.place(c.plan); got != c.place {
 			t.Errorf("the place is %q, want %q", got, c.place)

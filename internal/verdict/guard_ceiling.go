@@ -75,29 +75,40 @@ var saturated = Guard{
 			}
 			for _, d := range p.metrics() {
 				b, t := at["b"+d.Name], at["t"+d.Name]
-				c := p.comparison(k, d.Name)
-				s := k.scope().of(d.Name)
+				arm := k.base.ID
+				if t {
+					arm = k.treat.ID
+				}
 				switch {
 				case b && t:
-					p.say(refuse, s, nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, d.Name, k.cas.ID, p.ceilingOf(d))
+					p.say(refuse, k.scope().of(d.Name), nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, d.Name, k.cas.ID, p.ceilingOf(d))
 				case b || t:
-					// Without the ceiling the better arm would be better still, so the ratio could move one way only.
-					if c.Bound = result.AtMost; t == (better(d) > 0) {
-						c.Bound = result.AtLeast
-					}
-					arm := k.base.ID
-					if t {
-						arm = k.treat.ID
-					}
-					e := warn
-					if c.Primary && c.Verdict != stats.Cost && b || c.Primary && c.Verdict != stats.Gain && t {
-						e = doubt // a value beyond the ceiling could reverse the verdict
-					}
-					p.say(e, s, nil, "%s stands at the ceiling of %s in %s (%s): the ratio is a bound", arm, d.Name, k.cas.ID, p.ceilingOf(d))
+					p.bound(k, d, t, fmt.Sprintf("%s stands at the ceiling of %s in %s (%s)", arm, d.Name, k.cas.ID, p.ceilingOf(d)))
 				}
 			}
 		}
 	},
+}
+
+// bound makes a ratio a bound, because one of the arms, the treatment or the baseline, was limited by something else.
+func (p *pass) bound(k *contest, d *result.MetricDesc, treat bool, why string) {
+	c := p.comparison(k, d.Name)
+	// Without the limit the arm would be better still, so the ratio could move one way only.
+	b := result.AtMost
+	if treat == (better(d) > 0) {
+		b = result.AtLeast
+	}
+	s := k.scope().of(d.Name)
+	if c.Bound != result.Exact && c.Bound != b {
+		p.say(refuse, s, nil, "%s, and a limit was found in the other arm too: the ratio compares their limits", why)
+		return
+	}
+	c.Bound = b
+	e := warn
+	if c.Primary && c.Verdict != stats.Cost && !treat || c.Primary && c.Verdict != stats.Gain && treat {
+		e = doubt // a value beyond the limit could reverse the verdict
+	}
+	p.say(e, s, nil, "%s: the ratio is a bound", why)
 }
 
 func (p *pass) ceilingOf(d *result.MetricDesc) string {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/result"
@@ -12,22 +13,35 @@ var sameHostClient = Guard{
 	Effect: "a note",
 	Help:   "run the load on another machine (--client ssh:HOST), or give the server and the client CPUs of their own",
 	check: func(p *pass) {
-		if p.e.Design.Client != result.SameHost {
-			return
+		if p.e.Design.Client == "" {
+			return // no load from outside
 		}
-		var here []string
+		var shared []string
 		for i := range p.e.Environments {
-			if e := &p.e.Environments[i]; e.Boot == "" { // else its servers are on another machine
-				here = append(here, e.ID)
+			e := &p.e.Environments[i]
+			switch {
+			case !ownLoad(e) && slices.Contains(strings.Split(p.e.Design.Client, "; "), result.SameHost) && !elsewhere(e) || ownLoad(e) && e.Params["nodes"] == "same":
+				shared = append(shared, e.ID)
+			case ownLoad(e) && e.Params["nodes"] == "any":
+				p.unknown(scope{arm: e.ID}, "whether the load of %s ran on the node of its servers: it was left to the cluster (nodes=any)", e.ID)
 			}
 		}
+		if len(shared) == 0 {
+			return
+		}
 		of := ""
-		if len(here) < len(p.e.Environments) {
-			of = " of " + strings.Join(here, ", ")
+		if len(shared) < len(p.e.Environments) {
+			of = " of " + strings.Join(shared, ", ")
 		}
 		p.say(tell, scope{}, nil, "the load generator ran on the machine of the servers%s", of)
 	},
 }
+
+// elsewhere reports whether an environment was not on the harness's machine.
+func elsewhere(e *result.Environment) bool { return e.Boot != "" || e.Clock != nil || e.Launcher == "pod" }
+
+// ownLoad reports whether an environment ran its load itself, in a second pod.
+func ownLoad(e *result.Environment) bool { return e.Launcher == "pod" && e.Params["load"] == "pod" }
 
 var otherPlatform = Guard{
 	ID:     "other-platform",

@@ -35,7 +35,7 @@ var machineClocks = Guard{
 			switch {
 			case apart(e.Clock):
 				say(scope{arm: e.ID}, e.ID, e.Clock)
-			case e.Clock == nil && e.Boot != "":
+			case e.Clock == nil && elsewhere(e):
 				p.unknown(scope{arm: e.ID}, "whether the clock of %s agrees with the harness's: it was not told", e.ID)
 			}
 		}

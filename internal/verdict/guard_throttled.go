@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -93,22 +94,15 @@ var throttled = Guard{
 					"in %d of %d runs of %s in %s, %s fell from %s to %s after %s and stayed there: a limit, not the arm", n, of, k.cas.ID, env.ID, d.Name,
 					metric.Value(f.burst, d.Unit), metric.Value(f.sustained, d.Unit), metric.Value(f.after, "seconds"))
 			}
-			s := k.scope().of(d.Name)
 			switch {
 			case limited[false] && limited[true]:
-				p.say(refuse, s, nil, "both %s and %s were throttled in %s: the ratio compares their limits", k.base.ID, k.treat.ID, k.cas.ID)
+				p.say(refuse, k.scope().of(d.Name), nil, "both %s and %s were throttled in %s: the ratio compares their limits", k.base.ID, k.treat.ID, k.cas.ID)
 			case limited[false] || limited[true]:
 				arm := k.base.ID
 				if limited[true] {
 					arm = k.treat.ID
 				}
-				if c := p.comparison(k, d.Name); c != nil {
-					// Without its limit the arm would be better, so the ratio could move one way only.
-					if c.Bound = result.AtMost; limited[true] {
-						c.Bound = result.AtLeast
-					}
-				}
-				p.say(warn, s, nil, "%s was throttled in %s: the ratio is a bound", arm, k.cas.ID)
+				p.bound(k, d, limited[true], fmt.Sprintf("%s was throttled in %s", arm, k.cas.ID))
 			}
 		}
 	},

@@ -312,7 +312,10 @@ var guardTrials = map[string]trials{
 		speaks: []trial{
 			{redis().each("native", credit(4, 1)), Options{}, "in 10 of 10 runs of op=get in native, requests_per_second fell from 300", result.Note, stats.Cost},
 			{redis().each("native", credit(4, 1)), Options{}, "native was throttled in op=get: the ratio is a bound", result.Warn, stats.Cost},
+			{redis().each("gramine-sgx", credit(4, 1)), Options{}, "gramine-sgx was throttled in op=get: the ratio is a bound", result.Warn, stats.Inconclusive},
 			{redis().each("", credit(4, 1)), Options{}, "both native and gramine-sgx were throttled", result.Refuse, stats.Invalid},
+			{redis().ceiling("requests_per_second", "native", 102e3, "NIC eth0").each("gramine-sgx", credit(4, 1)), Options{},
+				"gramine-sgx was throttled in op=get, and a limit was found in the other arm too", result.Refuse, stats.Invalid},
 		},
 		silent: one(redis().each("native", credit(10, 1)).each("gramine-sgx", credit(4, 0.9)), ""),
 		always: "a run without windows is one number, and shows no fall",
@@ -383,9 +386,12 @@ var guardTrials = map[string]trials{
 				l := latency().env(1, func(e *result.Environment) { e.Boot, e.Clock = "b", &result.ClockOffset{} })
 				l.Design.Client = result.SameHost
 				return l
-			}(), Options{}, "the load generator ran on the machine of the servers of native", result.Note, stats.Cost}},
-		silent: one(func() *lab { l := latency(); l.Design.Client = "ssh:client"; return l }(), ""),
-		always: "the document says where the load came from",
+			}(), Options{}, "the load generator ran on the machine of the servers of native", result.Note, stats.Cost},
+			{inPod("same"), Options{}, "the load generator ran on the machine of the servers of gramine-sgx", result.Note, stats.Cost},
+			{func() *lab { l := inPod("other"); l.Design.Client += "; " + result.SameHost; return l }(), Options{},
+				"the load generator ran on the machine of the servers of native", result.Note, stats.Cost}},
+		silent:  one(inPod("other"), ""),
+		unknown: one(inPod("any"), "whether the load of gramine-sgx ran on the node of its servers"),
 	},
 	"machine-clocks": {
 		speaks: []trial{
@@ -410,6 +416,15 @@ var guardTrials = map[string]trials{
 			e.Hardware.Serial, e.Missing = "", map[string]string{"hardware.host_id": "no /etc/machine-id"}
 		}), "whether gramine-sgx ran on the same host: no /etc/machine-id"),
 	},
+}
+
+// inPod has a treatment in a pod, with a load of its own.
+func inPod(nodes string) *lab {
+	l := latency().env(1, func(e *result.Environment) {
+		e.Launcher, e.Params, e.Clock = "pod", map[string]string{"load": "pod", "nodes": nodes}, &result.ClockOffset{}
+	})
+	l.Design.Client = "a pod of the cluster"
+	return l
 }
 
 // served sets the use of the CPUs: by the server under test, and in total.

@@ -113,6 +113,7 @@ func networkJob(p bench.Params) (bench.Job, error) {
 		Outside:   &host.Cmd{Argv: outside},
 		Files:     loadFiles,
 		Processes: []string{"teescope-work"},
+		Datagrams: p["protocol"] == "udp",
 	}, nil
 }
 
