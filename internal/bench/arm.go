@@ -70,6 +70,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	}
 	old := s.doc.Environment(a.Label)
 	if len(s.doc.Runs) > 0 && old.Fingerprint != "" {
+		found(old, rec)
 		if d := environment.Diff(old, rec); len(d) > 0 {
 			return fmt.Errorf("it has changed since the stop (%s was %q and is %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
 		}
@@ -209,6 +210,9 @@ func (s *session) limit() time.Duration {
 func (s *session) unchanged(ctx context.Context) error {
 	for i := range s.Arms {
 		a := &s.Arms[i]
+		if s.lost[a.Label] != nil {
+			continue
+		}
 		env := s.envs[a.Label]
 		if err := env.Idle(ctx, false); err != nil {
 			return err
@@ -223,11 +227,13 @@ func (s *session) unchanged(ctx context.Context) error {
 		for _, d := range environment.Diff(rec, now) {
 			rec.Changed = with(rec.Changed, d.Field, fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment))
 		}
-		if _, err := s.reaches(ctx, a, env); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
+		switch why, err := s.reaches(ctx, a, env); {
+		case ctx.Err() != nil:
+			return err
+		case err != nil:
 			rec.Changed = with(rec.Changed, "network", fmt.Sprintf("after the runs %v", err))
+		case why != "" && rec.Missing["identity"] == "":
+			rec.Missing = with(rec.Missing, "identity", "after the runs: "+why)
 		}
 		if err := env.Idle(ctx, true); err != nil {
 			return err

@@ -1,18 +1,25 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"time"
 
 	"github.com/teescope/teescope/internal/host"
 )
 
+// identityTime is how long the check may take; its client asks for half a minute.
+var identityTime = host.Patience(3 * time.Minute)
+
+// otherAnswers is the exit status of `teescope-work identity` where another program answered.
+const otherAnswers = 3
+
 // reaches checks that the load on an arm reaches this arm: a program inside answers with a word
 // that only it knows, at the address of the arm's servers. All arms hold the same data, so a load
-// that reached another one would get only right answers. An environment that does not run the
-// program, as one that accepts only its own, gives the reason why it was not checked.
+// that reached another one would get only right answers. Only an answer of another program is an
+// error. Without any answer, as from an environment that accepts only its own programs, it returns
+// the reason why it was not checked.
 func (s *session) reaches(ctx context.Context, a *Arm, env Environment) (unchecked string, err error) {
 	if !s.loaded(a) {
 		return "", nil
@@ -27,14 +34,17 @@ func (s *session) reaches(ctx context.Context, a *Arm, env Environment) (uncheck
 	if job, err = s.placed(ctx, job, a.Label); err != nil {
 		return "", err
 	}
-	rctx, cancel := context.WithTimeout(ctx, s.limit())
+	rctx, cancel := context.WithTimeoutCause(ctx, identityTime, fmt.Errorf("the check took longer than %v", identityTime))
 	defer cancel()
 	out, err := env.Run(rctx, job)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return "", ctx.Err()
-	case len(bytes.TrimSpace(out.Outside.Stderr)) == 0:
-		return host.Because(err, out.Inside, out.Outside).Error(), nil
+	case out.Outside.Code != otherAnswers:
+		if cause := context.Cause(rctx); cause != nil {
+			err = cause
+		}
+		return "whether the load reaches the servers started there: " + host.Because(err, out.Inside, out.Outside).Error(), nil
 	}
 	return "", fmt.Errorf("the load does not reach the servers started there (%s): %w", s.reached[a.Label].way, host.Because(err, out.Outside))
 }

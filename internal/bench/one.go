@@ -66,7 +66,11 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		r.Status, r.Reason = result.Failed, host.Because(err, out.Inside, out.Outside).Error()
 	} else {
 		s.Workload.Read(out, s.Primary, r)
-		s.path(slot.Env, out)
+		if s.path(slot.Env, out) {
+			if err := s.stream.Environment(s.doc.Environment(slot.Env)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if cut != "" && r.Status == result.Failed {
 		r.Reason += " (" + cut + ")"
@@ -75,19 +79,43 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	return r, nil
 }
 
-// path records the network path that a run found, and where it differs from that of an earlier run.
-func (s *session) path(env string, out Outcome) {
+// path records the network path that a run found, and where it differs from that of an earlier run. It reports whether
+// there was anything new. Why an end is unknown is no property of the path.
+func (s *session) path(env string, out Outcome) (news bool) {
 	if s.Workload.Path == nil {
-		return
+		return false
 	}
 	rec := s.doc.Environment(env)
 	for k, v := range s.Workload.Path(out) {
+		end, problem := strings.CutSuffix(k, ".problem")
 		was, known := rec.Path[k]
-		switch {
+		switch at := networkPath + "." + k; {
+		case problem && rec.Missing[networkPath+"."+end] == "":
+			rec.Missing = with(rec.Missing, networkPath+"."+end, v)
+		case problem || known && was == v:
+			continue
 		case !known:
 			rec.Path = with(rec.Path, k, v)
-		case was != v:
-			rec.Changed = with(rec.Changed, "network_path."+k, fmt.Sprintf("%q before the runs, %q in one of them", was, v))
+		case rec.Changed[at] == "":
+			rec.Changed = with(rec.Changed, at, fmt.Sprintf("%q before the runs, %q in one of them", was, v))
+		default:
+			continue
+		}
+		news = true
+	}
+	environment.Fingerprint(rec)
+	return news
+}
+
+// networkPath is the field of an environment that runs fill in.
+const networkPath = "network_path"
+
+// found keeps what the runs before a stop found out about an environment.
+func found(old, rec *result.Environment) {
+	rec.Path, rec.Changed = old.Path, old.Changed
+	for k, why := range old.Missing {
+		if strings.HasPrefix(k, networkPath+".") {
+			rec.Missing = with(rec.Missing, k, why)
 		}
 	}
 	environment.Fingerprint(rec)

@@ -137,7 +137,7 @@ func (s *scene) tee(detected []tee.Detection) {
 	} else if err != nil && t.Active {
 		s.miss("tee.settings.swiotlb_bytes", "%s", reason(err))
 	}
-	if t.Active {
+	if t.Active && (t.Type == "tdx" || t.Settings["variant"] == "sev-snp") { // plain SEV has nothing to accept
 		s.acceptance()
 	}
 }

@@ -38,7 +38,9 @@ var sameHostClient = Guard{
 }
 
 // elsewhere reports whether an environment was not on the harness's machine.
-func elsewhere(e *result.Environment) bool { return e.Boot != "" || e.Clock != nil || e.Launcher == "pod" }
+func elsewhere(e *result.Environment) bool {
+	return e.Boot != "" || e.Clock != nil || e.Launcher == "pod"
+}
 
 // ownLoad reports whether an environment ran its load itself, in a second pod.
 func ownLoad(e *result.Environment) bool { return e.Launcher == "pod" && e.Params["load"] == "pod" }

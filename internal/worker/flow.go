@@ -115,7 +115,8 @@ type flowEnd struct {
 	Windows []flowWindow `json:"windows,omitempty"`
 	// Of UDP.
 	Datagrams int64    `json:"datagrams"`
-	Lost      int64    `json:"lost"`
+	Lost      int64    `json:"lost"`              // by the numbers of those that arrived
+	Streams   int      `json:"streams,omitempty"` // of which the receiver heard
 	Jitter    *float64 `json:"jitter_seconds,omitempty"`
 }
 

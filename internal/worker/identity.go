@@ -45,6 +45,9 @@ var identity = Command{
 	},
 }
 
+// errOther makes the exit status exitOther, so that the harness tells it from no answer.
+var errOther = errors.New("is answered by another program")
+
 const (
 	identityAsks = "teescope identity\n"
 	longestWord  = 256
@@ -60,7 +63,7 @@ func identify(ctx context.Context, address, word string, wait time.Duration) err
 		case err == nil && said == word+"\n":
 			return nil
 		case said != "":
-			return fmt.Errorf("%s is answered by another program, which says %.100q", address, said)
+			return fmt.Errorf("%s %w, which says %.100q", address, errOther, said)
 		}
 		select {
 		case <-ctx.Done():

@@ -68,9 +68,10 @@ type linkReport struct {
 	// Processes are the cores of "client", "server" and, with a tunnel, of its ends
 	// "tunnel-near" and "tunnel-far".
 	Processes map[string]float64 `json:"process_cores"`
-	// Machine are the cores used on this machine: "busy", of which "softirq" is a part, and
-	// "steal". Absent if the kernel does not count them.
+	// Machine are the cores used on this machine, or on both: "busy", of which "softirq" is a part,
+	// and "steal". Absent if a kernel does not count them, or for the reason in Unknown.
 	Machine map[string]float64 `json:"machine_cores,omitempty"`
+	Unknown string             `json:"machine_cores_unknown,omitempty"`
 	Tunnel  *tunnelEnd         `json:"tunnel,omitempty"`
 }
 
@@ -292,15 +293,9 @@ func (l *link) watch(ctx context.Context, client *host.Process, running map[stri
 	if err != nil {
 		return err
 	}
-	r.Processes, r.Machine = own.Processes, own.Machine
+	r.Processes = own.Processes
 	maps.Copy(r.Processes, there.Processes)
-	if far != nil && (r.Machine == nil || there.Machine == nil) {
-		r.Machine = nil
-	} else if far != nil && far.elsewhere { // else both ends are on one machine, which is counted
-		for name, cores := range there.Machine {
-			r.Machine[name] += cores
-		}
-	}
+	r.Machine, r.Unknown = far.add(own.Machine, there.Machine)
 	return nil
 }
 

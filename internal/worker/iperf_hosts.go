@@ -39,7 +39,28 @@ type farAnswer struct {
 type farEnd struct {
 	say       *json.Encoder
 	hear      *json.Decoder
-	elsewhere bool // on another machine, by the boot ID of its kernel
+	elsewhere bool // under another kernel, by its boot ID
+	hidden    bool // the way there begins at the loopback or is unknown: a port forward
+}
+
+// add adds the CPU time of the far end's machine to that of the near end's, nil if it is unknown. Behind a port forward the
+// other kernel may be a guest of this machine, whose CPU time would count twice.
+func (f *farEnd) add(near, far map[string]float64) (sum map[string]float64, unknown string) {
+	switch {
+	case f == nil:
+		return near, ""
+	case near == nil || far == nil:
+		return nil, ""
+	case !f.elsewhere: // both ends are on one machine, which is counted
+		return near, ""
+	case f.hidden:
+		return nil, "the far end is behind a port forward, perhaps in a guest of this machine, whose CPU time would count twice"
+	}
+	sum = maps.Clone(near)
+	for name, cores := range far {
+		sum[name] += cores
+	}
+	return sum, ""
 }
 
 func bootID() string {
@@ -129,7 +150,7 @@ func (l *link) near(ctx context.Context, s Streams) (*linkReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	far.elsewhere = a.Boot != bootID()
+	far.elsewhere, far.hidden = a.Boot != bootID(), unknown != nil || end.Interface == "lo"
 	if l.tunnel {
 		config := fmt.Sprintf("private_key=%x\npublic_key=%s\nendpoint=%s:%s\nallowed_ip=%s/32\n", key.Bytes(), a.Key, target, l.tunnelPort, farTunnel)
 		if r.Tunnel, err = digEnd(ctx, at, "tunnel-near", config, nearTunnel, l.path(), running); err != nil {

@@ -129,3 +129,25 @@ func TestHostsRefuse(t *testing.T) {
 		}
 	}
 }
+
+// TestBothMachines: the CPU time of two machines is added, that of one counted once, and of what may be a guest nothing is said.
+func TestBothMachines(t *testing.T) {
+	near, far := map[string]float64{"busy": 1, "softirq": 0.5}, map[string]float64{"busy": 2, "softirq": 0.25}
+	for name, c := range map[string]struct {
+		end       *farEnd
+		near, far map[string]float64
+		busy      float64
+		unknown   bool
+	}{
+		"no far end":      {nil, near, nil, 1, false},
+		"one machine":     {&farEnd{hidden: true}, near, far, 1, false},
+		"two":             {&farEnd{elsewhere: true}, near, far, 3, false},
+		"one is unknown":  {&farEnd{elsewhere: true}, near, nil, 0, false},
+		"behind a tunnel": {&farEnd{elsewhere: true, hidden: true}, near, far, 0, true},
+	} {
+		sum, unknown := c.end.add(c.near, c.far)
+		if sum["busy"] != c.busy || (sum == nil) != (c.busy == 0) || (unknown != "") != c.unknown || near["busy"] != 1 {
+			t.Errorf("%s: %v, %q", name, sum, unknown)
+		}
+	}
+}

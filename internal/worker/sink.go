@@ -178,7 +178,7 @@ func (got *received) measure(gone context.Context, job flowJob, c net.Conn) erro
 	if job.Protocol == "udp" {
 		end.Datagrams = now.datagrams - from.datagrams
 		end.Lost = max(0, now.sent-from.sent-end.Datagrams)
-		end.Jitter = now.jitter
+		end.Jitter, end.Streams = now.jitter, now.streams
 	}
 	b, err := json.Marshal(end)
 	if err != nil {
@@ -193,6 +193,7 @@ type counts struct {
 	at                     time.Time
 	cpu                    time.Duration
 	bytes, datagrams, sent int64    // sent: by the datagrams' numbers
+	streams                int      // of UDP, of which something arrived
 	jitter                 *float64 // mean of the streams; nil: no datagrams
 }
 
@@ -209,6 +210,7 @@ func (got *received) now() (c counts, err error) {
 		sum += s.jitter
 	}
 	if n := len(got.streams); n > 0 {
+		c.streams = n
 		mean := sum / float64(n)
 		c.jitter = &mean
 	}
@@ -316,23 +318,11 @@ func parseHeader(b []byte) (h header, ok bool) {
 
 // mtuOf is the MTU of the interface that has the connection's own address; 0 if there is none.
 func mtuOf(c net.Conn) int {
-	own, ok := c.LocalAddr().(*net.TCPAddr)
-	all, err := net.Interfaces()
-	if !ok || err != nil {
+	end, err := linkOf(c.LocalAddr().String())
+	if err != nil {
 		return 0
 	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(own.IP) {
-				return i.MTU
-			}
-		}
-	}
-	return 0
+	return end.MTU
 }
 
 // withFD calls f with a connection's descriptor.

@@ -66,9 +66,10 @@ func inBounds(flags *flag.FlagSet) (err error) {
 	return err
 }
 
-// Exit statuses distinguish a usage error from a run that failed.
+// Exit statuses distinguish a usage error from a run that failed, and that from an answer of another program.
 const (
 	exitFailed = 1
+	exitOther  = 3
 	exitUsage  = 4
 )
 
@@ -113,6 +114,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	}
 	if err != nil {
 		fmt.Fprintf(errs, "teescope-work %s: %v\n", c.Name, err)
+		if errors.Is(err, errOther) {
+			return exitOther
+		}
 		return exitFailed
 	}
 	return 0

@@ -129,9 +129,11 @@ func (e *shell) greet() error {
 		}
 		*want.to = value
 	}
-	if e.boot == "" {
+	switch {
+	case e.params["runtimeClass"] != "": // each pod may be a machine of its own
+	case e.boot == "":
 		e.boot = boot
-	} else if boot != e.boot {
+	case boot != e.boot:
 		return fmt.Errorf("its boot ID was %s and is %q: it has been rebooted, or is another machine: %w", e.boot, boot, bench.ErrRebooted)
 	}
 	e.address = cmp.Or(e.params["address"], address)

@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -163,6 +164,7 @@ type iperfOutput struct {
 	Server    iperfEnd           `json:"server"`
 	Processes map[string]float64 `json:"process_cores"`
 	Machine   map[string]float64 `json:"machine_cores"`
+	Unknown   string             `json:"machine_cores_unknown"`
 	Tunnel    *struct {
 		Version string `json:"version"`
 		Offload bool   `json:"offload"`
@@ -272,7 +274,7 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 		cores = math.NaN()
 	}
 	found.derived(iperfCost, cores/rate, "the CPU time of the processes is missing, or nothing arrived")
-	const uncounted = "the kernel of the environment keeps no account of its CPUs"
+	uncounted := cmp.Or(r.Unknown, "the kernel of the environment keeps no account of its CPUs")
 	core := func(of map[string]float64, name string) float64 {
 		if v, ok := of[name]; ok {
 			return v

@@ -22,7 +22,7 @@ var (
 	networkAgain    = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
 		Help: "TCP segments retransmitted in the measured time (TCP_INFO)."}
 	networkMTU    = loadGauge("path_mtu_bytes", "bytes", metric.Higher, "Largest packet on the way in bytes, as the sender's kernel knows it (TCP_INFO): a tunnel's is smaller than its interface's.")
-	networkLost   = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive, by their numbers (UDP).")
+	networkLost   = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive, by their numbers (UDP). A run is refused if a stream was not heard at all, or if the last 2 % of the time (at least a quarter of a second) or more were not.")
 	networkJitter = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
 )
 
@@ -148,6 +148,7 @@ type networkEnd struct {
 	} `json:"windows"`
 	Datagrams float64  `json:"datagrams"`
 	Lost      float64  `json:"lost"`
+	Streams   int64    `json:"streams"`
 	Jitter    *float64 `json:"jitter_seconds"`
 }
 
@@ -215,6 +216,22 @@ func networkSeries(o bench.Outcome) (bench.Series, error) {
 	return noDrift(s), nil
 }
 
+// Lost datagrams are known by the numbers of those after them, so nothing shows the loss after the last one that arrived.
+// The ends count at slightly different times.
+const (
+	mostUnheard = 0.02 // of the measured time
+	edgeSeconds = 0.25
+)
+
+// unheard is for how many seconds the sender sent datagrams of which the receiver does not know.
+func (r *networkReport) unheard() float64 {
+	s, known := &r.Sender, r.Receiver.Lost+r.Receiver.Datagrams+float64(r.Streams) // one of each stream may be on the way
+	if s.Datagrams <= 0 || s.Seconds <= 0 {
+		return 0
+	}
+	return r.Receiver.Seconds - known*s.Seconds/s.Datagrams
+}
+
 // checkNetwork verifies that the flow was the one that was asked for. The MTU is a property of the arm, not of the job.
 func checkNetwork(o bench.Outcome) (string, error) {
 	r, err := readNetwork(o)
@@ -242,6 +259,10 @@ func checkNetwork(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("the flow did not make %d round trips", a.trips)
 	case r.Omit != a.omit.Seconds() || r.Measure != a.measure.Seconds() || !(r.Receiver.Seconds >= 0.99*a.measure.Seconds()):
 		return "", fmt.Errorf("the receiver timed %.3g s after %g s, want %s after %s", r.Receiver.Seconds, r.Omit, a.measure, a.omit)
+	case p["protocol"] == "udp" && r.Receiver.Streams != r.Streams:
+		return "", fmt.Errorf("of %d streams the receiver heard %d: what was lost of the others is not known", r.Streams, r.Receiver.Streams)
+	case p["protocol"] == "udp" && r.unheard() > max(mostUnheard*r.Receiver.Seconds, edgeSeconds):
+		return "", fmt.Errorf("the sender sent for %.3g s what neither arrived nor is missing among the numbers of what arrived: its loss is not known", r.unheard())
 	case r.Receiver.Bytes <= 0 || sum != r.Receiver.Bytes:
 		return "", fmt.Errorf("the receiver counted %g bytes, and %g in its windows", r.Receiver.Bytes, sum)
 	}
