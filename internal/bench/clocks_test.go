@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"math"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -72,5 +74,54 @@ func TestPath(t *testing.T) {
 	rec.Path["near.mtu"] = "9000"
 	if found("9000"); rec.Fingerprint == first {
 		t.Error("another path has the same fingerprint")
+	}
+}
+
+// TestUnknownPath: why an end is unknown, which names ports, is no part of the fingerprint.
+func TestUnknownPath(t *testing.T) {
+	w := &Workload{Path: func(o Outcome) map[string]string { return map[string]string{"near.problem": string(o.Outside.Stdout)} }}
+	s := &session{Plan: &Plan{Workload: w}, doc: &result.Experiment{Environments: []result.Environment{{ID: "a"}}}}
+	rec := s.doc.Environment("a")
+	environment.Fingerprint(rec)
+	first := rec.Fingerprint
+	for i, why := range []string{"no way to 192.0.2.1:5001", "no way to 192.0.2.1:5002"} {
+		if news := s.path("a", Outcome{Outside: host.Output{Stdout: []byte(why)}}); news != (i == 0) {
+			t.Errorf("run %d: news is %v", i, news)
+		}
+	}
+	if len(rec.Path)+len(rec.Changed) != 0 || rec.Fingerprint != first || !strings.HasSuffix(rec.Missing["network_path.near"], ":5001") {
+		t.Errorf("%+v", rec)
+	}
+}
+
+// TestPathSurvivesStop: the path and its change, found before a stop, are in the result.
+func TestPathSurvivesStop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+	envs["tee"].fail = func(n int) error {
+		if n == 5 {
+			cancel()
+		}
+		return nil
+	}
+	p, o, l := bed(t, 6, envs)
+	runs := 0
+	p.Workload.Path = func(Outcome) map[string]string {
+		runs++
+		return map[string]string{"near.mtu": map[bool]string{true: "1500", false: "9000"}[runs <= 4]}
+	}
+	path := filepath.Join(t.TempDir(), "r.json")
+	if _, err := Run(ctx, p, o, path); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
+	p.Workload.Path = func(Outcome) map[string]string { return map[string]string{"near.mtu": "1500"} }
+	e, err := Resume(t.Context(), l, o, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range e.Environments {
+		if env.Path["near.mtu"] != "1500" || !strings.Contains(env.Changed["network_path.near.mtu"], "9000") {
+			t.Errorf("%s: %v, %v", env.ID, env.Path, env.Changed)
+		}
 	}
 }
