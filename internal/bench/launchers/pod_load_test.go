@@ -26,6 +26,7 @@ type cluster struct {
 	services [][]byte          // created
 	answers  map[string]string // by what follows "get"
 	pods     []*host.Process
+	machines bool // each pod has a boot ID of its own
 }
 
 func (k *cluster) host(t *testing.T) *host.Host {
@@ -73,7 +74,11 @@ func (k *cluster) host(t *testing.T) *host.Host {
 				}
 			}
 		}
-		p, err := local.Start(ctx, host.Cmd{Argv: pod.Spec.Containers[0].Command, Pipe: true, Env: map[string]string{"POD_IP": fmt.Sprintf("127.0.0.%d", len(k.pods)+1)}})
+		command := slices.Clone(pod.Spec.Containers[0].Command)
+		if last := &command[len(command)-1]; k.machines {
+			*last = strings.Replace(*last, "/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/random/uuid", 1)
+		}
+		p, err := local.Start(ctx, host.Cmd{Argv: command, Pipe: true, Env: map[string]string{"POD_IP": fmt.Sprintf("127.0.0.%d", len(k.pods)+1)}})
 		if err == nil {
 			k.pods = append(k.pods, p)
 			t.Cleanup(p.Stop)
@@ -224,6 +229,27 @@ func TestPodLost(t *testing.T) {
 	k.ended(t, work)
 	if n := strings.Count(strings.Join(k.asked, "\n"), "delete --ignore-not-found pod/"); n != 2 {
 		t.Errorf("pods were removed %d times, want 2", n)
+	}
+}
+
+// TestPodMachines: with a runtime class a pod may be a machine of its own, so one that replaces another has another boot ID.
+// Without, the pod is on another node.
+func TestPodMachines(t *testing.T) {
+	for _, class := range []string{"", "kata"} {
+		k := &cluster{machines: true}
+		e, _ := k.open(t, bench.Params{"runtimeClass": class})
+		var d result.Environment
+		if err := e.(*podEnv).shell.Describe(t.Context(), &d); err != nil || (d.Boot == "") != (class != "") || d.Clock == nil {
+			t.Errorf("%q: boot ID %q, clock %v, %v", class, d.Boot, d.Clock, err)
+		}
+		e.(*podEnv).cut()
+		_, err := e.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"true"}}})
+		if errors.Is(err, bench.ErrRebooted) != (class == "") || class != "" && err != nil {
+			t.Errorf("%q: %v", class, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
