@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -67,8 +66,14 @@ func ratiosOfArms(e *result.Experiment, kase string) (out []Conclusion) {
 			continue
 		}
 		what := fmt.Sprintf("%s over %s (%s)", over, first.Joined.Env, labelOf(e, d.Name))
+		refused := refusal(e, kase, there, base, t)
+		for _, j := range []*result.Joined{t.Joined, first.Joined} {
+			if j.Kind != result.Interleaved {
+				refused = fmt.Sprintf("the arms of %s did not run in interleaved pairs, so what the machine did meanwhile does not cancel", j.Name)
+			}
+		}
 		out = append(out, relation(e, what, kase, [2]string{first.Joined.Name, t.Joined.Name},
-			[2][]float64{pairRatios(e, first.ID, there.ID, kase, *d), pairRatios(e, base.ID, t.ID, kase, *d)}, "pairs", "both are of the same pair", refusal(e, kase, there, base, t)))
+			[2][]float64{pairRatios(e, first.ID, there.ID, kase, *d), pairRatios(e, base.ID, t.ID, kase, *d)}, "pairs", "both are of the same pair", refused))
 	}
 	return out
 }
@@ -116,11 +121,32 @@ func pairRatios(e *result.Experiment, base, treat, kase string, d result.MetricD
 
 func firstOf(good, _ []reading) []reading { return good }
 
-// refusal says why a guard refused what one of these environments measured in a case; "" if none did.
+// refusal says why no exact ratio comes from what these environments measured in a case: a guard refused it, or an arm was at a
+// limit, here or in the results' own conclusions. "" if nothing speaks against it.
 func refusal(e *result.Experiment, kase string, envs ...*result.Environment) string {
-	for _, c := range primaries(e) {
-		if c.Case == kase && c.Verdict == stats.Invalid && slices.ContainsFunc(envs, func(v *result.Environment) bool { return v.ID == c.Treatment }) {
-			return c.Treatment + ": " + noRatio(c)
+	why := func(c *result.Comparison, treatment string) string {
+		switch {
+		case c.Case != kase || !c.Primary:
+		case c.Verdict == stats.Invalid:
+			return treatment + ": " + noRatio(c)
+		case c.Bound == result.AtMost || c.Bound == result.AtLeast:
+			return fmt.Sprintf("%s against %s was at a limit: its ratio is a bound", treatment, or(c.Baseline, "its baseline"))
+		}
+		return ""
+	}
+	for _, v := range envs {
+		for _, c := range primaries(e) {
+			if c.Treatment != v.ID {
+				continue
+			}
+			if s := why(c, v.ID); s != "" {
+				return s
+			}
+		}
+		for i := range v.Joined.Own {
+			if s := why(&v.Joined.Own[i], v.ID); s != "" {
+				return s + " (in its own result)"
+			}
 		}
 	}
 	return ""

@@ -21,7 +21,7 @@ func joinedArms(better string, speed, slower []float64) *result.Experiment {
 	for m := range speed {
 		for arm, name := range []string{"plain", "tee"} {
 			id := fmt.Sprintf("m%d/%s", m, name)
-			e.Environments = append(e.Environments, result.Environment{ID: id, Joined: &result.Joined{ID: fmt.Sprint("id", m), Name: fmt.Sprint("m", m), Env: name}})
+			e.Environments = append(e.Environments, result.Environment{ID: id, Joined: &result.Joined{ID: fmt.Sprint("id", m), Name: fmt.Sprint("m", m), Env: name, Kind: result.Interleaved}})
 			for n := range 12 {
 				noise := 1 + float64(n%5)/1000
 				pair := 1 + float64(n%7)/5 // what is common to the arms of a pair
@@ -93,6 +93,31 @@ func TestRelativeOfLittle(t *testing.T) {
 	e.Comparisons = []result.Comparison{{Primary: true, Case: "default", Treatment: "m1/plain", Verdict: stats.Invalid, Reasons: []string{"the answers differ"}}}
 	if c := last(e); c.Word != "invalid" || !strings.Contains(c.Big.Reason, "m1/plain: the answers differ") {
 		t.Errorf("refused: %+v", c)
+	}
+
+	for bound, of := range map[result.Bound]func(*result.Experiment, result.Comparison){
+		result.AtMost:  func(e *result.Experiment, c result.Comparison) { e.Comparisons = []result.Comparison{c} },
+		result.AtLeast: func(e *result.Experiment, c result.Comparison) { e.Environments[3].Joined.Own = []result.Comparison{c} },
+	} {
+		e = pair()
+		of(e, result.Comparison{Primary: true, Case: "default", Baseline: "plain", Treatment: "m1/tee", Verdict: stats.Cost, Bound: bound})
+		if c := last(e); c.Word != "invalid" || !strings.Contains(c.Big.Reason, "m1/tee against plain was at a limit: its ratio is a bound") {
+			t.Errorf("%s: %+v", bound, c)
+		}
+	}
+
+	e = pair()
+	e.Environments[3].Joined.Own = []result.Comparison{{Primary: true, Case: "default", Treatment: "tee", Verdict: stats.Invalid, Reasons: []string{"too few runs"}}}
+	if c := last(e); c.Word != "invalid" || !strings.Contains(c.Big.Reason, "m1/tee: too few runs (in its own result)") {
+		t.Errorf("refused by its own result: %+v", c)
+	}
+
+	e = pair()
+	for i := range e.Environments[2:] {
+		e.Environments[2+i].Joined.Kind = result.Blocked
+	}
+	if c := last(e); c.Word != "invalid" || !strings.Contains(c.Big.Reason, "the arms of m1 did not run in interleaved pairs") {
+		t.Errorf("blocked: %+v", c)
 	}
 
 	e = pair()

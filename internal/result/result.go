@@ -303,9 +303,12 @@ type ClockOffset struct {
 	Uncertainty float64 `json:"uncertainty_seconds"`
 }
 
-// Joined is an environment of one of the results that were joined: the result's ID, a name that no other of them has, and the
-// environment's ID there.
-type Joined struct{ ID, Name, Env string }
+// Joined is an environment of one of the results that were joined.
+type Joined struct {
+	ID, Name, Env string       // the result's ID, a name that no other of them has, and the environment's ID there
+	Kind          Kind         // how the result's arms alternated
+	Own           []Comparison // what the result itself concluded about the environment
+}
 
 // TEE describes the protection of an arm.
 type TEE struct {

@@ -93,7 +93,7 @@ func alike(first, e *result.Experiment) *result.Experiment {
 		return e
 	}
 	out := *e
-	out.Cases, out.Runs = slices.Clone(e.Cases), slices.Clone(e.Runs)
+	out.Cases, out.Runs, out.Comparisons = slices.Clone(e.Cases), slices.Clone(e.Runs), slices.Clone(e.Comparisons)
 	for i := range out.Cases {
 		c := &out.Cases[i]
 		c.ID = cmp.Or(called[c.ID], c.ID)
@@ -101,6 +101,10 @@ func alike(first, e *result.Experiment) *result.Experiment {
 	for i := range out.Runs {
 		r := &out.Runs[i]
 		r.Case = cmp.Or(called[r.Case], r.Case)
+	}
+	for i := range out.Comparisons {
+		c := &out.Comparisons[i]
+		c.Case = cmp.Or(called[c.Case], c.Case)
 	}
 	return &out
 }
@@ -190,7 +194,12 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 				label = fmt.Sprintf("%s/%s#%d", name(e), env.ID, n)
 			}
 			taken[label], renamed[env.ID] = true, label
-			env.Joined = &result.Joined{ID: e.ID, Name: own, Env: env.ID}
+			env.Joined = &result.Joined{ID: e.ID, Name: own, Env: env.ID, Kind: e.Design.Kind}
+			for _, c := range e.Comparisons {
+				if c.Treatment == env.ID {
+					env.Joined.Own = append(env.Joined.Own, c)
+				}
+			}
 			env.ID, env.Role = label, result.Treatment
 			if len(doc.Environments) == 0 {
 				env.Role = result.Baseline

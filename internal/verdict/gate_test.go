@@ -250,6 +250,9 @@ func TestAcross(t *testing.T) {
 	for _, env := range e.Environments {
 		from = append(from, env.Joined.ID+" "+env.Joined.Name+" "+env.Joined.Env)
 	}
+	if j := e.Environments[0].Joined; j.Kind != result.Single || len(j.Own) != 0 {
+		t.Errorf("the first result's design is %q with %d comparisons", j.Kind, len(j.Own))
+	}
 	if want := []string{a.ID + " monday native", b.ID + " tuesday native", c.ID + " tuesday#2 native"}; !slices.Equal(from, want) {
 		t.Errorf("joined from %q, want %q", from, want)
 	}

@@ -407,7 +407,7 @@ func joined(machines int) *result.Experiment {
 		for arm, name := range []string{"native", "runsc"} {
 			id := fmt.Sprintf("cloud-%c/%s", 'a'+m, name)
 			v := b.env(id, result.Treatment, name, "none")
-			v.Hardware.Serial, v.Joined = fmt.Sprint("sha256:", m), &result.Joined{ID: fmt.Sprint(m), Name: fmt.Sprintf("cloud-%c", 'a'+m), Env: name}
+			v.Hardware.Serial, v.Joined = fmt.Sprint("sha256:", m), &result.Joined{ID: fmt.Sprint(m), Name: fmt.Sprintf("cloud-%c", 'a'+m), Env: name, Kind: result.Interleaved}
 			if m == 2 {
 				v.Hardware.MemoryBytes, v.Missing["hardware.memory_bytes"] = 0, "the paravisor shows no memory map"
 			}
