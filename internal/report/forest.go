@@ -214,6 +214,6 @@ func drawBands(s *scene, bands []result.Reference, a axis, y float64) {
 		x1, _ := a.in(r.Low)
 		x2, _ := a.in(r.High)
 		m := s.rect(min(x1, x2-3), y-10, math.Max(x2-x1, 3), 20, line)
-		m.tip = fmt.Sprintf("published: %s, %s, %s", figureOf(r), r.Workload, r.Citation)
+		m.tip = fmt.Sprintf("published: %s, %s, %s (%s)", figureOf(r), r.Workload, r.Citation, or(r.Caveat, "no caveat recorded"))
 	}
 }
