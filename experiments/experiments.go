@@ -15,7 +15,7 @@ var Files embed.FS
 //go:embed published.csv
 var Published []byte
 
-// Specifications has what vendors' data sheets say that GPUs can do, as CSV.
+// Specifications has what GPUs can do at most by their vendors' specifications, as CSV.
 //
 //go:embed specifications.csv
 var Specifications []byte

@@ -14,8 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// Specified is what a vendor's data sheet says that a GPU can do at most: a specification, never a measurement. No
-// verdict reads it.
+// Specified is what a GPU can do at most by its vendor's specification, as the cited source prints it, which may be second-hand. It
+// is never a measurement, and no verdict reads it.
 type Specified struct {
 	GPU              string // as nvidia-smi names it
 	Workload, Metric string
@@ -64,7 +64,7 @@ var specified = sync.OnceValue(func() []Specified {
 })
 
 // beside says what a specification is.
-const beside = "What a data sheet says that the hardware can do at most: a specification, not a measurement. It does not affect the verdicts."
+const beside = "What the hardware can do at most, as the source prints it: a specification, not a measurement. It does not affect the verdicts."
 
 // specificationTable has the medians of arms with a GPU beside what its vendor specifies.
 func specificationTable(e *result.Experiment) *Table {

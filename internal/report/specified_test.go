@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestSpecified: the median of a run stands beside what the data sheet of its GPU says for its type, and beside nothing of
+// TestSpecified: the median of a run stands beside the specification of its GPU for its type, and beside nothing of
 // another GPU or type.
 func TestSpecified(t *testing.T) {
 	const rate = "gemm_operations_per_second"
@@ -20,15 +20,16 @@ func TestSpecified(t *testing.T) {
 		e.Runs = []result.Run{{Env: "on", Case: "default", Status: result.OK, Metrics: []result.Metric{{Name: rate, Value: value, Reason: "the GPU vanished"}}}}
 		return specificationTable(e)
 	}
-	half := 989.5e12 / 2
-	rows := on("NVIDIA H200", "bf16", &half).Rows
-	if len(rows) != 1 || rows[0][0].Text != "on" || rows[0][5].Text != "50 %" || !strings.Contains(rows[0][6].Text, "H200 data sheet") {
-		t.Errorf("half of the H200's BF16: %+v", rows)
+	half := 989.4e12 / 2
+	const h100 = "NVIDIA H100 80GB HBM3"
+	rows := on(h100, "bf16", &half).Rows
+	if len(rows) != 1 || rows[0][0].Text != "on" || rows[0][5].Text != "50 %" || !strings.Contains(rows[0][6].Text, "https://") {
+		t.Errorf("half of the H100's BF16: %+v", rows)
 	}
-	if rows := on("NVIDIA H200", "bf16", nil).Rows; len(rows) != 1 || rows[0][3].Reason != "the GPU vanished" || rows[0][5].Text != "missing" {
+	if rows := on(h100, "bf16", nil).Rows; len(rows) != 1 || rows[0][3].Reason != "the GPU vanished" || rows[0][5].Text != "missing" {
 		t.Errorf("without a value: %+v", rows)
 	}
-	for _, other := range [][2]string{{"NVIDIA H300", "bf16"}, {"NVIDIA H200 NVL 2", "bf16"}, {"NVIDIA H200", "fp64"}, {"", "bf16"}} {
+	for _, other := range [][2]string{{"NVIDIA H300", "bf16"}, {h100 + " 2", "bf16"}, {h100, "fp64"}, {"", "bf16"}} {
 		if rows := on(other[0], other[1], &half).Rows; len(rows) != 0 {
 			t.Errorf("%q: %+v", other, rows)
 		}
@@ -38,7 +39,7 @@ func TestSpecified(t *testing.T) {
 // TestParseSpecified: the file is whole, no entry is there twice, and an error names the entry.
 func TestParseSpecified(t *testing.T) {
 	all, err := ParseSpecified(experiments.Specifications)
-	if err != nil || len(all) < 20 {
+	if err != nil || len(all) == 0 {
 		t.Fatalf("%d specifications: %v", len(all), err)
 	}
 	seen := map[string]bool{}
