@@ -6,7 +6,8 @@
  *	port       a byte to I/O port 0x80, which no device takes
  *	hypercall  the hypervisor's call instruction, which KVM refuses to programs, after the exit
  *	msr        a read of IA32_APIC_BASE through the kernel's module msr: a system call and the exit
- *	ipi        membarrier(2) to a thread that runs on another core: a system call, the interrupt and its answer
+ *	ipi        membarrier(2) to a thread that runs on another core: a system call, the interrupt and its answer;
+ *	           while another program has that core, the kernel sends none, and the time is too low
  *
  * On bare metal the first does not exit and the third is no instruction. The halt of an idle CPU is a part
  * of `wakeup` across cores; memory-mapped I/O needs a driver. */
@@ -81,10 +82,12 @@ static void no_instruction(int s)
 }
 
 static int other; /* the CPU of the interrupted thread */
+static _Atomic int spinning;
 
 static void *spin(void *unused)
 {
 	pin(other);
+	spinning = 1;
 	for (;;)
 		__asm__ volatile("pause");
 	return unused;
@@ -111,6 +114,8 @@ static void open_interrupt(void)
 		fail("start a thread");
 	if (syscall(SYS_membarrier, register_expedited, 0, 0))
 		fail("membarrier");
+	while (!spinning)
+		sched_yield();
 }
 
 static int run(int argc, char **argv)

@@ -124,6 +124,7 @@ static int run(int argc, char **argv)
 	give_back();
 	map_area();
 	pass(1);
+	say_unaccepted();
 	uint64_t from = now();
 	touch(2);
 	uint64_t took = now() - from;

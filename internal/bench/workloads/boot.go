@@ -13,8 +13,8 @@ var (
 	bootSeconds = &metric.Desc{Name: "boot_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from the start of the virtual machine monitor to the first answer of a service in the guest, in seconds on the harness's clock: the sum of the phases."}
 	bootVMM = bootPhase("vmm", "from the start of the virtual machine monitor until it answers: memory, devices, and of a confidential guest the launch with its measurement; on the harness's clock")
-	bootROM = bootPhase("firmware", "from there until the kernel's clock begins: firmware, the kernel's decompression and its first steps; by both clocks")
-	bootCPU = bootPhase("kernel", "from there until the first program begins: the kernel's own start, with its memory map and, if it accepts memory at boot, acceptance; on the guest's clock")
+	bootROM = bootPhase("firmware", "from there until the kernel's clock begins: firmware, the kernel's decompression and its first steps, with its memory map and acceptance of memory unless it defers them; by both clocks")
+	bootCPU = bootPhase("kernel", "from there until the first program begins: the rest of the kernel's start, with what it defers of its memory map and of acceptance; on the guest's clock")
 	bootRun = bootPhase("init", "from there until the guest takes jobs: modules, file systems, network; on the guest's clock")
 	bootAsk = bootPhase("service", "from there until a service in the guest has started and given its first answer; on the harness's clock")
 )
@@ -24,7 +24,8 @@ func bootPhase(name, what string) *metric.Desc {
 }
 
 // boot splits the boot of a guest. What grows with memory and CPUs is in different phases: the monitor allocates and, of a
-// confidential guest, measures; the kernel makes its memory map and accepts. The environment's parameters set them
+// confidential guest, measures; the kernel makes its memory map and accepts, before its clock begins unless it defers them
+// (CONFIG_DEFERRED_STRUCT_PAGE_INIT). The environment's parameters set them
 // (memory=, prealloc=, cpus=), because they are what is compared.
 var boot = bench.Workload{
 	Name:    "boot",

@@ -44,7 +44,7 @@ var exitCost = bench.Workload{
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "reason", Default: "cpuid", Values: []string{"cpuid", "port", "hypercall", "msr", "ipi"},
-			Doc: "Cpuid is the instruction, port a byte to the unused I/O port 0x80 (as root), hypercall KVM's, which it refuses to programs after the exit, msr a read of IA32_APIC_BASE through the kernel's module msr (as root, with the system call), ipi an interrupt of a thread on another core by membarrier (with the system call, and two CPUs)."},
+			Doc: "Cpuid is the instruction, port a byte to the unused I/O port 0x80 (as root), hypercall KVM's, which it refuses to programs after the exit, msr a read of IA32_APIC_BASE through the kernel's module msr (as root, with the system call), ipi an interrupt of a thread on another core by membarrier (with the system call, and two CPUs; while another program has the second, no interrupt is sent, which lowers the time)."},
 		{Name: "leaf", Default: "0x0", Doc: "Leaf of cpuid: 0x0, 0x7, 0xd, 0x15, 0x40000000."},
 		{Name: "samples", Default: "10000", Doc: "Operations that are timed one by one, after the windows."},
 	}, windowParams("100ms", "200ms")...),

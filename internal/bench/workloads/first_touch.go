@@ -14,7 +14,7 @@ var (
 	firstTouchSeconds = &metric.Desc{Name: "first_touch_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time to touch a page of memory that is new to the process, in seconds on the harness's clock: the mean of all pages, each touched every 4 KiB."}
 	secondTouchSeconds = &metric.Desc{Name: "second_touch_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "The same in memory of the same size right after that was given back, which the guest has accepted and the host has backed, in seconds on the harness's clock."}
+		Help: "The same in memory of the same size right after that was given back, whose pages the kernel has at hand, in seconds on the harness's clock."}
 	touchAgainSeconds = &metric.Desc{Name: "touch_again_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "The same once more, without a page fault, in seconds on the worker's clock."}
 	firstGibibyte = &metric.Desc{Name: "first_touch_gibibyte_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
@@ -29,8 +29,10 @@ var (
 		Help: "Minor page faults of the second touch, counted by the kernel: one for each page."}
 	firstAccepted = &metric.Desc{Name: "accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
 		Help: "Memory that the guest accepted during the first touch: the fall of Unaccepted in /proc/meminfo (Linux 6.5 and later). 0 if all was accepted before, as with accept_memory=eager."}
+	secondAccepted = &metric.Desc{Name: "second_accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
+		Help: "Memory that the guest accepted during the second touch, by the same count. If it is not 0, the second touch also paid for acceptance, and the ratio to the first is too small."}
 	pagesTouched = &metric.Desc{Name: "pages_total", Unit: "pages", Kind: metric.Counter,
-		Help: "Pages touched for the first time."}
+		Help: "Pages of each of the two areas. Counters of the run are of both and are not divided by it."}
 )
 
 // firstTouch measures what memory costs once. A page fault clears the page, whatever the machine. In a confidential guest
@@ -48,11 +50,10 @@ var firstTouch = bench.Workload{
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{firstTouchSeconds, secondTouchSeconds, touchAgainSeconds, firstGibibyte, secondGibibyte, firstOverSecond, clockDisagreement,
-			firstFaults, secondFaults, firstAccepted, pagesTouched}
+			firstFaults, secondFaults, firstAccepted, secondAccepted, pagesTouched}
 	},
-	Primary:    func(bench.Params) *metric.Desc { return firstTouchSeconds },
-	Operations: pagesTouched,
-	Sweep:      map[string][]string{"page": {"4KiB", "2MiB"}, "size": {"64MiB", "256MiB"}},
+	Primary: func(bench.Params) *metric.Desc { return firstTouchSeconds },
+	Sweep:   map[string][]string{"page": {"4KiB", "2MiB"}, "size": {"64MiB", "256MiB"}},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		size, _ := p.Bytes("size")
 		return 10*time.Millisecond + time.Duration(size>>10), 0 // a second for a GiB
@@ -87,13 +88,15 @@ var firstTouch = bench.Workload{
 			}
 			r.value(d, float64(t.faults[i]), "")
 		}
-		switch before, after := t.unaccepted[0], t.unaccepted[1]; {
-		case before < 0:
-			r.lack(firstAccepted, "the kernel here keeps no unaccepted memory: /proc/meminfo has no line Unaccepted (Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY has it)")
-		case after > before:
-			r.lack(firstAccepted, "unaccepted memory grew while it was touched: the guest was given more")
-		default:
-			r.value(firstAccepted, float64(before-after)*1024, "")
+		for i, d := range []*metric.Desc{firstAccepted, secondAccepted} {
+			switch before, after := t.unaccepted[i], t.unaccepted[i+1]; {
+			case before < 0:
+				r.lack(d, "the kernel here keeps no unaccepted memory: /proc/meminfo has no line Unaccepted (Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY has it)")
+			case after > before:
+				r.lack(d, "unaccepted memory grew while it was touched: the guest was given more")
+			default:
+				r.value(d, float64(before-after)*1024, "")
+			}
 		}
 		r.value(pagesTouched, float64(t.pages), "")
 		return r.samples, errors.Join(r.missing...)
@@ -132,14 +135,14 @@ type touches struct {
 	pages      uint64 // in each
 	again      time.Duration
 	faults     [2]uint64 // of the two; 0: the kernel counts none
-	unaccepted [2]int64  // KiB before and after the first; -1: the kernel keeps no such number
+	unaccepted [3]int64  // KiB before the first, after it and after the second; -1: the kernel keeps no such number
 }
 
 func readTouches(o bench.Outcome) (t touches, err error) {
 	if t.record, err = readWindows(o.Inside); err != nil {
 		return t, err
 	}
-	words := []string{"unaccepted", "faults", "unaccepted", "faults", "again"}
+	words := []string{"unaccepted", "faults", "unaccepted", "faults", "unaccepted", "again"}
 	if len(t.others) != len(words) {
 		return t, fmt.Errorf("the worker said %d lines besides its windows, want %d", len(t.others), len(words))
 	}
@@ -166,8 +169,8 @@ func readTouches(o bench.Outcome) (t touches, err error) {
 			t.pages, t.again = v[0], time.Duration(v[1])
 		}
 	}
-	if (t.unaccepted[0] < 0) != (t.unaccepted[1] < 0) {
-		return t, errors.New("the worker read unaccepted memory only once")
+	if none := t.unaccepted[0] < 0; none != (t.unaccepted[1] < 0) || none != (t.unaccepted[2] < 0) {
+		return t, errors.New("the worker read unaccepted memory only sometimes")
 	}
 	if len(t.windows) != 2 || len(t.windows[0]) != 1 || len(t.windows[1]) != 1 {
 		return t, fmt.Errorf("the worker touched %d areas in parts, want two at once", len(t.windows))

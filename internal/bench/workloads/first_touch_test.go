@@ -12,7 +12,7 @@ import (
 
 // TestFirstTouchHere: this machine's kernel counts one fault for each new page, as often as it is mapped anew.
 func TestFirstTouchHere(t *testing.T) {
-	for page, want := range map[string]float64{"4KiB": 4096, "2MiB": 8} {
+	for page, want := range map[string]float64{"4KiB": 4096, "2MiB": 8} { // the worker may have faults of its own besides
 		t.Run(page, func(t *testing.T) {
 			p, err := bench.Complete("workload", firstTouch.Params, bench.Params{"page": page, "size": "16MiB"})
 			if err != nil {
@@ -41,8 +41,8 @@ func TestFirstTouchHere(t *testing.T) {
 				got[s.Desc.Name] = s.Value
 			}
 			for _, d := range []*metric.Desc{firstFaults, secondFaults} {
-				if v, ok := got[d.Name]; ok && v != want {
-					t.Errorf("%s is %v, want %v", d.Name, v, want)
+				if v, ok := got[d.Name]; ok && (v < want || v > want+otherFaults) {
+					t.Errorf("%s is %v, want %v to %v", d.Name, v, want, want+otherFaults)
 				} else if !ok && !strings.Contains(err.Error(), "counts no page faults") {
 					t.Errorf("%s is missing: %v", d.Name, err)
 				}
@@ -88,7 +88,7 @@ func TestAccepted(t *testing.T) {
 			"eager":  {"0", "0", 0, ""},
 			"none":   {"none", "none", -1, "no line Unaccepted"},
 			"grown":  {"10", "20", -1, "given more"},
-			"once":   {"10", "none", -1, "only once"},
+			"once":   {"10", "none", -1, "only sometimes"},
 			"absurd": {"10", "-3", -1, "in the place of unaccepted"},
 		} {
 			o := whole
