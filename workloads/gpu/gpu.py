@@ -10,7 +10,9 @@ report. What is wrong is one line on standard error:
 """
 
 import argparse
+import datetime
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -20,7 +22,7 @@ CHECKED_ROWS = 16
 # Largest error relative to the reference, as Frobenius norms. Results in BF16 have 8 bits, so each is off by up to
 # 2^-9 of itself; FP8 matrices are also summed in fewer bits than FP32. FP32 sums in FP32; INT8 is exact.
 BOUNDS = {"fp32": 1e-4, "bf16": 1e-2, "fp8": 2e-2, "int8": 0.0}
-FIELDS = ("clocks.sm", "power.draw")
+FIELDS = ("timestamp", "clocks.sm", "power.draw")
 
 
 class Failure(Exception):
@@ -30,6 +32,7 @@ class Failure(Exception):
 
 
 def find_torch():
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order of nvidia-smi, so both speak of one GPU
     try:
         import torch
     except ImportError as e:
@@ -50,26 +53,29 @@ def sync(torch, device):
         torch.cuda.synchronize(device)
 
 
-def timed(torch, device, step, work):
+def timed(torch, device, step, work, watch):
     """Prints the lines that the harness times, and returns the time by the clock inside."""
     sync(torch, device)
+    begun = time.time()
     print("begin", step, flush=True)
     start = time.perf_counter()
     work()
     sync(torch, device)
     seconds = time.perf_counter() - start
     print("end", step, flush=True)
+    watch.parts.append((begun, time.time()))
     return seconds
 
 
 class Watch:
-    """Reads clock and power every 200 ms while it is entered."""
+    """Reads clock and power every 200 ms while it is entered, and reports what was read within the timed parts."""
 
     def __enter__(self):
-        self.rows, self.why = [], ""
+        self.rows, self.parts, self.why = [], [], ""
+        gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
         try:
             self.child = subprocess.Popen(
-                ["nvidia-smi", "--id=0", "--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader,nounits", "--loop-ms=200"],
+                ["nvidia-smi", "--id=" + gpu, "--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader,nounits", "--loop-ms=200"],
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         except OSError as e:
             self.child, self.why = None, f"nvidia-smi: {e.strerror}"
@@ -86,18 +92,20 @@ class Watch:
 
     def report(self):
         out = {}
-        for i, (name, scale) in enumerate((("clock_hertz", 1e6), ("power_watts", 1))):
+        for i, (name, scale) in enumerate((("clock_hertz", 1e6), ("power_watts", 1)), 1):
             values = []
             for row in self.rows:
                 cells = row.split(",")
                 try:
-                    values.append(float(cells[i]) * scale)
+                    at = datetime.datetime.strptime(cells[0].strip(), "%Y/%m/%d %H:%M:%S.%f").timestamp()
+                    if any(begun <= at <= ended for begun, ended in self.parts):
+                        values.append(float(cells[i]) * scale)
                 except (IndexError, ValueError):
                     pass  # "[N/A]", or a line that was cut off
             if values:
                 out[name] = sorted(values)[len(values) // 2]
             else:
-                out[name + "_missing"] = self.why or "nvidia-smi gave no number"
+                out[name + "_missing"] = self.why or "nvidia-smi gave no number within the timed part"
         return out
 
 
@@ -121,7 +129,11 @@ def multiplier(torch, device, dtype, a, b):
     if dtype == "fp8":
         one = torch.ones((), device=device, dtype=torch.float32)
         columns = b.t().contiguous().t()  # the library wants the second matrix by columns
-        return lambda: torch._scaled_mm(a, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+        def multiply():
+            c = torch._scaled_mm(a, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+            return c[0] if isinstance(c, tuple) else c  # before 2.5 with the largest value
+        return multiply
     return lambda: a @ b
 
 
@@ -136,7 +148,7 @@ def gemm(torch, device, args, report):
         def work():
             for _ in range(args.repeats):
                 report["last"] = multiply()
-        seconds = timed(torch, device, "gemm", work)
+        seconds = timed(torch, device, "gemm", work, watch)
     c = report.pop("last")
     step = max(1, n // CHECKED_ROWS)
     some = lambda m: m[::step][:CHECKED_ROWS].double()
@@ -162,6 +174,7 @@ def copy(torch, device, args, report):
     }[args.direction]
     for _ in range(args.warm):
         one()
+    sync(torch, device)  # the device may still write to host
     (host if args.direction == "to-host" else other).zero_()  # so that the timed copies are what is compared
     with Watch() as watch:
         def work():
@@ -169,7 +182,7 @@ def copy(torch, device, args, report):
                 one()
                 if args.each == "waited":
                     sync(torch, device)
-        seconds = timed(torch, device, "copy", work)
+        seconds = timed(torch, device, "copy", work, watch)
     result = host if args.direction == "to-host" else other.cpu()
     report.update(watch.report(), seconds={"copy": seconds}, direction=args.direction, memory=args.memory, bytes=n * args.repeats, copies=args.repeats)
     if not torch.equal(result, source):
@@ -189,7 +202,7 @@ def launch(torch, device, args, report):
             for _ in range(args.repeats):
                 count.add_(1)
                 sync(torch, device)
-        seconds = {"queued": timed(torch, device, "queued", queued), "waited": timed(torch, device, "waited", waited)}
+        seconds = {"queued": timed(torch, device, "queued", queued, watch), "waited": timed(torch, device, "waited", waited, watch)}
     report.update(watch.report(), seconds=seconds, launches=args.repeats, counted=int(count.item()))
     if report["counted"] != 2 * args.repeats + args.warm:
         raise Failure(5, f"the device counted {report['counted']} launches of {2 * args.repeats + args.warm}")
@@ -210,6 +223,8 @@ def explain(torch, e):
         return Failure(4, f"out of memory: {text}; choose a smaller size")
     if "not implemented for" in text or "is only supported" in text or "not supported" in text:
         return Failure(2, f"missing: this GPU or PyTorch cannot do it: {text}")
+    if isinstance(e, (AttributeError, TypeError, ValueError)):  # another version's functions
+        return Failure(2, f"missing: PyTorch {torch.__version__} cannot do it: {text}")
     return Failure(3, f"the GPU failed or vanished: {text}; see dmesg for NVRM and Xid")
 
 
@@ -233,7 +248,7 @@ def main():
         report = {"mode": args.mode, "size": args.size, "repeats": args.repeats, **describe(torch, device)}
         try:
             {"gemm": gemm, "copy": copy, "launch": launch}[args.mode](torch, device, args, report)
-        except (RuntimeError, MemoryError, NotImplementedError) as e:
+        except (RuntimeError, MemoryError, AttributeError, TypeError, ValueError) as e:
             raise explain(torch, e)
     except Failure as e:
         print(e, file=sys.stderr)

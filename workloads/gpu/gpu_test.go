@@ -40,6 +40,7 @@ class zeros:
             if fault == "memory": raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
             if fault == "host memory": raise MemoryError()
             if fault == "unsupported": raise RuntimeError("add is only supported on CUDA devices with compute capability >= 9.0")
+            if fault == "other version": raise TypeError("add() got an unexpected keyword argument")
             if fault == "miscounts": self.n += 1
     def item(self): return self.n
 `
@@ -65,6 +66,7 @@ func TestFaults(t *testing.T) {
 		{"no torch", 2, "missing: PyTorch (No module named 'torch')"},
 		{"no gpu", 2, "missing: a GPU that PyTorch 0-stand-in can use"},
 		{"unsupported", 2, "missing: this GPU or PyTorch cannot do it"},
+		{"other version", 2, "missing: PyTorch 0-stand-in cannot do it: add() got an unexpected"},
 		{"vanishes", 3, "the GPU failed or vanished: CUDA error: unspecified launch failure Compile"},
 		{"memory", 4, "out of memory: CUDA out of memory. Tried to allocate 2.00 GiB; choose"},
 		{"host memory", 4, "out of memory"},

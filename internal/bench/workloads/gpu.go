@@ -17,9 +17,9 @@ import (
 
 var (
 	gpuClock = &metric.Desc{Name: "gpu_clock_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher,
-		Help: "Clock of the GPU's multiprocessors during the timed part: the median of what nvidia-smi said every 200 ms."}
+		Help: "Clock of the GPU's multiprocessors during the timed part: the median of what nvidia-smi said every 200 ms within it."}
 	gpuPower = &metric.Desc{Name: "gpu_power_watts", Unit: "watts", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Power of the GPU during the timed part: the median of what nvidia-smi said every 200 ms."}
+		Help: "Power of the GPU during the timed part: the median of what nvidia-smi said every 200 ms within it."}
 )
 
 // gpuTools are what every GPU workload needs. PyTorch is looked for by the script, which says in a line what is missing.

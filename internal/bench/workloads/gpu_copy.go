@@ -26,7 +26,7 @@ var gpuCopy = bench.Workload{
 		{Name: "memory", Default: "pinned", Values: []string{"pinned", "pageable"}, Doc: "The machine's memory: pinned, which the GPU reads and writes itself, or pageable, which the driver copies first."},
 		{Name: "size", Default: "64MiB", Doc: "Bytes of a copy."},
 		{Name: "each", Default: "queued", Values: []string{"queued", "waited"}, Doc: "Queued: the next copy is asked for at once. Waited: when the last has ended; with small sizes a storm of small copies."},
-		{Name: "repeats", Default: "0", Doc: "Copies in the timed part; 0 for as many as come to 4 GiB, at least 50 and at most 20,000."},
+		{Name: "repeats", Default: "0", Doc: "Copies in the timed part; 0 for seconds on a large GPU: as many as come to 128 GiB from or to pinned memory, 32 GiB pageable, 4 TiB within the GPU, at least 50 and at most 200,000."},
 		{Name: "warm", Default: "10", Doc: "Warm-up: copies before it."},
 		gpuPython,
 	},
@@ -48,7 +48,7 @@ var gpuCopy = bench.Workload{
 	},
 	Sweep:    map[string][]string{"size": {"64", "4KiB", "256KiB", "64MiB"}},
 	Tools:    gpuTools,
-	Estimate: func(bench.Params) (time.Duration, int64) { return 15 * time.Second, 0 },
+	Estimate: func(bench.Params) (time.Duration, int64) { return 30 * time.Second, 0 },
 	Job: func(p bench.Params) (bench.Job, error) {
 		size, repeats, err := copyWork(p)
 		if err != nil {
@@ -98,7 +98,14 @@ func copyWork(p bench.Params) (size, repeats int64, err error) {
 		err = errors.Join(err, fmt.Errorf("parameter size=%q: want 1 byte or more", p["size"]))
 	}
 	if err == nil && repeats == 0 {
-		repeats = min(max((4<<30)/size, 50), 20_000)
+		volume := int64(128 << 30)
+		switch {
+		case p["direction"] == "device":
+			volume = 4 << 40
+		case p["memory"] == "pageable":
+			volume = 32 << 30
+		}
+		repeats = min(max(volume/size, 50), 200_000)
 	}
 	return size, repeats, err
 }

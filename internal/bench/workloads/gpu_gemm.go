@@ -24,7 +24,7 @@ var gpuGemm = bench.Workload{
 	Params: []bench.Param{
 		{Name: "dtype", Default: "bf16", Values: []string{"fp32", "bf16", "fp8", "int8"}, Doc: "Type of the matrices. FP32 is without TF32; FP8 is e4m3 with results in BF16; INT8 has results in INT32."},
 		{Name: "size", Default: "8192", Doc: "Rows and columns of each matrix, a multiple of 32."},
-		{Name: "repeats", Default: "50", Doc: "Products in the timed part."},
+		{Name: "repeats", Default: "0", Doc: "Products in the timed part; 0 for seconds on a large GPU: as many as come to 130 x 10^12 operations in FP32, 2 x 10^15 in BF16 and 4 x 10^15 in FP8 and INT8, at least 50 and at most 200,000."},
 		{Name: "warm", Default: "10", Doc: "Warm-up: products before it."},
 		gpuPython,
 	},
@@ -34,14 +34,10 @@ var gpuGemm = bench.Workload{
 	Primary:  func(bench.Params) *metric.Desc { return gemmRate },
 	Sweep:    map[string][]string{"dtype": {"fp32", "bf16", "fp8", "int8"}},
 	Tools:    gpuTools,
-	Estimate: func(bench.Params) (time.Duration, int64) { return 20 * time.Second, 0 },
+	Estimate: func(bench.Params) (time.Duration, int64) { return 30 * time.Second, 0 },
 	Job: func(p bench.Params) (bench.Job, error) {
-		size, err := p.Int("size", 32)
-		if err == nil && (size%32 != 0 || size > 1<<17) {
-			err = fmt.Errorf("parameter size=%q: want a multiple of 32 up to %d", p["size"], 1<<17)
-		}
-		repeats, err2 := p.Int("repeats", 1)
-		if err := errors.Join(err, err2); err != nil {
+		size, repeats, err := gemmWork(p)
+		if err != nil {
 			return bench.Job{}, err
 		}
 		return gpuJob(p, "gemm", size, repeats, "--dtype", p["dtype"])
@@ -62,7 +58,12 @@ var gpuGemm = bench.Workload{
 			return "", err
 		}
 		n := float64(r.Size)
+		size, repeats, err := gemmWork(o.Params)
 		switch {
+		case err != nil:
+			return "", err
+		case r.Size != size || r.Repeats != repeats:
+			return "", fmt.Errorf("%d products of size %d, want %d of %d", r.Repeats, r.Size, repeats, size)
 		case r.Dtype != o.Params["dtype"]:
 			return "", fmt.Errorf("the matrices were %s, want %s", r.Dtype, o.Params["dtype"])
 		case r.Operations != 2*n*n*n*float64(r.Repeats):
@@ -72,4 +73,20 @@ var gpuGemm = bench.Workload{
 		}
 		return digest("gpu-gemm", r.Dtype, strconv.FormatInt(r.Size, 10), strconv.FormatInt(r.Repeats, 10)), nil
 	},
+}
+
+// gemmVolume is how many operations take seconds on a large GPU.
+var gemmVolume = map[string]int64{"fp32": 130e12, "bf16": 2e15, "fp8": 4e15, "int8": 4e15}
+
+// gemmWork is the size of the matrices and the number of products.
+func gemmWork(p bench.Params) (size, repeats int64, err error) {
+	size, err = p.Int("size", 32)
+	if err == nil && (size%32 != 0 || size > 1<<17) {
+		err = fmt.Errorf("parameter size=%q: want a multiple of 32 up to %d", p["size"], 1<<17)
+	}
+	repeats, err2 := p.Int("repeats", 0)
+	if err = errors.Join(err, err2); err == nil && repeats == 0 {
+		repeats = min(max(gemmVolume[p["dtype"]]/(2*size*size*size), 50), 200_000)
+	}
+	return size, repeats, err
 }

@@ -19,7 +19,7 @@ var gpuLaunch = bench.Workload{
 	Doc:     "Time to launch a kernel on a GPU through the machine's PyTorch: many queued, and each waited for. The kernels count themselves.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "repeats", Default: "20000", Doc: "Launches in each timed part."},
+		{Name: "repeats", Default: "500000", Doc: "Launches in each timed part."},
 		{Name: "warm", Default: "100", Doc: "Warm-up: launches before them."},
 		gpuPython,
 	},
@@ -28,7 +28,7 @@ var gpuLaunch = bench.Workload{
 	},
 	Primary:  func(bench.Params) *metric.Desc { return launchWaited },
 	Tools:    gpuTools,
-	Estimate: func(bench.Params) (time.Duration, int64) { return 15 * time.Second, 0 },
+	Estimate: func(bench.Params) (time.Duration, int64) { return 20 * time.Second, 0 },
 	Job: func(p bench.Params) (bench.Job, error) {
 		repeats, err := p.Int("repeats", 1)
 		if err != nil {

@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 		{"gpu-gemm", "size=0", "size"},
 		{"gpu-gemm", "size=100", "multiple of 32"},
 		{"gpu-gemm", "size=1000000", "131072"},
-		{"gpu-gemm", "repeats=0", "repeats"},
+		{"gpu-gemm", "repeats=-1", "repeats"},
 		{"gpu-gemm", "repeats=10000000", "repeats"},
 		{"gpu-gemm", "python=", "python"},
 		{"gpu-copy", "size=0", "size"},
