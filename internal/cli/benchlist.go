@@ -213,7 +213,7 @@ func (l listing) named(names []string) (listing, error) {
 }
 
 // overview prints a line for each thing, and the experiments by the first part of their
-// names.
+// names, as many to a line as fit.
 func (l listing) overview(w io.Writer) {
 	line := func(name, doc string, x here) {
 		doc, _, _ = strings.Cut(doc, ". ")
@@ -248,17 +248,28 @@ func (l listing) overview(w io.Writer) {
 		}
 		of[card] = append(of[card], x.Name+mark)
 	}
-	for _, card := range cards {
-		text := ""
-		for _, name := range of[card] {
-			if len(text)+len(name) > 110 {
-				fmt.Fprintf(w, "  %s\n", text)
-				text = ""
-			}
-			text = strings.TrimSpace(text + "  " + name)
+	text := ""
+	add := func(gap, words string, least int) {
+		if text != "" && len(text)+len(gap)+least > 110 {
+			fmt.Fprintf(w, "  %s\n", text)
+			text = ""
 		}
-		fmt.Fprintf(w, "  %s\n", text)
+		if text != "" {
+			text += gap
+		}
+		text += words
 	}
+	for _, card := range cards { // on one line if it fits, next to others
+		whole := len(strings.Join(of[card], "  "))
+		for i, name := range of[card] {
+			if i == 0 {
+				add("     ", name, whole)
+			} else {
+				add("  ", name, len(name))
+			}
+		}
+	}
+	fmt.Fprintf(w, "  %s\n", text)
 	fmt.Fprint(w, "\n  * without some of its environments here   ! cannot run here\n")
 	fmt.Fprint(w, "\nLAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
 	for _, x := range l.Launchers {
