@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -188,7 +189,7 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 		if i >= 0 && !slices.Contains(processes, s.Labels[i]) {
 			continue
 		}
-		if i >= 0 {
+		if i >= 0 && delta != 0 {
 			totals[s.Desc] += delta
 		}
 		if delta != 0 || i < 0 {
@@ -198,15 +199,30 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
 		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))
 	}
-	missing := maps.Clone(c.missing)
-	for _, k := range out {
-		delete(missing, k.Name)
-	}
 	var never []result.Counter
 	for _, d := range c.never {
 		never = append(never, c.counter(metric.Sample{Desc: d}, 0, false, now, ""))
 	}
-	return bench.Counted{Counters: out, Never: never, Missing: missing, Host: c.hostWide(span, now, processes), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
+	return bench.Counted{Counters: out, Never: never, Missing: c.uncounted(out), Host: c.hostWide(span, now, processes), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
+}
+
+// uncounted says why counters of enclaves are not among those of a run, on a machine that can have them.
+func (c *runCounters) uncounted(have []result.Counter) map[string]string {
+	missing := maps.Clone(c.missing)
+	for _, st := range c.engine.Status() {
+		if st.Source.Waits == nil || len(c.missing) == 0 {
+			continue
+		}
+		for _, d := range st.Source.Metrics {
+			if eventCounter(d) {
+				missing[d.Name] = cmp.Or(missing[d.Name], "source "+st.Source.Name+": "+cmp.Or(st.Reason, "it has nothing new of a process of this name"))
+			}
+		}
+	}
+	for _, k := range have {
+		delete(missing, k.Name)
+	}
+	return missing
 }
 
 // counted reports whether events by process were counted from the beginning of the window
@@ -281,7 +297,7 @@ func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now 
 func (c *runCounters) reason() string {
 	why := ""
 	for _, st := range c.engine.Status() {
-		if !slices.ContainsFunc(st.Source.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "process") }) {
+		if st.Source.Waits != nil || !slices.ContainsFunc(st.Source.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "process") }) {
 			continue
 		}
 		if st.State == probe.Available || st.State == probe.Degraded {

@@ -249,8 +249,10 @@ func TestCountersAreOn(t *testing.T) {
 		t.Errorf("the sources are %v", seen)
 	}
 	const log = "----- SGX stats for thread 1 -----\n  # of EENTERs: 5\n  # of EEXITs: 5\n  # of AEXs: 5\n  # of sync signals: 5\n  # of async signals: 5\n"
-	if err := h.Install("/var/log/gramine/other.log", []byte(log), 0o644); err != nil {
-		t.Fatal(err)
+	for _, process := range []string{"other", "app"} { // app's is an earlier one's
+		if err := h.Install("/var/log/gramine/"+process+".log", []byte(log), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -266,5 +268,11 @@ func TestCountersAreOn(t *testing.T) {
 	}
 	if why := got.Missing["tee_sgx_enclave_entries_total"]; !strings.Contains(why, "runtimes is off in benchmarks") {
 		t.Errorf("missing: %q", why)
+	}
+	if why := got.Missing["tee_sgx_gramine_signals_total"]; why == "" {
+		t.Errorf("missing: %v", got.Missing)
+	}
+	if _, known := c.read(t.Context()).series["tee_sgx_enclave_entries_total\x00app\x00gramine"]; !known {
+		t.Error("Gramine's log was not read")
 	}
 }
