@@ -127,6 +127,8 @@ func enter(t *testing.T) {
 // removeCgroups removes the empty control groups that a kubelet leaves in every hierarchy.
 func removeCgroups() {
 	tops, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
+	others, _ := filepath.Glob("/sys/fs/cgroup/*/" + second.name)
+	tops = append(tops, others...)
 	for _, top := range append(tops, "/sys/fs/cgroup/kubepods") {
 		var dirs []string
 		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

@@ -100,7 +100,7 @@ func TestNode(t *testing.T) {
 	c.startNode(t)
 	c.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{
 		"name": "teescope", "labels": map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}})
-	c.volume(t, "monitor", "20Gi")
+	c.volume(t, "monitor", "20Gi", "")
 	t.Log(c.helm(t, append([]string{"install", "teescope", chart, "--namespace", "teescope", "--set", "monitor.scrapeInterval=1s"}, noOperator...)...))
 	c.until(t, "agent and monitor are ready", c.ready)
 
@@ -168,6 +168,8 @@ func TestNode(t *testing.T) {
 	})
 
 	t.Run("benchmarks in pods", c.benchmarks)
+	t.Run("the network between pods", c.between)
+	t.Run("storage of pods", c.storage)
 }
 
 // ready reports whether the pods of agent and monitor are ready, and never restarted.
@@ -234,8 +236,8 @@ func (c *cluster) create(t *testing.T, path string, object any) {
 	}
 }
 
-// volume is what a storage class would provide: a volume that the monitor's user may write to.
-func (c *cluster) volume(t *testing.T, name, size string) {
+// volume is what a storage class would provide: a volume that the monitor's user may write to. Class "" is none.
+func (c *cluster) volume(t *testing.T, name, size, class string) {
 	t.Helper()
 	dir := filepath.Join(c.state, "volume-"+name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -247,7 +249,7 @@ func (c *cluster) volume(t *testing.T, name, size string) {
 	c.create(t, "/api/v1/persistentvolumes", map[string]any{
 		"metadata": map[string]any{"name": name},
 		"spec": map[string]any{
-			"capacity": map[string]string{"storage": size}, "accessModes": []string{"ReadWriteOnce"},
+			"storageClassName": class, "capacity": map[string]string{"storage": size}, "accessModes": []string{"ReadWriteOnce"},
 			"hostPath": map[string]string{"path": dir, "type": "Directory"}, "persistentVolumeReclaimPolicy": "Retain",
 		},
 	})
@@ -291,6 +293,7 @@ func images(t *testing.T, dir string) {
 		put("shell/empty", nil)
 		put("shell/Containerfile", []byte("FROM scratch\nCOPY sh /bin/\nCOPY empty /tmp/\n"))
 		archive(t, dir, "shell", "-file", filepath.Join(dir, "shell/Containerfile"), "-name", shellImage)
+		withFio(t, dir, put)
 	}
 	archive(t, dir, "pause", "-file", filepath.Join(dir, "pause/Containerfile"), "-name", pauseImage)
 	archive(t, dir, "teescope", "-name", ourImage)

@@ -50,6 +50,31 @@ type cluster struct {
 	ended string // the program that ended although nobody asked it to
 }
 
+// member is a node: its address, the addresses of its pods, and for another than the first the network namespace in which
+// its programs run, with folders of their own. It is on the same machine.
+type member struct{ name, ip, pods, space string }
+
+var (
+	first  = member{name: nodeName, ip: nodeIP, pods: "10.244.0.0/24"}
+	second = member{name: "node-2", ip: "192.168.77.2", pods: "10.244.1.0/24", space: "/run/netns/node-2"}
+)
+
+// of is the name that something of the node has.
+func (m member) of(name string) string {
+	if m.space == "" {
+		return name
+	}
+	return name + "-" + m.name
+}
+
+// within is a command in the node's network.
+func (m member) within(program string, args ...string) []string {
+	if m.space == "" {
+		return append([]string{program}, args...)
+	}
+	return append([]string{"nsenter", "--net=" + m.space, program}, args...)
+}
+
 // startServer starts etcd and an API server, and waits until that is ready.
 func startServer(t *testing.T, files string) *cluster {
 	t.Helper()
@@ -65,9 +90,13 @@ func startServer(t *testing.T, files string) *cluster {
 		command(t, "ip", strings.Fields(line)...)
 	}
 	c.certify(t)
-	c.write(t, "tokens.csv", token+",admin,admin,system:masters\nnode,system:node:"+nodeName+",node,system:nodes\n")
+	tokens := token + ",admin,admin,system:masters\n"
+	for _, m := range []member{first, second} {
+		tokens += m.name + ",system:node:" + m.name + "," + m.name + ",system:nodes\n"
+		c.kubeconfig(t, m.of("node")+".conf", m.name)
+	}
+	c.write(t, "tokens.csv", tokens)
 	c.kubeconfig(t, "admin.conf", token)
-	c.kubeconfig(t, "node.conf", "node")
 	c.start(t, "etcd", "etcd", "--data-dir", filepath.Join(c.state, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379", "--listen-peer-urls", "http://127.0.0.1:2380")
 	c.component(t, "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--advertise-address="+nodeIP, "--bind-address=0.0.0.0", "--secure-port=6443",
@@ -79,7 +108,7 @@ func startServer(t *testing.T, files string) *cluster {
 	return c
 }
 
-// startNode starts the rest of Kubernetes, imports the images of the test's files, and waits until the node is ready.
+// startNode starts the rest of Kubernetes and the first node.
 func (c *cluster) startNode(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
@@ -90,29 +119,74 @@ func (c *cluster) startNode(t *testing.T) {
 	c.component(t, "kube-controller-manager", "--kubeconfig=admin.conf", "--service-account-private-key-file=accounts.key", "--root-ca-file=ca.crt",
 		"--use-service-account-credentials", "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16", "--leader-elect=false", "--flex-volume-plugin-dir=/run/teescope/volumes")
 	c.component(t, "kube-scheduler", "--kubeconfig=admin.conf", "--leader-elect=false")
-	c.write(t, "cni/10-bridge.conflist", `{"cniVersion": "1.0.0", "name": "bridge", "plugins": [
+	c.answerNames(t)
+	c.join(t, first)
+}
+
+// startSecond starts another node, in a network namespace that is joined to the first one's by a pair of interfaces. Each
+// node routes to the pods of the other.
+func (c *cluster) startSecond(t *testing.T) {
+	t.Helper()
+	m := second
+	command(t, "ip", "netns", "add", m.name)
+	command(t, "ip", "link", "set", "node0p", "netns", m.name)
+	command(t, "ip", "route", "add", m.pods, "via", m.ip)
+	for _, run := range [][]string{
+		m.within("ip", "link", "set", "lo", "up"),
+		m.within("ip", "addr", "add", m.ip+"/24", "dev", "node0p"),
+		m.within("ip", "link", "set", "node0p", "up"),
+		m.within("ip", "route", "add", "default", "via", nodeIP), // the first node's pods, too
+		m.within("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables || true"),
+	} {
+		command(t, run[0], run[1:]...)
+	}
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, procs := range hierarchies { // two kubelets must not take the other's groups for leftovers
+		if err := os.Mkdir(filepath.Join(filepath.Dir(procs), m.name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.join(t, m)
+}
+
+// join starts a node's programs, imports the images of the test's files, and waits until the node is ready.
+func (c *cluster) join(t *testing.T, m member) {
+	t.Helper()
+	socket, root, groups := "/run/containerd/containerd.sock", "/var/lib/kubelet", "/"
+	if m.space != "" {
+		socket, root, groups = "/run/"+m.of("containerd")+"/containerd.sock", "/var/lib/"+m.of("kubelet"), "/"+m.name
+	}
+	c.write(t, m.of("cni")+"/10-bridge.conflist", `{"cniVersion": "1.0.0", "name": "bridge", "plugins": [
  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
-  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+  "ipam": {"type": "host-local", "dataDir": "/run/`+m.of("ipam")+`", "ranges": [[{"subnet": "`+m.pods+`"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
  {"type": "portmap", "capabilities": {"portMappings": true}}]}`)
 	// A container may lack CAP_SYS_RESOURCE, without which nothing can lower a score for the OOM killer.
-	c.write(t, "containerd.toml", `version = 2
+	c.write(t, m.of("containerd")+".toml", `version = 2
+root = "/var/lib/`+m.of("containerd")+`"
+state = "/run/`+m.of("containerd")+`"
+[grpc]
+ address = "`+socket+`"
 [plugins."io.containerd.internal.v1.opt"]
- path = "/run/teescope/opt"
+ path = "/run/teescope/`+m.of("opt")+`"
 [plugins."io.containerd.grpc.v1.cri"]
  sandbox_image = "`+pauseImage+`"
  restrict_oom_score_adj = true
  disable_apparmor = true
 [plugins."io.containerd.grpc.v1.cri".cni]
  bin_dir = "/usr/lib/cni"
- conf_dir = "/run/teescope/cni"
+ conf_dir = "/run/teescope/`+m.of("cni")+`"
 [plugins."io.containerd.grpc.v1.cri".containerd]
  snapshotter = "overlayfs"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
  runtime_type = "io.containerd.runc.v2"
 `)
-	c.start(t, "containerd", "containerd", "--config", "containerd.toml")
+	run := m.within("containerd", "--config", m.of("containerd")+".toml")
+	c.start(t, m.of("containerd"), run[0], run[1:]...)
 	c.until(t, "containerd answers", func() error {
-		out, err := exec.Command("ctr", "version").CombinedOutput()
+		out, err := exec.Command("ctr", "--address", socket, "version").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("ctr version: %w: %s", err, out)
 		}
@@ -123,15 +197,17 @@ func (c *cluster) startNode(t *testing.T) {
 		t.Fatalf("no images in %s: %v", c.files, err)
 	}
 	for _, image := range images {
-		t.Logf("%s", command(t, "ctr", "--namespace", "k8s.io", "images", "import", image))
+		t.Logf("%s", command(t, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", image))
 	}
 	// Cgroup v1 and machines with swap are supported, if asked for; the disks are in memory.
-	c.write(t, "kubelet.yaml", `apiVersion: kubelet.config.k8s.io/v1beta1
+	c.write(t, m.of("kubelet")+".yaml", `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
-containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupRoot: `+groups+`
+podLogsDir: /var/log/`+m.of("pods")+`
+containerRuntimeEndpoint: unix://`+socket+`
 failSwapOn: false
 failCgroupV1: false
 localStorageCapacityIsolation: false
@@ -142,13 +218,12 @@ oomScoreAdj: 0
 resolvConf: ""
 volumePluginDir: /run/teescope/volumes
 `)
-	c.answerNames(t)
-	c.component(t, "kubelet", "--config=kubelet.yaml", "--kubeconfig=node.conf", "--hostname-override="+nodeName, "--node-ip="+nodeIP, "--v=2")
-	c.component(t, "kube-proxy", "--kubeconfig=admin.conf", "--hostname-override="+nodeName, "--cluster-cidr=10.244.0.0/16", "--proxy-mode=iptables",
+	c.componentOf(t, m, "kubelet", "--config="+m.of("kubelet")+".yaml", "--kubeconfig="+m.of("node")+".conf", "--root-dir="+root, "--hostname-override="+m.name, "--node-ip="+m.ip, "--v=2")
+	c.componentOf(t, m, "kube-proxy", "--kubeconfig=admin.conf", "--hostname-override="+m.name, "--cluster-cidr=10.244.0.0/16", "--proxy-mode=iptables",
 		"--conntrack-max-per-core=0", "--oom-score-adj=0")
-	c.until(t, "the node is ready", func() error {
+	c.until(t, m.name+" is ready", func() error {
 		var n corev1.Node
-		if err := c.api("GET", "/api/v1/nodes/"+nodeName, nil, &n); err != nil {
+		if err := c.api("GET", "/api/v1/nodes/"+m.name, nil, &n); err != nil {
 			return err
 		}
 		for _, condition := range n.Status.Conditions {
@@ -193,7 +268,13 @@ func (c *cluster) start(t *testing.T, name, program string, args ...string) {
 
 func (c *cluster) component(t *testing.T, name string, flags ...string) {
 	t.Helper()
-	c.start(t, name, filepath.Join(c.files, "components"), append([]string{name}, flags...)...)
+	c.componentOf(t, first, name, flags...)
+}
+
+func (c *cluster) componentOf(t *testing.T, m member, name string, flags ...string) {
+	t.Helper()
+	run := m.within(filepath.Join(c.files, "components"), append([]string{name}, flags...)...)
+	c.start(t, m.of(name), run[0], run[1:]...)
 }
 
 // until waits for an event, and no longer than every program runs.
@@ -235,7 +316,7 @@ func (c *cluster) explain(t *testing.T) {
 		}
 	}
 	logs, _ := filepath.Glob(filepath.Join(c.state, "logs", "*"))
-	containers, _ := filepath.Glob("/var/log/pods/*/*/*.log")
+	containers, _ := filepath.Glob("/var/log/pods*/*/*/*.log")
 	for _, name := range append(logs, containers...) {
 		b, _ := os.ReadFile(name)
 		lines := strings.Split(strings.TrimSpace(string(b)), "\n")

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,82 +24,121 @@ func (c *cluster) benchmarks(t *testing.T) {
 		}
 	}
 	c.until(t, "pods have an account", func() error { return c.api("GET", "/api/v1/namespaces/default/serviceaccounts/default", nil, nil) })
-	for _, name := range []string{"first", "second", "third"} { // each for one claim
-		c.volume(t, name, "1Gi")
+	for _, name := range []string{"first", "second", "third", "fourth"} { // each for one claim
+		c.volume(t, name, "1Gi", "")
 	}
-	env := "pod,kubeconfig=" + filepath.Join(c.state, "admin.conf") + ",selector=kubernetes.io/hostname=" + nodeName + ",image=" + shellImage + ",cpus=100m,memory=256Mi,size=1Gi"
-	bench := func(workload string, pairs int, out string, args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(c.files, "teescope/bin/teescope"), append([]string{"bench", "run", workload, "--env", "native", "--env", env,
-			"--pairs", fmt.Sprint(pairs), "--out", filepath.Join(c.state, out)}, args...)...)
-		cmd.Env = append(os.Environ(), "HOME="+c.state)
-		return cmd
-	}
+	env := c.env("image=" + shellImage + ",cpus=100m,memory=256Mi,size=1Gi")
 
-	killed := bench("startup", 1000, "killed.json")
+	killed := c.bench("startup", "killed.json", "--env", "native", "--env", env, "--pairs", "1000")
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c.until(t, "the pod of the benchmark runs", func() error { return c.phase(corev1.PodRunning) })
+	c.until(t, "the pod of the benchmark runs", func() error { return c.phase(1, corev1.PodRunning) })
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = killed.Wait()
 	c.until(t, "the pod of the killed benchmark has ended", func() error {
-		return c.phase(corev1.PodSucceeded, corev1.PodFailed)
+		return c.phase(1, corev1.PodSucceeded, corev1.PodFailed)
 	})
 
 	for workload, args := range map[string][]string{
 		"startup":      nil,
 		"clock-server": {"--param", "connections=2", "--param", "warm=200ms", "--param", "measure=1s"}, // under load from here
 	} {
-		file := workload + ".json"
-		out, err := bench(workload, 1, file, args...).CombinedOutput()
-		if end := new(exec.ExitError); err != nil && !(errors.As(err, &end) && end.ExitCode() == 3) { // one pair gives no verdict
-			t.Fatalf("bench run %s: %v\n%s", workload, err, out)
-		}
-		b, err := os.ReadFile(filepath.Join(c.state, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var result struct {
-			Environments []struct {
-				Launcher, Network string
-				Params            map[string]string
-			}
-			Runs []struct{ Status, Reason string }
-		}
-		if err := json.Unmarshal(b, &result); err != nil || len(result.Environments) != 2 || len(result.Runs) < 2 {
-			t.Fatalf("result %s: %v", b, err)
+		result := c.measure(t, workload, append([]string{"--env", "native", "--env", env, "--pairs", "1"}, args...)...)
+		if len(result.Environments) != 2 || len(result.Runs) < 2 {
+			t.Fatalf("result %+v", result)
 		}
 		e := result.Environments[1]
-		for _, r := range result.Runs {
-			if r.Status != "ok" {
-				t.Errorf("%s: a run is %+v", workload, r)
-			}
-		}
-		if e.Launcher != "pod" || e.Params["node"] != nodeName || (workload == "startup") != (e.Network == "") {
+		if e.Launcher != "pod" || e.Params["node"] != nodeName || (workload == "clock-server") != (e.Network != "") {
 			t.Errorf("%s: the second environment is %+v", workload, e)
 		}
 	}
-	c.until(t, "no pod and no claim is left", func() error {
-		var left corev1.PodList
-		var claims corev1.PersistentVolumeClaimList
-		err := errors.Join(c.api("GET", pods, nil, &left), c.api("GET", "/api/v1/namespaces/default/persistentvolumeclaims", nil, &claims))
-		if n := len(left.Items) + len(claims.Items); err == nil && n > 0 {
-			err = fmt.Errorf("%d are left", n)
+	c.nothingLeft(t)
+}
+
+// env is an arm in pods of the one node.
+func (c *cluster) env(params string) string {
+	return "pod,kubeconfig=" + filepath.Join(c.state, "admin.conf") + ",selector=kubernetes.io/hostname=" + nodeName + "," + params
+}
+
+// bench is a benchmark whose result goes to a file.
+func (c *cluster) bench(name, file string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(c.files, "teescope/bin/teescope"), append([]string{"bench", "run", name, "--out", filepath.Join(c.state, file)}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+c.state)
+	return cmd
+}
+
+// measured is what the tests read of a result.
+type measured struct {
+	Design       struct{ Client string }
+	Environments []struct {
+		Label           string `json:"env_id"`
+		Launcher        string
+		Network         string
+		Params, Missing map[string]string
+	}
+	Runs []struct {
+		Env            string `json:"env_id"`
+		Case           string
+		Status, Reason string
+		Metrics        []struct {
+			Name  string
+			Value *float64
+			Why   string `json:"missing_reason"`
 		}
-		return err
+	}
+}
+
+// measure runs a benchmark, all of whose runs must be good.
+func (c *cluster) measure(t *testing.T, name string, args ...string) (r measured) {
+	t.Helper()
+	file := name + "-" + rand.Text() + ".json"
+	out, err := c.bench(name, file, args...).CombinedOutput()
+	if end := new(exec.ExitError); err != nil && !(errors.As(err, &end) && end.ExitCode() == 3) { // one pair gives no verdict
+		t.Fatalf("bench run %s: %v\n%s", name, err, out)
+	}
+	b, err := os.ReadFile(filepath.Join(c.state, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatalf("result %s: %v", b, err)
+	}
+	for _, run := range r.Runs {
+		if run.Status != "ok" {
+			t.Errorf("%s: a run is %+v", name, run)
+		}
+	}
+	return r
+}
+
+// nothingLeft waits until benchmarks have left nothing.
+func (c *cluster) nothingLeft(t *testing.T) {
+	t.Helper()
+	c.until(t, "no pod, no claim and no service is left", func() error {
+		var claims corev1.PersistentVolumeClaimList
+		err := errors.Join(c.phase(0), c.services(0), c.api("GET", "/api/v1/namespaces/default/persistentvolumeclaims", nil, &claims))
+		return errors.Join(err, count("claims", len(claims.Items), 0))
 	})
 }
 
-// phase reports whether the one pod of the default namespace is in one of the phases.
-func (c *cluster) phase(want ...corev1.PodPhase) error {
+// phase reports whether there are so many pods in the default namespace, each in one of the phases.
+func (c *cluster) phase(number int, want ...corev1.PodPhase) error {
 	var all corev1.PodList
 	if err := c.api("GET", pods, nil, &all); err != nil {
 		return err
 	}
-	if len(all.Items) != 1 || !slices.Contains(want, all.Items[0].Status.Phase) {
-		return fmt.Errorf("%d pods; want one that is %v", len(all.Items), want)
+	if len(all.Items) != number || slices.ContainsFunc(all.Items, func(p corev1.Pod) bool { return !slices.Contains(want, p.Status.Phase) }) {
+		return fmt.Errorf("%d pods; want %d that are %v", len(all.Items), number, want)
+	}
+	return nil
+}
+
+func count(what string, have, want int) error {
+	if have != want {
+		return fmt.Errorf("%d %s; want %d", have, what, want)
 	}
 	return nil
 }
