@@ -314,7 +314,7 @@ func workCPU(out Outcome, c Counted) float64 {
 }
 
 // Read reads the output of a successful run into r: a value for each metric of the workload, or a reason. A run without
-// the metric primary, with wrong work, or whose parser breaks off has failed.
+// the metric primary, with wrong work, or whose parser crashes has failed.
 func (w *Workload) Read(out Outcome, primary string, r *result.Run) {
 	if err := contain.Call("reading the output of workload "+w.Name, func() error { w.read(out, primary, r); return nil }); err != nil {
 		r.Status, r.Reason = result.Failed, err.Error()

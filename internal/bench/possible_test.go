@@ -23,15 +23,15 @@ func TestImpossibleValues(t *testing.T) {
 		failed        string // reason of every run, "" for none
 		missing       string // reason of lost_ratio
 	}{
-		"as it should be":          {primary: 1, lost: 0.5},
-		"more lost than was sent":  {primary: 1, lost: 1.79, missing: "impossible: it is 1.79, more than 1"},
-		"negative losses":          {primary: 1, lost: -0.03, missing: "impossible: it is -0.03, less than 0"},
-		"no number":                {primary: 1, lost: math.NaN(), missing: "not a finite number"},
-		"a negative time":          {primary: -1, lost: 0.5, failed: "no took_seconds: impossible: it is -1, less than 0"},
-		"a time that wrapped":      {primary: math.MaxUint64, lost: 0.5, failed: "which has wrapped"},
-		"a window that is none":    {primary: 1, lost: 0.5, series: []float64{1, math.Inf(1), 1}},
-		"a window below 0":         {primary: 1, lost: 0.5, series: []float64{1, -1, 1}},
-		"a parser that breaks off": {breaks: true, failed: "broke off"},
+		"as it should be":         {primary: 1, lost: 0.5},
+		"more lost than was sent": {primary: 1, lost: 1.79, missing: "impossible: it is 1.79, more than 1"},
+		"negative losses":         {primary: 1, lost: -0.03, missing: "impossible: it is -0.03, less than 0"},
+		"no number":               {primary: 1, lost: math.NaN(), missing: "not a finite number"},
+		"a negative time":         {primary: -1, lost: 0.5, failed: "no took_seconds: impossible: it is -1, less than 0"},
+		"a time that wrapped":     {primary: math.MaxUint64, lost: 0.5, failed: "which has wrapped"},
+		"a window that is none":   {primary: 1, lost: 0.5, series: []float64{1, math.Inf(1), 1}},
+		"a window below 0":        {primary: 1, lost: 0.5, series: []float64{1, -1, 1}},
+		"a parser that crashes":   {breaks: true, failed: "crashed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, o, _ := bed(t, 2, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1}})

@@ -61,9 +61,9 @@ func TestPanicInCommand(t *testing.T) {
 	formats.All = append(slices.Clone(old), &report.Format{Name: "planted", Print: func(io.Writer, report.Document) error { panic("planted in a format") }})
 	out := filepath.Join(t.TempDir(), "out")
 	for line, want := range map[string]string{
-		"compare --format planted " + file:                  "teescope: " + file + ": writing the format planted broke off: planted in a format (",
-		"report --format planted --out - " + file:           "teescope: " + file + ": writing the format planted broke off: planted in a format (",
-		"report --format planted --out " + out + " " + file: "teescope: write " + out + ": " + file + ": writing the format planted broke off: planted in a format (",
+		"compare --format planted " + file:                  "teescope: " + file + ": writing the format planted crashed: planted in a format (",
+		"report --format planted --out - " + file:           "teescope: " + file + ": writing the format planted crashed: planted in a format (",
+		"report --format planted --out " + out + " " + file: "teescope: write " + out + ": " + file + ": writing the format planted crashed: planted in a format (",
 	} {
 		said, errs, code := run(t, strings.Fields(line)...)
 		if code != exitUsage || said != "" || !strings.HasPrefix(errs, want) || strings.Count(errs, "\n") != 1 {
@@ -75,7 +75,7 @@ func TestPanicInCommand(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	code := Main(t.Context(), Env{Args: []string{"schema", "result"}, Stdin: strings.NewReader(""), Stdout: broken{}, Stderr: &errs})
-	if want := "teescope: teescope schema result broke off: planted in a writer ("; code != exitUsage || !strings.HasPrefix(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
+	if want := "teescope: teescope schema result crashed: planted in a writer ("; code != exitUsage || !strings.HasPrefix(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("exit status %d, %q", code, errs.String())
 	}
 }

@@ -23,7 +23,7 @@ type Panic struct {
 
 // Error says what broke, and what to do.
 func (p *Panic) Error() string {
-	return fmt.Sprintf("%s broke off: %v (%s); this is a bug of teescope: please report it with the trace in the log", p.What, p.Value, p.At)
+	return fmt.Sprintf("%s crashed: %v (%s); this is a bug in teescope: please report it with the trace in the log", p.What, p.Value, p.At)
 }
 
 // Call returns the error of do. A panic of do is the error of type *Panic; its trace is logged when it happens at that

@@ -24,7 +24,7 @@ func TestCall(t *testing.T) {
 	var p *contain.Panic
 	for range 3 { // each round
 		err := contain.Call("reading source network", func() error { _ = short[len(short)]; return nil })
-		want := "reading source network broke off: runtime error: index out of range [1] with length 1 (contain_test.go:"
+		want := "reading source network crashed: runtime error: index out of range [1] with length 1 (contain_test.go:"
 		if !errors.As(err, &p) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v", err)
 		}
@@ -57,7 +57,7 @@ func TestPanicking(t *testing.T) {
 		t.Errorf("without a panic: %v, %v", seen, err)
 	}
 	seen, err := try(true)
-	if want := "trying broke off: runtime error: index out of range [0] with length 0 (contain_test.go:"; !seen || err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "trying crashed: runtime error: index out of range [0] with length 0 (contain_test.go:"; !seen || err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("with one: %v, %v", seen, err)
 	}
 	if contain.Panicking() {

@@ -199,7 +199,7 @@ func TestCannotTell(t *testing.T) {
 		rule       *findings.Rule
 		want       string
 	}{
-		{"panic", `temperature{machine="a"} 100x50`, panics, "rule panics broke off: runtime error: invalid memory address"},
+		{"panic", `temperature{machine="a"} 100x50`, panics, "rule panics crashed: runtime error: invalid memory address"},
 		{"no series", `other 1x50`, heat, "needs temperature: no reading in the last 1m: the sensor is off"},
 		{"series ended", `temperature{machine="a"} 100x20`, heat, "needs temperature: no reading in the last 1m: the sensor is off"},
 		{"one reading", `temperature{machine="a"} _x39 100`, heat, "needs temperature: only one reading in the last 1m"},

@@ -91,7 +91,7 @@ var plonkish = scheme{
 func (s *scheme) accepts(proof []byte, verifying key, public witness.Witness) (err error) {
 	defer func() { // package gnark indexes a proof of another circuit out of range
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: the verifier broke off: %v", errRefused, v)
+			err = fmt.Errorf("%w: the verifier crashed: %v", errRefused, v)
 		}
 	}()
 	rest := bytes.NewReader(proof)

@@ -26,7 +26,7 @@ func TestPanicInFormat(t *testing.T) {
 	}}
 	var b bytes.Buffer
 	err := f.Write(&b, Document{})
-	if want := "writing the format planted broke off: runtime error: index out of range"; err == nil || !strings.HasPrefix(err.Error(), want) || b.Len() > 0 {
+	if want := "writing the format planted crashed: runtime error: index out of range"; err == nil || !strings.HasPrefix(err.Error(), want) || b.Len() > 0 {
 		t.Errorf("%v, and %q is written", err, b.String())
 	}
 }

@@ -52,7 +52,7 @@ func TestPanicInResult(t *testing.T) {
 	old := compiled
 	t.Cleanup(func() { compiled = old })
 	compiled = func() (*jsonschema.Schema, error) { panic("planted") }
-	want := "read " + name + ": reading a result broke off: planted (schema_test.go:"
+	want := "read " + name + ": reading a result crashed: planted (schema_test.go:"
 	if _, err := Read(name); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

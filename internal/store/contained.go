@@ -68,7 +68,7 @@ type attempt struct {
 // underWay are those that have not ended, because the context in which a scrape asks for an appender has the target but no span.
 var underWay = locked.New(map[*scrape.Target]*attempt{})
 
-// discard drops what a scrape that broke off has appended. Its report follows, which would say that the target is up.
+// discard drops what a scrape that crashed has appended. Its report follows, which would say that the target is up.
 func (a *attempt) discard() {
 	a.broken = true
 	if a.app != nil {
@@ -110,7 +110,7 @@ type scraped struct {
 	again func() storage.Appender
 }
 
-// Append adds a sample; of a target whose scrape broke off the report is that it is down.
+// Append adds a sample; of a target whose scrape crashed the report is that it is down.
 func (s *scraped) Append(ref storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
 	if s.of.broken && l.Get(model.MetricNameLabel) == "up" {
 		v = 0

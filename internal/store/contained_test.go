@@ -76,7 +76,7 @@ func TestPanicInScrape(t *testing.T) {
 	if p := query(t, s, `last_over_time({job="broken", __name__=~"app_.*|other"}[1h])`, time.Now()); len(p) > 0 {
 		t.Errorf("of a page that was not read to its end %v is stored", p)
 	}
-	if why := s.Failure("broken", instance); !strings.HasPrefix(why, `scraping job broken broke off: relabel: unknown relabel action type "planted" (relabel.go:`) {
+	if why := s.Failure("broken", instance); !strings.HasPrefix(why, `scraping job broken crashed: relabel: unknown relabel action type "planted" (relabel.go:`) {
 		t.Errorf("the reason is %q", why)
 	}
 	if why := s.Failure("sound", instance); why != "" {
@@ -131,7 +131,7 @@ func TestPanicInDiscovery(t *testing.T) {
 			t.Errorf("%d runs of a discovery that is to end", f.runs)
 		}
 	})
-	if n := strings.Count(log.String(), "discovering targets (static) broke off: planted in a discovery"); n != 1 {
+	if n := strings.Count(log.String(), "discovering targets (static) crashed: planted in a discovery"); n != 1 {
 		t.Errorf("want one trace, not %q", log.String())
 	}
 }
@@ -140,7 +140,7 @@ func TestPanicInDiscovery(t *testing.T) {
 func TestPanicInRule(t *testing.T) {
 	log := logged(t)
 	store.Evaluate(t.Context(), nil, time.Time{})
-	if !strings.Contains(log.String(), "recording rules broke off") {
+	if !strings.Contains(log.String(), "recording rules crashed") {
 		t.Errorf("the log is %q", log.String())
 	}
 }

@@ -30,7 +30,7 @@ func TestDetect(t *testing.T) {
 	if !errors.Is(ds[2].Err, broken) {
 		t.Errorf("the reason is lost: %v", ds[2].Err)
 	}
-	if want := "detecting breaks broke off: runtime error: index out of range [3]"; !strings.HasPrefix(ds[3].Err.Error(), want) {
+	if want := "detecting breaks crashed: runtime error: index out of range [3]"; !strings.HasPrefix(ds[3].Err.Error(), want) {
 		t.Errorf("%v, want %s", ds[3].Err, want)
 	}
 	if got, want := Found(ds), []Facts{{Kind: "here", Variant: "v", Role: Guest}, {Kind: "after", Variant: "v", Role: Guest}}; !reflect.DeepEqual(got, want) {

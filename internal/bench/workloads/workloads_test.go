@@ -595,7 +595,7 @@ func sound(w *bench.Workload, o bench.Outcome) error {
 	switch _, err := json.Marshal(r); {
 	case err != nil:
 		return err
-	case strings.Contains(r.Reason, "broke off"):
+	case strings.Contains(r.Reason, "crashed"):
 		return errors.New(r.Reason)
 	case r.Status != result.OK && r.Reason == "":
 		return errors.New("it failed without a reason")
