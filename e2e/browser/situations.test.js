@@ -21,7 +21,7 @@ describe("a reader sees at once", { skip: missing({ root: false }) }, () => {
   test("lock contention: the process, and how much of its time", async () => {
     const { url } = await watching("lock");
     const { page, check, headline } = await problem(url, "lock_contention", "shop");
-    assert.match(headline, /^1 problem: shop waits for locks during 60 % of the time in which it has work \(since /);
+    assert.match(headline, /^1 problem: shop spends 60 % of its active time waiting for locks \(since /);
     await page.getByRole("region", { name: "Verdict" }).getByRole("link").click();
     await page.getByRole("dialog").getByText("What to do.").waitFor();
     await check();
@@ -44,7 +44,7 @@ describe("a reader sees at once", { skip: missing({ root: false }) }, () => {
   test("CPU starvation: the process that waits, and who takes the CPU from it", async () => {
     const { url } = await watching("starved");
     const { page, check, headline } = await problem(url, "cpu_starvation", "starved-app");
-    assert.match(headline, /^1 problem: starved-app waits for a CPU during 80 % of the time/);
+    assert.match(headline, /^1 problem: starved-app spends 80 % of its active time waiting for a CPU/);
     await page.goto(`${url}/?page=processes&subject=starved-app&range=5m`);
     const rivals = page.locator("[data-rival]");
     await rivals.first().waitFor();

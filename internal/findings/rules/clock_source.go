@@ -18,7 +18,7 @@ var clockSource = &findings.Rule{
 	Doc: "User space cannot read the kernel's clock source, such as hpet or acpi_pm, so every program that asks for the time enters the " +
 		"kernel, and in a virtual machine usually leaves the guest too. Often the kernel has dropped tsc because it found it unstable. A clock source " +
 		"that is neither known to be fast (tsc, kvm-clock, hyperv_clocksource_tsc_page, arch_sys_counter) nor known to be slow is information only. " +
-		"It must be in use in all of either window. No threshold: there is nothing to compare.",
+		"It must be in use for the whole of either window. No threshold: there is nothing to compare.",
 	Needs: []string{"tee_clocksource_info"},
 	Remedy: "Find the reason with `dmesg | grep -i -e clocksource -e tsc`. Where tsc is available and the host keeps it stable, select it with " +
 		"`clocksource=tsc tsc=reliable` on the kernel's command line; in a virtual machine ask for a paravirtual clock (kvm-clock, Hyper-V's page) or for an " +

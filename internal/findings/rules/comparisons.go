@@ -157,7 +157,7 @@ var comparisons = []comparison{
 			Needs: []string{conversions},
 			Thresholds: []findings.Threshold{
 				{Name: "conversions", Doc: "conversions in the rarer direction", Unit: "1/s", Default: 100},
-				{Name: "share", Doc: "share of conversions in the CPU time in use that is critical", Unit: "ratio", Default: 0.1},
+				{Name: "share", Doc: "share of conversions in the CPU time in use, for a critical finding", Unit: "ratio", Default: 0.1},
 			},
 			Remedy:    causes.MemoryConversions.Remedy,
 			Reference: tdxDocument + " (shared memory conversions) and https://docs.kernel.org/arch/x86/amd-memory-encryption.html",
@@ -244,7 +244,7 @@ var comparisons = []comparison{
 			Needs: []string{"node_cpu_seconds_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "share", Doc: "share of a machine's CPU time that is stolen", Unit: "ratio", Default: 0.05},
-				{Name: "share_critical", Doc: "such a share that is critical", Unit: "ratio", Default: 0.20},
+				{Name: "share_critical", Doc: "the same share, for a critical finding", Unit: "ratio", Default: 0.20},
 			},
 			Remedy: "Ask for dedicated CPUs or another host: this one is overcommitted. Do not compare results measured during that time. " +
 				"A guest throttled by its own quota (burstable instance types) looks the same.",
@@ -278,7 +278,7 @@ var comparisons = []comparison{
 			Needs: []string{cfsPeriods, cfsThrottled},
 			Thresholds: []findings.Threshold{
 				{Name: "share", Doc: "share of the periods that exhausted the quota", Unit: "ratio", Default: 0.25},
-				{Name: "share_critical", Doc: "such a share that is critical", Unit: "ratio", Default: 0.75},
+				{Name: "share_critical", Doc: "the same share, for a critical finding", Unit: "ratio", Default: 0.75},
 				{Name: "periods", Doc: "periods in which the group had work", Unit: "1/s", Default: 1},
 			},
 			Remedy: "Raise the quota (resources.limits.cpu, CPUQuota=, cpu.max), or remove it where nobody else needs the CPU. Use as many threads as the quota has cores " +
@@ -399,8 +399,8 @@ var comparisons = []comparison{
 			Name:  "blind_counters",
 			Title: "Blind counters",
 			Doc: "Hardware or hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
-				"virtual machine. Hidden values are missing; they are not 0. This is information, because no setting on this machine brings the values, and it must have been so in all of " +
-				"either window. Sources that the monitor's budget restricts are not meant. No threshold: there is nothing to compare.",
+				"virtual machine. Hidden values are missing; they are not 0. This is information, because no setting on this machine brings the values, and it must hold for the whole of " +
+				"either window. Sources that the monitor's budget restricts are not part of this rule. No threshold: there is nothing to compare.",
 			Needs: []string{"teescope_source_up"},
 			Remedy: "Measure on a machine that shows the counters: bare metal, a virtual machine with a virtual PMU, " +
 				"an enclave in debug mode (not for production), a trust domain with the attribute PERFMON. Or switch the source off if you do not need its values.",
@@ -497,8 +497,8 @@ var comparisons = []comparison{
 				{Name: "delay", Doc: "age of the newest sample that the receiver has", Unit: "seconds", Default: 120},
 				{Name: "refused", Doc: "samples refused within 15 minutes", Unit: "", Default: 1},
 			},
-			Remedy: "Read the log of teescope, which has the receiver's answer. Behind: check that the receiver runs and that its URL, certificate and password are right; " +
-				"where it only is slow, raise queue_config.max_shards. Refused: the answer says why, as samples that are too old or a limit of the receiver.",
+			Remedy: "Read the log of teescope, which has the receiver's answer. If it is behind, check that the receiver runs and that its URL, certificate and password are " +
+				"right; if it is only slow, raise queue_config.max_shards. If it refuses samples, its answer says why: they are too old, or a limit is reached.",
 			Reference: "https://prometheus.io/docs/practices/remote_write/",
 		},
 		signs: []sign{{
@@ -513,7 +513,7 @@ var comparisons = []comparison{
 				when:     []limit{{numbers: "delay", threshold: "delay"}},
 				severity: findings.Warning,
 				titles:   []string{"The {subject} is {delay} behind."},
-				costs:    []string{"What is older than the log of 1 to 3 hours will be missing there."},
+				costs:    []string{"Samples older than the log, which keeps 1 to 3 hours, will be missing there."},
 			}},
 		}, {
 			where: refusedSamples + " >= $refused",

@@ -27,7 +27,7 @@ var enclaveTransitions = &findings.Rule{
 	Thresholds: []findings.Threshold{
 		{Name: "transitions", Doc: "entries, exits and asynchronous exits of a process", Unit: "1/s", Default: 10_000},
 		{Name: "per_cpu_second", Doc: "the same for each second of CPU time of the process", Unit: "1/s", Default: 20_000},
-		{Name: "critical", Doc: "transitions that are critical", Unit: "1/s", Default: 100_000},
+		{Name: "critical", Doc: "the same transitions, for a critical finding", Unit: "1/s", Default: 100_000},
 	},
 	Remedy:    causes.EnclaveTransitions.Remedy,
 	Reference: "https://gramine.readthedocs.io/en/stable/performance.html and " + prices.EnclaveTransition.Source,

@@ -24,9 +24,9 @@ var epcPaging = &findings.Rule{
 		"back are information only: new enclaves push others out once.",
 	Needs: []string{pagesBack, pagesEvicted},
 	Thresholds: []findings.Threshold{
-		{Name: "loaded_back", Doc: "pages loaded back that are a warning", Unit: "1/s", Default: 1_000},
-		{Name: "loaded_back_critical", Doc: "pages loaded back that are critical", Unit: "1/s", Default: 20_000},
-		{Name: "evicted", Doc: "pages written out that are worth an information", Unit: "1/s", Default: 1_000},
+		{Name: "loaded_back", Doc: "pages loaded back, for a warning", Unit: "1/s", Default: 1_000},
+		{Name: "loaded_back_critical", Doc: "pages loaded back, for a critical finding", Unit: "1/s", Default: 20_000},
+		{Name: "evicted", Doc: "pages written out, for an info finding", Unit: "1/s", Default: 1_000},
 	},
 	Remedy:    causes.EPCPaging.Remedy,
 	Reference: sgxDocument + " (EPC, and the reclaimer ksgxd) and " + prices.EPCSwap.Source,

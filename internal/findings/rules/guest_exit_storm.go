@@ -22,7 +22,7 @@ var guestExitStorm = &findings.Rule{
 	Needs: []string{guestExceptions},
 	Thresholds: []findings.Threshold{
 		{Name: "exceptions", Doc: "virtualization exceptions for one reason", Unit: "1/s", Default: 10_000},
-		{Name: "critical", Doc: "such exceptions that are critical", Unit: "1/s", Default: 100_000},
+		{Name: "critical", Doc: "the same exceptions, for a critical finding", Unit: "1/s", Default: 100_000},
 	},
 	Remedy:    causes.GuestExitStorm.Remedy,
 	Reference: tdxDocument + " (#VE) and " + prices.VMExit.Source,

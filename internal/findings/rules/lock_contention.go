@@ -10,14 +10,14 @@ import (
 var lockContention = &findings.Rule{
 	Name:  "lock_contention",
 	Title: "Lock contention",
-	Doc: "The threads of a process spend at least 20 % of the time in which they have work asleep in a futex, waiting for a lock of glibc or Rust; " +
+	Doc: "The threads of a process spend at least 20 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU) asleep in a futex, waiting for a lock of glibc or Rust; " +
 		"on average at least a tenth of a thread waits, while the process uses at least a tenth of a core. Over either window and over its newest half " +
 		"minute, by samples of all threads. At a fifth, by Amdahl's law, any number of threads makes the program at most five times as fast. The rate " +
 		"of futex calls is the second sign: without it a lock is held for long rather than contended, as when workers take turns to accept connections, " +
 		"and confidence is low. Locks of Java and Go sleep in other ways and are not covered.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
-		{Name: "share", Doc: "share of lock waits in the time in which a process has work", Unit: "ratio", Default: 0.20},
+		{Name: "share", Doc: "share of lock waits in the active time of a process", Unit: "ratio", Default: 0.20},
 		{Name: "waiting", Doc: "threads that wait for locks, on average", Unit: "", Default: 0.1},
 		{Name: "cpu", Doc: "CPU time of the process, below which it is idle", Unit: "cores", Default: 0.1},
 		{Name: "futexes", Doc: "futex calls of the process, below which confidence is low", Unit: "1/s", Default: 100},

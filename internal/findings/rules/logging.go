@@ -19,14 +19,14 @@ const (
 var logging = &findings.Rule{
 	Name:  "logging",
 	Title: "Logging is the bottleneck",
-	Doc: "A process spends at least 20 % of the time in which it has work writing to disk: in fsync and the like, on the CPU or waiting, and waiting for a disk " +
+	Doc: "A process spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) writing to disk: in fsync and the like, on the CPU or waiting, and waiting for a disk " +
 		"inside write and the like; on average at least a tenth of a thread does so. Over either window and over its newest half minute, by samples of " +
 		"all threads. The CPU time of write itself is left out, because in a server most of it is for sockets. " +
 		"At least 10 synchronising calls a second mean that each request or message waits for the device (commit logs, audit logs, a logger that " +
 		"flushes every line); fewer mean that the process writes more than the disk can take.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
-		{Name: "share", Doc: "share of writing to disk in the time in which a process has work", Unit: "ratio", Default: 0.20},
+		{Name: "share", Doc: "share of writing to disk in the active time of a process", Unit: "ratio", Default: 0.20},
 		{Name: "writing", Doc: "threads that write to disk, on average", Unit: "", Default: 0.1},
 		{Name: "syncs", Doc: "synchronising calls above which they are named as the reason", Unit: "1/s", Default: 10},
 	},
@@ -56,7 +56,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
-		share, around := e.sampled(ctx, fmt.Sprintf("share of writing to disk in the time in which %s has work%s", process, mean),
+		share, around := e.sampled(ctx, fmt.Sprintf("share of writing to disk in the active time of %s%s", process, mean),
 			writing, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
 		now := e.add(ctx, "share of writing to disk, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
 		busy := e.add(ctx, "threads that write to disk"+mean, "", writing(window(p)))

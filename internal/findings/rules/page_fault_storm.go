@@ -19,7 +19,7 @@ var pageFaultStorm = &findings.Rule{
 	Needs: []string{"tee_page_faults_total"},
 	Thresholds: []findings.Threshold{
 		{Name: "rate", Doc: "page faults of a process in one space, user or kernel", Unit: "1/s", Default: 20_000},
-		{Name: "rate_critical", Doc: "such page faults that are critical", Unit: "1/s", Default: 200_000},
+		{Name: "rate_critical", Doc: "the same page faults, for a critical finding", Unit: "1/s", Default: 200_000},
 	},
 	Remedy:    causes.PageFaultStorm.Remedy,
 	Reference: "https://docs.kernel.org/admin-guide/mm/concepts.html and " + teemon,

@@ -29,7 +29,7 @@ var syscallStorm = &findings.Rule{
 	Needs: []string{"tee_syscalls_total"},
 	Thresholds: []findings.Threshold{
 		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
-		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
+		{Name: "rate_critical", Doc: "calls of one kind by a process, for a critical finding", Unit: "1/s", Default: 100_000},
 		{Name: "factor", Doc: "such calls for each call that moves data", Unit: "ratio", Default: 4},
 	},
 	Remedy:    causes.SyscallStorm.Remedy,

@@ -95,7 +95,7 @@ var scrapeRemedies = []struct{ part, remedy string }{
 	{"Content-Type", "Have the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
 	{"limit", "Raise the limit that the error names for the target's job in scrape_configs (sample_limit, body_size_limit, label_limit ...) and send SIGHUP, or have the target show less."},
 	{"server returned HTTP status", "The target answers, but with an error: check its log, and metrics_path, password and certificate of its job in scrape_configs."},
-	{"UTF-8", "The target answers, but names are not UTF-8, so its whole page is refused, as by Prometheus: mend the name in the target."},
+	{"UTF-8", "The target answers, but names are not UTF-8, so its whole page is refused, as by Prometheus: correct the name in the target."},
 	{"expected", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused, as by Prometheus: check the page with `curl URL | promtool check metrics`."},
 	{"parse", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused, as by Prometheus: check the page with `curl URL | promtool check metrics`."},
 	{"too many open files", "The monitor has no file descriptors left: raise `ulimit -n`, or LimitNOFILE of its systemd unit, and restart it."},

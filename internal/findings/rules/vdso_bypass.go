@@ -30,7 +30,7 @@ var vdsoBypass = &findings.Rule{
 	Needs: []string{"tee_syscalls_total"},
 	Thresholds: []findings.Threshold{
 		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
-		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
+		{Name: "rate_critical", Doc: "calls of one kind by a process, for a critical finding", Unit: "1/s", Default: 100_000},
 	},
 	Remedy:    causes.VDSOBypass.Remedy,
 	Reference: "https://man7.org/linux/man-pages/man7/vdso.7.html and " + teemon,

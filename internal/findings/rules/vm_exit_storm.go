@@ -21,7 +21,7 @@ var vmExitStorm = &findings.Rule{
 	Needs: []string{vmExits},
 	Thresholds: []findings.Threshold{
 		{Name: "exits", Doc: "exits of one machine for one reason", Unit: "1/s", Default: 50_000},
-		{Name: "critical", Doc: "such exits that are critical", Unit: "1/s", Default: 500_000},
+		{Name: "critical", Doc: "the same exits, for a critical finding", Unit: "1/s", Default: 500_000},
 	},
 	Remedy:    causes.VMExitStorm.Remedy,
 	Reference: "https://www.qemu.org/2019/11/15/micro-optimizing-kvm-vmexits/ and " + prices.VMExit.Source,

@@ -36,14 +36,14 @@ func findWaiting(ctx context.Context, p *findings.Pass, state, what, whatFor str
 			return sumRate(ofProcess(sampledWait, pt.Labels, fmt.Sprintf("state=%q", state)), w)
 		}
 		e := &waiting{evidence{pass: p}, pt.Labels, ", mean of the last " + window(p)}
-		share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the time in which %s has work%s", what, process, e.mean),
+		share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", what, process, e.mean),
 			rate, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
 		now := e.add(ctx, "share of "+what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+active(pt.Labels, newest(p)))
 		threads := e.add(ctx, "threads that wait for "+whatFor+e.mean, "", rate(window(p)))
 		f := findings.Finding{
 			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
-			Title:    fmt.Sprintf("%s waits for %s during %s of the time in which it has work.", subject, whatFor, metric.Percent(share)),
+			Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), whatFor),
 			Severity: findings.Warning,
 			Share:    around,
 			Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(threads)),
