@@ -9,7 +9,7 @@ import (
 
 // errAbsent is why a formula has no value: a cell is absent, a divisor may be zero, or a row has no counterpart. It
 // is not a contradiction.
-var errAbsent = errors.New("cannot be had")
+var errAbsent = errors.New("unavailable")
 
 // errUnits means that the units in a formula do not fit, which is a contradiction.
 type errUnits struct{ text string }

@@ -58,7 +58,7 @@ func TestBenchBadInput(t *testing.T) {
 		{"bench run startup --format pdf", "want one of"},
 		{"bench run startup --seed 9007199254740993", "2^53"},
 		{"bench run startup null --out " + there, "want a folder"},
-		{"bench run startup --out " + there, "is a file already"},
+		{"bench run startup --out " + there, "the file exists already"},
 		{"bench run " + bad, "colour"},
 		{"bench run " + filepath.Join(dir, "none.yaml"), "no such file"},
 		{"bench run --resume", "--out"},

@@ -103,7 +103,7 @@ func TestPredictChange(t *testing.T) {
 	if want := "no prediction: pages loaded back into the EPC were not counted in both arms."; err != nil || !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
 		t.Errorf("said %q, %v", got, err)
 	}
-	if _, err = predict(e, "pages=2x"); err == nil || !strings.Contains(err.Error(), `"pages" is none of epc, transitions`) {
+	if _, err = predict(e, "pages=2x"); err == nil || !strings.Contains(err.Error(), `"pages": want one of epc, transitions`) {
 		t.Errorf("error %v", err)
 	}
 	if _, err = predict(&result.Experiment{}, "epc=2x"); err == nil || !strings.Contains(err.Error(), "the result has no comparison") {

@@ -142,7 +142,7 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	unit := Unit{Amount: extent(*a.UnitCost, a.UnitLow, a.UnitHigh), Origin: Calibrated}
 	switch p := k.price(ev); {
 	case ev == costlierCalls:
-		unit.Origin, unit.How = Measured, "what a system call that does nothing costs in either arm, one less the other"
+		unit.Origin, unit.How = Measured, "cost of an empty system call in this arm, less that in the baseline"
 	case ev.Metric == EnclaveFaults:
 		unit.Origin, unit.How = Measured, faultsTimed
 	case Timed[ev.Metric] != "":

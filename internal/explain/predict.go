@@ -55,7 +55,7 @@ func ParseChange(text string) (c Change, ok bool, err error) {
 		return c, true, fmt.Errorf("%q: want a factor like 0.5x or 2x", value)
 	}
 	if !slices.Contains(known, name) {
-		return c, true, fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
+		return c, true, fmt.Errorf("%q: want one of %s", name, strings.Join(known, ", "))
 	}
 	return c, true, nil
 }
@@ -96,7 +96,7 @@ func (k *Catalog) predict(e *result.Experiment, c *result.Comparison, change Cha
 	}
 	p.Now = Amount{*c.Cost, *c.CostLow, *c.CostHigh}
 	if p.Now.Low <= 1 {
-		return fmt.Errorf("the cost may be none, %s: there is nothing that events could be a part of", metric.TimesOf(p.Now.Value, p.Now.Low, p.Now.High))
+		return fmt.Errorf("the cost may be none, %s: there is nothing to divide among events", metric.TimesOf(p.Now.Value, p.Now.Low, p.Now.High))
 	}
 	tree := k.Compared(e, c)
 	if tree.Active.Low <= 0 {

@@ -148,7 +148,7 @@ func TestParseChange(t *testing.T) {
 		"epc=-1x":          `"-1x": want a factor like 0.5x or 2x`,
 		"epc=NaNx":         `"NaNx": want a factor like 0.5x or 2x`,
 		"epc=x":            `"x": want a factor like 0.5x or 2x`,
-		"exits=2x":         `"exits" is none of epc, transitions, enclave_faults, exceptions, bounces`,
+		"exits=2x":         `"exits": want one of epc, transitions, enclave_faults, exceptions, bounces`,
 	} {
 		c, ok, err := explain.ParseChange(text)
 		got := fmt.Sprint(c.Lever, " ", c.Factor)

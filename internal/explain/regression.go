@@ -54,12 +54,12 @@ func (l *Ledger) regress(ctx context.Context, db findings.Querier, q Question, r
 			return err
 		}
 		if s.reason != "" {
-			r.Reason = strings.TrimPrefix(r.Reason+"; not told by regression: "+s.reason, "; ")
+			r.Reason = strings.TrimPrefix(r.Reason+"; no price by regression: "+s.reason, "; ")
 			continue
 		}
 		// There may be fewer calls than counted events.
 		time := Amount{s.Value, s.Low, s.High}.scaled(number)
-		unit := Unit{time.scaled(1 / r.Rate.Value), Regressed, fmt.Sprintf("by regression of the process's CPU time on their number in %d windows of %s, beside calls, faults and switches", s.Windows, part)}
+		unit := Unit{time.scaled(1 / r.Rate.Value), Regressed, fmt.Sprintf("by regression of the process's CPU time on their number in %d windows of %s, together with calls, faults and switches", s.Windows, part)}
 		r.Unit, r.Time, r.Reason, r.within = &unit, time, "", own
 	}
 	return nil

@@ -46,7 +46,7 @@ func calls(l *Ledger) []row {
 			r.Evidence = append(r.Evidence, l.callEvidence(e))
 			switch {
 			case name == folded:
-				r.Title = "calls not told apart"
+				r.Title = "calls not distinguished"
 			case l.partly(e):
 			default:
 				r.Unit = measured(r.Time, rate, "these calls")

@@ -141,7 +141,7 @@ func verifySignature(a *result.Attestation, statement []byte) (string, error) {
 		good = a.Format == ecdsaFormat && ecdsa.VerifyASN1(k, sum[:], a.Signature)
 	}
 	if !good {
-		return "", errors.New("the signature is not one of this result, time and nonce by the key beside it")
+		return "", errors.New("the signature is not of this result, time and nonce by the key that is stored with it")
 	}
 	return fingerprint(a.PublicKey), nil
 }

@@ -92,7 +92,7 @@ func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collatera
 	case i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM): // whoever verifies it may know the TPM
 		return nil, fmt.Errorf("the quote of this machine does not verify: %w", i.Signature)
 	case !bytes.Equal(i.Data, data[:]):
-		return nil, errors.New("the quote of this machine is about something else than what it was asked for")
+		return nil, errors.New("the quote of this machine is not about what was requested")
 	}
 	a.Format, a.Quote, a.Certificates = e.Format, e.Quote, e.Aux
 	for _, f := range r.Stored() {
@@ -244,7 +244,7 @@ func (r *Report) signed(a *result.Attestation, o Options) {
 	r.Origin = Signed
 	b, err := statement(signaturePurpose, a)
 	if err == nil && len(a.Quote)+len(a.Certificates)+len(a.Collateral) > 0 {
-		err = errors.New("a quote stands beside it, which it does not cover")
+		err = errors.New("there is also a quote, which it does not cover")
 	}
 	if err == nil {
 		r.Key, err = verifySignature(a, b)
@@ -386,7 +386,7 @@ func (r *Report) fresh(a *result.Attestation, when time.Time, whose string, o Op
 	age := o.Now.Sub(when).Round(time.Second)
 	switch most := o.Policy.MaxAge; {
 	case age < -ahead:
-		r.add("age", Fails, true, "made at "+stamp(when)+" by "+whose+", which is yet to come")
+		r.add("age", Fails, true, "made at "+stamp(when)+" by "+whose+", which is in the future")
 	case most > 0:
 		r.test("age", age <= most, fmt.Sprintf("%s by %s", age, whose), fmt.Sprintf("%s by %s, the policy allows %s", age, whose, most))
 	default:
@@ -428,7 +428,7 @@ func (r *Report) say(a *result.Attestation, i *attest.Inspection, asOf time.Time
 		r.NotProved = append(r.NotProved, map[bool]string{false: "what software ran there (name a --measurement)", true: "what software ran there (name registers in a policy)"}[i.Facts.NoTEE])
 	}
 	if i.Facts.NoTEE {
-		r.NotProved = append(r.NotProved, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is as honest as who runs it)")
+		r.NotProved = append(r.NotProved, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is only as honest as its operator)")
 	}
 	if state("tcb") != Holds {
 		r.NotProved = append(r.NotProved, "that its TCB was current")

@@ -229,7 +229,7 @@ func designFacts(e *result.Experiment) []Fact {
 		left = append(left, fmt.Sprintf("%s (%s)", x.Env, strings.ReplaceAll(x.Why, "\n", "; ")))
 	}
 	if left != nil {
-		f = append(f, Fact{"Left out, as the machine lacks something", strings.Join(left, "; ")})
+		f = append(f, Fact{"Left out: the machine lacks something", strings.Join(left, "; ")})
 	}
 	f = append(f, Fact{"Runs", runsText(e)}, Fact{"Measured", dates(e)})
 	return f

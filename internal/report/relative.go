@@ -69,7 +69,7 @@ func ratiosOfArms(e *result.Experiment, kase string) (out []Conclusion) {
 		refused := refusal(e, kase, there, base, t)
 		for _, j := range []*result.Joined{t.Joined, first.Joined} {
 			if j.Kind != result.Interleaved {
-				refused = fmt.Sprintf("the arms of %s did not run in interleaved pairs, so what the machine did meanwhile does not cancel", j.Name)
+				refused = fmt.Sprintf("the arms of %s did not run in interleaved pairs, so drift of the machine does not cancel", j.Name)
 			}
 		}
 		out = append(out, relation(e, what, kase, [2]string{first.Joined.Name, t.Joined.Name},

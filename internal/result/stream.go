@@ -44,7 +44,7 @@ func rawDir(path string) string { return strings.TrimSuffix(path, filepath.Ext(p
 // unfinished experiment is there.
 func Create(path string, e *Experiment) (*Stream, error) {
 	if _, err := os.Stat(path); err == nil {
-		return nil, fmt.Errorf("write %s: there is a file already; name another with --out", path)
+		return nil, fmt.Errorf("write %s: the file exists already; name another with --out", path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("write %s: %w; name another file with --out", path, err)
@@ -70,7 +70,7 @@ func Create(path string, e *Experiment) (*Stream, error) {
 // The reasons why an experiment cannot be resumed.
 var (
 	ErrFinished = errors.New("the experiment is finished")
-	ErrNotBegun = errors.New("no experiment was begun there")
+	ErrNotBegun = errors.New("no experiment was started there")
 )
 
 // Resume opens an experiment that stopped before its end. It drops a record that a crash cut off.

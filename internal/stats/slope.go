@@ -64,7 +64,7 @@ func RegressionSlope(y, x []float64, others [][]float64, confidence float64) (Sl
 	half := t * math.Sqrt(square(length(residuals))/float64(n-len(basis)-1)*widen) / length(dx)
 	s.Low, s.High = s.Value-half, s.Value+half
 	if !(s.Low > 0) {
-		return Slope{}, errors.New("what one costs cannot be told from nothing")
+		return Slope{}, errors.New("the cost of one cannot be distinguished from 0")
 	}
 	return s, nil
 }

@@ -36,7 +36,7 @@ var machineClocks = Guard{
 			case apart(e.Clock):
 				say(scope{arm: e.ID}, e.ID, e.Clock)
 			case e.Clock == nil && elsewhere(e):
-				p.unknown(scope{arm: e.ID}, "whether the clock of %s agrees with the harness's: it was not told", e.ID)
+				p.unknown(scope{arm: e.ID}, "whether the clock of %s agrees with the harness's: it was not reported", e.ID)
 			}
 		}
 		if c := p.e.Design.ClientClock; apart(c) {

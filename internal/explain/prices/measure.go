@@ -119,7 +119,7 @@ func (r *readings) unit() Unit {
 // leaves no bound below 0.
 func (u *Unit) check() error {
 	if !(u.Seconds > 0) || math.IsInf(u.High, 0) {
-		return fmt.Errorf("it was too small to be told from nothing (%.3g s, between %.3g and %.3g)", u.Seconds, u.Low, u.High)
+		return fmt.Errorf("it is too small to be distinguished from 0 (%.3g s, between %.3g and %.3g)", u.Seconds, u.Low, u.High)
 	}
 	u.Low = max(0, u.Low)
 	return nil

@@ -104,7 +104,7 @@ func TestUnits(t *testing.T) {
 		{"unseen", unseen("null"), sampled4, "24.0 [21.5, 26.6]"},
 		{"unseen of few samples", unseen("null"), &readings{user: 10, kernel: 10}, "error: the CPU clock gave only 20 samples, want 1000"},
 		{"unseen with more samples", unseen("null"), sampled, "24.0 [20.2, 28.0]"},
-		{"difference of nothing", direct("small"), nil, "error: it was too small to be told from nothing (0 s, between -4.8e-08 and 4.8e-08)"},
+		{"difference of nothing", direct("small"), nil, "error: it is too small to be distinguished from 0 (0 s, between -4.8e-08 and 4.8e-08)"},
 		{"few", direct("few"), nil, "error: only 2 batches were measured, want 20"},
 		{"failed", direct("failed"), nil, "error: no"},
 		{"absent", absent("never"), nil, "error: never"},

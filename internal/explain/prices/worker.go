@@ -80,7 +80,7 @@ func (w *worker) run(job string, args []string) {
 	switch text := strings.TrimPrefix(out.Said(), "micro: "); {
 	case w.ctx.Err() != nil && (len(r.seconds) >= leastBatches || r.user+r.kernel > 0): // fewer rounds have to do
 	case w.ctx.Err() != nil:
-		r.err = fmt.Errorf("the machine was so busy that measuring had no end within %v", patience)
+		r.err = fmt.Errorf("measuring did not end within %v, because the machine is busy; try again when it is quiet", patience)
 	case err != nil && text != "":
 		r.err = errors.New(text)
 	case errors.Is(err, fs.ErrPermission):
@@ -96,7 +96,7 @@ func (w *worker) run(job string, args []string) {
 func (w *worker) readings(job string) (*readings, error) {
 	switch r := w.got[job]; {
 	case r == nil:
-		return nil, fmt.Errorf("the machine was so busy that measuring had no end within %v", patience)
+		return nil, fmt.Errorf("measuring did not end within %v, because the machine is busy; try again when it is quiet", patience)
 	case r.err != nil:
 		return nil, r.err
 	case len(r.seconds) < leastBatches && r.user+r.kernel+r.other == 0:

@@ -22,7 +22,7 @@ func detectIBMPEF(h *host.Host) (tee.Facts, error) {
 	if !c.sees(svm) {
 		// A guest asks its firmware for protection with this option.
 		if line, _ := h.ReadString("/proc/cmdline"); slices.Contains(strings.Fields(line), "svm=on") {
-			c.doubt("the kernel was started with svm=on but does not say in %s what came of it", svm)
+			c.doubt("the kernel was started with svm=on but does not say in %s whether it became one", svm)
 		}
 		return c.absent("the kernel knows no secure VMs of POWER")
 	}

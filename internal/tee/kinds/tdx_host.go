@@ -44,7 +44,7 @@ func detectTDXHost(h *host.Host) (tee.Facts, error) {
 	case known:
 		f.Why = "kvm_intel starts no TDX guests: load it with tdx=1 (Linux 6.16, CONFIG_KVM_INTEL_TDX)"
 	default:
-		f.Why = "the firmware offers TDX but kvm_intel is not loaded or knows nothing of it (Linux 6.16, CONFIG_KVM_INTEL_TDX)"
+		f.Why = "the firmware offers TDX but kvm_intel is not loaded or does not support it (Linux 6.16, CONFIG_KVM_INTEL_TDX)"
 	}
 	f.Evidence = c.evidence
 	return f, nil
