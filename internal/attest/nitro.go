@@ -128,7 +128,7 @@ func inspectNitro(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspect
 	}
 	at := time.UnixMilli(d.Timestamp).UTC()
 	i := &Inspection{Data: d.UserData, Facts: Facts{TEE: "nitro", Measurement: hex.EncodeToString(boot), Debug: zero(boot), Time: &at, Registers: map[string]string{}},
-		Standing: fmt.Errorf("%w: AWS Nitro has no TCB levels, and AWS wants its revocation lists unread", ErrNonePublished)}
+		Standing: fmt.Errorf("%w: AWS Nitro has no TCB levels, and AWS says not to check its revocation lists", ErrNonePublished)}
 	for n, v := range d.PCRs {
 		if !zero(v) {
 			i.Facts.Registers[fmt.Sprintf("pcr%d", n)] = hex.EncodeToString(v)

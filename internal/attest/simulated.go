@@ -113,12 +113,12 @@ func certify(serial int64, name string, now time.Time, parent *x509.Certificate,
 func publish(root *x509.Certificate, key *ecdsa.PrivateKey, r revocations) ([]byte, error) {
 	list, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("write the list of the revoked: %w", err)
+		return nil, fmt.Errorf("write the revocation list: %w", err)
 	}
 	sum := sha256.Sum256(list)
 	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
 	if err != nil {
-		return nil, fmt.Errorf("sign the list of the revoked: %w", err)
+		return nil, fmt.Errorf("sign the revocation list: %w", err)
 	}
 	return json.Marshal(simulatedCollateral{Root: root.Raw, List: list, Signature: signature})
 }
@@ -181,11 +181,11 @@ func verifySimulated(q *simulatedQuote, c Collateral, now time.Time) error {
 		return fmt.Errorf("read the root's certificate: %w", err)
 	}
 	if !signed(root, from.List, from.Signature) {
-		return errors.New("the list of the revoked is not signed by the root")
+		return errors.New("the revocation list is not signed by the root")
 	}
 	var list revocations
 	if err := json.Unmarshal(from.List, &list); err != nil {
-		return fmt.Errorf("read the list of the revoked: %w", err)
+		return fmt.Errorf("read the revocation list: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(q.Leaf)
 	if err != nil {
@@ -198,7 +198,7 @@ func verifySimulated(q *simulatedQuote, c Collateral, now time.Time) error {
 	case err != nil:
 		return fmt.Errorf("the device's certificate: %w", err)
 	case now.After(list.Until):
-		return fmt.Errorf("the list of the revoked is out of date since %s", list.Until)
+		return fmt.Errorf("the revocation list is out of date since %s", list.Until)
 	case slices.Contains(list.Serials, leaf.SerialNumber.String()):
 		return errors.New("the device's certificate is revoked")
 	case !signed(leaf, q.Data, q.Signature):

@@ -182,7 +182,7 @@ func (t *TPM) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 			return &Evidence{Format: tpmFormat, Quote: b}, err
 		}
 	}
-	return nil, fmt.Errorf("get a quote of the TPM: its registers changed %d times meanwhile", tries)
+	return nil, fmt.Errorf("get a quote of the TPM: its registers changed during each of %d tries; try again when nothing extends them", tries)
 }
 
 // read reads the registers, of which a TPM hands out a few at a time.
@@ -223,7 +223,7 @@ func (q *tpmQuote) check() error {
 	case a.Magic != tpm2.TPMGeneratedValue || a.Type != tpm2.TPMSTAttestQuote || err != nil:
 		return errors.New("what the TPM signed is no quote")
 	case !bytes.Equal(tpm2.Marshal(*a), q.Attest):
-		return errors.New("what the TPM signed has another spelling than it should")
+		return errors.New("what the TPM signed is not in canonical form")
 	case !bytes.Equal(a.ExtraData.Buffer, q.qualified()):
 		return errors.New("the quote is about other data, another event log or another certificate")
 	case !bytes.Equal(tpm2.Marshal(info.PCRSelect), tpm2.Marshal(allRegisters())):
@@ -346,13 +346,13 @@ func fingerprint(key crypto.PublicKey) (string, error) {
 func inspectTPM(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspection, error) {
 	var q tpmQuote
 	if len(e.Aux) > 0 {
-		return nil, errors.New("there is something beside the quote, which nothing signs")
+		return nil, errors.New("no signature covers the data next to the quote")
 	}
 	if err := cbor.Unmarshal(e.Quote, &q); err != nil {
 		return nil, fmt.Errorf("read the quote: %w", err)
 	}
 	if b, err := canonical(q); err != nil || !bytes.Equal(b, e.Quote) {
-		return nil, errors.New("read the quote: it has another spelling than it should")
+		return nil, errors.New("read the quote: it is not in canonical form")
 	}
 	key, err := q.signer()
 	if err != nil {

@@ -56,7 +56,7 @@ func inspectTDX(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 		return nil, fmt.Errorf("the quote is a %T, want version 4", q)
 	}
 	if n := len(v4.GetExtraBytes()); n > 0 {
-		return nil, fmt.Errorf("%d bytes follow the quote, which nothing signs", n)
+		return nil, fmt.Errorf("no signature covers the %d bytes after the quote", n)
 	}
 	if err := oneSpelled(pckChainOf(v4)); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func oneSpelled(chain []byte) error {
 			return nil
 		}
 		if !strings.Contains(text, base64.StdEncoding.EncodeToString(b.Bytes)) {
-			return errors.New("a certificate of the quote has another spelling than it should")
+			return errors.New("a certificate of the quote is not in canonical form")
 		}
 	}
 }
