@@ -219,7 +219,7 @@ func (f File) path(h *host.Host) (string, error) {
 	}
 	name, err := h.Beside(program)
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w (make build puts it there)", program, err)
+		return "", fmt.Errorf("%w next to this program or in PATH (`make build` makes it)", err)
 	}
 	return name, nil
 }
@@ -359,7 +359,7 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 			if len(names) == 0 {
 				return nil, fmt.Errorf("%s: no parameter %q; it has none", what, name)
 			}
-			return nil, fmt.Errorf("%s: no parameter %q; there are %s", what, name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%s: no parameter %q; it has %s", what, name, strings.Join(names, ", "))
 		}
 		if vs := declared[i].Values; vs != nil && !slices.Contains(vs, v) {
 			return nil, fmt.Errorf("%s: parameter %s=%q: want one of %s", what, name, v, strings.Join(vs, ", "))

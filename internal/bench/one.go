@@ -262,7 +262,7 @@ func elsewhere(out Outcome, c Counted) string {
 	if !out.Whole || c.CPU == nil || used < least || *c.CPU >= used.Seconds()/2 {
 		return ""
 	}
-	return fmt.Sprintf("processes named %s used %s of CPU time and the whole command %s: it works under other names, whose events are not told apart from those of others",
+	return fmt.Sprintf("processes named %s used %s of CPU time and the whole command %s: it works under other names, whose events cannot be separated from those of others",
 		strings.Join(out.Processes, ", "), metric.Value(*c.CPU, "seconds"), metric.Value(used.Seconds(), "seconds"))
 }
 

@@ -46,7 +46,7 @@ func bounded(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, callLimit)
 		var large *http.MaxBytesError
 		if err := r.ParseForm(); errors.As(err, &large) || len(r.URL.RawQuery) > callLimit {
-			http.Error(w, fmt.Sprintf("the call is longer than %d KiB: ask a shorter query", callLimit>>10), http.StatusRequestEntityTooLarge)
+			http.Error(w, fmt.Sprintf("the call is longer than %d KiB: shorten the query", callLimit>>10), http.StatusRequestEntityTooLarge)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -199,7 +199,7 @@ func (e *refusedQuery) Error() string { return e.text }
 // evaluate asks for an expression, at the steps of a range or at its end if step is 0.
 func (r *Remote) evaluate(ctx context.Context, expr string, from, to time.Time, step time.Duration) (a answered, err error) {
 	if len(expr) > callLimit {
-		return a, fmt.Errorf("the query is longer than %d KiB: ask a shorter one", callLimit>>10)
+		return a, fmt.Errorf("the query is longer than %d KiB: shorten it", callLimit>>10)
 	}
 	name, form := "query", url.Values{"query": {expr}, "timeout": {r.timeout.String()}}
 	if step == 0 {

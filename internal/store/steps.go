@@ -21,7 +21,7 @@ import (
 // about sources.
 func (s *Store) Steps(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Line, []string, error) {
 	if len(expr) > callLimit {
-		return nil, nil, fmt.Errorf("the query is longer than %d KiB: ask a shorter one", callLimit>>10)
+		return nil, nil, fmt.Errorf("the query is longer than %d KiB: shorten it", callLimit>>10)
 	}
 	var query promql.Query
 	var err error

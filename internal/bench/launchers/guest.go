@@ -69,7 +69,7 @@ func (g guest) addProgram(h *host.Host, name string) error {
 	if !ok {
 		data, err := h.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("take %s into the guest: %w", name, err)
+			return fmt.Errorf("copy %s into the guest: %w", name, err)
 		}
 		f = guestFile{0o755, data}
 		g[name] = f
@@ -125,7 +125,7 @@ func (g guest) addTree(h *host.Host, name string) error {
 	if fi.IsDir() {
 		entries, err := h.ReadDir(name)
 		if err != nil {
-			return fmt.Errorf("take %s into the guest: %w", name, err)
+			return fmt.Errorf("copy %s into the guest: %w", name, err)
 		}
 		for _, e := range entries {
 			if err := g.addTree(h, path.Join(name, e.Name())); err != nil {
@@ -139,7 +139,7 @@ func (g guest) addTree(h *host.Host, name string) error {
 	}
 	data, err := h.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("take %s into the guest: %w", name, err)
+		return fmt.Errorf("copy %s into the guest: %w", name, err)
 	}
 	g[name] = guestFile{fi.Mode().Perm(), data}
 	if fi.Mode().Perm()&0o111 == 0 && !strings.Contains(path.Base(name), ".so") {
@@ -199,7 +199,7 @@ func (g guest) addLibraries(h *host.Host, name string, data []byte) error {
 			return err == nil && fi.Mode().IsRegular()
 		})
 		if at < 0 {
-			return fmt.Errorf("take %s into the guest: its library %s is in none of %s", name, lib, strings.Join(folders, ", "))
+			return fmt.Errorf("copy %s into the guest: its library %s is in none of %s", name, lib, strings.Join(folders, ", "))
 		}
 		if err := g.addLibrary(h, path.Join("/", folders[at], lib)); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (g guest) addLibrary(h *host.Host, name string) error {
 	}
 	data, err := h.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("take %s into the guest: %w", name, err)
+		return fmt.Errorf("copy %s into the guest: %w", name, err)
 	}
 	g[name] = guestFile{0o755, data}
 	return g.addLibraries(h, name, data)

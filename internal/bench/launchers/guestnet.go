@@ -58,7 +58,7 @@ func (e *qemuEnv) Reach(_ context.Context, offered bench.Place) (inside, outside
 func (v *vm) forward(at bench.Place) error {
 	for _, port := range at.Ports {
 		if err := v.qmp.human(fmt.Sprintf("hostfwd_add %s tcp:%s:%d-%s:%d", netName, at.Host, port, guestAddress, port)); err != nil {
-			return fmt.Errorf("lead port %d of %s to the guest: %w (another program may have taken the port: run again)", port, at.Host, err)
+			return fmt.Errorf("forward port %d of %s to the guest: %w (another program may have taken the port: run again)", port, at.Host, err)
 		}
 	}
 	return nil

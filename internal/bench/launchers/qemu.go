@@ -25,7 +25,7 @@ import (
 var qemu = bench.Launcher{
 	Name: "qemu",
 	Doc: "Runs the job in a virtual machine under QEMU, booted once per arm from a kernel image and our own initramfs, and stopped while another arm runs. " +
-		"A program of this machine that the job calls is taken along with its libraries. Plain, with forced bounce buffers, or as an SEV-SNP or TDX guest where the host can.",
+		"Programs of this machine that the job calls are copied in with their libraries. Plain, with forced bounce buffers, or as an SEV-SNP or TDX guest where the host can.",
 	Params: []bench.Param{
 		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
@@ -154,7 +154,7 @@ func qemuParams(p bench.Params) error {
 	}
 	for _, name := range []string{"kernel", "firmware", "disk", "data", "image"} {
 		if strings.ContainsAny(p[name], ",\n") { // QEMU's own separator
-			err3 = errors.Join(err3, fmt.Errorf("parameter %s=%q: QEMU takes no comma in a path", name, p[name]))
+			err3 = errors.Join(err3, fmt.Errorf("parameter %s=%q: QEMU accepts no comma in a path", name, p[name]))
 		}
 	}
 	return errors.Join(err, err2, err3)
@@ -439,7 +439,7 @@ func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
 	}
 	if e.image == "" {
 		d.Software.CachePolicy = "none: {data} is memory of the guest"
-		d.TEE.Settings = with(d.TEE.Settings, "data", "tmpfs in the guest, because no disk was asked for")
+		d.TEE.Settings = with(d.TEE.Settings, "data", "tmpfs in the guest, because no disk was requested")
 	}
 	if r.accel == "tcg" {
 		text := "tcg: software emulation, whose times are not what a VM costs"
@@ -549,7 +549,7 @@ func (e *qemuEnv) take(job bench.Job, c *host.Cmd) error {
 		name = path.Join("/", c.Dir, name)
 	default:
 		if name, err = e.h.LookPath(name); err != nil {
-			return fmt.Errorf("take a program into the guest: %w; install it on this machine", err)
+			return fmt.Errorf("copy a program into the guest: %w; install it on this machine", err)
 		}
 	}
 	c.Argv[0] = name // place has copied the slice

@@ -24,7 +24,7 @@ var gpuGemm = bench.Workload{
 	Params: []bench.Param{
 		{Name: "dtype", Default: "bf16", Values: []string{"fp32", "bf16", "fp8", "int8"}, Doc: "Type of the matrices. FP32 is without TF32; FP8 is e4m3 with results in BF16; INT8 has results in INT32."},
 		{Name: "size", Default: "8192", Doc: "Rows and columns of each matrix, a multiple of 32."},
-		{Name: "repeats", Default: "0", Doc: "Products in the timed part; 0 for seconds on a large GPU: as many as come to 130 x 10^12 operations in FP32, 2 x 10^15 in BF16 and 4 x 10^15 in FP8 and INT8, at least 50 and at most 200,000."},
+		{Name: "repeats", Default: "0", Doc: "Products in the timed part; 0 for seconds on a large GPU: enough for 130 x 10^12 operations in FP32, 2 x 10^15 in BF16 and 4 x 10^15 in FP8 and INT8, at least 50 and at most 200,000."},
 		{Name: "warm", Default: "10", Doc: "Warm-up: products before it."},
 		gpuPython,
 	},

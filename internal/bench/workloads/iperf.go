@@ -304,7 +304,7 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 		found.derived(iperfLost, received.Lost/received.Packets, "iperf3's receiver counted no datagrams")
 		found.derived(iperfJitter, told(r.receiver().End.Sum.Jitter)/1000, "iperf3 does not report the jitter")
 	} else {
-		found.value(iperfRetransmits, told(r.Client.End.SumSent.Retransmits), "the kernel does not tell the sender its retransmits (TCP_INFO)")
+		found.value(iperfRetransmits, told(r.Client.End.SumSent.Retransmits), "the kernel does not report retransmits to the sender (TCP_INFO)")
 	}
 	return found.samples, errors.Join(found.missing...)
 }

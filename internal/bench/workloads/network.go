@@ -30,7 +30,7 @@ var (
 // our worker, so unlike iperf's, no image needs a tool of its own.
 var network = bench.Workload{
 	Name: "network",
-	Doc: "TCP or UDP from the load to a server in the environment (own worker): throughput, round trips, loss, and the CPU time of both ends per bit. " +
+	Doc: "TCP or UDP from the load to a server in the environment (our worker): throughput, round trips, loss, and the CPU time of both ends per bit. " +
 		"It measures the network that is there, such as that between two pods.",
 	Version: 1,
 	Params: []bench.Param{
