@@ -118,7 +118,7 @@ func notes(s *probe.Source) string {
 		}
 	}
 	if s.OptIn {
-		line("Off", "by default; switch it on with `sources."+s.Name+".on: true` in the configuration, or on the page.")
+		line("Off", "by default; "+cmp.Or(s.SwitchOn, "switch it on with `sources."+s.Name+".on: true` in the configuration, or on the page")+".")
 	}
 	if s.Waits != nil {
 		line("On", "while "+s.Waits.For+", and a minute longer; `sources."+s.Name+".on: true` or `false` in the configuration, or the switch on the page, decides instead.")

@@ -90,7 +90,7 @@ func sourceList(e *probe.Engine) []web.Source {
 		w.Level, w.Wanted, w.Sample, w.Files, w.Error = s.Level, s.Wanted, s.Sample, s.Files, s.Error
 		w.Auto, w.Seen, w.Narrows, w.Series = s.Auto, s.Seen, s.Narrows, s.Series
 		if s.State == probe.Available && s.Read > 0 && s.Series == 0 && s.Reason == "" {
-			w.Reason = "it works, but there is nothing of its kind now, so it has no series"
+			w.Reason = "it works, but has nothing to report now, so it has no series"
 		}
 		if s.State == probe.Available || s.State == probe.Degraded {
 			w.Coverage, w.Missed, w.Folded = s.Coverage, &s.Missed, &s.Folded

@@ -175,7 +175,7 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Reg
 		}
 		if s.OptIn {
 			l.off = true
-			l.State, l.Reason, l.Remedy = Off, "off until it is switched on", switchOn(s.Name)
+			l.State, l.Reason, l.Remedy = Off, "off until it is switched on", cmp.Or(s.SwitchOn, switchOn(s.Name))
 		}
 		if s.Waits != nil {
 			w.waits = append(w.waits, s.Waits)

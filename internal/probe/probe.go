@@ -26,8 +26,9 @@ type Source struct {
 	// Levels are the levels of detail, cheapest first. Users choose one, and the
 	// budget steps down. Without any, the source has one level. It opens at the first.
 	Levels []Level
-	// OptIn sources stay off until a setting switches them on.
-	OptIn bool
+	// OptIn sources stay off until a setting switches them on. SwitchOn tells users how where it is not that of the source.
+	OptIn    bool
+	SwitchOn string
 	// Exact, where not nil, names what the kernel counts itself of the source's events.
 	Exact *Exact
 	// Waits, where not nil, switches the source on and off; see there.

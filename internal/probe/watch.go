@@ -137,7 +137,7 @@ func (e *Engine) Look() {
 		default:
 			e.follow(l, seen[i])
 			if n := len(w.hidden); n > 0 {
-				l.unseen(fmt.Sprintf("without CAP_SYS_PTRACE %d of the processes cannot be looked at", n))
+				l.unseen(fmt.Sprintf("without CAP_SYS_PTRACE %d of the processes cannot be inspected", n))
 			}
 		}
 		i++

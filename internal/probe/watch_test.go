@@ -200,7 +200,7 @@ func TestWaitsUnseen(t *testing.T) {
 	w.begin(4, "app", device)
 	w.host.Faults = map[string]error{"/proc/4/maps": unix.EACCES}
 	w.after(0, Off, "")
-	if s := w.status(); s.Reason != "off until an enclave runs (without CAP_SYS_PTRACE 1 of the processes cannot be looked at)" {
+	if s := w.status(); s.Reason != "off until an enclave runs (without CAP_SYS_PTRACE 1 of the processes cannot be inspected)" {
 		t.Errorf("%q", s.Reason)
 	}
 	w.host.Faults = nil

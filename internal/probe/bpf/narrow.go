@@ -127,7 +127,7 @@ func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error 
 		}
 	}
 	if full > 0 {
-		errs = append(errs, fmt.Errorf("narrow %s: %d processes more than the %d that can be told apart", c.program.Name, full, MaxMembers))
+		errs = append(errs, fmt.Errorf("narrow %s: %d processes more than the maximum of %d", c.program.Name, full, MaxMembers))
 	}
 	c.control(controlNarrowed, 1)
 	return errors.Join(append(errs, r.inherit(c.Counters, children))...)

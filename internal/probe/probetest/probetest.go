@@ -46,7 +46,7 @@ var lacks = []lack{
 	{"kvm|vm|TestKVM.*", no("/dev/kvm"), "the kernel has no KVM"},
 	{"tdx_host", no("/sys/module/kvm_intel/parameters/tdx"), "not a host of TDX guests"},
 	{"sev_host", no("/dev/sev"), "not a host of SEV guests"},
-	{"misc_cgroup|sgx_cgroup", no("/sys/fs/cgroup/misc.capacity", "/sys/fs/cgroup/*/misc.capacity"), "the misc controller has nothing to share out"},
+	{"misc_cgroup|sgx_cgroup", no("/sys/fs/cgroup/misc.capacity", "/sys/fs/cgroup/*/misc.capacity"), "the misc controller has no resources"},
 	{"nitro", no("/dev/nitro_enclaves", "/dev/nsm"), "not a Nitro machine"},
 	{"secure_execution", no("/sys/firmware/uv"), "the firmware has no ultravisor"},
 	{"gpu|graphics cards", no("/proc/driver/nvidia/version"), "no NVIDIA driver is loaded"},

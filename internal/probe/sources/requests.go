@@ -22,14 +22,18 @@ var requestsTotal = counter("tee_requests_total",
 	"Requests that servers report as answered, by the process name in the configuration and by kind of server; includes requests answered before the first reading, and does not fall when a server restarts.",
 	"process", "app")
 
+// nameServers is what switches the source on.
+const nameServers = "name servers under `requests` in the configuration"
+
 var requests = probe.Source{
-	Name:    "requests",
-	Doc:     "Requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, any with a page of metrics), so that time can be divided by them",
-	Metrics: []*metric.Desc{requestsTotal},
-	OptIn:   true,
-	Cost:    "one connection and one query to each server at each reading, all in parallel with the other sources",
-	Blind:   "requests of servers that the configuration does not name under `requests`",
-	Open:    openRequests(func() []servers.Target { return nil }),
+	Name:     "requests",
+	Doc:      "Requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, any with a page of metrics), so that time can be divided by them",
+	Metrics:  []*metric.Desc{requestsTotal},
+	OptIn:    true,
+	SwitchOn: nameServers,
+	Cost:     "one connection and one query to each server at each reading, all in parallel with the other sources",
+	Blind:    "requests of servers that the configuration does not name under `requests`",
+	Open:     openRequests(func() []servers.Target { return nil }),
 }
 
 // Requests is the source that asks the targets named in the configuration; each reading
@@ -46,7 +50,7 @@ func IsRequests(s *probe.Source) bool { return s.Name == requests.Name }
 func openRequests(targets func() []servers.Target) func(*host.Host, []tee.Facts) (probe.Reader, error) {
 	return func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if len(targets()) == 0 {
-			return nil, &probe.Problem{Err: errors.New("the configuration names no server"), Remedy: "name servers under `requests` in the configuration"}
+			return nil, &probe.Problem{Err: errors.New("the configuration names no server"), Remedy: nameServers}
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		return &requestsReader{host: h, targets: targets, ctx: ctx, stop: stop, asked: map[servers.Target]*inquiry{}, sums: map[requestLabels]*requestSum{}}, nil
