@@ -20,7 +20,7 @@ var unusual = &findings.Rule{
 	Title: "Unusual level",
 	Doc: "For 10 minutes, a process has had a rate of system calls, context switches, page faults or CPU time that is unusual for this hour: " +
 		"at least 6 robust standard deviations and a factor of two from the median of the hour of the day (UTC; weekends apart after two weeks of history), " +
-		"and beyond any level that it kept for 5 minutes, except on one day a week, by a margin that is wider for a shorter history. At most one in twenty " +
+		"and beyond any level that it kept for 5 minutes on an earlier day (one day is ignored after a week of history), by a margin that is wider for a shorter history. At most one in twenty " +
 		"ordinary days gives a false finding. The rule needs a day of history, and after a day a new level counts as usual.",
 	Needs: []string{"tee_process_cpu_seconds_total"},
 	Thresholds: []findings.Threshold{
