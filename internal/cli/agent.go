@@ -20,7 +20,7 @@ func agentCommand(env Env) *cobra.Command {
 		Short: "Serve this machine's metrics to a Prometheus or a monitor elsewhere",
 		Long: `Agent opens the sources and serves /metrics. It stores nothing: each scrape reads
 the sources once. Its configuration file has the sections sources and requests;
-analysis, notify and dashboards are a monitor's.
+analysis, notify and dashboards belong to a monitor.
 
 With remote_write in --config it reads the sources every --interval and sends each
 reading there too, with what it scrapes, as monitor --agent-mode does. What waits for a
@@ -67,7 +67,7 @@ receiver is in --data.`,
 		},
 	}
 	s.flags(c, "127.0.0.1:9781")
-	m.queueFlags(c, "folder for what waits for the receivers of remote_write")
+	m.queueFlags(c, "folder for samples that wait for the receivers of remote_write")
 	c.Flags().BoolVar(&costs, "calibrate", false, "first measure what events cost on this host (about a second of CPU time), and serve that too")
 	return c
 }

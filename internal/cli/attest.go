@@ -57,9 +57,9 @@ of date, say), 4 neither; the file is then as it was.`,
 	c.Flags().StringVar(&a.provider, "provider", "", "where the quote comes from: "+a.names()+" (default: the TEE that is here)")
 	c.Flags().StringVar(&a.key, "key", "", "sign with the private key in `FILE` (Ed25519 or ECDSA P-256, PEM) instead")
 	c.Flags().StringVar(&a.newKey, "new-key", "", "sign with a new key instead, and write it to `FILE` and its public part to FILE.pub")
-	c.Flags().StringVar(&a.nonce, "nonce", "", "hex chosen by the verifier, which proves that the quote is newer")
-	c.Flags().BoolVar(&a.offline, "offline", false, "ask no service of the vendor: nobody will know whether the TCB was current")
-	c.Flags().BoolVar(&a.replace, "replace", false, "replace an attestation that the result has")
+	c.Flags().StringVar(&a.nonce, "nonce", "", "`HEX` chosen by the verifier: proves that the quote is newer than it")
+	c.Flags().BoolVar(&a.offline, "offline", false, "do not ask the vendor's service: verify then cannot say whether the TCB was current")
+	c.Flags().BoolVar(&a.replace, "replace", false, "replace the attestation or signature of the result")
 	a.tpm.flags(c)
 	c.MarkFlagsMutuallyExclusive("provider", "key", "new-key")
 	return c
@@ -274,11 +274,11 @@ that is needed cannot be checked, 4 usage error or no result.`,
 		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
 	}
 	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with tee, measurements, registers, debug, max_age, nonce, keys")
-	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "a measurement that is expected, in hex; any one of several")
-	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with a public key that is expected, in PEM; any one of several")
-	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE that its host can look into")
-	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "how old the attestation may be, by the clock that it has")
-	c.Flags().StringVar(&v.nonce, "nonce", "", "the nonce that it must have, in hex")
+	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; given several times, any one of them")
+	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; given several times, any one of them")
+	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, whose memory its host can read")
+	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, by the clock that it states")
+	c.Flags().StringVar(&v.nonce, "nonce", "", "expected nonce in `HEX`")
 	c.Flags().StringVar(&v.asOf, "as-of", "", "judge certificates and lists as of a time (2026-11-25T12:00:00Z, or now)")
 	c.Flags().BoolVar(&v.asJSON, "json", false, "print data instead of text")
 	return c

@@ -29,7 +29,7 @@ func channelCommand(env Env) *cobra.Command {
 with TLS. ` + "`listen`" + ` runs where the service is, in the confidential VM or the enclave, and
 proves it by a quote for each fresh handshake. ` + "`connect`" + ` runs where the clients are, and
 lets a connection pass only if the quote is what its policy wants. Neither the service nor
-the clients know of it. docs/channel.md says what that protects from, and what not.`,
+the clients need a change. docs/channel.md says what that protects from, and what not.`,
 		Example: "  teescope channel listen --listen 0.0.0.0:9443 --to 127.0.0.1:5432\n" +
 			"  teescope channel connect --listen 127.0.0.1:5432 --to server:9443 --policy policy.yaml",
 		Args: cobra.NoArgs,
@@ -108,7 +108,7 @@ them. Exit status: 0 stopped, 4 usage or tool error.`,
 	}
 	t.flags(c, noProvider, "where connections are accepted, `HOST:PORT`", "the listening side that each is carried to, `HOST:PORT`",
 		"where this side's evidence comes from, if the other one wants it: "+t.names()+", mock (proves nothing), none")
-	c.Flags().DurationVar(&t.retry, "retry", 2*time.Second, "how long to try an address that refuses, while a client waits")
+	c.Flags().DurationVar(&t.retry, "retry", 2*time.Second, "how long to retry a listening side that refuses, while its client waits")
 	return c
 }
 
@@ -120,15 +120,15 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f.StringVar(&t.suite, "suite", "aes-gcm", "cipher, the same on both sides: aes-gcm or chacha20-poly1305")
 	f.StringVar(&t.provider, "provider", provider, from)
 	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove: tee, measurements, registers, debug, max_age")
-	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy: want mock evidence, which proves nothing")
+	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy, accept mock evidence, which proves nothing")
 	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
-	f.IntVar(&t.connections, "max-connections", 1000, "connections that may be open; further ones are closed at once")
-	f.IntVar(&t.handshakes, "max-handshakes", 100, "connections that may have no session yet; a further one takes the place of the oldest")
-	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, with its evidence")
-	f.DurationVar(&t.idle, "idle", 0, "end connections on which nothing moves for so long (default: never)")
-	f.DurationVar(&t.session, "max-session", 0, "end connections that are older (default: never)")
-	f.DurationVar(&t.grace, "grace", 10*time.Second, "how long open connections may go on after a signal")
+	f.IntVar(&t.connections, "max-connections", 1000, "maximum number of open connections; further ones are closed at once")
+	f.IntVar(&t.handshakes, "max-handshakes", 100, "maximum number of connections without a session; a further one replaces the oldest")
+	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, including its evidence")
+	f.DurationVar(&t.idle, "idle", 0, "close connections that are idle for this long (default: never)")
+	f.DurationVar(&t.session, "max-session", 0, "close connections that are older than this (default: never)")
+	f.DurationVar(&t.grace, "grace", 10*time.Second, "time that open connections have to end after a signal")
 	f.IntVar(&t.record, "record", 16<<10, fmt.Sprintf("bytes that are sealed at once, %d to %d", tunnel.LeastRecord, tunnel.MostRecord))
 	for _, name := range []string{"listen", "to"} {
 		_ = c.MarkFlagRequired(name)
@@ -172,7 +172,7 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 		plain, far = t.to, o.Listener.Addr().String()
 	}
 	if !onLoopback(plain) {
-		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, and nothing protects what is between it and this end of the tunnel\n", plain)
+		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, so traffic between it and this end of the tunnel is not protected\n", plain)
 	}
 	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(scraped))
 	failed := make(chan error, 1)

@@ -229,7 +229,7 @@ func TestChannelRefuses(t *testing.T) {
 		args string
 		want string
 	}{
-		{nil, "listen", `required flag(s) "listen", "to" not set`},
+		{nil, "listen", "required flag(s) \"listen\", \"to\" not set; see `teescope channel listen --help`"},
 		{connect, "", "at least one of the flags in the group [policy mock-peer] is required"},
 		{connect, "--mock-peer --policy " + good, "none of the others can be"},
 		{connect, "--policy /nonexistent/policy.yaml", "--policy: open /nonexistent"},

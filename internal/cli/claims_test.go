@@ -53,7 +53,7 @@ func TestClaimsBadFiles(t *testing.T) {
 		`bad.csv: line 2: unknown key "colum"`: {"claims", "../../experiments/claims/phala-gateway.csv", bad},
 		"no such file":                         {"claims", filepath.Join(dir, "none.csv")},
 		"is a directory":                       {"claims", dir},
-		"requires at least 1 arg":              {"claims"},
+		"received 0; want `teescope claims FILE.csv...`; see `teescope claims --help`": {"claims"},
 	} {
 		out, errs, code := run(t, args...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {

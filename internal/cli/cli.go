@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,12 +91,16 @@ func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// hint points to the help of the command when the command line is at fault.
+// hint points to the help of the command when the command line is at fault, and shows its usage where arguments are.
 func hint(c *cobra.Command, err error) string {
-	for _, s := range []string{"unknown flag", "unknown shorthand", "unknown command", "flag needs an argument", "invalid argument", "accepts "} {
-		if strings.HasPrefix(err.Error(), s) {
-			return fmt.Sprintf("; see `%s --help`", c.CommandPath())
-		}
+	at := func(starts ...string) bool {
+		return slices.ContainsFunc(starts, func(s string) bool { return strings.HasPrefix(err.Error(), s) })
+	}
+	switch {
+	case at("requires at least", "accepts "):
+		return fmt.Sprintf("; want `%s`; see `%s --help`", strings.TrimSuffix(c.UseLine(), " [flags]"), c.CommandPath())
+	case at("unknown flag", "unknown shorthand", "unknown command", "flag needs an argument", "invalid argument", "required flag", "at least one of the flags", "if any flags in the group"):
+		return fmt.Sprintf("; see `%s --help`", c.CommandPath())
 	}
 	return ""
 }

@@ -76,7 +76,7 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		origins = append(origins, origin.Word())
 		for i, other := range es {
 			if other.ID == e.ID {
-				return nil, fmt.Errorf("%s and %s are the same experiment (%s)", paths[i], p, e.ID)
+				return nil, fmt.Errorf("%s and %s are the same experiment (%s): name each once", paths[i], p, e.ID)
 			}
 		}
 		es = append(es, e)

@@ -45,7 +45,7 @@ type config struct {
 // monitorOnly are the sections that an agent refuses, and why.
 var monitorOnly = [][2]string{
 	{"analysis", "an agent evaluates no rules"},
-	{"notify", "an agent finds nothing that it could tell"},
+	{"notify", "an agent has no findings to send"},
 	{"dashboards", "an agent serves no page"},
 	{"global", "an agent without remote_write scrapes nothing"},
 	{"scrape_configs", "an agent without remote_write scrapes nothing"},

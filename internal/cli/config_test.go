@@ -125,7 +125,7 @@ func TestAgentConfig(t *testing.T) {
 		"{}": "",
 		"sources: {}\nscrape_configs:\n- job_name: a\nanalysis: {every: 15s}\n": "line 4: analysis: an agent evaluates no rules; it belongs in the configuration of a monitor\n" +
 			"line 2: scrape_configs: an agent without remote_write scrapes nothing; it belongs in the configuration of a monitor",
-		`{"notify": {}, "dashboards": [], "global": {}}`: "line 1: notify: an agent finds nothing that it could tell; it belongs in the configuration of a monitor\n" +
+		`{"notify": {}, "dashboards": [], "global": {}}`: "line 1: notify: an agent has no findings to send; it belongs in the configuration of a monitor\n" +
 			"line 1: dashboards: an agent serves no page; it belongs in the configuration of a monitor\n" +
 			"line 1: global: an agent without remote_write scrapes nothing; it belongs in the configuration of a monitor",
 	} {

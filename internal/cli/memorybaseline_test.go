@@ -77,7 +77,7 @@ func TestMemoryBaseline(t *testing.T) {
 		f machine.Fingerprint
 	}{
 		"is of workload redis; want one of `teescope bench run memory`": {other, here},
-		"no arm beside the baseline ran on this machine":                {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
+		"no arm other than the baseline ran on this machine":            {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
 		"ran with microcode 0x21000283":                                 {e, updated},
 		"both ran on this machine; want a result with one of them":      {memoryResult(t, "ladder.json"), here},
 	} {

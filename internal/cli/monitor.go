@@ -94,7 +94,7 @@ type monitor struct {
 	retention duration
 	interval  time.Duration
 	baseline  string
-	memory    []metric.Sample // what memory costs beside the baseline
+	memory    []metric.Sample // what memory costs against the baseline
 	at        engineFlags
 	agentMode bool
 
@@ -366,7 +366,7 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	case partly && !before:
 		m.log.Warn("the store refuses some samples; the others are stored", "error", oneLine(err))
 	case before && !partly:
-		m.log.Warn("the store refuses no sample any more")
+		m.log.Warn("the store accepts all samples again")
 	}
 	m.rounds.Add(1)
 }
@@ -381,7 +381,7 @@ func (m *monitor) ready() error {
 // absent returns why a metric has no series, from the state of its source.
 func (m *monitor) absent(name string) string {
 	if m.at.url != "" {
-		return "the engine of --query-url has none"
+		return "the engine of --query-url has no series of it"
 	}
 	if name == unitCostDesc.Name {
 		if c := m.costs.Load(); c != nil {

@@ -37,7 +37,7 @@ var components = []component{
 	{"CPU, one thread", "cpu-7zip", bench.Params{"threads": "1"}, nil},
 	{"CPU, all threads", "cpu-7zip", bench.Params{"threads": strconv.Itoa(runtime.NumCPU())}, nil},
 	{"memory latency", "memory", bench.Params{"access": "latency", "size": "64MiB"}, func(v float64) string {
-		return fmt.Sprintf("a core whose every load misses does %s loads a second", metric.Value(1/v, ""))
+		return fmt.Sprintf("a core does %s loads a second if every load misses its caches", metric.Value(1/v, ""))
 	}},
 	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
 	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
