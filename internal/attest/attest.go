@@ -1,7 +1,7 @@
 // Package attest gets evidence from a TEE that is bound to 64 bytes of the caller's,
 // and verifies it. It takes no cryptography into its own hands: what hardware signed
-// is verified by the libraries of go-tdx-guest, go-sev-guest, go-cose and go-tpm. The one provider
-// that no hardware vouches for says so in its name and in its evidence.
+// is verified by the libraries of go-tdx-guest, go-sev-guest, go-cose and go-tpm, and reports of NVIDIA's
+// GPUs by Go's own. The one provider that no hardware vouches for says so in its name and in its evidence.
 package attest
 
 import (
@@ -28,9 +28,9 @@ const Size = 64
 // Evidence is what a provider answers.
 type Evidence struct {
 	// Format says how to verify it: the name of the kernel's provider ("tdx_guest",
-	// "sev_guest"), "nitro", "tpm2", or "simulated".
+	// "sev_guest"), "nitro", "tpm2", "nvidia_gpu", or "simulated".
 	Format string
-	// Quote is the evidence, Aux what came with it (SEV-SNP: the certificates).
+	// Quote is the evidence, Aux what came with it (SEV-SNP, NVIDIA: the certificates).
 	Quote, Aux []byte
 }
 
@@ -40,7 +40,7 @@ type Quoter interface {
 	Quote(ctx context.Context, data [Size]byte) (*Evidence, error)
 }
 
-// Settings are those of a provider without hardware and of a TPM; others do not use them.
+// Settings are those of a provider without hardware, of a TPM and of GPUs; others do not use them.
 type Settings struct {
 	// Delay is what a quote takes, Parallel how many are made at once; further ones
 	// wait for their turn. Fetch is what fetching collateral takes.
@@ -48,6 +48,8 @@ type Settings struct {
 	Parallel     int
 	// TPM says which TPM is used.
 	TPM TPMSettings
+	// NVIDIA is the command that asks GPUs, with {nonce} for the nonce; "" is NVIDIACommand.
+	NVIDIA string
 }
 
 // Provider is a source of evidence.
@@ -55,6 +57,8 @@ type Provider struct {
 	Name, Doc string
 	// Named: it is no TEE, so it is used only where somebody names it.
 	Named bool
+	// Device: the evidence is of a device, and says nothing of the machine around it.
+	Device bool
 	// Simulated: no hardware vouches for what it says, and its times are those of
 	// Settings.
 	Simulated bool
@@ -64,7 +68,7 @@ type Provider struct {
 }
 
 // Providers are all of them.
-var Providers = []*Provider{&configfsTSM, &nitro, &tpm, &simulated}
+var Providers = []*Provider{&configfsTSM, &nitro, &tpm, &nvidia, &simulated}
 
 // Find finds a provider by name.
 func Find(name string) (*Provider, error) {
@@ -101,7 +105,7 @@ func Verify(e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
 			return fmt.Errorf("verify evidence of format %s: %w", e.Format, err)
 		}
 	}
-	if string(i.Data) != string(data[:]) {
+	if !i.About(data) {
 		return ErrNotBound
 	}
 	return nil

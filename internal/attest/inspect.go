@@ -15,27 +15,39 @@ import (
 
 // Inspection is what was found out about evidence.
 type Inspection struct {
-	// Data is what the evidence is bound to.
+	// Data is what the evidence is bound to; bind makes that of what was asked for, where it is not the same.
 	Data  []byte
+	bind  func(asked []byte) []byte
 	Facts Facts
 	// Signature is nil if the hardware's signature and the certificates up to the vendor's
 	// root are good. Without that the other fields mean nothing.
 	Signature error
 	// Standing is nil if the vendor's collateral says that the TCB is current and nothing is
-	// revoked. It wraps ErrNoCollateral where that is not at hand, and ErrNonePublished where
-	// the vendor has none.
+	// revoked. It wraps ErrNoCollateral where that is not at hand, ErrNonePublished where
+	// the vendor has none, and ErrNotRead where teescope does not read it.
 	Standing error
+}
+
+// About reports whether the evidence is bound to what was asked for.
+func (i *Inspection) About(asked [Size]byte) bool {
+	want := asked[:]
+	if i.bind != nil {
+		want = i.bind(want)
+	}
+	return bytes.Equal(i.Data, want)
 }
 
 // Facts are what evidence says of the environment that asked for it.
 type Facts struct {
-	TEE string `json:"tee"` // "tdx", "sev-snp", "nitro", "tpm", "simulated"
+	TEE string `json:"tee"` // "tdx", "sev-snp", "nitro", "tpm", "nvidia-gpu", "simulated"
 	// NoTEE: it says what was started, and nothing protects that from the host.
 	NoTEE bool `json:"no_tee,omitempty"`
 	// Measurement is that of what was started, in hex: MRTD, MEASUREMENT or PCR0. Registers
 	// are further ones by name; those that are all zero are left out.
 	Measurement string            `json:"measurement,omitempty"`
 	Registers   map[string]string `json:"registers,omitempty"`
+	// GPUs are those that the evidence is of, which then says nothing of the environment around them.
+	GPUs []GPU `json:"gpus,omitempty"`
 	// Debug: the host may read or change the environment's memory.
 	Debug bool `json:"debug"`
 	// TCB are the versions of firmware and microcode.
@@ -51,6 +63,7 @@ type Facts struct {
 var (
 	ErrNoCollateral  = errors.New("no collateral")
 	ErrNonePublished = errors.New("the vendor publishes none")
+	ErrNotRead       = errors.New("not read")
 )
 
 // Trust are the roots that evidence must lead to. The zero value has those of the vendors,
@@ -58,8 +71,8 @@ var (
 type Trust struct {
 	TDX *x509.CertPool
 	SEV map[string][]*sevtrust.AMDRootCerts
-	// Nitro is the SHA-256 of the root certificate.
-	Nitro *[32]byte
+	// Nitro and NVIDIA are the SHA-256 of the root certificate.
+	Nitro, NVIDIA *[32]byte
 	// TPM has no default: anybody can make one.
 	TPM TPMTrust
 }
@@ -68,14 +81,17 @@ type Trust struct {
 // it is no evidence at all.
 func Inspect(e *Evidence, c Collateral, now time.Time, roots Trust) (*Inspection, error) {
 	inspect, ok := map[string]func(*Evidence, *watched, time.Time, Trust) (*Inspection, error){
-		tdxFormat: inspectTDX, sevFormat: inspectSEV, nitroFormat: inspectNitro, tpmFormat: inspectTPM, simulatedFormat: inspectSimulated,
+		tdxFormat: inspectTDX, sevFormat: inspectSEV, nitroFormat: inspectNitro, tpmFormat: inspectTPM, nvidiaFormat: inspectNVIDIA, simulatedFormat: inspectSimulated,
 	}[e.Format]
 	if !ok {
 		return nil, fmt.Errorf("verify evidence of format %q: %w", e.Format, errors.ErrUnsupported)
 	}
 	most := mostQuote
-	if e.Format == tpmFormat {
+	switch e.Format {
+	case tpmFormat:
 		most = mostTPM
+	case nvidiaFormat:
+		most = mostNVIDIA
 	}
 	if len(e.Quote) > most || len(e.Aux) > most {
 		return nil, fmt.Errorf("verify evidence of format %s: %d and %d bytes: too large for this format", e.Format, len(e.Quote), len(e.Aux))

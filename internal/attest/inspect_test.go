@@ -99,6 +99,8 @@ var single = map[string][][2]int{
 	"tdx_guest": {{0, 64}, {616, 648}, {756, 776}, {1210, 1262}},
 	"sev_guest": {{0, 64}, {0x180, 0x1c0}},
 	"nitro":     {{0, 64}},
+	// NVIDIA: the request, and the answer to where its measurements begin.
+	"nvidia_gpu": {{0, 64}},
 }
 
 // signed is evidence that is good, with all that it is good by.
@@ -163,9 +165,11 @@ func allSigned(t testing.TB) map[string]*signed {
 		return everySigned
 	}
 	all := map[string]*signed{
-		"real tdx":   {e: &attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, at: time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC)},
-		"real sev":   {e: &attest.Evidence{Format: "sev_guest", Quote: sevtest.AttestationBytes, Aux: attesttest.ChipCertificate(sevtest.VcekBytes)}, at: time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC)},
-		"real nitro": {e: &attest.Evidence{Format: "nitro", Quote: nitroDocument}, at: time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC)},
+		"real tdx":       {e: &attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, at: time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC)},
+		"real sev":       {e: &attest.Evidence{Format: "sev_guest", Quote: sevtest.AttestationBytes, Aux: attesttest.ChipCertificate(sevtest.VcekBytes)}, at: time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC)},
+		"real nitro":     {e: &attest.Evidence{Format: "nitro", Quote: nitroDocument}, at: time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC)},
+		"real hopper":    {e: sampleGPU(t, "hopper"), at: nvidiaTime},
+		"real blackwell": {e: sampleGPU(t, "blackwell"), at: nvidiaTime},
 	}
 	for name, machine := range attesttest.All {
 		m := machine(t, attesttest.Options{})

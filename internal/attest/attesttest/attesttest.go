@@ -4,11 +4,13 @@
 package attesttest
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -283,6 +286,80 @@ func joined(chain ...*authority) []byte {
 }
 
 func escaped(chain ...*authority) string { return url.QueryEscape(string(joined(chain...))) }
+
+// What the GPUs of NVIDIA report.
+const (
+	NVIDIADriver = "590.12"
+	NVIDIAVBIOS  = "96.00.A5.00.01"
+)
+
+// NVIDIA are GPUs. Each byte of a measurement is its index as manifests count them, from 0.
+func NVIDIA(t testing.TB, count int) *Machine {
+	t.Helper()
+	var none *authority
+	root := none.under(t, 1, elliptic.P384(), pkix.Name{CommonName: "Device Identity CA"}, true)
+	model := root.under(t, 2, elliptic.P384(), pkix.Name{CommonName: "GH100 Identity"}, true)
+	print := sha256.Sum256(root.cert.Raw)
+	var keys []*authority
+	var chains []byte
+	for n := range count {
+		serial := int64(10 * (n + 1))
+		device := model.under(t, serial, elliptic.P384(), pkix.Name{CommonName: "GH100 A01 GSP BROM", SerialNumber: fmt.Sprintf("%X", serial)}, true)
+		key := device.under(t, serial+1, elliptic.P384(), pkix.Name{CommonName: "GH100 A01 GSP FMC LF"}, false)
+		keys = append(keys, key)
+		for _, a := range []*authority{key, device, model, root} {
+			chains = append(chains, a.cert.Raw...)
+		}
+	}
+	return &Machine{
+		Trust: attest.Trust{NVIDIA: &print},
+		quote: func(data [attest.Size]byte) (*attest.Evidence, error) {
+			e := &attest.Evidence{Format: "nvidia_gpu", Aux: chains}
+			for n, key := range keys {
+				report := NVIDIAReport(sha256.Sum256(append([]byte("teescope nvidia report 1\x00"), data[:]...)), byte(n))
+				sum := sha512.Sum384(report)
+				r, s, err := ecdsa.Sign(rand.Reader, key.key, sum[:])
+				if err != nil {
+					return nil, err
+				}
+				e.Quote = slices.Concat(e.Quote, report, r.FillBytes(make([]byte, 48)), s.FillBytes(make([]byte, 48)))
+			}
+			return e, nil
+		},
+	}
+}
+
+// NVIDIAReport is what a GPU signs (DMTF DSP0274 1.1): a request for all measurements with a nonce, and the answer.
+func NVIDIAReport(nonce [32]byte, own byte) []byte {
+	const measurements = 40
+	little := func(size, v int) (b []byte) {
+		for n := range size {
+			b = append(b, byte(v>>(8*n)))
+		}
+		return b
+	}
+	var record, fields []byte
+	for n := range measurements {
+		record = append(record, byte(n+1), 1, 51, 0, 1, 48, 0)
+		record = append(record, bytes.Repeat([]byte{byte(n)}, 48)...)
+	}
+	for kind, v := range map[int]string{3: NVIDIADriver + "\x00", 6: "\x00\xa5\x00\x96\x01\x00\x00\x00", 11: "\x55", 34: "\x01\x00", 36: "\x01\x00"} {
+		fields = slices.Concat(fields, little(2, kind), little(2, len(v)), []byte(v))
+	}
+	return slices.Concat([]byte{0x11, 0xe0, 1, 0xff}, nonce[:], []byte{0}, []byte{0x11, 0x60, 0, 0, measurements}, little(3, len(record)), record,
+		bytes.Repeat([]byte{own}, 32), little(2, len(fields)), fields)
+}
+
+// NVIDIAManifest is the manifest of a version of driver or VBIOS, with some measurements of those GPUs by their indexes in it.
+func NVIDIAManifest(version string, indexes ...int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<SoftwareIdentity><Meta colloquialVersion=%q product=\"GH100\"/><Payload>\n", version)
+	for _, n := range indexes {
+		fmt.Fprintf(&b, "<Resource type=\"Measurement\" index=\"%d\" active=\"True\" alternatives=\"2\" Hash0=\"%x\" Hash1=\"%x\"/>\n", n, bytes.Repeat([]byte{0xee}, 48), bytes.Repeat([]byte{byte(n)}, 48))
+	}
+	b.WriteString("</Payload></SoftwareIdentity>\n")
+	return b.Bytes()
+}
 
 // Nitro is an AWS Nitro enclave.
 func Nitro(t testing.TB, o Options) *Machine {

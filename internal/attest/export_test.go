@@ -1,0 +1,4 @@
+package attest
+
+// Collected reads what NVIDIA's tool prints.
+var Collected = collected
