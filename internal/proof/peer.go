@@ -1,10 +1,10 @@
 package proof
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/teescope/teescope/internal/attest"
@@ -59,8 +59,11 @@ func (p *Peer) judge(evidence []byte, binding [attest.Size]byte) error {
 	if i.Facts.TEE == "simulated" {
 		return errors.New("no hardware vouches for a simulated quote")
 	}
+	if i.Facts.GPUs != nil {
+		return errors.New("a GPU's report says nothing of the machine in which the channel ends")
+	}
 	var r Report
-	r.test("binding", bytes.Equal(i.Data, binding[:]), "", "the evidence is about another handshake: replayed, or passed on by somebody in between")
+	r.test("binding", i.About(binding), "", "the evidence is about another handshake: replayed, or passed on by somebody in between")
 	r.environment(i, p.Policy, now)
 	for _, c := range []*Check{r.failed(), r.lacking()} {
 		if c != nil {
@@ -75,6 +78,8 @@ func (p *Policy) ForChannel() error {
 	switch {
 	case p.Nonce != "":
 		return errors.New("nonce: it is for results; the evidence of a channel is always about its own handshake")
+	case len(p.RIMs) > 0 || slices.Contains(p.Formats, gpu):
+		return errors.New("nvidia-gpu: a GPU's report says nothing of the machine in which the channel ends")
 	case len(p.Keys) > 0:
 		return errors.New("keys: they are for signed results; a channel needs the evidence of a TEE")
 	}

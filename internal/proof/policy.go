@@ -20,8 +20,8 @@ import (
 // Policy is what a verifier wants of the evidence. The zero value wants a genuine TEE
 // with a current TCB that is not in debug mode, whatever runs in it.
 type Policy struct {
-	// Formats are the TEEs that count: "tdx", "sev-snp", "nitro", and "tpm", which is none. Empty
-	// is all.
+	// Formats are the TEEs that count: "tdx", "sev-snp", "nitro", and "tpm" and "nvidia-gpu", which
+	// are none of the environment. Empty is all but the GPUs.
 	Formats []string
 	// Measurements are the ones of which the environment must have one, in hex.
 	Measurements []string
@@ -37,11 +37,13 @@ type Policy struct {
 	Keys []string
 	// TPM are those that are known.
 	TPM attest.TPMTrust
+	// RIMs are manifests of the measurements of GPUs.
+	RIMs []*attest.RIM
 }
 
 // wantsTEE reports whether a key's signature cannot be enough.
 func (p *Policy) wantsTEE() bool {
-	return len(p.Formats) > 0 || len(p.Measurements) > 0 || len(p.Registers) > 0
+	return len(p.Formats) > 0 || len(p.Measurements) > 0 || len(p.Registers) > 0 || len(p.RIMs) > 0
 }
 
 // file is a policy as users write it.
@@ -94,7 +96,7 @@ func ReadPolicy(text []byte) (Policy, error) {
 
 // Check finds what no evidence could be compared with.
 func (p *Policy) Check() error {
-	all := []string{"tdx", "sev-snp", "nitro", "tpm"}
+	all := []string{"tdx", "sev-snp", "nitro", "tpm", gpu}
 	for _, f := range p.Formats {
 		if !slices.Contains(all, f) {
 			return fmt.Errorf("tee %q: want %s", f, strings.Join(all, ", "))

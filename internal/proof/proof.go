@@ -5,6 +5,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/sha512"
@@ -91,7 +92,7 @@ func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collatera
 		return nil, err
 	case i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM): // whoever verifies it may know the TPM
 		return nil, fmt.Errorf("the quote of this machine does not verify: %w", i.Signature)
-	case !bytes.Equal(i.Data, data[:]):
+	case !i.About(data):
 		return nil, errors.New("the quote of this machine is not about what was requested")
 	}
 	a.Format, a.Quote, a.Certificates = e.Format, e.Quote, e.Aux
@@ -270,7 +271,7 @@ func (r *Report) signed(a *result.Attestation, o Options) {
 }
 
 // names are those of formats for people.
-var names = map[string]string{"tdx": "a TDX guest", "sev-snp": "an SEV-SNP guest", "nitro": "an AWS Nitro enclave", "tpm": "a machine with a known TPM", "simulated": "no TEE"}
+var names = map[string]string{"tdx": "a TDX guest", "sev-snp": "an SEV-SNP guest", "nitro": "an AWS Nitro enclave", "tpm": "a machine with a known TPM", gpu: "an NVIDIA GPU, not the machine around it", "simulated": "no TEE"}
 
 // attested checks the evidence of a TEE.
 func (r *Report) attested(a *result.Attestation, o Options) {
@@ -290,7 +291,7 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 		return
 	}
 	data, err := Bound(a)
-	r.test("binding", err == nil && bytes.Equal(i.Data, data[:]), "the evidence is about this result, its time and its nonce",
+	r.test("binding", err == nil && i.About(data), "the evidence is about this result, its time and its nonce",
 		"the evidence is about something else: another result, another time or another nonce")
 	p := o.Policy
 	if !r.environment(i, p, asOf) {
@@ -314,16 +315,22 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) bool {
 	r.Facts = &i.Facts
 	whose := "by the hardware, with certificates up to the vendor's root"
-	if i.Facts.NoTEE {
+	switch {
+	case i.Facts.NoTEE:
 		whose = "by the TPM's key " + i.Facts.Key + ", which the policy knows"
+	case i.Facts.GPUs != nil:
+		whose = "by the keys of the GPUs, with certificates up to NVIDIA's root"
 	}
 	if r.judge("signature", i.Signature, whose, asOf); i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM) {
 		return false
 	}
 	r.judge("tcb", i.Standing, "current, and no certificate is revoked, as of "+stamp(asOf), asOf)
-	if i.Facts.NoTEE {
+	switch {
+	case i.Facts.NoTEE:
 		r.add("debug", NotChecked, false, "a TPM is no TEE: it does not know whether the host can read and change everything inside")
-	} else {
+	case i.Facts.GPUs != nil:
+		r.add("debug", NotChecked, false, "no field of a GPU's report says whether confidential mode is on, or whether the GPU can be debugged")
+	default:
 		r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
 	}
 	r.measured(&i.Facts, p)
@@ -341,7 +348,7 @@ func (r *Report) judge(name string, err error, good string, asOf time.Time) {
 	switch {
 	case err == nil:
 		r.add(name, Holds, true, good)
-	case errors.Is(err, attest.ErrNonePublished):
+	case errors.Is(err, attest.ErrNonePublished), errors.Is(err, attest.ErrNotRead):
 		r.add(name, NotChecked, false, err.Error())
 	case errors.Is(err, attest.ErrUnknownTPM):
 		r.add(name, NotChecked, true, err.Error()+"; name it in a policy (tpm_keys), or who certified it (tpm_roots)")
@@ -356,11 +363,19 @@ func (r *Report) judge(name string, err error, good string, asOf time.Time) {
 func (r *Report) measured(f *attest.Facts, p Policy) {
 	if len(p.Formats) > 0 {
 		r.test("environment", slices.Contains(p.Formats, f.TEE), "it is "+f.TEE, "it is "+f.TEE+", the policy wants "+strings.Join(p.Formats, " or "))
+	} else if f.GPUs != nil {
+		r.alone()
+	}
+	if f.GPUs != nil || len(p.RIMs) > 0 {
+		r.manifests(f, p.RIMs)
 	}
 	if len(p.Measurements) == 0 && len(p.Registers) == 0 {
 		what := "none was named (--measurement); it is " + f.Measurement
-		if f.NoTEE {
+		switch {
+		case f.NoTEE:
 			what = "no register was named (in a policy); event log: " + f.EventLog
+		case f.GPUs != nil:
+			what = "no register was named (in a policy)"
 		}
 		r.add("measurement", NotChecked, false, what)
 		return
@@ -371,7 +386,7 @@ func (r *Report) measured(f *attest.Facts, p Policy) {
 			return
 		}
 	}
-	r.test("measurement", len(p.Measurements) == 0 || slices.Contains(p.Measurements, f.Measurement), "as the policy wants", "it is "+f.Measurement+", none of those that were named")
+	r.test("measurement", len(p.Measurements) == 0 || slices.Contains(p.Measurements, f.Measurement), "as the policy wants", "it is "+cmp.Or(f.Measurement, "none (name registers)")+", none of those that were named")
 }
 
 // fresh checks nonce and age.
@@ -412,34 +427,41 @@ func (r *Report) say(a *result.Attestation, i *attest.Inspection, asOf time.Time
 		r.NotProved = []string{"anything, as no hardware vouches for a simulated quote"}
 		return
 	}
+	if i.Facts.GPUs != nil {
+		r.Proved, r.NotProved = ofGPUs(i.Facts.GPUs, state)
+	} else {
+		r.Proved, r.NotProved = ofMachine(i, state, asOf)
+	}
+	if state("nonce") != Holds && i.Facts.Time == nil {
+		r.NotProved = append(r.NotProved, "when (its own clock said "+stamp(a.MadeAt)+")")
+	}
+	r.NotProved = append(r.NotProved, "that its clock was honest", "what other machines in the result are")
+}
+
+// ofMachine says what the evidence of a TEE or a TPM proves, and what not.
+func ofMachine(i *attest.Inspection, state func(check string) State, asOf time.Time) (proved, open []string) {
 	where := names[i.Facts.TEE]
 	if errors.Is(i.Signature, attest.ErrUnknownTPM) {
 		where = "a machine with the TPM key " + i.Facts.Key
 	}
 	if state("measurement") == Holds {
 		where += " with the expected measurement"
+	} else {
+		open = append(open, map[bool]string{false: "what software ran there (name a --measurement)", true: "what software ran there (name registers in a policy)"}[i.Facts.NoTEE])
 	}
-	r.Proved = []string{where + " had exactly this result"}
-	if state("tcb") == Holds {
-		r.Proved = append(r.Proved, "its TCB was current as of "+stamp(asOf))
-	}
-	r.NotProved = []string{}
-	if state("measurement") != Holds {
-		r.NotProved = append(r.NotProved, map[bool]string{false: "what software ran there (name a --measurement)", true: "what software ran there (name registers in a policy)"}[i.Facts.NoTEE])
-	}
+	proved = []string{where + " had exactly this result"}
 	if i.Facts.NoTEE {
-		r.NotProved = append(r.NotProved, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is only as honest as its operator)")
+		open = append(open, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is only as honest as its operator)")
 	}
-	if state("tcb") != Holds {
-		r.NotProved = append(r.NotProved, "that its TCB was current")
+	if state("tcb") == Holds {
+		proved = append(proved, "its TCB was current as of "+stamp(asOf))
+	} else {
+		open = append(open, "that its TCB was current")
 	}
 	if i.Facts.Debug {
-		r.NotProved = append(r.NotProved, "that the host stayed outside (debug is on)")
+		open = append(open, "that the host stayed outside (debug is on)")
 	}
-	if state("nonce") != Holds && i.Facts.Time == nil {
-		r.NotProved = append(r.NotProved, "when (its own clock said "+stamp(a.MadeAt)+")")
-	}
-	r.NotProved = append(r.NotProved, "that its clock was honest", "what other machines in the result are")
+	return proved, open
 }
 
 // conclude finds the word, and makes the line.
