@@ -338,6 +338,11 @@ func (r *gpuReport) verify(chain []*x509.Certificate, now time.Time) error {
 	if !slices.ContainsFunc(found, func(c []*x509.Certificate) bool { return slices.EqualFunc(c, chain, (*x509.Certificate).Equal) }) {
 		return errors.New("the GPU's certificates are not one chain, or there are others between them")
 	}
+	// NVIDIA's switches have the same root and the same form of report.
+	const device, firmware = " GSP BROM", " GSP FMC "
+	if name := chain[1].Subject.CommonName; !strings.HasSuffix(name, device) || !strings.HasPrefix(chain[0].Subject.CommonName, strings.TrimSuffix(name, device)+firmware) {
+		return fmt.Errorf("the certificates are of %q and %q, which are not a GPU and its firmware (GSP BROM, GSP FMC)", name, chain[0].Subject.CommonName)
+	}
 	return r.firmware(chain[0])
 }
 

@@ -81,6 +81,7 @@ func TestRealNVIDIA(t *testing.T) {
 		}
 	}
 	for name, e := range map[string]*attest.Evidence{
+		"a real switch":               sampleGPU(t, "switch"),
 		"certificates of another GPU": {Format: "nvidia_gpu", Quote: hopper.Quote, Aux: blackwell.Aux},
 		"no certificates":             {Format: "nvidia_gpu", Quote: hopper.Quote},
 		"more certificates":           {Format: "nvidia_gpu", Quote: hopper.Quote, Aux: slices.Concat(hopper.Aux, blackwell.Aux)},
@@ -158,7 +159,7 @@ func TestNVIDIAManifests(t *testing.T) {
 
 // TestNVIDIAMachine: GPUs of the test, together.
 func TestNVIDIAMachine(t *testing.T) {
-	m := attesttest.NVIDIA(t, 2)
+	m := attesttest.NVIDIA(t, attesttest.GH100, attesttest.GH100)
 	data := [attest.Size]byte{4}
 	e, err := m.Quote(t.Context(), data)
 	if err != nil {
@@ -184,6 +185,15 @@ func TestNVIDIAMachine(t *testing.T) {
 	if i, err := attest.Inspect(swapped, nil, soon, m.Trust); err != nil || i.Signature == nil {
 		t.Errorf("each with the other's certificates: %v", err)
 	}
+	// A switch of NVIDIA's would be believed by its signature.
+	m = attesttest.NVIDIA(t, "LS_10 A01 FSP")
+	if e, err = m.Quote(t.Context(), data); err == nil {
+		i, err = attest.Inspect(e, nil, soon, m.Trust)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said(t, "a switch", i.Signature, "not a GPU and its firmware")
 }
 
 // TestReadRIM: manifests that are none are refused, and damage panics nowhere.

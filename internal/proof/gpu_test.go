@@ -24,7 +24,7 @@ func manifest(t testing.TB, version string, indexes ...int) *attest.RIM {
 // them accepts one, and the line says what stays open.
 func TestGPUs(t *testing.T) {
 	doc := document(t, nil)
-	m := attesttest.NVIDIA(t, 2)
+	m := attesttest.NVIDIA(t, attesttest.GH100, attesttest.GH100)
 	good := attested(t, m, doc, "0aff")
 	driver, vbios := manifest(t, attesttest.NVIDIADriver, 0, 1, 35), manifest(t, attesttest.NVIDIAVBIOS, 2)
 	wrong, err := attest.ReadRIM(bytes.Replace(attesttest.NVIDIAManifest(attesttest.NVIDIAVBIOS, 2), []byte("0202"), []byte("0203"), 1))
@@ -82,7 +82,7 @@ func TestGPUs(t *testing.T) {
 // TestGPUOfAnotherResult: a machine whose command answers with an old report is found out when it attests.
 func TestGPUOfAnotherResult(t *testing.T) {
 	doc := document(t, nil)
-	m := attesttest.NVIDIA(t, 1)
+	m := attesttest.NVIDIA(t, attesttest.GH100)
 	if _, err := Attest(t.Context(), doc, elsewhere{m}, nil, "", made, m.Trust); err == nil || !strings.Contains(err.Error(), "about something else") {
 		t.Errorf("an old report: %v", err)
 	}
@@ -95,7 +95,7 @@ func TestGPUOfAnotherResult(t *testing.T) {
 
 // TestGPUPeer: no channel takes a GPU's report for evidence of a machine.
 func TestGPUPeer(t *testing.T) {
-	m := attesttest.NVIDIA(t, 1)
+	m := attesttest.NVIDIA(t, attesttest.GH100)
 	p := &Peer{Policy: Policy{Formats: []string{gpu}}, Now: func() time.Time { return made }, Roots: m.Trust}
 	b, err := Self{m}.Attest(t.Context(), [attest.Size]byte{1})
 	if err != nil {

@@ -289,12 +289,13 @@ func escaped(chain ...*authority) string { return url.QueryEscape(string(joined(
 
 // What the GPUs of NVIDIA report.
 const (
+	GH100        = "GH100 A01 GSP"
 	NVIDIADriver = "590.12"
 	NVIDIAVBIOS  = "96.00.A5.00.01"
 )
 
-// NVIDIA are GPUs. Each byte of a measurement is its index as manifests count them, from 0.
-func NVIDIA(t testing.TB, count int) *Machine {
+// NVIDIA are devices, of which those with GSP are GPUs. Each byte of a measurement is its index as manifests count them, from 0.
+func NVIDIA(t testing.TB, devices ...string) *Machine {
 	t.Helper()
 	var none *authority
 	root := none.under(t, 1, elliptic.P384(), pkix.Name{CommonName: "Device Identity CA"}, true)
@@ -302,10 +303,10 @@ func NVIDIA(t testing.TB, count int) *Machine {
 	print := sha256.Sum256(root.cert.Raw)
 	var keys []*authority
 	var chains []byte
-	for n := range count {
+	for n, name := range devices {
 		serial := int64(10 * (n + 1))
-		device := model.under(t, serial, elliptic.P384(), pkix.Name{CommonName: "GH100 A01 GSP BROM", SerialNumber: fmt.Sprintf("%X", serial)}, true)
-		key := device.under(t, serial+1, elliptic.P384(), pkix.Name{CommonName: "GH100 A01 GSP FMC LF"}, false)
+		device := model.under(t, serial, elliptic.P384(), pkix.Name{CommonName: name + " BROM", SerialNumber: fmt.Sprintf("%X", serial)}, true)
+		key := device.under(t, serial+1, elliptic.P384(), pkix.Name{CommonName: name + " FMC LF"}, false)
 		keys = append(keys, key)
 		for _, a := range []*authority{key, device, model, root} {
 			chains = append(chains, a.cert.Raw...)
