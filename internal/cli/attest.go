@@ -23,6 +23,7 @@ import (
 type attesting struct {
 	provider, key, newKey, nonce string
 	tpm                          tpmFlags
+	gpuCommand                   string
 	offline, replace             bool
 
 	providers []*attest.Provider
@@ -45,11 +46,15 @@ where the experiment ran: in the confidential VM or the enclave.
 Without a TEE a result stays unattested. A key (--key, --new-key) can sign it instead.
 That proves who holds the key, not where the result was made.
 
+With --provider nvidia the GPUs of this machine sign reports about the result. They say
+nothing of the CPU, so verify accepts them only with a policy that names nvidia-gpu.
+
 Nothing else of the file changes, and it is replaced as a whole or not at all.
 
 Exit status: 0 attested or signed, 1 attested, but verify refuses it (a TCB that is out
 of date, say), 4 neither; the file is then as it was.`,
 		Example: "  teescope attest result.json\n" +
+			"  teescope attest result.json --provider nvidia  # asks the GPUs with NVIDIA's nvattest\n" +
 			"  teescope attest result.json --new-key me.pem   # signs, and writes me.pem and me.pem.pub",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), env, args[0]) },
@@ -61,6 +66,7 @@ of date, say), 4 neither; the file is then as it was.`,
 	c.Flags().BoolVar(&a.offline, "offline", false, "do not ask the vendor's service: verify then cannot say whether the TCB was current")
 	c.Flags().BoolVar(&a.replace, "replace", false, "replace the attestation or signature of the result")
 	a.tpm.flags(c)
+	c.Flags().StringVar(&a.gpuCommand, "gpu-command", "", "with --provider nvidia: `COMMAND` that prints evidence as nvattest does, with {nonce} for the nonce (default \""+attest.NVIDIACommand+"\")")
 	c.MarkFlagsMutuallyExclusive("provider", "key", "new-key")
 	return c
 }
@@ -140,7 +146,7 @@ func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation,
 		if a.provider != "" && p.Name != a.provider || a.provider == "" && p.Named {
 			continue
 		}
-		q, c, err := p.Open(attest.Settings{Parallel: 1, TPM: settings})
+		q, c, err := p.Open(attest.Settings{Parallel: 1, TPM: settings, NVIDIA: a.gpuCommand})
 		if errors.Is(err, errors.ErrUnsupported) && a.provider == "" {
 			lacks = append(lacks, oneLine(err))
 			continue
@@ -242,6 +248,7 @@ func readWithOrigin(path string) (*result.Experiment, *proof.Report, error) {
 type verifying struct {
 	policy, nonce, asOf string
 	measurements, keys  []string
+	rims                []string
 	debug, asJSON       bool
 	maxAge              time.Duration
 
@@ -269,6 +276,7 @@ Exit status: 0 attested, or signed by a named key, 1 refused, 2 unattested or so
 that is needed cannot be checked, 4 usage error or no result.`,
 		Example: "  teescope verify result.json\n" +
 			"  teescope verify result.json --policy policy.yaml --json\n" +
+			"  teescope verify result.json --policy gpu.yaml --rim driver.swidtag --rim vbios.swidtag\n" +
 			"  teescope verify result.json --key me.pem.pub",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
@@ -276,6 +284,7 @@ that is needed cannot be checked, 4 usage error or no result.`,
 	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with tee, measurements, registers, debug, max_age, nonce, keys")
 	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; given several times, any one of them")
 	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; given several times, any one of them")
+	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); its signature is not verified")
 	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, whose memory its host can read")
 	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, by the clock that it states")
 	c.Flags().StringVar(&v.nonce, "nonce", "", "expected nonce in `HEX`")
@@ -311,6 +320,17 @@ func (v *verifying) options() (proof.Options, error) {
 			return o, fmt.Errorf("--key %s: %w", name, err)
 		}
 		p.Keys = append(p.Keys, id)
+	}
+	for _, name := range v.rims {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return o, fmt.Errorf("--rim: %w", err)
+		}
+		m, err := attest.ReadRIM(text)
+		if err != nil {
+			return o, fmt.Errorf("--rim %s: %w", name, err)
+		}
+		p.RIMs = append(p.RIMs, m)
 	}
 	if p.MaxAge < 0 {
 		return o, fmt.Errorf("--max-age %s: want a time above 0", p.MaxAge)

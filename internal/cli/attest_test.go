@@ -186,7 +186,11 @@ func TestAttestRefuses(t *testing.T) {
 	}{
 		{"no TEE", []string{"attest", good}, "no TEE here (open configfs-tsm: "},
 		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "it needs an AWS Nitro enclave"},
-		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, simulated`},
+		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, nvidia, simulated`},
+		{"no GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "no-such-tool {nonce}"}, "install NVIDIA's nvattest"},
+		{"an old report of a GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "sed -e s/{nonce}// ../attest/testdata/nvidia-hopper.json"}, "about something else than what it was asked for"},
+		{"a manifest that is none", []string{"verify", good, "--rim", key}, "--rim " + key + ": read the manifest"},
+		{"no manifest", []string{"verify", good, "--rim", filepath.Join(dir, "none.xml")}, "--rim: open "},
 		{"a key and a provider", []string{"attest", good, "--key", key, "--provider", "nitro"}, "none of the others can be"},
 		{"no key", []string{"attest", good, "--key", filepath.Join(dir, "none.pem")}, "--key: stat "},
 		{"a key for all", []string{"attest", good, "--key", file("open.pem", string(private), 0o644)}, "chmod 600"},
@@ -222,5 +226,32 @@ func TestAttestRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(key + ".pub"); err == nil {
 		t.Error("a public key was written for a key that was there")
+	}
+}
+
+// TestAttestGPU: a result that GPUs have signed is attested for a policy that names them, with the manifests of their firmware.
+func TestAttestGPU(t *testing.T) {
+	m := attesttest.NVIDIA(t, attesttest.GH100)
+	path := someResult(t, "r.json")
+	out, errs, code := onMachine(t, m, "attest", path)
+	if code != exitOK || errs != "" || !strings.Contains(out, "unproved: proved: an NVIDIA GPU (GH100 A01 GSP BROM A, driver 590.12, VBIOS 96.00.A5.00.01, mode spt) signed a report about exactly this result") {
+		t.Fatalf("status %d\n%s%s", code, out, errs)
+	}
+	if out, errs, code := onMachine(t, m, "verify", path); code != exitInconclusive || !strings.Contains(out, "where it was made (a GPU's report says nothing of the CPU)") {
+		t.Errorf("status %d\n%s%s", code, out, errs)
+	}
+	write := func(name string, text []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	policy := write("gpu.yaml", []byte("tee: [nvidia-gpu]\n"))
+	driver, vbios := write("driver.xml", attesttest.NVIDIAManifest(attesttest.NVIDIADriver, 3, 4)), write("vbios.xml", attesttest.NVIDIAManifest(attesttest.NVIDIAVBIOS, 5))
+	var r proof.Report
+	out, errs, code = onMachine(t, m, "verify", path, "--policy", policy, "--rim", driver, "--rim", vbios, "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exitOK || r.Origin != proof.Attested || !strings.Contains(r.Line, "its firmware is that of the named manifests") || len(r.Facts.GPUs) != 1 || r.Facts.GPUs[0].Serial != "A" {
+		t.Errorf("status %d, %v\n%s%s", code, err, out, errs)
 	}
 }

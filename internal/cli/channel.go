@@ -142,7 +142,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 func (t *tunneling) names() string {
 	var names []string
 	for _, p := range t.providers {
-		if !p.Simulated {
+		if !p.Simulated && !p.Device {
 			names = append(names, p.Name)
 		}
 	}
@@ -269,7 +269,7 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 	}
 	settings.Log = []byte{} // a policy judges registers, and the log may be larger than evidence can be
 	for _, p := range t.providers {
-		if p.Simulated || t.provider != "" && p.Name != t.provider || t.provider == "" && p.Named {
+		if p.Simulated || p.Device || t.provider != "" && p.Name != t.provider || t.provider == "" && p.Named {
 			continue
 		}
 		q, _, err := p.Open(attest.Settings{Parallel: 1, TPM: settings})
