@@ -1273,7 +1273,7 @@ export interface ResultCollateral {
 
 /** Attestation binds a document to the quote of a TEE, or to a key. See docs/attested-results.md. */
 export interface ResultAttestation {
-  /** Format is that of the evidence: "tdx_guest", "sev_guest", "nitro", "tpm2" or "simulated"; or the kind of the key that signed: "ed25519" or "ecdsa-p256". */
+  /** Format is that of the evidence: "tdx_guest", "sev_guest", "nitro", "tpm2", "nvidia_gpu" or "simulated"; or the kind of the key that signed: "ed25519" or "ecdsa-p256". */
   format: string;
   /** Digest is that of the document's canonical form (RFC 8785) without the member attestation: "sha256:…". */
   digest: string;
