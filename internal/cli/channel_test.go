@@ -248,6 +248,7 @@ func TestChannelRefuses(t *testing.T) {
 		{listen, "--provider nitro", "it needs an AWS Nitro enclave"},
 		{listen, "--provider sgx", `--provider "sgx": want configfs-tsm, nitro`},
 		{listen, "--provider simulated", `--provider "simulated": want`},
+		{listen, "--provider nvidia", `--provider "nvidia": want`},
 	} {
 		args := append(append([]string{"channel"}, tc.base...), strings.Fields(tc.args)...)
 		out, errs, code := run(t, args...)
