@@ -1,6 +1,7 @@
 // The server's two APIs, except for queries: see ../query/feed.
 import type { Window } from "../state/window";
 import { own, request, type Received } from "./request";
+import { changed, getShared } from "./shared";
 import type { FindingsSilence, Dashboard, Dashboards, Silences, ProbeSetting } from "./types";
 
 export { queryAt, queryRange, type Rows } from "../query/feed";
@@ -10,7 +11,7 @@ const prometheus = "api/v1/";
 
 /** GET of a document under /api/teescope/v1. */
 export async function getDocument<T>(name: string, signal?: AbortSignal): Promise<T> {
-  return (await request(own + name, { signal: signal ?? null })).value as T;
+  return (await getShared(own + name, signal)) as T;
 }
 
 /** The name of a document with its parameters; those that are "" are left out. */
@@ -57,7 +58,9 @@ function tagged({ value, tag }: Received): KeptDashboards {
 }
 
 async function send(method: string, name: string, body?: unknown): Promise<unknown> {
-  return (await request(own + name, body === undefined ? { method } : { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).value;
+  const { value } = await request(own + name, body === undefined ? { method } : { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  changed();
+  return value;
 }
 
 interface Answer<T> {
@@ -77,7 +80,7 @@ export function metadata(signal?: AbortSignal): Promise<{ [name: string]: { type
 }
 
 async function ask<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<T> {
-  const answer = (await request(`${prometheus}${path}?${new URLSearchParams(params)}`, { signal: signal ?? null })).value as Answer<T>;
+  const answer = (await getShared(`${prometheus}${path}?${new URLSearchParams(params)}`, signal)) as Answer<T>;
   if (answer.status !== "success" || answer.data === undefined) throw new Error(answer.error ?? "the server sent no data");
   return answer.data;
 }
