@@ -33,6 +33,8 @@ export function explanation(process, { from, to, per = "second", more = 0, starv
         row("lock", "Waiting for locks", "wait", 0.11),
         ...(starved > 0 ? [row("queue", "waiting for a CPU", "wait", starved, { cause: "cpu_starvation", advice: "use fewer threads" })] : []),
       ],
+      // What the sampling clock cannot have missed more of.
+      unseen: { cpu: { value: 0, low: 0, high: 0.002 * scale }, wait: { value: 0, low: 0, high: 0.008 * scale } },
       unexplained: amount(0.12 * scale, 0.04 * scale),
       unexplainedShare: amount(0.12, 0.04),
       checks: [

@@ -53,6 +53,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
       await page.getByRole("navigation", { name: `What ${redis} does` }).getByRole("link", { name: tab }).click();
       await until(`${tab} is shown`, async () => (await page.locator("section.panel, section.card").count()) > 1);
     }
+    await page.getByRole("region", { name: "System calls by call" }).scrollIntoViewIfNeeded();
     await page.locator("#calls tr[data-call=read]").waitFor();
     assert.deepEqual(await barriers(page), []);
     await check();
@@ -88,7 +89,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     assert.equal(await page.locator("[data-segment=queue]").evaluate((e) => e.className), "share-queue");
     await page.getByText("Compare with an earlier window").click();
     await page.getByRole("button", { name: "same time yesterday" }).click();
-    await page.getByRole("heading", { name: /^server waits for a CPU 60 % of its time, before 0 %\./ }).waitFor();
+    await page.getByRole("heading", { name: /^server waits for a CPU: 60 % of its time; before: at most 1 % of its time\./ }).waitFor();
     await page.locator("tr[data-row=queue]").waitFor();
     await check();
   });
@@ -144,6 +145,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     assert.equal(await first.getAttribute("data-row"), storm, "what changed most is first");
     assert.ok(Math.abs(Number(await first.getAttribute("data-difference")) - 0.2) < 1e-9);
     assert.match(await first.innerText(), /\+200 ms/);
+    assert.match(await page.locator("[data-waiting]").innerText(), /^Waiting for a CPU: before at most .* of its time, after at most .* of its time\.$/, "waiting is always said");
     const address = page.url();
     await page.reload();
     await page.getByRole("table", { name: /before and after/ }).waitFor();
@@ -161,13 +163,33 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     await field.fill("client");
     await field.press("Enter");
     await page.getByRole("table", { name: "Where the time went, client and server" }).waitFor();
-    await page.getByRole("heading", { name: /^server, beside client, / }).waitFor();
+    await page.getByRole("heading", { name: /^server, compared with client, / }).waitFor();
     assert.ok(asked.some((q) => q.get("process") === "client" && q.get("from") === "1700000600" && q.get("to") === "1700000900"), "the same window");
     assert.match(page.url(), /beside=client.*per=request/, "what a request takes comes first");
     await page.getByRole("columnheader", { name: /^client/ }).waitFor();
     assert.deepEqual(await barriers(page), []);
     await page.getByRole("button", { name: "Do not compare" }).click();
     await page.getByRole("table", { name: /Where the time of server went/ }).waitFor();
+    await check();
+  });
+
+  test("explain: compared with the time before its finding", async () => {
+    const { page, context, check, asked } = await explained("page=processes&subject=server&from=1700000600&to=1700000900&refresh=0");
+    await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(1_700_000_900, "server") }));
+    await page.reload();
+    await page.getByText("Compare with an earlier window").click();
+    await page.getByRole("button", { name: "before this finding" }).click();
+    // The finding began 120 s before the end of the window, which has 300 s.
+    await until("the window before the finding is asked for", () => asked.some((q) => q.get("from") === "1700000480" && q.get("to") === "1700000780"));
+    await page.getByRole("table", { name: /before and after/ }).waitFor();
+    await check();
+  });
+
+  test("explain: the process filter narrows the processes to compare with", async () => {
+    const { page, check } = await explained("page=processes&subject=server&range=5m&refresh=0&process=ngin");
+    await page.getByRole("combobox", { name: "Process to compare with" }).click();
+    await page.getByRole("option", { name: "nginx" }).waitFor();
+    await until("it is the only one", async () => (await page.getByRole("option").count()) === 1);
     await check();
   });
 
@@ -222,7 +244,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     await rows.first().waitFor();
     assert.deepEqual(await rows.evaluateAll((list) => list.map((e) => e.dataset.problem)), ["syscall_storm", "pressure"]);
     await rows.nth(1).getByText("CPU saturated: 2 effects, on web and db").waitFor();
-    assert.deepEqual(await rows.nth(1).locator("[data-effect]").evaluateAll((list) => list.map((e) => e.dataset.effect)), ["cpu_throttling", "context_switch_storm"]);
+    assert.deepEqual(await rows.nth(1).locator("[data-effect]").evaluateAll((list) => list.map((e) => e.dataset.effect)), ["cpu_throttling", "context_switch_storm", "over_budget"], "the monitor adds to it");
     const verdict = page.getByRole("region", { name: "Verdict" });
     assert.match(await verdict.innerText(), /^2 problems, the worst: /);
     assert.equal(await verdict.getByText(/teescope shows/).count(), 0, "the monitor is no headline");
@@ -262,10 +284,22 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     assert.equal(await page.locator("main img").count(), 0, "a hostile name is text");
     await page.getByRole("link", { name: "Checks" }).click();
     await page.locator("tr[data-answer='cannot tell']").getByText(/No series of tee_sgx_epc_pages_evicted_total/).waitFor();
+    await page.locator("tr[data-rule=syscall_storm][data-level=critical] .chip-bad").waitFor();
     await page.getByRole("link", { name: /^Open/ }).click();
     await open.getByRole("link", { name: `Explain ${redis} for this time` }).click();
     await page.locator(`[data-explained="${redis}"]`).waitFor();
     assert.match(page.url(), /from=\d+&to=\d+/);
+    await check();
+  });
+
+  test("findings: a check that found a note is not red", async () => {
+    const { page, context, check } = await openPage(`${url}/-/healthy`);
+    const all = findings(seconds(), redis);
+    all.findings[0].severity = "info";
+    await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: all }));
+    await page.goto(`${url}/?page=findings&tab=checks&range=5m&refresh=0`);
+    await page.locator("tr[data-rule=syscall_storm][data-level=info]").waitFor();
+    assert.equal(await page.locator("tr[data-rule] .chip-bad, tr[data-rule] .chip-warn").count(), 0);
     await check();
   });
 
@@ -281,6 +315,8 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     const closed = page.locator("article[data-finding=lock_contention]");
     await page.locator(".timeline-bar[aria-label^=warning]").click();
     await closed.waitFor();
+    await closed.locator("section.panel").scrollIntoViewIfNeeded();
+    await closed.locator("section.panel[data-state=drawn]").waitFor(); // the chart of its time, which is over
     await closed.locator(".query-behind summary").first().click();
     await closed.locator(".evidence a").first().click();
     await page.locator(".cm-content").waitFor();
@@ -334,6 +370,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     await page.getByRole("menuitem", { name: "Save as CSV" }).click();
     assert.match(readFileSync(await (await download).path(), "utf8"), new RegExp(`^process,.*\n${redis},\\d`));
     await chart(page, title).getByRole("link", { name: redis }).click();
+    await page.getByRole("region", { name: "System calls by call" }).scrollIntoViewIfNeeded();
     await page.locator("#calls").waitFor();
     await check();
   });
@@ -464,7 +501,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
   test("charts mark findings, and lead to the explanation of their window", async () => {
     const now = seconds();
     const { page, context, check } = await openPage(`${url}/?page=processes&process=${redis}&range=5m&refresh=0`);
-    await context.route("**/api/teescope/v1/annotations?*", (r) => r.fulfill({ json: [{ id: "a storm", time: (now - 100) * 1000, timeEnd: now * 1000, title: `${hostile}: syscall_storm`, text: "", tags: ["syscall_storm", "critical"] }] }));
+    await context.route("**/api/teescope/v1/annotations?*", (r) => r.fulfill({ json: [{ id: "a storm", time: (now - 100) * 1000, timeEnd: now * 1000, title: `${hostile}: syscall_storm`, text: `${hostile} makes 500 k/s system calls.`, tags: ["syscall_storm", "critical"] }] }));
     await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(now, redis) }));
     await page.reload();
     const title = "System calls per second";
@@ -484,7 +521,9 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     const other = "Context switches per second"; // which a server always has, unlike page faults
     await drawn(page, other);
     assert.equal(await chart(page, other).locator(".mark-line").count(), 0, "its metric is no evidence");
-    assert.equal(await page.getByRole("group", { name: "Findings of this window" }).getByRole("link").count(), 1, "the lane has it too");
+    const lane = page.getByRole("group", { name: "Findings of this window" }).getByRole("link");
+    assert.equal(await lane.count(), 1, "the lane has it too");
+    assert.match(await lane.getAttribute("title"), /makes 500 k\/s system calls\.$/, "in words, without the rule's id");
     await check();
   });
 });

@@ -252,6 +252,8 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     await until("the window is shown", () => page.url().includes("from="));
     await page.goto(`${url}/?page=processes&from=1767348000&to=1767344400`);
     await page.getByText("The window in the address ends before it begins. The live one is shown instead.").waitFor();
+    await page.goto(`${url}/?page=processes&from=1767344400&to=1767344404`);
+    await page.getByText(/^The window in the address is shorter than 10 s/).waitFor();
     await check();
   });
 

@@ -51,7 +51,8 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     await page.keyboard.press("Enter");
     await page.locator("[data-matched='1']").waitFor();
     assert.equal(await rows.first().getAttribute("data-machine"), "node-2");
-    await page.getByRole("button", { name: /Drop the filter/ }).focus();
+    await page.getByRole("button", { name: "Drop the filter CPU steal ×" }).focus();
+    assert.ok(!(await page.locator("main").innerText()).includes("cpu_steal"), "the page shows no ids of rules");
     await page.keyboard.press("Enter");
     await page.locator("[data-matched='4']").waitFor();
     await page.getByRole("button", { name: "Machine", exact: true }).click();
@@ -95,6 +96,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     const { page, check } = await openPage(`${url}/?${node("node-2")}&range=5m`);
     const verdict = page.getByRole("region", { name: "Verdict" });
     await verdict.getByText(/^1 problem: The machine on node-2 loses 40 % of its CPU time/).waitFor();
+    await page.locator('[data-tile="CPU in use"]').scrollIntoViewIfNeeded();
     await page.locator('[data-tile="CPU in use"]:not([data-value=""])').waitFor();
     assert.equal(Number(await page.locator('[data-tile="CPU in use"]').getAttribute("data-value")).toFixed(3), "0.900");
     assert.match(await verdict.innerText(), /Watching 2 process names at a cost of 1\.2 % of one core/);

@@ -43,10 +43,13 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     assert.equal((await means("Page faults per second"))[redis], 15);
     const inked = await chart(page, calls).locator("canvas").evaluate((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v !== 0));
     assert.ok(inked, "the canvas is blank");
+    const part = await chart(page, calls).evaluate((panel) => panel.querySelector(".plot").getBoundingClientRect().height / panel.getBoundingClientRect().height);
+    assert.ok(part >= 0.7, `the plot has ${part} of the height of its panel`);
 
     await page.goto(`${url}/?range=5m`);
     assert.equal((await means("CPU by process, percent of one core"))[redis], 0.3);
     assert.equal((await means("Threads that wait for a CPU, a disk or a lock, by process"))[redis], 0.05);
+    await page.locator("[data-tile]").first().scrollIntoViewIfNeeded();
     await until("six tiles have a number", async () => (await page.locator("[data-tile]").evaluateAll((all) => all.filter((e) => e.dataset.value !== "" && Number.isFinite(Number(e.dataset.value))).length)) === 6);
     await page.getByRole("region", { name: "Verdict" }).getByText(/^Nothing wrong in the last/).waitFor();
     await page.goto(`${url}/?page=processes&range=5m`);
@@ -68,6 +71,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
       await page.reload();
     }
     await page.goto(`${url}/?page=processes&subject=${redis}&${search}`);
+    await page.getByRole("region", { name: "System calls by call" }).scrollIntoViewIfNeeded();
     await page.locator("#calls tr[data-call=read]").waitFor();
     for (const [call, rate] of [["read", 2000], ["write", 2000], ["epoll_wait", 1800]]) assert.equal(round(Number(await page.locator(`#calls tr[data-call=${call}] td[data-value]`).getAttribute("data-value"))), rate, call);
     assert.equal(await page.locator("[data-pids]").getAttribute("data-pids"), String(pids.get(redis)));
@@ -90,6 +94,10 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     assert.equal(await page.getByRole("alert").count(), 0, "no chart complains of it");
     await field.fill("no-such-process");
     await chart(page, calls).getByText(/No process matching no-such-process/).waitFor();
+    // From an address there is no last expression: charts say what is wrong, without the query around it.
+    await page.goto(`${url}/?page=processes&range=5m&refresh=0&process=red(`);
+    await chart(page, calls).getByText(/Not a regular expression: missing closing \)\./).waitFor();
+    assert.equal(await page.getByText("(?:").count(), 0);
     await check();
   });
 
@@ -167,10 +175,16 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await page.getByRole("alert").getByText(/^The monitor has not answered since \d\d:\d\d:\d\d\. .*older than that/).waitFor();
     await until("several refreshes have failed", () => page.evaluate(() => performance.getEntriesByType("resource").filter((e) => e.name.includes("/api/") && e.responseStatus === 0).length > 3));
     assert.equal(await page.getByRole("alert").count(), 1);
+    const bar = page.getByRole("banner");
+    await bar.getByRole("link", { name: "no answer" }).waitFor();
+    await bar.getByRole("button", { name: "Pause: waiting" }).waitFor();
+    assert.equal(await bar.getByRole("button", { name: /Data quality/ }).count(), 0, "nothing is known of the sources");
     assert.equal(await chart(page, calls).getAttribute("data-state"), "drawn", "old data stays");
     assert.ok(Number(await chart(page, calls).evaluate((e) => { let o = 1; for (; e; e = e.parentElement) o *= getComputedStyle(e).opacity; return o; })) < 0.7, "it is dimmed");
     await page.unroute("**/api/**");
     await until("the page is itself again", async () => (await page.getByRole("alert").count()) === 0);
+    await bar.getByRole("button", { name: "Pause: live" }).waitFor();
+    await bar.getByRole("button", { name: /Data quality/ }).waitFor();
 
     await page.route("**/api/teescope/v1/queries", (r) => r.fulfill({ status: 503, contentType: "application/json", body: '{"error":"query timed out"}' }));
     await chart(page, calls).getByText("query timed out").waitFor();

@@ -254,9 +254,9 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     const { page, check } = await openPage(`${url}/?page=settings&refresh=0`);
     const item = page.locator("tbody[data-source=runtimes]");
     await item.getByText("switched off").waitFor();
-    await item.getByRole("button", { name: "Switch runtimes by itself" }).click();
+    await item.getByRole("button", { name: "Switch runtimes automatically" }).click();
     await item.getByText("off until needed").waitFor();
-    await item.getByText(/^Off until an enclave or its runtime runs.* It then switches on by itself\.$/).waitFor();
+    await item.getByText(/^Off until an enclave or its runtime runs.* It then switches on automatically\.$/).waitFor();
     await check();
   });
 });

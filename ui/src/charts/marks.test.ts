@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Annotation, FindingsRecord } from "../api/types";
 import { covered, evidentOn, marksOf, type Mark } from "./marks";
 
-const mark = (time: number, timeEnd: number | undefined, tags: string[] | null): Annotation => ({ id: "", time, ...(timeEnd === undefined ? {} : { timeEnd }), title: "t", text: "", tags });
+const mark = (time: number, timeEnd: number | undefined, tags: string[] | null): Annotation => ({ id: "", time, ...(timeEnd === undefined ? {} : { timeEnd }), title: "redis: syscall_storm", text: "t", tags });
 
 test("marks are cut to the window, and one without an end goes on", () => {
   const w = { from: 100, to: 200 };

@@ -14,14 +14,15 @@ const most = 40;
 
 const levels: FindingsSeverity[] = ["critical", "warning", "info"];
 
-/** The annotations that touch the window, cut to it. One without an end is still open. */
+/** The annotations that touch the window, cut to it. One without an end is still open. The title of an
+ * annotation names the rule for Grafana; its text is the finding in words. */
 export function marksOf(annotations: Annotation[] | null, w: Span): Mark[] {
   return (annotations ?? [])
     .map((a) => ({
       id: a.id,
       from: Math.max(w.from, a.time / 1000),
       to: Math.min(w.to, a.timeEnd ? a.timeEnd / 1000 : w.to),
-      title: a.title,
+      title: a.text || a.title,
       level: levels.find((l) => a.tags?.includes(l)) ?? "info",
     }))
     .filter((m) => m.to > m.from)

@@ -39,8 +39,8 @@ export interface PanelProps {
   tools?: ReactNode;
 }
 
-/** The height of a chart in pixels: with it, the plot is 70 % of its panel. */
-const plotHeight = 150;
+/** The height of a chart in pixels: with it, the plot is at least 70 % of its panel. */
+const plotHeight = 160;
 /** The height of a legend: without one, an empty panel is as high as a drawn one. */
 const legendHeight = 22;
 
@@ -196,9 +196,9 @@ export function Panel({ unit, data, target, area = false, stack = false, note, .
 
 /** True once the element is near the visible part of the page: charts further down send no requests,
  * and none does before the machine is known. */
-export function useSeen(): [React.RefObject<HTMLDivElement | null>, boolean] {
+export function useSeen<T extends HTMLElement = HTMLDivElement>(): [React.RefObject<T | null>, boolean] {
   const { window: w } = useMachine();
-  const ref = useRef<HTMLDivElement>(null);
+  const ref = useRef<T>(null);
   const [seen, setSeen] = useState(false);
   useEffect(() => {
     const el = ref.current;

@@ -3,13 +3,13 @@ import { useMachine } from "../state/machine";
 import { useQuery } from "./data";
 import { useSeen } from "./panel";
 
-export function Spark({ expr, label }: { expr: string; label: string }) {
+export function Spark({ expr, label, colour }: { expr: string; label: string; colour?: string }) {
   const { window: w } = useMachine();
   const [ref, seen] = useSeen();
   const { data } = useQuery(expr, null, 1, w, seen);
   return (
     <div ref={ref} className="spark">
-      <SparkLine values={data?.series[0]?.values ?? []} label={`${label}, over the window`} />
+      <SparkLine values={data?.series[0]?.values ?? []} label={`${label}, over the window`} {...(colour ? { colour } : {})} />
     </div>
   );
 }

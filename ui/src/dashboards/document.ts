@@ -83,15 +83,15 @@ export function importText(text: string): Dashboard[] {
   if (!Array.isArray(list)) throw new Error('This file has no list "dashboards". Choose one that was exported here.');
   return list.map((d: unknown, i) => {
     const at = `dashboards[${i}]`;
-    if (!isObject(d)) throw new Error(`${at} is no object`);
+    if (!isObject(d)) throw new Error(`${at} is not an object`);
     const panels = d["panels"];
-    if (!Array.isArray(panels)) throw new Error(`${at}.panels is no list`);
+    if (!Array.isArray(panels)) throw new Error(`${at}.panels is not a list`);
     return { name: textAt(d, "name", at), panels: panels.map((p: unknown, j) => panelOf(p, `${at}.panels[${j}]`)) };
   });
 }
 
 function panelOf(p: unknown, at: string): Panel {
-  if (!isObject(p)) throw new Error(`${at} is no object`);
+  if (!isObject(p)) throw new Error(`${at} is not an object`);
   const kind = textAt(p, "kind", at);
   if (!Object.hasOwn(kinds, kind)) throw new Error(`${at}.kind is ${kind}; it can be ${Object.keys(kinds).join(", ")}`);
   const unit = p["unit"] === undefined ? "" : textAt(p, "unit", at);
@@ -101,7 +101,7 @@ function panelOf(p: unknown, at: string): Panel {
 
 function textAt(o: { [key: string]: unknown }, key: string, at: string): string {
   const v = o[key];
-  if (typeof v !== "string") throw new Error(`${at}.${key} is no text`);
+  if (typeof v !== "string") throw new Error(`${at}.${key} is not text`);
   return v;
 }
 

@@ -112,7 +112,7 @@ function Value({ name, value, unit }: { name: string; value: number; unit: Unit 
 function Gauge({ name, value, most, unit }: { name: string; value: number; most: number; unit: Unit }) {
   const share = most > 0 ? Math.max(0, Math.min(1, value / most)) : 0;
   const length = Math.PI * 44;
-  const full = unit === "ratio" ? "of all" : `of ${formatValue(most, unit)}, the most in this window`;
+  const full = unit === "ratio" ? "of all" : `of ${formatValue(most, unit)}, the maximum in this window`;
   return (
     <figure className="gauge" title={`${rawValue(value, unit)}, ${full}`} data-value={value}>
       <svg viewBox="0 0 100 58" width="100%" role="img" aria-label={`${name} ${formatValue(value, unit)} ${full}`}>

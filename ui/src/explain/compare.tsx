@@ -119,14 +119,14 @@ function SideCell({ label, side, per, scale, kind }: Pick<LineProps, "per" | "sc
           </span>
         </span>
       ) : (
-        <span className="dim">not among its rows</span>
+        <span className="dim">no such row</span>
       )}
     </td>
   );
 }
 
 function Difference({ pair: { difference: d, before, after }, sides }: { pair: Pair; sides: [string, string] }) {
-  if (!d) return <span className="dim">{before && after ? "not known: one is a price alone" : `only ${sides[0] === "Before" ? (before ? "before" : "after") : before ? sides[0] : sides[1]}`}</span>;
+  if (!d) return <span className="dim">{before && after ? "unknown: only one side was measured" : `only ${sides[0] === "Before" ? (before ? "before" : "after") : before ? sides[0] : sides[1]}`}</span>;
   return (
     <span title={rawValue(d.value, "seconds")}>
       <b>{formatSigned(d.value, "seconds")}</b>

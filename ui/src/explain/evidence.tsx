@@ -8,7 +8,7 @@ import { Sentence } from "../words/term";
 
 export function Evidence({ evidence, window }: { evidence: FindingsEvidence[] | null; window: Span }) {
   const place = usePlace();
-  if (!evidence?.length) return <p className="dim">No numbers of its own stand behind this.</p>;
+  if (!evidence?.length) return <p className="dim">This has no separate evidence.</p>;
   return (
     <ul className="evidence">
       {evidence.map((e, i) => (

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ExplainAmount, ExplainRow, ExplainTree, Explanation } from "../api/types";
 import { formatAmount, formatRange, formatRate, formatSigned, minus, unclear } from "./amount";
 import { byShare, icicleOf, pairTrees, queueId, restId, scaleOf, segmentsOf } from "./rows";
-import { verdictOn, verdictOnBoth, wholeOf } from "./words";
+import { starved as isStarved, verdictOn, verdictOnBoth, waitingOfBoth, wholeOf } from "./words";
 
 const amount = (value: number, half = value * 0.1): ExplainAmount => ({ value, low: value - half, high: value + half });
 const row = (id: string, share: number, o: Partial<ExplainRow> = {}): ExplainRow => ({ id, title: id, part: "kernel", time: amount(share), share: amount(share), evidence: null, ...o });
@@ -78,19 +78,19 @@ test("the verdict is the first cause, with the severity of what was found", () =
 test("without a cause the verdict depends on what is not explained", () => {
   expect(verdictOn(explanation(tree([row("own", 0.9)]))).level).toBe("good");
   expect(verdictOn(explanation(tree([row("own", 0.5)], { unexplainedShare: amount(0.5) }))).level).toBe("unknown");
-  expect(verdictOn(explanation(tree([]))).headline).toBe("Nothing is known of the time of redis.");
+  expect(verdictOn(explanation(tree([]))).headline).toBe("No data on where redis spends its time.");
 });
 
 test("the whole names its interval, the requests, and an explanation that goes too far", () => {
-  expect(wholeOf(tree([]))).toBe("In these 5 min redis had work for 1 s per second (980 ms to 1.02 s), its threads taken together. 10 % (5 % to 15 %) of it is not explained.");
-  expect(wholeOf(tree([], { per: "request", requests: { text: "", value: 1200, unit: "1/s", expr: "" } }))).toContain("per request (980 ms to 1.02 s), its threads taken together, at 1.2 k requests per second.");
+  expect(wholeOf(tree([]))).toBe("In these 5 min redis had work for 1 s per second (980 ms to 1.02 s), all its threads together. 10 % (5 % to 15 %) of it is not explained.");
+  expect(wholeOf(tree([], { per: "request", requests: { text: "", value: 1200, unit: "1/s", expr: "" } }))).toContain("per request (980 ms to 1.02 s), all its threads together, at 1.2 k requests per second.");
   expect(wholeOf(tree([], { unexplainedShare: { value: -0.2, low: -0.3, high: -0.1 } }))).toContain("more than was measured: 20 % (10 % to 30 %) too much");
 });
 
 test("two windows differ, or may not", () => {
-  expect(verdictOnBoth(tree([]), tree([], { active: amount(1.5, 0.02) }))).toBe("redis takes 500 ms (472 ms to 528 ms) more per second.");
+  expect(verdictOnBoth(tree([]), tree([], { active: amount(1.5, 0.02) }))).toBe("redis spends 500 ms (472 ms to 528 ms) more per second.");
   expect(verdictOnBoth(tree([]), tree([], { active: amount(1.01, 0.02) }))).toContain("may be none");
-  expect(verdictOnBoth(tree([], { subject: "other" }), tree([], { active: amount(0.5, 0.02) }))).toContain("redis, beside other, takes 500 ms");
+  expect(verdictOnBoth(tree([], { subject: "other" }), tree([], { active: amount(0.5, 0.02) }))).toContain("redis, compared with other, spends 500 ms");
 });
 
 test("the picture: the TEE first, small rows together, the rest last, and no part below zero", () => {
@@ -112,8 +112,19 @@ test("a process that is starved of CPU is not said to take less", () => {
   const queue = (share: number) => row(queueId, share, { part: "wait" });
   const [calm, starved] = [tree([row("own", 0.9)]), tree([row("own", 0.3), queue(0.6)], { active: amount(0.9, 0.01) })];
   const said = verdictOnBoth(calm, starved);
-  expect(said).toMatch(/^redis waits for a CPU 60 % of its time, before 0 %\. Without that, it takes 700 ms .* less per second\.$/);
+  expect(said).toMatch(/^redis waits for a CPU: 60 % of its time; before: not measured\. Without that, it spends 700 ms .* less per second\.$/);
+  expect(verdictOnBoth({ ...calm, subject: "other" }, starved)).toMatch(/^redis waits for a CPU: 60 % of its time; other: not measured\. Without that, redis spends /);
   expect(segmentsOf(starved).find((s) => s.id === queueId)?.kind).toBe("queue");
+});
+
+test("a comparison always says how long both sides wait for a CPU", () => {
+  const zero = amount(0, 0);
+  const none = tree([row("own", 0.9)]);
+  const little = tree([row("own", 0.9)], { unseen: { cpu: zero, wait: { value: 0, low: 0, high: 0.004 } } });
+  const some = tree([row("own", 0.8), row(queueId, 0.1, { part: "wait" })]);
+  expect(waitingOfBoth(none, some, ["Before", "After"])).toBe("Waiting for a CPU: before not measured, after 10 % of its time.");
+  expect(waitingOfBoth(little, none, ["web", "db"])).toBe("Waiting for a CPU: web at most 0.4 % of its time, db not measured.");
+  expect([isStarved(none, some), isStarved(none, tree([row(queueId, 0.3)]))]).toEqual([false, true]);
 });
 
 test("an icicle has a level for each depth, and parts stay within their whole", () => {

@@ -10,7 +10,7 @@ import { Rivals } from "./rivals";
 import { Picture } from "./picture";
 import { kinds, queueShare } from "./rows";
 import { Tree, useOpen } from "./tree";
-import { muchQueued, verdictOn, verdictOnBoth, wholeOf } from "./words";
+import { muchQueued, starved, verdictOn, verdictOnBoth, waitingOfBoth, wholeOf } from "./words";
 import "./explain.css";
 import { formatValue } from "../format/number";
 import { formatLength } from "../format/time";
@@ -97,7 +97,7 @@ function One({ answer }: { answer: Resource<Explanation> }) {
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">Where {e.tree.subject} spends its time</h2>
-              <p>All the time in which it has work. Choose a part to see what it is made of.</p>
+              <p>All the time in which it has work. Click a part to see what is in it.</p>
             </div>
             <Picture trees={[{ tree: e.tree }]} light={light} />
             {e.tree.rows?.length ? <Tree tree={e.tree} open={open} toggle={toggle} lit={lit} /> : <Nothing explanation={e} />}
@@ -125,6 +125,7 @@ function Both({ then, now }: { then: Resource<Explanation>; now: Resource<Explan
             <IconInfo />
             <div>
               <h2>{verdictOnBoth(b.tree, a.tree)}</h2>
+              {!starved(b.tree, a.tree) && <p data-waiting>{waitingOfBoth(b.tree, a.tree, sides)}</p>}
               {[b, a].map((e, i) => (
                 <p key={sides[i]}>
                   {sides[i]}: {wholeOf(e.tree)}

@@ -6,11 +6,12 @@ import { useResource } from "../api/resource";
 import type { FindingsRecord } from "../api/types";
 import { formatLength } from "../format/time";
 import { SpanForm } from "../frame/span-form";
-import { own, select } from "../query/promql";
+import { own, processFilter, select } from "../query/promql";
 import { useMachine } from "../state/machine";
 import { divisors, type Per, type Span } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { steady } from "../state/window";
+import { plainMessage } from "../words/message";
 import "./explain.css";
 
 interface ProcessProps {
@@ -19,12 +20,13 @@ interface ProcessProps {
   choose: (name: string) => void;
 }
 
-/** A process name, with those of the window as completions. */
+/** A process name, with those of the window that pass the process filter as completions. */
 export function ProcessPicker({ label, value, choose }: ProcessProps) {
+  const { process } = usePlace();
   const { window: w } = useMachine();
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
-  const selector = select("tee_process_cpu_seconds_total", own(w));
+  const selector = select("tee_process_cpu_seconds_total", [...own(w), ...processFilter(process)]);
   const names = useResource(w.instance === "" ? null : `${selector} ${Math.floor(w.to / 30)} ${w.to - w.from}`, (s) => labelValues("process", selector, w, s));
   return (
     <form
@@ -43,7 +45,7 @@ export function ProcessPicker({ label, value, choose }: ProcessProps) {
         data={names.data ?? []}
         limit={12}
         onOptionSubmit={choose}
-        error={names.error}
+        error={names.error && plainMessage(names.error)}
         spellCheck={false}
       />
       <button type="submit" className="text-button">
@@ -97,7 +99,7 @@ export function BeforePicker({ findings = [], per }: BeforeProps) {
   const began = first ? Math.floor(Date.parse(first.since) / 1000) : 0;
   return (
     <details className="before-picker" open={before !== null}>
-      <summary>{before ? `Beside ${formatLength(before.to - before.from)} that began ${formatLength(now.from - before.from)} earlier` : "Compare with an earlier window"}</summary>
+      <summary>{before ? `Compared with ${formatLength(before.to - before.from)} that began ${formatLength(now.from - before.from)} earlier` : "Compare with an earlier window"}</summary>
       <div className="row">
         {earlier.map(([name, seconds]) => (
           <button key={name} type="button" className="text-button" onClick={() => beside(seconds)}>

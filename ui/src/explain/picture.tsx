@@ -91,7 +91,7 @@ function Icicle({ tree, id }: { tree: ExplainTree; id: string }) {
           ))}
         </ul>
       ))}
-      {levels.length === 1 && <p className="note">{row.reason ?? "Nothing is known of what it is made of."}</p>}
+      {levels.length === 1 && <p className="note">{row.reason ?? "No breakdown of this part is available."}</p>}
     </div>
   );
 }

@@ -52,7 +52,7 @@ export function Tree({ tree, open, toggle, lit = "" }: Props) {
         <tr role="row" className={lit === restId ? "cost-rest lit" : "cost-rest"} data-row="rest" data-share={tree.unexplainedShare.value}>
           <th role="rowheader" scope="row">
             <span className="cost-title">Not explained</span>
-            <span className="small dim">what was measured less what the rows above account for</span>
+            <span className="small dim">measured time minus the rows above</span>
           </th>
           <td role="cell" className="num" data-label="How often" />
           <td role="cell" className="num" data-label="Cost of one" />
@@ -91,7 +91,7 @@ function RowLines(props: RowProps) {
             {row.tee ? `the TEE, ${kindOf(row.id, row.part)}` : kindOf(row.id, row.part)}
           </span>
         </th>
-        <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time is not made of events that are counted."}>
+        <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time does not consist of counted events."}>
           {row.rate && formatRate(row.rate, per)}
         </td>
         <td role="cell" className="num" data-label="Cost of one">

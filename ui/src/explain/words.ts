@@ -23,9 +23,9 @@ export function verdictOn(e: Explanation): Verdict {
     const level = worst.includes("critical") ? "critical" : worst.includes("warning") ? "warning" : "info";
     return { level, headline: first.title, detail };
   }
-  if (!tree.rows?.length) return { level: "unknown", headline: `Nothing is known of the time of ${tree.subject}.`, detail };
-  if (tree.unexplainedShare.value > muchUnexplained) return { level: "unknown", headline: `No cause was found for the time of ${tree.subject}, and much of it is not explained.`, detail };
-  return { level: "good", headline: `${tree.subject} does its own work: no cause takes a share of its time worth acting on.`, detail };
+  if (!tree.rows?.length) return { level: "unknown", headline: `No data on where ${tree.subject} spends its time.`, detail };
+  if (tree.unexplainedShare.value > muchUnexplained) return { level: "unknown", headline: `No cause found for ${tree.subject}, and much of its time is not explained.`, detail };
+  return { level: "good", headline: `${tree.subject} does its own work: no cause costs enough of its time to act on.`, detail };
 }
 
 /** How much time there is to explain, and how much of it is not explained. */
@@ -33,7 +33,7 @@ export function wholeOf(tree: ExplainTree): string {
   const per = tree.per as Per;
   const length = formatLength((Date.parse(tree.to) - Date.parse(tree.from)) / 1000);
   const requests = tree.requests ? `, at ${formatValue(tree.requests.value, "")} requests per second` : "";
-  const whole = `In these ${length} ${tree.subject} had work for ${formatTime(tree.active, per)} (${formatRange(tree.active, "seconds")}), its threads taken together${requests}.`;
+  const whole = `In these ${length} ${tree.subject} had work for ${formatTime(tree.active, per)} (${formatRange(tree.active, "seconds")}), all its threads together${requests}.`;
   const rest = tree.unexplainedShare;
   if (rest.high < 0) return `${whole} The rows explain more than was measured: ${formatAmount({ value: -rest.value, low: -rest.high, high: -rest.low }, "ratio")} too much.`;
   return `${whole} ${formatAmount(rest, "ratio")} of it is not explained.`;
@@ -43,12 +43,31 @@ export function wholeOf(tree: ExplainTree): string {
  * process that waits for a CPU does less because it cannot do more: that is stated first. */
 export function verdictOnBoth(before: ExplainTree, after: ExplainTree): string {
   const per = after.per;
-  const who = before.subject === after.subject ? after.subject : `${after.subject}, beside ${before.subject},`;
-  if ([before, after].some((t) => queueShare(t) >= muchQueued)) {
-    const [b, a] = [before, after].map((t) => formatValue(queueShare(t), "ratio"));
-    return `${who} waits for a CPU ${a} of its time, ${before.subject === after.subject ? "before" : "the other"} ${b}. ${changeOf(minus(withoutQueue(after), withoutQueue(before)), "Without that, it", per)}`;
+  const same = before.subject === after.subject;
+  if (starved(before, after)) {
+    const rest = changeOf(minus(withoutQueue(after), withoutQueue(before)), same ? "Without that, it" : `Without that, ${after.subject}`, per);
+    return `${after.subject} waits for a CPU: ${waitingIn(after)}; ${same ? "before" : before.subject}: ${waitingIn(before)}. ${rest}`;
   }
-  return changeOf(minus(after.active, before.active), who, per);
+  return changeOf(minus(after.active, before.active), same ? after.subject : `${after.subject}, compared with ${before.subject},`, per);
+}
+
+/** Waiting for a CPU is what a comparison is about. */
+export function starved(before: ExplainTree, after: ExplainTree): boolean {
+  return [before, after].some((t) => queueShare(t) >= muchQueued);
+}
+
+/** Waiting for a CPU on both sides of a comparison, also if it is little or unknown: a process that
+ * waits does less work in its time. */
+export function waitingOfBoth(before: ExplainTree, after: ExplainTree, sides: [string, string]): string {
+  const [a, b] = sides.map((s) => (s === "Before" || s === "After" ? s.toLowerCase() : s));
+  return `Waiting for a CPU: ${a} ${waitingIn(before)}, ${b} ${waitingIn(after)}.`;
+}
+
+/** How long a process waits for a CPU: a tree without the row has a bound, or did not measure it. */
+function waitingIn(t: ExplainTree): string {
+  const most = Math.min(1, (t.unseen?.wait.high ?? 0) / t.active.value);
+  const share = queueOf(t) ? formatValue(queueShare(t), "ratio") : most > 0 ? `at most ${formatValue(most, "ratio")}` : "";
+  return share === "" ? "not measured" : `${share} of its time`;
 }
 
 /** The time of a tree minus that of waiting for a CPU. */
@@ -58,7 +77,7 @@ function withoutQueue(t: ExplainTree): ExplainAmount {
 }
 
 function changeOf(d: ExplainAmount, who: string, per: string): string {
-  if (unclear(d)) return `${who} takes about the same time per ${per}: the difference of ${formatAmount(d, "seconds")} may be none.`;
+  if (unclear(d)) return `${who} spends about the same time per ${per}: the difference of ${formatAmount(d, "seconds")} may be none.`;
   const size = { value: Math.abs(d.value), low: Math.min(Math.abs(d.low), Math.abs(d.high)), high: Math.max(Math.abs(d.low), Math.abs(d.high)) };
-  return `${who} takes ${formatAmount(size, "seconds")} ${d.value > 0 ? "more" : "less"} per ${per}.`;
+  return `${who} spends ${formatAmount(size, "seconds")} ${d.value > 0 ? "more" : "less"} per ${per}.`;
 }

@@ -6,7 +6,7 @@ import type { Explanation } from "../api/types";
 import { keyOf } from "../charts/data";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
-import { counters, increaseBy, own, select } from "../query/promql";
+import { counters, increaseBy, own, processFilter, select } from "../query/promql";
 import { rank } from "../query/series";
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
@@ -19,14 +19,16 @@ import "./explain.css";
 const most = 4;
 
 export function Workloads({ guest }: { guest: boolean }) {
+  const { process } = usePlace();
   const { window } = useMachine();
   const w = { ...window, ...steady(window) };
-  const enclaves = `count by (process) (last_over_time({__name__=~"tee_sgx_process_enclaves|tee_sgx_enclave_entries_total|tee_sgx_process_enclave_faults_total",${select("", own(w)).slice(1, -1)}}[${Math.max(60, Math.round(w.to - w.from))}s]))`;
-  const expr = guest ? increaseBy(counters.cpu, "process", [], w) : enclaves;
+  const filter = processFilter(process);
+  const enclaves = `count by (process) (last_over_time({__name__=~"tee_sgx_process_enclaves|tee_sgx_enclave_entries_total|tee_sgx_process_enclave_faults_total",${select("", [...own(w), ...filter]).slice(1, -1)}}[${Math.max(60, Math.round(w.to - w.from))}s]))`;
+  const expr = guest ? increaseBy(counters.cpu, "process", filter, w) : enclaves;
   const found = useResource(w.instance === "" ? null : `${expr} ${keyOf(w)}`, async () => rank((await queryAt(expr, w.to)).rows, "process").map((r) => r.name).filter((n) => n !== "other" && n !== "ended"));
   const names = (found.data ?? []).slice(0, most);
   if (found.error) return <Problem message={found.error} retry={found.retry} stale={found.data !== null} />;
-  if (names.length === 0) return null;
+  if (names.length === 0) return found.data && process !== "" ? <p className="empty">No workload of the TEE matches {process}, the process filter.</p> : null;
   return (
     <section className="card" aria-labelledby="workloads">
       <div className="section-head">

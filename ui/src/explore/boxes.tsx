@@ -51,7 +51,7 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
           <Series key={s.name} name={s.name} boxes={s.boxes} unit={unit} height={rest.height ?? 160} />
         ))}
         {all.length > shown.length && <p className="note">{all.length - shown.length} more series are not drawn.</p>}
-        {skipped > 1 && <p className="note">One of {skipped} readings is looked at: peaks that were shorter may not be among the values.</p>}
+        {skipped > 1 && <p className="note">Only one reading in {skipped} is used: shorter peaks may be missing.</p>}
         <p className="note">Box: the middle half of the values. Line: the median. Whiskers: values within 1.5 box heights. Points: values beyond.</p>
       </PanelBox>
     </div>

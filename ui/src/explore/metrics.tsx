@@ -35,7 +35,7 @@ export function MetricBrowser({ insert }: { insert: (name: string) => void }) {
       <summary>Metrics{metrics.data && `, ${metrics.data.length}`}</summary>
       <input type="search" className="text-input" aria-label="Find a metric by its name or description" placeholder="Name or description" value={text} onChange={(e) => setText(e.target.value)} />
       {metrics.error && <Problem message={metrics.error} retry={metrics.retry} stale={metrics.data !== null} />}
-      {metrics.data && found.length === 0 && <p className="dim">No metric of that name or description.</p>}
+      {metrics.data && found.length === 0 && <p className="dim">No metric matches.</p>}
       <ul className="metric-list">
         {found.slice(0, most).map((m) => (
           <li key={m.name} data-metric={m.name}>

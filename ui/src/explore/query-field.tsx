@@ -1,5 +1,5 @@
 // A field for a query: plain text until the editor has loaded.
-import { lazy, Suspense, type RefObject } from "react";
+import { lazy, Suspense, useEffect, useRef, type RefObject } from "react";
 import "./explore.css";
 
 const Editor = lazy(() => import("./editor"));
@@ -17,9 +17,32 @@ export interface QueryFieldProps {
 }
 
 export function QueryField(props: QueryFieldProps) {
-  const { value, onChange, onRun, label, hint } = props;
-  const plain = (
+  return (
+    <Suspense fallback={<Plain {...props} />}>
+      <Editor {...props} />
+    </Suspense>
+  );
+}
+
+function Plain({ value, onChange, onRun, label, hint, insert }: QueryFieldProps) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const changed = useRef(onChange);
+  changed.current = onChange;
+  useEffect(() => {
+    if (!insert) return;
+    insert.current = (text) => {
+      const f = field.current;
+      f?.setRangeText(text, f.selectionStart, f.selectionEnd, "end");
+      f?.focus();
+      if (f) changed.current(f.value);
+    };
+    return () => {
+      insert.current = null;
+    };
+  }, [insert]);
+  return (
     <textarea
+      ref={field}
       className="query"
       aria-label={label}
       aria-busy="true"
@@ -33,10 +56,5 @@ export function QueryField(props: QueryFieldProps) {
         onRun(value);
       }}
     />
-  );
-  return (
-    <Suspense fallback={plain}>
-      <Editor {...props} />
-    </Suspense>
   );
 }

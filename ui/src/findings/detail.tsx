@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
-import type { FindingsConfidence, FindingsRecord, FindingsSilence, Findings } from "../api/types";
+import type { FindingsConfidence, FindingsEvidence, FindingsRecord, FindingsSilence, Findings } from "../api/types";
 import { QueryChart } from "../charts/charts";
 import { Evidence } from "../explain/evidence";
 import { formatValue, unitOf } from "../format/number";
@@ -11,7 +11,7 @@ import { Severity } from "../frame/level";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { literal } from "../query/promql";
-import { useMachine } from "../state/machine";
+import { useMachine, WindowProvider } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { firstSentence, sentence } from "../words/empty";
@@ -87,7 +87,14 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
           {sentence(confidences[f.confidence] ?? f.confidence)}
         </p>
       )}
-      {first?.expr && f.state === "open" && <QueryChart title={`${f.subject}: ${first.text}`} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
+      {first?.expr &&
+        (f.state === "open" ? (
+          <EvidenceChart finding={f} of={first} />
+        ) : (
+          <WindowProvider from={window.from} to={window.to}>
+            <EvidenceChart finding={f} of={first} />
+          </WindowProvider>
+        ))}
       <h3>Evidence</h3>
       {/* At the time when the rule last held, a query returns the same number. */}
       <Evidence evidence={f.evidence} window={{ from: window.from, to: Date.parse(f.lastSeen) / 1000 || window.to }} />
@@ -108,6 +115,10 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
       </div>
     </article>
   );
+}
+
+function EvidenceChart({ finding: f, of }: { finding: FindingsRecord; of: FindingsEvidence }) {
+  return <QueryChart title={`${f.subject}: ${of.text}`} unit={unitOf(of.unit)} by={null} metrics={[]} expr={of.expr} />;
 }
 
 /** Other findings of the same rule about the same subject. */

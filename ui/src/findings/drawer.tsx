@@ -1,4 +1,5 @@
 // A problem in a drawer next to the page it was found on.
+import { useLost } from "../api/reach";
 import { Drawer } from "../frame/drawer";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
@@ -19,10 +20,12 @@ export default function ProblemDrawer({ id }: { id: string }) {
   const linked = useLinked(id, findings.data === null || known !== undefined);
   const f = known ?? linked.data?.find((r) => r.id === id);
   const rule = findings.data?.rules?.find((r) => r.name === f?.rule);
+  const lost = useLost() !== null;
   const silences = useSilences();
   const processes = useProcesses(true);
   return (
     <Drawer label={f?.title ?? "Finding"} close={() => move({ problem: "" })}>
+      {lost && <p className="note note-warn">The monitor does not answer: this may have changed since.</p>}
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
       {f ? (
         <>

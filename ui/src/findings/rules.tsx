@@ -1,19 +1,23 @@
 // Every rule with its answer; "not checked" is an answer, with its reason.
 import { useState } from "react";
-import type { FindingsAnswer, FindingsRuleStat } from "../api/types";
+import type { FindingsAnswer, FindingsRecord, FindingsRuleStat, FindingsSeverity } from "../api/types";
 import { formatLength } from "../format/time";
 import { IconGood, IconUnknown, IconWarning } from "../frame/icons";
+import { levelIcons } from "../frame/level";
 import { firstSentence, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 
 const answers: Record<FindingsAnswer, { word: string; icon: typeof IconGood; look: string }> = {
-  fires: { word: "fires", icon: IconWarning, look: "chip-bad" },
-  "cannot tell": { word: "not checked", icon: IconUnknown, look: "chip-warn" },
+  fires: { word: "fires", icon: IconWarning, look: "chip-warn" },
+  "cannot tell": { word: "not checked", icon: IconUnknown, look: "" },
   silent: { word: "silent", icon: IconGood, look: "chip-good" },
 };
 const order = Object.keys(answers) as FindingsAnswer[];
+/** A rule that fires looks like its worst finding: a note is not red. */
+const fired: Record<FindingsSeverity, string> = { critical: "chip-bad", warning: "chip-warn", info: "" };
 
-export function Rules({ rules }: { rules: FindingsRuleStat[] }) {
+/** open: the open findings, the worst first. */
+export function Rules({ rules, open }: { rules: FindingsRuleStat[]; open: FindingsRecord[] }) {
   const [only, setOnly] = useState<FindingsAnswer | "">("");
   const shown = rules.filter((r) => only === "" || r.answer === only).sort((a, b) => order.indexOf(a.answer) - order.indexOf(b.answer) || (a.title < b.title ? -1 : 1));
   return (
@@ -41,7 +45,7 @@ export function Rules({ rules }: { rules: FindingsRuleStat[] }) {
           </thead>
           <tbody role="rowgroup">
             {shown.map((r) => (
-              <RuleRow key={r.name} rule={r} />
+              <RuleRow key={r.name} rule={r} worst={r.answer === "fires" ? open.find((f) => f.rule === r.name)?.severity : undefined} />
             ))}
           </tbody>
         </table>
@@ -50,16 +54,17 @@ export function Rules({ rules }: { rules: FindingsRuleStat[] }) {
   );
 }
 
-function RuleRow({ rule: r }: { rule: FindingsRuleStat }) {
-  const { word, icon: Icon, look } = answers[r.answer];
+function RuleRow({ rule: r, worst }: { rule: FindingsRuleStat; worst: FindingsSeverity | undefined }) {
+  const { word, icon, look } = answers[r.answer];
+  const Icon = worst ? levelIcons[worst] : icon;
   const { first, rest } = firstSentence(r.doc);
   return (
-    <tr role="row" data-rule={r.name} data-answer={r.answer}>
+    <tr role="row" data-rule={r.name} data-answer={r.answer} data-level={worst}>
       <th role="rowheader" scope="row">
         {r.title}
       </th>
       <td role="cell">
-        <span className={`chip ${look}`}>
+        <span className={`chip ${worst ? fired[worst] : look}`}>
           <Icon /> {word}
         </span>
         {r.reason && <div className="small dim">{sentence(r.reason)}</div>}

@@ -9,12 +9,12 @@ import { formatLength } from "../format/time";
 import { levelIcons } from "../frame/level";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
+import { SortHead } from "../frame/sorted-table";
 import { useMachine } from "../state/machine";
 import { goTo, home } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
 import { healths, healthWords, machineOf, teeWords } from "../words/fleet";
 import { roughly } from "../words/remarks";
-import { Sentence } from "../words/term";
 
 /** Rows at a time. */
 export const rows = 100;
@@ -63,9 +63,9 @@ export function MachineTable({ first, asked, loading, causes }: Props) {
     <section className="card" aria-labelledby="machines">
       <div className="section-head">
         <h2 id="machines">Machines</h2>
-        <p data-matched={matched}>{matched === first.all ? `${first.all} in all.` : `${matched} of ${first.all}${cause ? ` with: ${cause.title}` : place.subject ? ` with findings of ${place.subject}` : ""}.`}</p>
+        <p data-matched={matched}>{matched === first.all ? `${first.all} in all.` : `${matched} of ${first.all}${cause ? ` with: ${cause.title}` : place.subject ? " with the chosen cause" : ""}.`}</p>
       </div>
-      <Filters />
+      <Filters cause={cause} />
       {further.error && <Problem message={further.error} retry={further.retry} stale={further.data !== null} />}
       {matched === 0 && (
         <p className="empty">
@@ -123,18 +123,11 @@ export function MachineTable({ first, asked, loading, causes }: Props) {
 function Head({ column: c }: { column: Column }) {
   const { sort } = usePlace();
   // Without a choice the worst state comes first.
-  const by = c.key === sort;
-  return (
-    <th scope="col" className={[c.num ? "num" : "", c.wide ? "wide-only" : ""].join(" ").trim() || undefined} aria-sort={by ? (c.key === "name" || c.key === "tee" ? "ascending" : "descending") : undefined}>
-      <button type="button" className="sort" title={c.hint} onClick={() => move({ sort: c.key }, "replace")}>
-        <Sentence text={c.title} />
-        {by ? " ↓" : ""}
-      </button>
-    </th>
-  );
+  const sorted = c.key !== sort ? undefined : c.key === "name" || c.key === "tee" ? "ascending" : "descending";
+  return <SortHead title={c.title} hint={c.hint} sort={c.key} sorted={sorted} className={[c.num ? "num" : "", c.wide ? "wide-only" : ""].join(" ").trim() || undefined} />;
 }
 
-function Filters() {
+function Filters({ cause }: { cause: FleetCause | undefined }) {
   const { filter, subject } = usePlace();
   const [text, setText] = useState(filter.text);
   useEffect(() => setText(filter.text), [filter.text]);
@@ -160,7 +153,7 @@ function Filters() {
         </select>
       </label>
       {filter.environment !== "" && <Chosen text={teeWords(filter.environment)} drop={() => move({ filter: { ...here().filter, environment: "" } }, "replace")} />}
-      {subject !== "" && <Chosen text={subject} drop={() => move({ subject: "" }, "replace")} />}
+      {subject !== "" && <Chosen text={cause?.title ?? "the chosen cause"} drop={() => move({ subject: "" }, "replace")} />}
     </form>
   );
 }

@@ -1,7 +1,7 @@
 // The frame around the pages: rail, top bar, and one page at a time.
 import { Menu, MantineProvider, createTheme } from "@mantine/core";
 import { lazy, Suspense, useEffect, type ComponentType } from "react";
-import { unanswered } from "../api/reach";
+import { unanswered, useLost } from "../api/reach";
 import { MachineProvider, useMachine } from "../state/machine";
 import type { Page } from "../state/place";
 import { goTo, misread } from "../state/place";
@@ -143,7 +143,7 @@ function Rail() {
   const place = usePlace();
   const { findings, fleet } = useMachine();
   const there = (page: Page) => page !== "fleet" || several(fleet.data) || place.page === "fleet";
-  const open = problemsOf(findings.data).length;
+  const open = useLost() === null ? problemsOf(findings.data).length : 0;
   const link = (page: Page, count = 0) => {
     const { label, icon: Icon } = views[page];
     return (

@@ -26,6 +26,6 @@ export default function MachineList({ close }: { close: () => void }) {
   });
   const choices = (list?.machines ?? []).map(choice);
   if (list && text === "") choices.push({ kind: "page", text: `All ${list.all} machines`, to: goTo(p, "fleet") });
-  const none = found.error ?? (list ? "No machine of that name." : "Loading the machines.");
+  const none = found.error ?? (list ? "No machine with that name." : "Loading the machines.");
   return <Chooser label="Machine" field="Name of a machine" text={text} setText={setText} choices={choices} none={none} close={close} />;
 }

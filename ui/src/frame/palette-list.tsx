@@ -43,5 +43,5 @@ export default function Palette({ close }: { close: () => void }) {
     .filter((c) => c.text.toLowerCase().includes(wanted))
     .toSorted((a, b) => (wanted === "" ? 0 : starts(a) - starts(b)))
     .slice(0, most);
-  return <Chooser label="Go to" field="Page, process or finding" text={text} setText={setText} choices={shown} none="Nothing of that name." close={close} />;
+  return <Chooser label="Go to" field="Page, process or finding" text={text} setText={setText} choices={shown} none="No page, process or finding matches." close={close} />;
 }

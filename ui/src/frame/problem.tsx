@@ -1,5 +1,6 @@
 // What went wrong, and a button to try again.
 import { unanswered, useLost } from "../api/reach";
+import { plainMessage } from "../words/message";
 import { IconWarning } from "./icons";
 
 export function Problem({ message, retry, stale = false }: { message: string; retry: () => void; stale?: boolean }) {
@@ -10,7 +11,7 @@ export function Problem({ message, retry, stale = false }: { message: string; re
     <div className="problem" role="alert">
       <IconWarning />
       <span>
-        {message}
+        {plainMessage(message)}
         {stale && " The page shows older data."}
       </span>
       <button type="button" className="text-button" onClick={retry}>

@@ -1,5 +1,6 @@
 // How good the numbers are: one chip for the whole page, and the reasons behind it.
 import { useState } from "react";
+import { useLost } from "../api/reach";
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
@@ -13,7 +14,9 @@ import { PlaceLink } from "./link";
 export function QualityChip() {
   const { sources } = useMachine();
   const [open, setOpen] = useState(false);
-  if (!sources.data) return null;
+  const lost = useLost() !== null;
+  // Without the monitor nothing is known of its sources.
+  if (!sources.data || lost) return null;
   const q = qualityOf(sources.data);
   return (
     <>

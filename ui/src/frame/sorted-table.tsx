@@ -73,12 +73,7 @@ export function SortedTable<R>({ id, label, corner, columns, by, sorted, dimmed 
           <tr>
             <th scope="col">{corner}</th>
             {columns.map((c) => (
-              <th key={c.key} scope="col" className="num" aria-sort={by === c ? "descending" : undefined}>
-                <button type="button" className="sort" title={c.hint} onClick={() => move({ sort: c === columns[0] ? "" : c.key }, "replace")}>
-                  <Sentence text={c.title} />
-                  {by === c ? " ↓" : ""}
-                </button>
-              </th>
+              <SortHead key={c.key} title={c.title} hint={c.hint} sort={c === columns[0] ? "" : c.key} sorted={by === c ? "descending" : undefined} className="num" />
             ))}
             {last && (
               <th scope="col" className="wide-only">
@@ -114,6 +109,28 @@ export function SortedTable<R>({ id, label, corner, columns, by, sorted, dimmed 
         </div>
       )}
     </div>
+  );
+}
+
+interface HeadProps {
+  title: string;
+  hint?: string | undefined;
+  /** Its name in the address. */
+  sort: string;
+  /** The order of the rows if they are sorted by this column. */
+  sorted?: "ascending" | "descending" | undefined;
+  className?: string | undefined;
+}
+
+/** The head of a column that sorts the table. */
+export function SortHead({ title, hint, sort, sorted, className }: HeadProps) {
+  return (
+    <th scope="col" className={className} aria-sort={sorted}>
+      <button type="button" className="sort" title={hint} onClick={() => move({ sort }, "replace")}>
+        <Sentence text={title} />
+        {sorted && (sorted === "ascending" ? " ↑" : " ↓")}
+      </button>
+    </th>
   );
 }
 

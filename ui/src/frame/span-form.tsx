@@ -1,7 +1,7 @@
 // Two times chosen by the reader.
 import { useState, type ReactNode } from "react";
 import { toLocalInput } from "../format/time";
-import type { Span } from "../state/place";
+import { shortest, type Span } from "../state/place";
 
 interface Props {
   span: Span;
@@ -11,9 +11,6 @@ interface Props {
   /** Next to the button. */
   children?: ReactNode;
 }
-
-/** The shortest window, in seconds: a chart needs two readings. */
-const shortest = 10;
 
 /** Why a window cannot be shown; "" if it can. */
 export function wrongSpan({ from, to }: Span): string {

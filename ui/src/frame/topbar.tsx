@@ -2,6 +2,7 @@
 import { Autocomplete, Popover } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { labelValues } from "../api/client";
+import { useLost } from "../api/reach";
 import { useResource } from "../api/resource";
 import { zoneName } from "../format/time";
 import { literal, own, processFilter, select } from "../query/promql";
@@ -11,6 +12,7 @@ import { here, move, usePlace, zoomBack } from "../state/use-place";
 import { copyText } from "../state/clipboard";
 import { setTheme, themes, useTheme, type Theme } from "../state/use-theme";
 import { sentence } from "../words/empty";
+import { plainMessage } from "../words/message";
 import { problemsOf, severityOf } from "../words/problem";
 import { count } from "../words/verdict";
 import { IconAuto, IconGood, IconMoon, IconShare, IconSun, IconWarning } from "./icons";
@@ -83,7 +85,7 @@ function ProcessFilter() {
         data={names.slice(0, 100)}
         filter={({ options }) => options}
         limit={12}
-        error={bad && sentence(shorten(matching.error ?? ""))}
+        error={bad && sentence(plainMessage(matching.error ?? ""))}
         onOptionSubmit={(v) => move({ process: `^${literal(v)}$` }, "replace")}
         clearable
         spellCheck={false}
@@ -96,13 +98,6 @@ function ProcessFilter() {
       )}
     </div>
   );
-}
-
-/** The part of the server's message that is about the expression. */
-function shorten(message: string): string {
-  const i = message.indexOf("error parsing regexp");
-  // The expression that it quotes differs from the typed one, which the field shows.
-  return i < 0 ? message : message.slice(i).replace("error parsing regexp", "not a regular expression").replace(/: `[^]*$/, "");
 }
 
 function RangePicker() {
@@ -160,7 +155,8 @@ function FindingsLink() {
   const place = usePlace();
   const { findings, platform } = useMachine();
   if (!findings.data) return null;
-  const gone = platform.data?.gone ?? false;
+  // What was found before the monitor stopped to answer is not the state now.
+  const gone = useLost() !== null || (platform.data?.gone ?? false);
   const problems = problemsOf(findings.data);
   const bad = gone || problems.some((p) => severityOf(p) === "critical");
   const well = problems.length === 0 && !gone;

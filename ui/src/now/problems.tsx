@@ -1,5 +1,6 @@
 // The open problems, a row each, and the notes behind a line.
 import type { FindingsRecord } from "../api/types";
+import { colourOf } from "../charts/palette";
 import { Spark } from "../charts/spark";
 import { formatValue } from "../format/number";
 import { formatSince } from "../format/time";
@@ -56,7 +57,7 @@ function Row({ problem: p, processes }: { problem: Problem; processes: Set<strin
           </details>
         )}
       </div>
-      {first && <Spark expr={first.expr} label={first.text} />}
+      {first && <Spark expr={first.expr} label={first.text} colour={`--series-${colourOf(subjectOf(lead))}`} />}
     </li>
   );
 }

@@ -1,6 +1,7 @@
 // The machine at a glance: six numbers, each with the line of its window.
 import { useLines, type Line } from "../charts/data";
 import { node } from "../charts/node";
+import { useSeen } from "../charts/panel";
 import { SparkLine } from "../charts/spark";
 import { formatValue, rawValue, type Unit } from "../format/number";
 import { PlaceLink } from "../frame/link";
@@ -24,7 +25,7 @@ function tilesOf(w: Window): Tile[] {
   const gauge = (metric: string) => `sum(${select(metric, own(w))})`;
   const [received, sent] = node.network(w).lines;
   return [
-    { name: "CPU in use", unit: "ratio", top: 1, expr: `1 - avg(sum by (cpu) (${idle}))` },
+    { name: "CPU in use", unit: "ratio", top: 1, expr: `clamp_min(1 - avg(sum by (cpu) (${idle})), 0)` },
     { name: "Waiting for a CPU", unit: "ratio", top: 1, expr: `clamp_max(${node.pressure(w).lines[0]!.expr}, 1)` },
     { name: "Memory in use", unit: "ratio", top: 1, expr: `1 - ${gauge("node_memory_MemAvailable_bytes")} / ${gauge("node_memory_MemTotal_bytes")}` },
     { name: "Disk", unit: "bytes/s", expr: all(node.disk(w).lines) },
@@ -37,12 +38,13 @@ export function Tiles() {
   const place = usePlace();
   const { window: w, platform } = useMachine();
   const tiles = tilesOf(w);
-  const data = useLines(tiles, w, w.instance !== "");
+  const [ref, seen] = useSeen<HTMLElement>();
+  const data = useLines(tiles, w, seen);
   return (
-    <section aria-labelledby="machine-tiles">
+    <section ref={ref} aria-labelledby="machine-tiles">
       <div className="section-head">
         <h2 id="machine-tiles">Machine</h2>
-        <PlaceLink to={goTo(place, "machine")}>All of it</PlaceLink>
+        <PlaceLink to={goTo(place, "machine")}>All charts of the machine</PlaceLink>
       </div>
       {data.error && <Problem message={data.error} retry={data.retry} stale={data.data !== null} />}
       <ul className="tiles">

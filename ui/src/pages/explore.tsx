@@ -3,7 +3,7 @@ import { lazy, useEffect, useRef, useState, type RefObject } from "react";
 import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
 import { keyOf, useQuery } from "../charts/data";
-import { Panel } from "../charts/panel";
+import { Panel, useSeen } from "../charts/panel";
 import { BoxPlots } from "../explore/boxes";
 import { Changes } from "../explore/changes";
 import { earlierQueries, keepQuery } from "../explore/history";
@@ -95,7 +95,7 @@ function Queries({ distribution }: { distribution: boolean }) {
           <span className="dim small">Enter runs the query; Shift+Enter starts a new line.</span>
         </div>
         <Earlier />
-        <MetricBrowser insert={(name) => (inserts.current[at]?.current ? inserts.current[at].current(name) : change(at, `${texts[at] ?? ""}${name}`))} />
+        <MetricBrowser insert={(name) => inserts.current[Math.min(at, texts.length - 1)]?.current?.(name)} />
       </form>
       {shown.length === 0 && <Examples />}
       {shown.map((expr) => (distribution ? <BoxPlots key={expr} title={shown.length > 1 ? expr : "Distribution of the values"} unit="" metrics={[]} expr={expr} height={200} /> : <Answer key={`${expr} ${keyOf({ ...w, from: 0, to: 0 })}`} expr={expr} named={shown.length > 1} />))}
@@ -109,7 +109,7 @@ function Earlier() {
   return (
     <details onToggle={(e) => e.currentTarget.open && setList(earlierQueries())}>
       <summary>Earlier queries</summary>
-      {list.length === 0 && <p className="dim">None was run in this browser.</p>}
+      {list.length === 0 && <p className="dim">No query was run in this browser yet.</p>}
       <ul className="earlier-queries">
         {list.map((q) => (
           <li key={q}>
@@ -144,10 +144,11 @@ function Examples() {
 
 function Answer({ expr, named }: { expr: string; named: boolean }) {
   const { window: w } = useMachine();
-  const data = useQuery(expr, null, 10, w, true);
-  const now = useResource(`${expr} ${w.to}`, () => queryAt(expr, w.to));
+  const [ref, seen] = useSeen();
+  const data = useQuery(expr, null, 10, w, seen);
+  const now = useResource(seen ? `${expr} ${w.to}` : null, () => queryAt(expr, w.to));
   return (
-    <div className="card-list">
+    <div ref={ref} className="card-list">
       <Panel title={named ? expr : "Over the time range"} unit="" metrics={[]} data={data} height={260} remarksOpen note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series with smaller averages are not drawn.</p>} />
       <section className="card" aria-label={`At the end of the range${named ? `: ${expr}` : ""}`}>
         <h2>At the end of the range</h2>

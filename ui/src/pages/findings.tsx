@@ -48,7 +48,7 @@ export default function FindingsPage() {
       {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
       {lost && <p className="note">The finding of this link is no longer on record.</p>}
-      {tab === "open" && (open.length > 0 ? <FindingList label="Open findings" findings={open} {...shared} /> : f && <p className="empty">Nothing is open. The tab Checks says what is looked for.</p>)}
+      {tab === "open" && (open.length > 0 ? <FindingList label="Open findings" findings={open} {...shared} /> : f && <p className="empty">No open findings. The tab Checks lists what is checked.</p>)}
       {tab === "history" && (
         <>
           {w.instance !== "" && all.length > 0 && <Timeline findings={all} titles={titles} />}
@@ -59,7 +59,7 @@ export default function FindingsPage() {
       {tab === "checks" && (
         <>
           <SilenceList silences={silences} titles={titles} />
-          <Rules rules={rules} />
+          <Rules rules={rules} open={open} />
         </>
       )}
     </>

@@ -74,7 +74,7 @@ function Display() {
           <select value={theme} onChange={(e) => setTheme(themes.find((t) => t === e.target.value) ?? "auto")}>
             {themes.map((t) => (
               <option key={t} value={t}>
-                {t === "auto" ? "as the system" : t}
+                {t === "auto" ? "system" : t}
               </option>
             ))}
           </select>

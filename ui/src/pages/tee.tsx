@@ -43,9 +43,9 @@ export default function TEEPage() {
           {stacked(charts) && (
             <div className="stack" role="group" aria-label={`${subjects[about]}, on one time axis`}>
               {charts.filter((c) => c.axis).map((c) => (
-                <TEEPanel key={c.title} chart={c} height={110} />
+                <TEEPanel key={c.title} chart={c} height={140} />
               ))}
-              {shown.findIndex((s) => stacked(s.charts)) === i && <LinesChart {...latency(w)} height={110} />}
+              {shown.findIndex((s) => stacked(s.charts)) === i && <LinesChart {...latency(w)} height={140} />}
             </div>
           )}
           <div className="grid">

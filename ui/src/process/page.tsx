@@ -62,7 +62,7 @@ function Running({ name }: { name: string }) {
   if (platform.data?.elsewhere) return <p className="running">Its process ids are known only on that machine.</p>;
   if (found.error) return <p className="running note-warn">Its process ids are not known: {found.error}</p>;
   if (!found.data) return <p className="running" aria-hidden="true" />;
-  if (list.length === 0) return <p className="running">None of that name runs now.</p>;
+  if (list.length === 0) return <p className="running">No process with this name is running.</p>;
   const ids = list.slice(0, most).map((p) => p.pid).join(", ");
   const distinct = (of: (p: Process) => string | undefined) => [...new Set(list.flatMap((p) => of(p) || []))];
   const commands = distinct((p) => p.command);

@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { queryAt, queryRange } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import { keyOf } from "../charts/data";
+import { colourOf } from "../charts/palette";
 import { SparkLine } from "../charts/spark";
 import { formatValue, type Unit } from "../format/number";
 import { formatLength } from "../format/time";
@@ -120,7 +121,7 @@ export function ProcessTable({ below }: { below: ReactNode }) {
             nameOf={(r) => r.name}
             link={(r) => <PlaceLink to={{ ...goTo(place, "processes", r.name), before: place.before }}>{r.name}</PlaceLink>}
             bars
-            last={{ title: "CPU, trend", cell: (r) => trends?.has(r.name) && <SparkLine values={trends.get(r.name) ?? []} label={`CPU of ${r.name} over the window`} /> }}
+            last={{ title: "CPU, trend", cell: (r) => trends?.has(r.name) && <SparkLine values={trends.get(r.name) ?? []} label={`CPU of ${r.name} over the window`} colour={`--series-${colourOf(r.name)}`} /> }}
           />
         )}
       </section>

@@ -5,6 +5,7 @@ import { useResource } from "../api/resource";
 import type { Findings } from "../api/types";
 import { TopChart } from "../charts/charts";
 import { keyOf } from "../charts/data";
+import { useSeen } from "../charts/panel";
 import { lengthOf } from "../findings/timeline";
 import { formatValue, rawValue } from "../format/number";
 import { formatLength, formatSince } from "../format/time";
@@ -99,14 +100,15 @@ function CallTable({ name }: Props) {
   const { window } = useMachine();
   const w = { ...window, ...steady(window) };
   const [all, setAll] = useState(false);
-  const made = useResource(w.instance === "" ? null : `${name} ${keyOf(w)}`, async () => {
+  const [ref, seen] = useSeen<HTMLElement>();
+  const made = useResource(seen ? `${name} ${keyOf(w)}` : null, async () => {
     const [s, answer] = await Promise.all([watched(w), queryAt(increaseBy(calls, "syscall", only(name), w), w.to)]);
     const ranking = rank(answer.rows, "syscall");
     const sum = ranking.reduce((a, r) => a + r.total, 0);
     return { rows: ranking.map((r) => ({ name: r.name, rate: r.total / s, share: r.total / sum })), rate: sum / s };
   });
   return (
-    <section className="card" aria-label="System calls by call">
+    <section ref={ref} className="card" aria-label="System calls by call">
       <h3>
         <Sentence text="System calls" />, average per second
       </h3>

@@ -11,7 +11,7 @@ import { Problem } from "../frame/problem";
 import { counters, processFilter } from "../query/promql";
 import { readings } from "../query/watched";
 import { useMachine, WindowProvider } from "../state/machine";
-import { goTo } from "../state/place";
+import { goTo, shortest } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { armsOf, elsewhere, windowOfRuns } from "./document";
 import { Timeline } from "./timeline";
@@ -48,6 +48,7 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
   const place = usePlace();
   const { process } = place;
   const arms = armsOf(doc);
+  const brief = arms !== null && [arms.before, arms.fixed].some((s) => s.to - s.from < shortest);
   const { window: w, platform } = useMachine();
   const [ref, seen] = useSeen();
   // The part of the window that has readings.
@@ -70,16 +71,17 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
         <>
           {share < 0.9 && <p className="note note-warn">The monitor ran for {formatValue(share, "ratio")} of this window; the charts have gaps elsewhere.</p>}
           {other !== "" && <p className="note note-warn">{other}</p>}
-          {arms && (
+          {arms && brief && <p className="note">The runs are shorter than {shortest} s, which is too short to compare what a process did in both arms.</p>}
+          {arms && !brief && (
             <p>
               <PlaceLink to={{ ...goTo(place, "processes"), ...arms }}>Choose a process to see it in both arms, side by side</PlaceLink>: the last successful pair of runs.
             </p>
           )}
           {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}
-          <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} height={130} />
-          <TopChart title="Context switches per second" unit="1/s" counter={counters.switches} by="process" matches={filter} height={130} />
-          <TopChart title="Page faults per second" unit="1/s" counter={counters.faults} by="process" matches={filter} height={130} />
-          <TopChart title="CPU, percent of one core" unit="ratio" counter={counters.cpu} by="process" matches={filter} height={130} />
+          <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} height={140} />
+          <TopChart title="Context switches per second" unit="1/s" counter={counters.switches} by="process" matches={filter} height={140} />
+          <TopChart title="Page faults per second" unit="1/s" counter={counters.faults} by="process" matches={filter} height={140} />
+          <TopChart title="CPU, percent of one core" unit="ratio" counter={counters.cpu} by="process" matches={filter} height={140} />
         </>
       )}
     </div>

@@ -108,11 +108,11 @@ function SourceItem({ source: s, changed, readOnly }: { source: Source; changed:
       <tr role="row" className="source-body">
         <td role="cell" colSpan={5}>
           {error && <p className="setting-error" role="alert">{error}</p>}
-          {s.auto && <p className="small">{on ? `On by itself: ${s.seen ?? s.waits}.` : `${sentence(s.reason ?? "")} It then switches on by itself.`}</p>}
+          {s.auto && <p className="small">{on ? `On automatically: ${s.seen ?? s.waits}.` : `${sentence(s.reason ?? "")} It then switches on automatically.`}</p>}
           {s.waits && !s.auto && !readOnly && (
             <p className="small">
               <button type="button" className="text-button" aria-busy={busy} onClick={() => void send(() => ({ auto: true }))}>
-                Switch {s.name} by itself
+                Switch {s.name} automatically
               </button>{" "}
               <span className="dim">On while {s.waits}, off otherwise.</span>
             </p>

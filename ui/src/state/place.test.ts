@@ -33,12 +33,13 @@ test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=
 
 test.each([
   ["", ""],
-  ["?page=tee&from=3&to=9", ""],
+  ["?page=tee&from=3&to=13", ""],
+  ["?page=tee&from=3&to=9", "The window in the address is shorter than 10 s, which is less than two readings: charts can be empty. Choose a longer one."],
   ["?from=9&to=3", "The window in the address ends before it begins. The live one is shown instead."],
   ["?from=9&to=9", "The window in the address ends before it begins. The live one is shown instead."],
   ["?from=5", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
   ["?from=x&to=2026-01-01", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
-  ["?from=3&to=9&beforeFrom=9&beforeTo=3", "The window to compare with in the address ends before it begins. Nothing is compared."],
+  ["?from=3&to=90&beforeFrom=9&beforeTo=3", "The window to compare with in the address ends before it begins. Nothing is compared."],
   ["?machine=node-1&job=agents", ""],
   ["?machine=node-1", "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead."],
   ["?job=agents", "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead."],

@@ -27,6 +27,9 @@ export interface Span {
   to: number;
 }
 
+/** The shortest window of a chart, in seconds: two readings. */
+export const shortest = 10;
+
 /** The labels that all series of a machine have. */
 export interface MachineName {
   job: string;
@@ -111,7 +114,7 @@ export function parsePlace(search: string): Place {
   };
 }
 
-/** The invalid windows and machine in a query string; "" without any. */
+/** What is wrong with the windows and the machine in a query string; "" if nothing is. */
 export function misread(search: string): string {
   const q = new URLSearchParams(search);
   const wrong = (start: string, end: string): string => {
@@ -122,7 +125,9 @@ export function misread(search: string): string {
   };
   const machine = Boolean(q.get("machine")) !== Boolean(q.get("job")) && "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead.";
   const [shown, before] = [wrong("from", "to"), wrong("beforeFrom", "beforeTo")];
-  return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`, machine].filter(Boolean).join(" ");
+  const { fixed } = parsePlace(search);
+  const brief = fixed && fixed.to - fixed.from < shortest && `The window in the address is shorter than ${shortest} s, which is less than two readings: charts can be empty. Choose a longer one.`;
+  return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`, brief, machine].filter(Boolean).join(" ");
 }
 
 /** The query string of a place; default values are left out. */

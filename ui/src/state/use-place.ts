@@ -1,6 +1,6 @@
 // The place as a React value. There is one history, the browser's.
 import { useSyncExternalStore } from "react";
-import { formatPlace, parsePlace, type Place } from "./place";
+import { formatPlace, parsePlace, shortest, type Place } from "./place";
 
 const listeners = new Set<() => void>();
 let current: Place | null = null;
@@ -54,9 +54,6 @@ const mostSteps = 50;
 function zooms(): Zoom[] {
   return (window.history.state as { zoomedFrom?: Zoom[] } | null)?.zoomedFrom ?? [];
 }
-
-/** The shortest window of a zoom, in seconds: two readings. */
-const shortest = 10;
 
 /** Narrows the window to the selection on a chart, widened to the shortest window if needed. */
 export function zoomTo(from: number, to: number): void {

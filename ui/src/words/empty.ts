@@ -20,7 +20,7 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
   if (source && working.length === 0) {
     switch (source.state) {
       case "off":
-        if (source.auto) return `The source ${source.name} is ${source.reason}. It then switches on by itself.`;
+        if (source.auto) return `The source ${source.name} is ${source.reason}. It then switches on automatically.`;
         return `The source ${source.name} is ${source.optIn ? "off by default" : "switched off"}. Switch it on under Settings.`;
       case "not here":
         return because("This machine does not have this", { reason: source.reason });

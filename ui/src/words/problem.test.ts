@@ -43,6 +43,14 @@ test("the worst comes first, then what takes the larger share of its process's t
   expect(severityOf(list[0]!)).toBe("critical");
 });
 
+test("the monitor is part of a problem only where it takes what a service lacks", () => {
+  const costly = finding("over_budget", { subject: "teescope", severity: "critical" });
+  const [p, ...more] = problems(finding("cpu_starvation", { subject: "web" }), costly);
+  expect(more).toEqual([]);
+  expect([p!.lead.rule, p!.title, p!.effects.map((f) => f.rule), severityOf(p!)]).toEqual(["cpu_starvation", "redis shows cpu_starvation", ["over_budget"], "warning"]);
+  expect(problems(finding("lock_contention"), costly).map((q) => [q.lead.rule, q.effects.length])).toEqual([["lock_contention", 0]]);
+});
+
 test("what is about the monitor, a note, or over is no problem", () => {
   expect(problems(finding("over_budget"), finding("blind_counters", { severity: "info" }), finding("network_loss", { severity: "info" }), finding("lock_contention", { state: "closed" }))).toEqual([]);
 });

@@ -1,5 +1,5 @@
 // Open findings as problems: related ones as one, the worst first. Findings about the monitor
-// itself are not problems of the machine.
+// itself are not problems of the machine, unless it takes what services lack.
 import type { Findings, FindingsRecord } from "../api/types";
 import { count, openFindings } from "./verdict";
 
@@ -10,10 +10,12 @@ interface Topic {
   /** Rules that name the cause itself, and those about its effects. */
   causes: string[];
   effects: string[];
+  /** The rule about the monitor that adds to the problem. It is none of its own. */
+  own?: string;
 }
 
 const topics: Topic[] = [
-  { title: "CPU saturated", causes: ["pressure", "cpu_steal"], effects: ["cpu_starvation", "cpu_throttling", "context_switch_storm"] },
+  { title: "CPU saturated", causes: ["pressure", "cpu_steal"], effects: ["cpu_starvation", "cpu_throttling", "context_switch_storm"], own: "over_budget" },
   { title: "Disk saturated", causes: ["io_saturation"], effects: ["logging"] },
   { title: "Enclave memory is full", causes: ["epc_nearly_full"], effects: ["epc_paging", "enclave_churn"] },
   { title: "Shared memory of the guest is short", causes: ["bounce_buffers"], effects: ["bounced_io", "memory_conversions"] },
@@ -46,7 +48,7 @@ export const knownRules = [...topics.flatMap((t) => [...t.causes, ...t.effects])
 export interface Problem {
   /** The finding that represents the problem. */
   lead: FindingsRecord;
-  /** Its effects, and findings with the same cause. */
+  /** Its effects, and findings with the same cause; last, if the monitor adds to it, the finding that says so. */
   effects: FindingsRecord[];
   title: string;
 }
@@ -69,7 +71,8 @@ export function isOwn(f: FindingsRecord): boolean {
 
 /** The problems of the machine and its processes that are open now, the worst first. */
 export function problemsOf(f: Findings | null): Problem[] {
-  return grouped(openFindings(f).filter((r) => r.severity !== "info" && !isOwn(r)));
+  const open = openFindings(f).filter((r) => r.severity !== "info");
+  return grouped(open.filter((r) => !isOwn(r)), open.filter(isOwn));
 }
 
 const order = { critical: 0, warning: 1, info: 2 };
@@ -83,7 +86,7 @@ function compare(a: FindingsRecord, b: FindingsRecord): number {
   return order[a.severity] - order[b.severity] || effectOf(b) - effectOf(a) || a.since.localeCompare(b.since);
 }
 
-function grouped(list: FindingsRecord[]): Problem[] {
+function grouped(list: FindingsRecord[], own: FindingsRecord[]): Problem[] {
   const groups = new Map<string, { topic: Topic | undefined; members: FindingsRecord[] }>();
   for (const f of list.toSorted(compare)) {
     const topic = topicOf(f);
@@ -101,7 +104,7 @@ function grouped(list: FindingsRecord[]): Problem[] {
       // If a title names the cause, the leading finding is not repeated in the list.
       const effects = named && !cause ? members : members.filter((f) => f !== lead);
       const title = named ? `${topic.title}: ${count(effects.length, "effect")}${onWhom(effects)}` : lead.title.replace(/\.$/, "");
-      return { lead, effects, title };
+      return { lead, effects: [...effects, ...own.filter((f) => f.rule === topic?.own)], title };
     })
     .toSorted((a, b) => compare(worst(a), worst(b)));
 }
@@ -115,7 +118,7 @@ function onWhom(effects: FindingsRecord[]): string {
 }
 
 function worst(p: Problem): FindingsRecord {
-  return [p.lead, ...p.effects].toSorted(compare)[0]!;
+  return [p.lead, ...p.effects.filter((f) => !isOwn(f))].toSorted(compare)[0]!;
 }
 
 /** The severity of a problem is that of its worst finding. */

@@ -38,7 +38,7 @@ export function checksText(rules: FindingsRuleStat[]): string {
 }
 
 export function verdictOf(findings: Findings | null, overhead: Overhead | null, processes: number | null, now: Date, started?: string): Verdict {
-  if (!findings) return { level: "unknown", headline: "Asking the monitor.", detail: "" };
+  if (!findings) return { level: "unknown", headline: "Loading the findings.", detail: "" };
   const rules = findings.rules ?? [];
   const blind = rules.filter((r) => r.answer === "cannot tell");
   const problems = problemsOf(findings);

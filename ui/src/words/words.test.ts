@@ -60,7 +60,7 @@ test("an empty chart says why", () => {
   expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. Fix: modprobe x");
   expect(why({}, "nope")).toContain("No process matching nope");
   expect(why({ state: "off", optIn: true })).toContain("off by default");
-  expect(why({ state: "off", auto: true, reason: "off until an enclave runs" })).toBe("The source syscalls is off until an enclave runs. It then switches on by itself.");
+  expect(why({ state: "off", auto: true, reason: "off until an enclave runs" })).toBe("The source syscalls is off until an enclave runs. It then switches on automatically.");
   expect(why({ process: "redis", pids: [7, 8] })).toContain("only counts processes matching redis, with the process ids 7, 8;");
   expect(why({ cgroup: "web" })).toContain("only counts processes in control groups matching web;");
   expect(why({ state: "degraded", blind: true, reason: "budget", remedy: "raise --budget" })).toBe("Counters of syscalls are unavailable here: the budget does not allow counting these events. Fix: raise --budget");
