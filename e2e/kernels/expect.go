@@ -53,7 +53,7 @@ var sourceExceptions = []exception{
 	{what: ".*", mode: "no BTF", says: "BTF", why: "the programs need BTF"},
 	{what: "kvm", says: "KVM is not loaded", why: "needs a nested virtual machine: tested in a separate guest"},
 	{what: "tls", from: Version{6, 11}, before: Version{6, 14}, says: "seccomp filter", why: "a return probe would end processes under a seccomp filter"},
-	{what: "llc", says: "performance counters", why: "the emulator has no performance counters"},
+	{what: "llc", says: "counters", why: "the emulator has no performance counters"},
 }
 
 // testExceptions cover tests of package bpf that are skipped or fail.

@@ -253,7 +253,7 @@ var columns = []struct {
 	{"min " + by + "(teescope_source_coverage_ratio)", func(r *Row, v float64) { r.Coverage = &v }},
 	{"max " + by + "(teescope_source_standard_error_ratio)", func(r *Row, v float64) { r.Error = &v }},
 	{"sum " + by + `(rate(teescope_overhead_cpu_seconds_total{part!="page"}[$over]))`, func(r *Row, v float64) { r.Cost = &v }},
-	{"max " + by + "(rate(node_pressure_cpu_waiting_seconds_total[$over]))", func(r *Row, v float64) { r.Waiting = &v }},
+	{"clamp_max(max " + by + "(rate(node_pressure_cpu_waiting_seconds_total[$over])), 1)", func(r *Row, v float64) { r.Waiting = &v }},
 	{"max " + by + `(teescope_source_up{source="tee"})`, func(r *Row, v float64) { r.looked = v == 1 }},
 }
 

@@ -418,7 +418,7 @@ var comparisons = []comparison{
 			cases: []outcome{{
 				when:     []limit{{numbers: "share", least: 0.5}}, // otherwise it has just begun, or comes and goes
 				severity: findings.Info,
-				titles:   []string{"Counters of the source {subject} have been unavailable for $window: {reason}."},
+				titles:   []string{"Counters of {subject} are unavailable: {reason}."},
 			}},
 		}},
 	},
