@@ -1,5 +1,5 @@
 // The pages' requests to the monitor, and the actions of a chart. The monitor plays back a host with
-// a storm of system calls.
+// a storm of system calls and two containers.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
@@ -13,7 +13,7 @@ describe("charts", { skip: missing({ root: false }) }, () => {
   let first;
   let now;
   before(async () => {
-    ({ url, first, now } = await playBack({ more: ["storm"] }));
+    ({ url, first, now } = await playBack({ more: ["storm", "containers"] }));
   });
   after(cleanUp);
 
@@ -100,6 +100,28 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     await check();
   });
 
+  test("answers that are slower than the refresh are shown at the first load too", async () => {
+    const { page, context, check } = await openPage(`${url}/-/healthy`);
+    const title = "CPU by process, percent of one core";
+    let most = 0;
+    const held = [];
+    const clock = await driveClock(page, now - 900);
+    await context.route(queries, (r) => {
+      most = Math.max(most, held.push(r));
+    });
+    await page.goto(`${url}/?range=5m&refresh=5`);
+    await until("the page has asked", () => held.length > 0);
+    await clock.stop();
+    await until("the first chart is drawn", async () => {
+      await clock.run(7, { wait: false }); // longer than a refresh
+      for (const r of held.splice(0)) await r.continue();
+      return (await page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`).count()) > 0;
+    });
+    assert.ok(most <= 2, `${most} calls at a time`);
+    await context.unrouteAll({ behavior: "ignoreErrors" }); // one may still be held
+    await check();
+  });
+
   test("a query that fails is told on its chart alone", async () => {
     const { page, context, check } = await openPage(`${url}/-/healthy`);
     await context.route(queries, async (r) => {
@@ -126,6 +148,12 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     await page.getByRole("menuitem", { name: "Copy the query" }).click();
     await page.getByText("Query copied").waitFor();
     assert.match(await page.evaluate(() => window.copied), /tee_syscalls_total/);
+    // A picture cannot be copied, so it becomes a file.
+    await page.getByRole("button", { name: `Menu of the chart ${calls}`, exact: true }).click();
+    const download = page.waitForEvent("download");
+    await page.getByRole("menuitem", { name: "Copy as a picture" }).click();
+    assert.equal(readFileSync(await (await download).path()).subarray(1, 4).toString(), "PNG");
+    await page.getByText(/It was saved as PNG instead\./).waitFor();
     await check();
   });
 
@@ -265,6 +293,17 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     assert.equal(await verdict.getAttribute("data-level"), "critical");
     await verdict.getByRole("link").click();
     await page.getByRole("dialog").getByText("What to do.").waitFor();
+    await check();
+  });
+
+  test("a dash in the table of containers has its reason", async () => {
+    const { page, check } = await openPage(`${url}/?page=processes&tab=containers&range=5m&refresh=0`);
+    const cell = (name, column) => page.locator(`#containers tr[data-name=${name}] [data-column=${column}]`);
+    await cell("web", "cpu").waitFor();
+    for (const [name, cores] of [["web", 0.5], ["batch", 0.2]]) assert.ok(Math.abs(Number(await cell(name, "cpu").getAttribute("data-value")) - cores) < 1e-6, name);
+    assert.deepEqual([await cell("web", "memory").innerText(), await cell("batch", "memory").innerText(), await cell("batch", "limit").innerText()], ["256 MiB", "–", "none"]);
+    assert.equal(await cell("batch", "memory").getAttribute("title"), "No controller accounts its memory.");
+    await page.getByText(/– under Working set: no controller accounts its memory\./).waitFor();
     await check();
   });
 

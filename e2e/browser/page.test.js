@@ -249,10 +249,36 @@ describe("the page", { skip: missing({ root: false }) }, () => {
         await page.locator("main h2").first().waitFor();
         await filled(page);
         assert.deepEqual(await barriers(page), [], p);
+        for (const width of [390, 768, 1440]) {
+          await page.setViewportSize({ width, height: 3200 });
+          // Drawings follow the new width a frame later.
+          await until(`${p} fits ${width} pixels`, async () => {
+            const wide = await tooWide(page);
+            if (wide.length > 0) throw new Error(wide.join("; "));
+            return true;
+          });
+          if (width === 390) assert.deepEqual(await barriers(page), [], `${p}, ${width} pixels`);
+        }
+        await page.setViewportSize({ width: 1280, height: 3200 });
       }
       await check();
     });
   }
+
+  test("the other pages are loaded ahead", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
+    const parts = ["processes", "tee", "machine", "benchmarks", "explore", "findings", "settings", "drawer"];
+    await until("their programs are here", async () => {
+      const loaded = await page.evaluate(() => performance.getEntriesByType("resource").map((e) => new URL(e.name).pathname.split("/").at(-1)));
+      const lacks = parts.filter((p) => !loaded.some((file) => file.startsWith(`${p}-`) && file.endsWith(".js")));
+      if (lacks.length > 0) throw new Error(`${lacks} of ${loaded}`);
+      return true;
+    });
+    await page.route("**/*.js", (r) => r.abort());
+    await page.getByRole("link", { name: "Machine", exact: true }).click();
+    await drawn(page, "Memory");
+    await check();
+  });
 
   test("the system's dark mode is followed", async () => {
     const { page, check } = await openPage(url, { colorScheme: "dark" });

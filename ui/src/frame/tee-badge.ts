@@ -14,6 +14,11 @@ export function teeName(kind: string, variant?: string): string {
   return names[variant ?? ""] ?? names[kind] ?? kind;
 }
 
+/** A name with the indefinite article that its pronunciation asks for: "an SEV-SNP guest". */
+export function withArticle(name: string): string {
+  return `${/^(SEV|SGX|IBM|NVIDIA)/.test(name) ? "an" : "a"} ${name}`;
+}
+
 /** A detector's name: hosts and guests of a kind have separate ones. */
 export function kindName(kind: string): string {
   return teeName(kind) + (kind.endsWith("-host") ? " host" : "");

@@ -105,7 +105,7 @@ function RangePicker() {
   const { window: w } = useMachine();
   const [open, setOpen] = useState(false);
   return (
-    <div className="ranges" role="group" aria-label={`Time range, times in ${zoneName()}`}>
+    <div className="ranges" role="group" aria-label={`Time range, times in ${zoneName()}`} title={`Times are those of ${Intl.DateTimeFormat().resolvedOptions().timeZone} (${zoneName()})`}>
       {(Object.keys(ranges) as Range[]).map((r) => (
         <button key={r} type="button" aria-pressed={!place.fixed && place.range === r} onClick={() => move({ range: r, fixed: null })}>
           {r}
@@ -134,9 +134,7 @@ function RangePicker() {
           </SpanForm>
         </Popover.Dropdown>
       </Popover>
-      <span className="zone" title={`Times are those of ${Intl.DateTimeFormat().resolvedOptions().timeZone}`}>
-        {zoneName()}
-      </span>
+      <span className="zone">{zoneName()}</span>
     </div>
   );
 }

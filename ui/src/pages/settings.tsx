@@ -16,8 +16,8 @@ import { sentence } from "../words/empty";
 import { costOf, count } from "../words/verdict";
 
 const parts: Record<string, string> = {
-  userspace: "reading, storing and finding",
-  page: "answers to open pages and to queries, outside of the budget",
+  userspace: "reading sources, storing, and checking rules",
+  page: "answers to open pages and queries, outside the budget",
   body: "eBPF programs, by the kernel's own statistics",
   dispatch: "entering these programs, estimated",
 };

@@ -4,7 +4,7 @@ import { LinesChart, TEEPanel } from "../charts/charts";
 import { latency, subjects, teeCharts, type About, type TEEChart } from "../charts/tee";
 import { Workloads } from "../explain/workloads";
 import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
-import { badgeOf, kindName, teeName } from "../frame/tee-badge";
+import { badgeOf, kindName, teeName, withArticle } from "../frame/tee-badge";
 import { useMachine } from "../state/machine";
 import { because, blindReason, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
@@ -119,7 +119,7 @@ function Blind() {
 
 function says({ kind, variant, role }: NonNullable<TEE["facts"]>): string {
   const name = teeName(kind, variant);
-  return { guest: `This machine runs inside a ${name} guest.`, host: `This machine can run ${name}.`, device: `This machine has a ${name}.` }[role];
+  return { guest: `This machine runs inside ${withArticle(name)} guest.`, host: `This machine can run ${name}.`, device: `This machine has ${withArticle(name)}.` }[role];
 }
 
 function headline(tees: TEE[]): string {

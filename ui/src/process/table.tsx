@@ -100,7 +100,7 @@ export function ProcessTable({ below }: { below: ReactNode }) {
     <>
       <div className="section-head">
         <h2>Processes</h2>
-        <p>{known ? `${count(sorted.length, "name")} active in ${w.live ? "the last" : "these"} ${formatLength(w.to - w.from)}; processes of one name are added up.` : ""}</p>
+        <p>{known ? `${count(sorted.length, "name")} active in ${w.live ? "the last" : "these"} ${formatLength(w.to - w.from)}; processes with the same name are added up.` : ""}</p>
         <LiveButton />
       </div>
       {failed.error && <Problem message={failed.error} retry={failed.retry} stale={failed.data !== null} />}

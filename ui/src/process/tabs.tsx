@@ -44,7 +44,7 @@ export function Waits({ name }: Props) {
   const awake: Match = { label: "state", op: "!=", value: "sleep" };
   return (
     <div className="grid">
-      <TopChart title="Threads that have work and wait, by what they wait for" unit="" counter={waited} by="state" matches={[...only(name), awake]} filtered={false} />
+      <TopChart title="Threads that wait, by what they wait for" unit="" counter={waited} by="state" matches={[...only(name), awake]} filtered={false} />
       <TopChart title="Threads that sleep, by call" unit="" counter={waited} by="call" matches={[...only(name), { ...awake, op: "=" }]} filtered={false} />
       <TopChart title="Context switches per second" unit="1/s" counter={{ metric: "tee_context_switches_total" }} by="kind" matches={only(name)} filtered={false} />
     </div>

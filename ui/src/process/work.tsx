@@ -22,7 +22,7 @@ export function Work() {
   return (
     <section aria-labelledby="work">
       <div className="section-head">
-        <h2 id="work">Work of the kernel for them</h2>
+        <h2 id="work">Kernel work by process</h2>
         <p>The five busiest by name, in rates per second.</p>
       </div>
       <div className="grid">

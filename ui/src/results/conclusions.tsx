@@ -5,7 +5,7 @@ import { formatTimes, formatValue } from "../format/number";
 import { armsText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
-import { caseIds, primaries, tellingOf } from "./document";
+import { caseIds, collapsed, primaries, tellingOf } from "./document";
 import { VerdictChip } from "./marks";
 
 const most = 3;
@@ -38,16 +38,6 @@ export function Conclusions({ doc }: { doc: ResultExperiment }) {
       )}
     </>
   );
-}
-
-/** Refusals with the same reasons are grouped behind the first of them. */
-function collapsed(all: ResultComparison[]): ResultComparison[][] {
-  const groups = new Map<string, ResultComparison[]>();
-  all.forEach((c, i) => {
-    const key = kindOf(c) === "invalid" ? JSON.stringify([c.treatment, c.baseline, c.reasons]) : String(i);
-    groups.set(key, [...(groups.get(key) ?? []), c]);
-  });
-  return [...groups.values()];
 }
 
 export function whyNothing(doc: ResultExperiment): string {

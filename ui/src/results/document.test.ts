@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ResultExperiment, ResultRun, ResultSummary } from "../api/types";
 import { home } from "../state/place";
 import { comparison } from "../words/sample";
-import { armsOf, choicesOf, metricLabel, missingOf, narrow, tellingOf, windowOfRuns } from "./document";
+import { armsOf, choicesOf, collapsed, metricLabel, missingOf, narrow, tellingOf, windowOfRuns } from "./document";
 
 const run = (env: string, kase: string, value: number | null, o: Partial<ResultRun> = {}): ResultRun =>
   ({
@@ -49,6 +49,12 @@ test("the window has room at both ends for a few readings", () => {
   const start = Date.parse("2026-05-02T15:00:00Z") / 1000;
   expect(windowOfRuns(e, start + 9999)).toEqual({ from: start - 24, to: start + 36 });
   expect([windowOfRuns(e, start + 20).to, windowOfRuns(e, start).to]).toEqual([start + 20, start + 12]);
+});
+
+test("equal refusals are one, other verdicts are not", () => {
+  const refused = (kase: string, reason: string) => comparison({ case: kase, verdict: "invalid", reasons: [reason] });
+  const groups = collapsed([comparison({ case: "a" }), refused("b", "too noisy"), comparison({ case: "c" }), refused("d", "too noisy"), refused("e", "another CPU")]);
+  expect(groups.map((g) => g.map((c) => c.case))).toEqual([["a"], ["b", "d"], ["c"], ["e"]]);
 });
 
 test("two metrics of one name keep their units", () => {

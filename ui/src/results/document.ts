@@ -40,6 +40,16 @@ export function tellingOf(comparisons: ResultComparison[]): ResultComparison | n
   return standing.reduce<ResultComparison | null>((best, c) => (best && best.cost_ratio! >= c.cost_ratio! ? best : c), null) ?? comparisons[0] ?? null;
 }
 
+/** Refusals with the same reasons are grouped behind the first of them. */
+export function collapsed(all: ResultComparison[]): ResultComparison[][] {
+  const groups = new Map<string, ResultComparison[]>();
+  all.forEach((c, i) => {
+    const key = kindOf(c) === "invalid" ? JSON.stringify([c.treatment, c.baseline, c.reasons]) : String(i);
+    groups.set(key, [...(groups.get(key) ?? []), c]);
+  });
+  return [...groups.values()];
+}
+
 /** The case of tellingOf, or the first: the same choice as in reports. */
 export function tellingCase(e: Doc): string {
   const c = tellingOf(primaries(e));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FindingsRecord, Findings, Source, TEE } from "../api/types";
-import { badgeOf } from "../frame/tee-badge";
+import { badgeOf, withArticle } from "../frame/tee-badge";
 import type { Window } from "../state/window";
 import { containerName } from "./container";
 import { emptyReason, sentence, firstSentence } from "./empty";
@@ -96,6 +96,10 @@ test("the badge never claims more than detection", () => {
   expect(badgeOf([tee({ state: "here", facts: { ...facts, debug: true } })]).text).toContain("debug");
   expect(badgeOf([tee({ state: "here", facts: { ...facts, active: false } })]).level).toBe("inactive");
   expect(badgeOf([tee({ state: "could not tell", reason: "no permission" }), tee({})])).toMatchObject({ level: "unknown", text: "TEE: unknown" });
+});
+
+test("names have their article", () => {
+  expect(["SEV-SNP", "TDX", "NVIDIA confidential GPU", "Nitro"].map(withArticle)).toEqual(["an SEV-SNP", "a TDX", "an NVIDIA confidential GPU", "a Nitro"]);
 });
 
 test("a container has the shortest name that finds it", () => {
