@@ -595,7 +595,7 @@ func groupName(labels map[string]string) string {
 // strain returns the sign for a resource that tasks wait for, from the kernel's pressure stall information: the share
 // of time in which at least one task waits.
 func strain(resource, words string, severity findings.Severity, remedy string) sign {
-	waits := fmt.Sprintf("rate(node_pressure_%s_waiting_seconds_total{$here}[$over])", resource)
+	waits := atMostOne(fmt.Sprintf("rate(node_pressure_%s_waiting_seconds_total{$here}[$over])", resource))
 	text := "share of time in which a task waited for " + words
 	return sign{
 		value: waits, least: resource,

@@ -76,8 +76,8 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 // a disk if one is busy.
 func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) (findings.Finding, error) {
 	e, mean := evidence{pass: p}, ", mean of the last "+window(p)
-	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", sumRate(onMachine(ioWaiting, labels), window(p)))
-	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", sumRate(onMachine(ioWaiting, labels), newest(p)))
+	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), window(p))))
+	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), newest(p))))
 	f := findings.Finding{Machine: findings.MachineOf(labels), Subject: subject, Severity: findings.Warning}
 	if min(waits, waitsNow) >= p.Limit("waiting", subject) {
 		f.Title = fmt.Sprintf("Tasks of the %s wait for I/O %s of the time.", subject, metric.Percent(waits))
@@ -96,8 +96,8 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 			return fmt.Sprintf("(%s + %s) / (%s + %s)", of("node_disk_read_time_seconds_total", w), of("node_disk_write_time_seconds_total", w),
 				of("node_disk_reads_completed_total", w), of("node_disk_writes_completed_total", w))
 		}
-		busy := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, window(p)), "ratio", of(diskBusy, window(p)))
-		busyNow := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, newest(p)), "ratio", of(diskBusy, newest(p)))
+		busy := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, window(p)), "ratio", atMostOne(of(diskBusy, window(p))))
+		busyNow := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, newest(p)), "ratio", atMostOne(of(diskBusy, newest(p))))
 		took := e.add(ctx, "time of a request to it, including its queue"+mean, "seconds", latency(window(p)))
 		e.add(ctx, "requests queued or in progress"+mean, "", of("node_disk_io_time_weighted_seconds_total", window(p)))
 		e.add(ctx, "99th percentile of the time in the device itself"+mean, "seconds",

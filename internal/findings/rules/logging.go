@@ -63,7 +63,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		rate := e.add(ctx, "its synchronising calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
 		e.add(ctx, "its writing calls, including those to sockets"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
 		e.add(ctx, "share of time in which a task of the machine waited for I/O"+mean, "ratio",
-			fmt.Sprintf("rate(%s[%s])", onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p)))
+			atMostOne(fmt.Sprintf("rate(%s[%s])", onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p))))
 		if e.err != nil {
 			return e.err
 		}

@@ -40,6 +40,11 @@ func sumRate(selector, window string) string {
 	return fmt.Sprintf("sum(rate(%s[%s]))", selector, window)
 }
 
+// atMostOne bounds a share of time: readings are not spaced exactly as their times say, so a rate can slightly exceed 1.
+func atMostOne(query string) string {
+	return "clamp_max(" + query + ", 1)"
+}
+
 // shareOf returns a measured time's share of the CPU time that the machine used in the newest part of the window. It
 // returns nil if one of them is unknown, or if the time includes waiting and so exceeds the CPU time.
 func (e *evidence) shareOf(ctx context.Context, text, seconds string, labels map[string]string) *[2]float64 {
