@@ -243,6 +243,19 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     await page.getByRole("button", { name: "Show only chatty-service" }).first().click();
     await chart(page, calls).locator(".u-over").hover();
     await until("it has all again", async () => (await tips.count()) > 1);
+    // Its calls are the most by far: its line is at 1 / 1.08 of the height.
+    const over = chart(page, calls).locator(".u-over");
+    await over.scrollIntoViewIfNeeded();
+    const b = await over.boundingBox();
+    const pressed = () => chart(page, calls).getByRole("button", { name: "Show only chatty-service" }).getAttribute("aria-pressed");
+    for (const [want, lines] of [["true", "alone"], ["false", "with the others"]]) {
+      await page.mouse.move(b.x + b.width / 2 - 5, b.y + b.height * (1 - 1 / 1.08));
+      await page.mouse.move(b.x + b.width / 2, b.y + b.height * (1 - 1 / 1.08));
+      await until("the cursor is there", () => tips.count());
+      await page.mouse.down();
+      await page.mouse.up();
+      await until(`a click on the line shows it ${lines}`, async () => (await pressed()) === want);
+    }
     await check();
   });
 

@@ -11,7 +11,7 @@ import { useMachine } from "../state/machine";
 import type { Place } from "../state/place";
 import { usePlace, zoomBack, zoomTo } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
-import { emptyReason } from "../words/empty";
+import { emptyReason, spanWords } from "../words/empty";
 import { Sentence } from "../words/term";
 import { useBand } from "./band";
 import { cursorTime, setCursorTime } from "./cursor";
@@ -92,7 +92,7 @@ export function PanelBox({ title, metrics, height = plotHeight, filtered = false
       ) : (
         !data.error && (
           <p className="empty" style={{ minHeight: height + legendHeight }}>
-            {there ? <Sentence text={empty ?? emptyReason({ sources: sources.data, metrics, process: filtered ? process : "", window: w })} /> : `Reading the last ${formatLength(w.to - w.from)}.`}
+            {there ? <Sentence text={empty ?? emptyReason({ sources: sources.data, metrics, process: filtered ? process : "", window: w })} /> : `Reading ${spanWords(w)}.`}
           </p>
         )
       )}

@@ -6,7 +6,6 @@ import { keyOf } from "../charts/data";
 import { colourOf } from "../charts/palette";
 import { SparkLine } from "../charts/spark";
 import { formatValue, type Unit } from "../format/number";
-import { formatLength } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { LiveButton } from "../frame/live";
 import { Problem } from "../frame/problem";
@@ -17,7 +16,7 @@ import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { steady, type Window } from "../state/window";
-import { emptyReason } from "../words/empty";
+import { emptyReason, spanWords } from "../words/empty";
 import { count, youth } from "../words/verdict";
 
 const rate = (metric: string, matches: Match[], w: Window) => `sum by (process) (rate(${select(metric, [...own(w), ...matches])}[${rateWindow(w)}]))`;
@@ -100,7 +99,7 @@ export function ProcessTable({ below }: { below: ReactNode }) {
     <>
       <div className="section-head">
         <h2>Processes</h2>
-        <p>{known ? `${count(sorted.length, "name")} active in ${w.live ? "the last" : "these"} ${formatLength(w.to - w.from)}; processes with the same name are added up.` : ""}</p>
+        <p>{known ? `${count(sorted.length, "name")} active in ${spanWords(w)}; processes with the same name are added up.` : ""}</p>
         <LiveButton />
       </div>
       {failed.error && <Problem message={failed.error} retry={failed.retry} stale={failed.data !== null} />}

@@ -32,10 +32,15 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
   if (unseen && working.every((s) => s.blind)) return because(`Counters of ${unseen.name} are unavailable here`, { reason: blindReason(unseen), remedy: unseen.remedy });
   const narrowed = working.find((s) => s.process || s.cgroup || s.container || s.pids?.length);
   if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
-  if (process !== "") return `No process matching ${process} did this in the last ${formatLength(window.to - window.from)}. Try a wider range or another filter.`;
+  if (process !== "") return `No process matching ${process} did this in ${spanWords(window)}. Try a wider range or another filter.`;
   if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; see Settings.`;
   if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
   return `No samples in this window of ${formatLength(window.to - window.from)}.`;
+}
+
+/** "the last 5 min", or "these 5 min" of a window that does not end now. */
+export function spanWords(w: Pick<Window, "from" | "to" | "live">): string {
+  return `${w.live ? "the last" : "these"} ${formatLength(w.to - w.from)}`;
 }
 
 /** "processes matching redis, in containers matching web". */
