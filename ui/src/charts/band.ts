@@ -7,6 +7,7 @@ import { own, select } from "../query/promql";
 import { useMachine } from "../state/machine";
 import { sourcesOf } from "../state/sources";
 import { gridOf, type Window } from "../state/window";
+import { halfInterval } from "../words/remarks";
 import { keyOf } from "./data";
 
 /** Half a 95 % interval at each time of a grid, relative to the value; null where nothing is estimated. */
@@ -14,9 +15,6 @@ export interface Band {
   grid: number[];
   half: (number | null)[];
 }
-
-/** Standard errors in half a 95 % interval. */
-const z = 1.96;
 
 /** Units of counts: quantiles and shares have smaller errors than counts. */
 const counted: Unit[] = ["1/s", "bytes/s", "cores"];
@@ -31,7 +29,7 @@ async function errorsBySource(w: Window): Promise<Map<string, (number | null)[]>
 export function widest(grid: number[], errors: (number | null)[][]): Band | null {
   const half = grid.map((_, i) => {
     const at = errors.map((e) => e[i]).filter((e) => e !== null && e !== undefined);
-    return at.length === 0 ? null : z * Math.max(...at);
+    return at.length === 0 ? null : halfInterval(Math.max(...at));
   });
   return half.some((h) => h !== null) ? { grid, half } : null;
 }

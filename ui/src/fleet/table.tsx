@@ -14,7 +14,7 @@ import { useMachine } from "../state/machine";
 import { goTo, home } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
 import { healths, healthWords, machineOf, teeWords } from "../words/fleet";
-import { roughly } from "../words/remarks";
+import { halfInterval, roughly } from "../words/remarks";
 
 /** Rows at a time. */
 export const rows = 100;
@@ -36,7 +36,7 @@ const columns: Column[] = [
   { key: "share", title: "Explained share", hint: "The largest share of a subject's time that an open finding explains", num: true, cell: (r) => <Figure row={r} column="share" value={r.share ? (r.share[0] + r.share[1]) / 2 : undefined} unit="ratio" text={r.share ? [...new Set(r.share.map((v) => formatValue(v, "ratio")))].join(" to ") : "–"} /> },
   { key: "waiting", title: "Waiting for a CPU", hint: "Share of time in which a task waited for a CPU", num: true, cell: (r) => <Figure row={r} column="waiting" value={r.waiting} unit="ratio" /> },
   { key: "cost", title: "Cost of teescope", hint: "CPU time that teescope uses there, of one core", num: true, cell: (r) => <Figure row={r} column="cost" value={r.cost} unit="ratio" /> },
-  { key: "sources", title: "Sources", hint: "Those that deliver values, and the largest standard error of an estimate", cell: (r) => <Quality row={r} /> },
+  { key: "sources", title: "Sources", hint: "Those that deliver values, and the largest error of an estimate: half its 95 % interval", cell: (r) => <Quality row={r} /> },
   { key: "version", title: "Version", wide: true, cell: (r) => r.version ?? <span className="dim">unknown</span> },
   { key: "seen", title: "Last seen", hint: "The longest ago first", cell: (r, tick) => <Seen row={r} tick={tick} /> },
 ];
@@ -222,7 +222,7 @@ function Figure({ row, column, value, unit, text }: { row: FleetRow; column: str
 
 function Quality({ row: r }: { row: FleetRow }) {
   if (r.sources === 0) return <span className="dim">no reading</span>;
-  const estimate = r.error !== undefined ? `, ±${roughly(1.96 * r.error)}` : r.coverage !== undefined && r.coverage < 0.999 ? `, counts ${roughly(r.coverage)}` : "";
+  const estimate = r.error !== undefined ? `, ±${roughly(halfInterval(r.error))}` : r.coverage !== undefined && r.coverage < 0.999 ? `, counts ${roughly(r.coverage)}` : "";
   return (
     <span className={r.up < r.sources ? "note-warn" : undefined} data-column="sources" data-value={`${r.up}/${r.sources}`} title={r.blind ? `${r.blind} hidden by hardware, hypervisor or budget` : undefined}>
       {r.up} of {r.sources}{estimate}

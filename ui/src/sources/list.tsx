@@ -8,7 +8,7 @@ import { formatValue, rawValue } from "../format/number";
 import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
 import { Problem } from "../frame/problem";
 import { blindReason, narrowedTo, sentence } from "../words/empty";
-import { complete, roughly } from "../words/remarks";
+import { complete, halfInterval, roughly } from "../words/remarks";
 import { canNarrow, canSample, parsePercent, parsePIDs, stateWords } from "../words/source";
 import { Sentence } from "../words/term";
 import { count } from "../words/verdict";
@@ -92,7 +92,7 @@ function SourceItem({ source: s, changed, readOnly }: { source: Source; changed:
           {reads && s.coverage !== undefined && (s.coverage < complete || canSample(s)) && (
             <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
               counts {roughly(s.coverage)}
-              {s.error !== undefined && ` ± ${roughly(s.error)}`}
+              {s.error !== undefined && ` ± ${roughly(halfInterval(s.error))}`}
             </span>
           )}
         </td>

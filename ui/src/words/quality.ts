@@ -1,7 +1,7 @@
 // The quality of the page's numbers: one phrase for all of them, and its reasons.
 import type { Source } from "../api/types";
 import { because, blindReason, sentence } from "./empty";
-import { complete, estimateWords, roughly } from "./remarks";
+import { complete, estimateWords, halfInterval, roughly } from "./remarks";
 import { count } from "./verdict";
 
 export interface Quality {
@@ -10,9 +10,6 @@ export interface Quality {
   level: "good" | "warning";
   groups: { title: string; sources: { name: string; text: string }[] }[];
 }
-
-/** Standard errors in half a 95 % interval. */
-const z = 1.96;
 
 /** A source switched off by a user or the budget, not by default. */
 function isOff(s: Source): boolean {
@@ -31,7 +28,7 @@ export function qualityOf(sources: Source[]): Quality {
   const partly = sources.filter((s) => s.state === "degraded" && !s.blind && !isEstimate(s));
   const errors = estimates.flatMap((s) => (s.error === undefined ? [] : [s.error]));
   const said = [
-    estimates.length > 0 && `estimates${errors.length === 0 ? "" : ` ±${roughly(z * Math.max(...errors))}`}`,
+    estimates.length > 0 && `estimates${errors.length === 0 ? "" : ` ±${roughly(halfInterval(Math.max(...errors)))}`}`,
     off.length > 0 && `${count(off.length, "source")} off`,
     failed.length > 0 && `${count(failed.length, "source")} failed`,
   ].filter((x) => x !== false);

@@ -15,9 +15,14 @@ export interface Remark {
 /** A source that counts at least this share of its events is complete. */
 export const complete = 0.995;
 
-/** "counts 24 % of events, scaled, ± 3 %"; the error is one standard error of the sum. */
+/** Half the 95 % interval of an estimate with this standard error: what ± means everywhere on the page. */
+export function halfInterval(error: number): number {
+  return 1.96 * error;
+}
+
+/** "counts 24 % of events, scaled, ± 6 %", from the standard error of the sum. */
 export function estimateWords(coverage: number, error: number | undefined): string {
-  return `counts ${roughly(coverage)} of events, scaled${error === undefined ? "" : `, ± ${roughly(error)}`}`;
+  return `counts ${roughly(coverage)} of events, scaled${error === undefined ? "" : `, ± ${roughly(halfInterval(error))}`}`;
 }
 
 /** An estimated ratio with two digits, its real precision. */

@@ -8,7 +8,7 @@ const source = (o: Partial<Source> = {}): Source => ({ name: "syscalls", doc: ""
 const sampled = (o: Partial<Source> = {}) => source({ state: "degraded", coverage: 0.2412, error: 0.0313, reason: "it counts 24 % of the time, to stay within the budget", remedy: "raise --budget", ...o });
 
 test("an estimate says its coverage and its error, with two digits at most", () => {
-  expect(estimateWords(0.2412, 0.0313)).toBe("counts 24 % of events, scaled, ± 3.1 %");
+  expect(estimateWords(0.2412, 0.0313)).toBe("counts 24 % of events, scaled, ± 6.1 %");
   expect(estimateWords(0.5, undefined)).toBe("counts 50 % of events, scaled");
 });
 
@@ -18,7 +18,7 @@ test("what is so now and what was so in the window is one remark for each source
   expect(remarksOf([source()], [], true)).toEqual([]);
   const [one, ...more] = remarksOf([sampled()], [counted], true);
   expect(more).toEqual([]);
-  expect(one).toMatchObject({ kind: "estimate", short: "counts 24 % of events, scaled, ± 3.1 %" });
+  expect(one).toMatchObject({ kind: "estimate", short: "counts 24 % of events, scaled, ± 6.1 %" });
   expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to stay within the budget. Fix: raise --budget", `S${counted.slice(1)}.`]);
 });
 
@@ -33,7 +33,7 @@ test("in a window that is over, only what was so then counts", () => {
 
 test("several sources are told apart by name, blind ones say why", () => {
   const remarks = remarksOf([sampled(), source({ name: "block", state: "degraded", blind: true, reason: "budget" })], [], true);
-  expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24 % of events, scaled, ± 3.1 %", "block unavailable here"]);
+  expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24 % of events, scaled, ± 6.1 %", "block unavailable here"]);
   expect(remarks[1]?.text[0]).toBe("Now block: the budget does not allow counting these events.");
 });
 
