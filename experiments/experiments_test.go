@@ -11,6 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -59,6 +60,61 @@ func TestExperiments(t *testing.T) {
 			for _, c := range p.Cases {
 				if !slices.ContainsFunc(p.Workload.Metrics(c.Params), func(m *metric.Desc) bool { return m.Name == p.Primary }) {
 					t.Errorf("case %s has no metric %s, the primary one", c.ID, p.Primary)
+				}
+			}
+		})
+	}
+}
+
+// TestStandIns: the parsers of codes that are not ours find their number in a stand-in's output, and refuse one that is cut
+// off, twice there, or not verified.
+func TestStandIns(t *testing.T) {
+	for name, c := range map[string]struct {
+		metric string
+		want   float64
+		// refused replaces a line, after which the output is refused.
+		line, refused string
+	}{
+		"unixbench": {"unixbench_index", 1202.8, "System Benchmarks Index Score", "System Benchmarks Index Scor"},
+		"npb":       {"npb_operations_per_second", 134.22e6, "SUCCESSFUL", "UNSUCCESSFUL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := experiments.Files.ReadFile(name + ".yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := bench.LoadExperiment(name, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plans, err := bench.NewPlans(bench.Choice{Experiment: e, Seed: 1}, bench.Lists{Workloads: workloads.All, Launchers: launchers.All})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := os.ReadFile("testdata/" + name + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range plans[0].Cases {
+				accepted := func(stdout string) (float64, bool) {
+					o := bench.Outcome{Params: x.Params, Inside: host.Output{Stdout: []byte(stdout)}}
+					samples, err := plans[0].Workload.Parse(o)
+					_, wrong := plans[0].Workload.Check(o)
+					i := slices.IndexFunc(samples, func(s metric.Sample) bool { return s.Desc.Name == c.metric })
+					if err != nil || wrong != nil || i < 0 {
+						return 0, false
+					}
+					return samples[i].Value, true
+				}
+				if got, ok := accepted(string(stdout)); !ok || got != c.want {
+					t.Errorf("%s: %v, %v, want %v", x.ID, got, ok, c.want)
+				}
+				for what, text := range map[string]string{
+					"cut off": string(stdout[:len(stdout)/2]), "twice": string(stdout) + string(stdout), "other words": strings.Replace(string(stdout), c.line, c.refused, 1),
+				} {
+					if got, ok := accepted(text); ok {
+						t.Errorf("%s, %s: accepted with %v", x.ID, what, got)
+					}
 				}
 			}
 		})

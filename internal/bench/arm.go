@@ -243,10 +243,12 @@ func (s *session) unchanged(ctx context.Context) error {
 }
 
 // ownKernels reports whether the runs are counted inside: only if each arm has a kernel of its
-// own, so that all arms are counted alike.
+// own, so that all arms are counted alike. Where the cost of the guest itself is measured,
+// counting inside would be most of it.
 func ownKernels(p *Plan, o Options) bool {
 	return o.Inside != nil && o.Counters != nil && !slices.ContainsFunc(p.Arms, func(a Arm) bool {
-		return a.Launcher.OwnKernel == nil || !a.Launcher.OwnKernel(a.Params)
+		job, err := p.Workload.Job(p.params(&p.Cases[0], &a))
+		return err != nil || job.Monitor || a.Launcher.OwnKernel == nil || !a.Launcher.OwnKernel(a.Params)
 	})
 }
 

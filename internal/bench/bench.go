@@ -141,6 +141,8 @@ type Job struct {
 	Modules []string
 	// Boots: what is measured is the boot of a machine (Outcome.Boot).
 	Boots bool
+	// Monitor: what is measured is what a virtual machine costs this one (Outcome.Monitor).
+	Monitor bool
 	// Outside runs next to it on the harness's machine (a load generator), after the
 	// inside has printed the line Inside.Ready, or at once if that is "": it then waits
 	// for the server itself. When one of the two ends, the other is ended. nil for most
@@ -251,6 +253,16 @@ type Outcome struct {
 	Raw map[string][]byte
 	// Boot is of the machine that was booted for this run (Launcher.Boots); nil if none was.
 	Boot *Boot
+	// Monitor is what the machine of this run cost (Launcher.Monitor); nil if that could not be read.
+	Monitor *Monitor
+}
+
+// Monitor is the cost of a virtual machine to this one, from before a job until after it.
+type Monitor struct {
+	// Elapsed is the time between the two readings.
+	Elapsed time.Duration
+	// CPU is the CPU time of the virtual machine monitor, which includes what the guest computed, and of its vhost threads.
+	CPU time.Duration
 }
 
 // Boot holds when the phases of a machine's boot ended, since its virtual machine monitor was started. Inside's times count
@@ -281,6 +293,8 @@ type Launcher struct {
 	Refuses func(Params, Job) error
 	// Boots reports whether a machine is booted for each run; nil means false.
 	Boots func(Params) bool
+	// Monitor: the environments are virtual machines of this one, and each run knows what they cost (Outcome.Monitor).
+	Monitor bool
 	// Settle returns the parameters with those filled in that the user left open and that follow
 	// from the needs of the jobs; nil means that none follow.
 	Settle func(Params, []Job) Params

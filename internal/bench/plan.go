@@ -434,6 +434,8 @@ func (p *Plan) Refused(a *Arm) error {
 			return err
 		case job.Boots && (a.Launcher.Boots == nil || !a.Launcher.Boots(a.Params)):
 			return fmt.Errorf("workload %s measures the boot of a machine, and this environment boots none for each run; use the launcher qemu with fresh=true", p.Workload.Name)
+		case job.Monitor && !a.Launcher.Monitor:
+			return fmt.Errorf("workload %s measures what a virtual machine costs this one, and this environment is none; use the launcher qemu", p.Workload.Name)
 		case a.Launcher.Refuses != nil:
 			if err := a.Launcher.Refuses(a.Params, job); err != nil {
 				return err

@@ -354,6 +354,29 @@ func TestBoots(t *testing.T) {
 	}
 }
 
+// TestMonitorElsewhere: what a virtual machine costs is measured only where there is one.
+func TestMonitorElsewhere(t *testing.T) {
+	l := members()
+	w := l.Workloads[0]
+	given := w.Job
+	w.Job = func(p Params) (Job, error) {
+		j, err := given(p)
+		j.Monitor = true
+		return j, err
+	}
+	guest := *l.Launchers[0]
+	guest.Name, guest.Monitor = "vm", true
+	l.Launchers = append(l.Launchers, &guest)
+	p, err := onePlan(Choice{Experiment: job(), Envs: []string{"vm", "native"}}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := p.Lacking(host.Local())
+	if len(left) != 1 || left[0].Env != "native" || !strings.Contains(left[0].Why, "use the launcher qemu") {
+		t.Errorf("left out %+v", left)
+	}
+}
+
 // TestPaths: relative paths become absolute, and a comma separates only where a
 // list is declared.
 func TestPaths(t *testing.T) {

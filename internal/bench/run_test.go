@@ -633,6 +633,27 @@ func (c *insideCounting) End(_ context.Context, ps []string) (Counted, error) {
 	return Counted{Counters: []result.Counter{{Name: "tee_swiotlb_seconds_total", Labels: map[string]string{"ps": strings.Join(ps, " ")}, Value: &v}}}, nil
 }
 
+// TestNothingInside: where the cost of a guest is measured, no monitor runs in it.
+func TestNothingInside(t *testing.T) {
+	p, o, l := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}})
+	for i := range l.Launchers {
+		l.Launchers[i].OwnKernel = func(Params) bool { return true }
+	}
+	o.Inside = func(context.Context, Environment, Job) (Counters, error) { return nil, errors.New("not asked") }
+	if !ownKernels(p, o) {
+		t.Error("kernels of their own are not counted inside")
+	}
+	given := p.Workload.Job
+	p.Workload.Job = func(params Params) (Job, error) {
+		j, err := given(params)
+		j.Monitor = true
+		return j, err
+	}
+	if ownKernels(p, o) {
+		t.Error("a monitor would run inside the guest whose cost is measured")
+	}
+}
+
 // TestInside: if every arm has its own kernel, counters come from inside, and this machine's
 // prices are not applied to them. An arm that cannot count says why.
 func TestInside(t *testing.T) {

@@ -13,8 +13,10 @@ import (
 
 // Networks of a guest.
 const (
-	netNone = "none"
-	netUser = "user"
+	netNone  = "none"
+	netUser  = "user"
+	netTap   = "tap"
+	netVhost = "vhost"
 )
 
 // The guest's end of QEMU's network stack (qemu-system-x86_64(1), -netdev user): these
@@ -40,6 +42,11 @@ func settleNet(p bench.Params, jobs []bench.Job) bench.Params {
 
 // Reach implements bench.Reached: ports of this machine lead to the same ones of the guest.
 func (e *qemuEnv) Reach(_ context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
+	if onTap(e.params) {
+		way = "virtio-net on a tap interface of this machine, packets moved by " + map[string]string{netTap: "QEMU", netVhost: "this machine's kernel (vhost-net)"}[e.params["net"]]
+		at := bench.Place{Host: e.net.guest(), Ports: offered.Ports}
+		return at, at, way, nil
+	}
 	if e.params["net"] != netUser {
 		return inside, outside, "", errors.New("the guest has no network: use net=user")
 	}

@@ -34,14 +34,22 @@ var qemu = bench.Launcher{
 		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Use the same in all compared arms."},
 		{Name: "accel", Doc: "kvm, tcg (software emulation, whose times are not a VM's cost), or auto: kvm where a guest boots with it.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
 		{Name: "bounce", Doc: "Whether device I/O is forced through bounce buffers, as in a confidential VM (swiotlb=force).", Default: "off", Values: []string{"off", "on"}},
+		{Name: "bounce-pool", Doc: "Size of the guest's pool of bounce buffers, a multiple of 256KiB. Empty: the kernel's own, 64 MiB or a share of a confidential guest's memory."},
+		{Name: "bounce-areas", Doc: "Areas of that pool, each with a lock of its own: a power of two, at most one a CPU (Linux 6.0). Empty: one a CPU."},
 		{Name: "cvm", Doc: "Type of confidential VM: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
 		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: where distributions put it."},
 		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: memory of the guest."},
 		{Name: "data", Path: true, Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
 		{Name: "cache", Doc: "QEMU's cache mode for the disk; none bypasses this machine's page cache.", Default: "none", Values: []string{"none", "writeback", "writethrough", "directsync", "unsafe"}},
 		imageParam("memory, with the programs of this machine that the job calls, and their libraries"),
-		{Name: "net", Doc: "Network of the guest: none, or user: QEMU's own network stack (virtio-net), in which nothing but the server's ports is reached, from this machine. auto is user if a load comes from outside, otherwise none.",
-			Default: "auto", Values: []string{"auto", netNone, netUser}},
+		{Name: "net", Doc: "Network of the guest (virtio-net): none; user: QEMU's own network stack, in which nothing but the server's ports is reached, from this machine; " +
+			"tap: a tap interface of this machine, with QEMU moving the packets; vhost: the same with this machine's kernel moving them. auto is user if a load comes from outside, otherwise none.",
+			Default: "auto", Values: []string{"auto", netNone, netUser, netTap, netVhost}},
+		{Name: "queues", Doc: "Queues of each disk and of a network with a tap, at most one a CPU. Empty: QEMU's own, one a CPU for a disk and one for the network."},
+		{Name: "pages", Doc: "This machine's pages under the guest's memory: auto (transparent huge pages as this machine allows them), 4KiB, or 2MiB and 1GiB from its reserve of huge pages.",
+			Default: "auto", Values: []string{"auto", "4KiB", "2MiB", "1GiB"}},
+		{Name: "idle", Doc: "What an idle CPU of the guest does: default (it halts, which is an exit), haltpoll (it polls before it halts; cpuidle_haltpoll.force=1), or poll (it never halts; idle=poll).",
+			Default: "default", Values: []string{"default", "haltpoll", "poll"}},
 		{Name: "append", Doc: "Further words for the guest's kernel command line."},
 		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
 	},
@@ -52,18 +60,21 @@ var qemu = bench.Launcher{
 		switch {
 		case p["net"] == netNone:
 			return noLoad(job, "the guest has no network (net=none)")
-		case job.Datagrams:
-			return errors.New("the load sends UDP, and QEMU's own network (net=user) forwards TCP only here")
+		case job.Datagrams && p["net"] == netUser:
+			return errors.New("the load sends UDP, and QEMU's own network (net=user) forwards TCP only here; use net=tap or net=vhost")
+		case onTap(p) && p["fresh"] == "true":
+			return errors.New("fresh=true: the network of a machine with a tap does not outlive the machine; use net=user")
 		}
 		return nil
 	},
-	Boots: func(p bench.Params) bool { return p["fresh"] == "true" },
+	Boots:   func(p bench.Params) bool { return p["fresh"] == "true" },
+	Monitor: true,
 	OwnKernel: func(p bench.Params) bool {
 		bytes, err := p.Bytes("memory")
 		return err == nil && bytes >= insideMemory && p["fresh"] == "false"
 	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
-		v := vm{params: p, work: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51}
+		v := vm{params: p, work: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51, net: tapNet(0)}
 		if v.image = p["disk"]; newImage(p) {
 			v.image = "{vm}/disk"
 		}
@@ -91,7 +102,11 @@ var qemu = bench.Launcher{
 		if p["image"] != "" {
 			cs = append(cs, rootDisk("{image}", "{vm}/root", "{size}"))
 		}
-		return append(cs, host.Cmd{Argv: argv}, job.Inside), nil
+		cs = append(cs, host.Cmd{Argv: argv})
+		if onTap(p) {
+			cs = append(cs, v.net.commands()...)
+		}
+		return append(cs, job.Inside), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
 		e := &qemuEnv{h: h, params: maps.Clone(p), taken: map[string]bool{}}
@@ -152,12 +167,15 @@ func qemuParams(p bench.Params) error {
 	if p["cvm"] != "none" && p["accel"] == "tcg" {
 		err3 = errors.Join(err3, errors.New("parameter accel=tcg: a confidential VM needs kvm"))
 	}
+	if p["idle"] == "haltpoll" && p["accel"] == "tcg" {
+		err3 = errors.Join(err3, errors.New("parameter idle=haltpoll: the guest's kernel has it under kvm only"))
+	}
 	for _, name := range []string{"kernel", "firmware", "disk", "data", "image"} {
 		if strings.ContainsAny(p[name], ",\n") { // QEMU's own separator
 			err3 = errors.Join(err3, fmt.Errorf("parameter %s=%q: QEMU accepts no comma in a path", name, p[name]))
 		}
 	}
-	return errors.Join(err, err2, err3)
+	return errors.Join(err, err2, err3, knobParams(p))
 }
 
 func checkQEMU(h *host.Host, p bench.Params) error {
@@ -200,7 +218,7 @@ func checkQEMU(h *host.Host, p bench.Params) error {
 	if p["data"] != "" {
 		needs = append(needs, need{Path: p["data"], Hint: "make the folder, or mount the disk there"})
 	}
-	return missing(h, append(needs, confidentialNeeds(h, p)...)...)
+	return missing(h, slices.Concat(needs, confidentialNeeds(h, p), knobNeeds(h, p, kernel))...)
 }
 
 // modulesFor are the kernel modules that a guest with these parameters needs.
@@ -209,7 +227,7 @@ func modulesFor(p bench.Params) []string {
 	if p["disk"] != "" || p["image"] != "" {
 		out = append(out, "virtio_blk", "ext4")
 	}
-	if p["net"] == netUser {
+	if p["net"] == netUser || onTap(p) {
 		out = append(out, "virtio_net")
 	}
 	if out != nil {
@@ -227,6 +245,7 @@ type qemuEnv struct {
 	image    string // the disk of test files; "" is none
 	root     string // the disk of the image's root file system; "" is none
 	digest   string // of the image
+	net      tapNet
 	forwards bench.Place
 	loads    loads
 	// using guards the tree and the machine while jobs run in parallel.
@@ -270,6 +289,11 @@ func (e *qemuEnv) open(ctx context.Context) error {
 	if e.params["firmware"] == "" && e.params["cvm"] != "none" {
 		e.params["firmware"] = firmware(e.h, e.params["cvm"])
 	}
+	if onTap(e.params) {
+		if e.net, err = freeNet(e.h); err != nil {
+			return err
+		}
+	}
 	e.accel = e.params["accel"]
 	if e.accel == "auto" {
 		e.accel = "kvm"
@@ -280,6 +304,9 @@ func (e *qemuEnv) open(ctx context.Context) error {
 			if e.fallback, err = e.tryKVM(ctx); err != nil || e.fallback == "" {
 				return err
 			}
+		}
+		if e.params["idle"] == "haltpoll" {
+			return fmt.Errorf("parameter idle=haltpoll: the guest's kernel has it under kvm only: %s", e.fallback)
 		}
 		e.accel = "tcg"
 	}
@@ -395,7 +422,7 @@ func (e *qemuEnv) openDisk(ctx context.Context) error {
 
 // boot starts a machine with the current content.
 func (e *qemuEnv) boot(ctx context.Context, limit time.Duration) error {
-	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: e.accel, root: e.root, image: e.image, data: e.data}
+	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: e.accel, root: e.root, image: e.image, data: e.data, net: e.net}
 	if err := v.start(ctx, e.files, limit); err != nil {
 		return err
 	}
@@ -475,11 +502,13 @@ func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 		began = v.began
 	}
 	var o bench.Outcome
+	cost := v.costs()
 	if job.Outside == nil {
 		o.Inside, err = v.run(ctx, command, began)
 	} else {
 		o, err = e.serve(ctx, v, command, began, job)
 	}
+	o.Monitor = cost()
 	o.Processes, o.Machine = comm(host.Cmd{Argv: []string{qemuCommand}}), true
 	if fresh {
 		o.Boot = v.boot()

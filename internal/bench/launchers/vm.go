@@ -28,6 +28,7 @@ type vm struct {
 	image         string // disk of test files; "" is none
 	data          string // folder to remove if this program is killed
 	cbit          uint32 // SEV's C-bit position
+	net           tapNet
 
 	work    string // our folder: initramfs, sockets, console
 	has     guest
@@ -62,31 +63,37 @@ func (v *vm) argv() ([]string, error) {
 			model = "EPYC-v4"
 		}
 	}
-	if v.params["prealloc"] == "on" && v.params["cvm"] != "snp" { // whose memory is declared there
+	if backend := backend(v.params, memory>>20<<20); backend != "" {
 		machine += ",memory-backend=ram"
-		cvm = append(cvm, "-object", fmt.Sprintf("memory-backend-ram,id=ram,size=%d,prealloc=on", memory>>20<<20))
+		cvm = append(cvm, "-object", backend)
 	}
 	a := []string{
 		qemuCommand, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none", "-nic", "none",
 		"-machine", machine, "-accel", v.accel, "-cpu", model, "-smp", v.params["cpus"], "-m", strconv.FormatInt(memory>>20, 10) + "M",
 		"-chardev", "file,id=console,path=" + path.Join(v.work, "console"), "-serial", "chardev:console",
 		"-chardev", "socket,id=agent,server=on,wait=on,path=" + path.Join(v.work, "agent"), "-serial", "chardev:agent",
-		"-qmp", "unix:" + path.Join(v.work, "qmp") + ",server=on,wait=off",
+		"-qmp", "unix:" + path.Join(v.work, "qmp") + ",server=on,wait=off", "-pidfile", path.Join(v.work, "pid"),
 		"-kernel", v.kernel, "-initrd", path.Join(v.work, "initrd"), "-append", v.cmdline(),
 	}
 	a = append(a, cvm...)
 	// Without iommu_platform, virtio bypasses the kernel's DMA layer and so bounce buffers. It
 	// is on in every arm, so arms differ only in the bounce buffers.
 	const virtio = ",disable-legacy=on,iommu_platform=on"
+	disk, netdev, nic := queues(v.params)
 	if v.params["net"] == netUser {
 		a = append(a, "-netdev", "user,id="+netName+",restrict=on,ipv6=off", "-device", "virtio-net-pci,romfile=,netdev="+netName+virtio)
 	}
+	if onTap(v.params) {
+		vhost := map[string]string{netTap: "off", netVhost: "on"}[v.params["net"]]
+		a = append(a, "-netdev", "tap,id="+netName+",ifname="+v.net.name()+",script=no,downscript=no,vhost="+vhost+netdev,
+			"-device", "virtio-net-pci,romfile=,netdev="+netName+nic+virtio)
+	}
 	if v.root != "" { // what the guest writes there is lost with the machine
-		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on,file="+v.root, "-device", "virtio-blk-pci,drive=root"+virtio)
+		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on,file="+v.root, "-device", "virtio-blk-pci,drive=root"+disk+virtio)
 	}
 	if v.image != "" {
 		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+",file="+v.image,
-			"-device", "virtio-blk-pci,drive=data"+virtio)
+			"-device", "virtio-blk-pci,drive=data"+disk+virtio)
 	}
 	return a, nil
 }
@@ -99,9 +106,7 @@ func (v *vm) cmdline() string {
 		// The timer check sometimes fails when the emulator has to wait for a CPU.
 		words = append(words, "tsc=unstable", "no_timer_check")
 	}
-	if v.params["bounce"] == "on" {
-		words = append(words, "swiotlb=force")
-	}
+	words = append(words, knobWords(v.params)...)
 	disks := []string{"/dev/vda", "/dev/vdb"} // in the order of their devices
 	if v.root != "" {
 		words, disks = append(words, "TEESCOPE_ROOT="+disks[0]), disks[1:]
@@ -111,6 +116,9 @@ func (v *vm) cmdline() string {
 	}
 	if v.params["net"] == netUser {
 		words = append(words, "TEESCOPE_NET="+guestAddress+"/"+guestGateway)
+	}
+	if onTap(v.params) {
+		words = append(words, "TEESCOPE_NET="+v.net.guest()+"/"+v.net.host())
 	}
 	words = append(words, strings.Fields(v.params["append"])...)
 	return strings.Join(append(words, "--", "agent"), " ")
@@ -172,6 +180,9 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 		if control, err = v.dial(limited, "qmp"); err == nil {
 			v.qmp, err = newQMP(control, v.h.Now)
 		}
+	}
+	if err == nil && onTap(v.params) {
+		err = v.net.up(limited, v.h)
 	}
 	if err == nil {
 		v.answered = v.h.Now()

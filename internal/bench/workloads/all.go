@@ -12,6 +12,7 @@ var All = bounded(
 	&startup,
 	&boot,
 	&firstTouch,
+	&idle,
 	&exitCost,
 	&iperf,
 	&network,

@@ -43,6 +43,7 @@ import (
 //	NAME/code       its exit status, 0 without it
 //	NAME/outside    what the command outside printed
 //	NAME/boot       when the phases of a boot ended, in seconds: VMM, firmware, kernel, init
+//	NAME/monitor    what a guest cost this machine, in seconds: elapsed, CPU
 //	NAME/wall       the wall time of the run in seconds; without it, the time of the last line
 //	NAME/want       what Parse, Series and Check make of it; rewritten by "go test -update"
 //
@@ -131,6 +132,13 @@ func (f *fixture) outcome(t testing.TB, name string) bench.Outcome {
 			t.Fatalf("%s: %s/boot: %v", f.path, name, err)
 		}
 		o.Boot = &bench.Boot{VMM: time.Duration(at[0] * 1e9), Firmware: time.Duration(at[1] * 1e9), Kernel: time.Duration(at[2] * 1e9), Init: time.Duration(at[3] * 1e9)}
+	}
+	if s, ok := f.file(name + "/monitor"); ok {
+		var elapsed, cpu float64
+		if n, err := fmt.Sscan(s, &elapsed, &cpu); n != 2 {
+			t.Fatalf("%s: %s/monitor: %v", f.path, name, err)
+		}
+		o.Monitor = &bench.Monitor{Elapsed: time.Duration(elapsed * 1e9), CPU: time.Duration(cpu * 1e9)}
 	}
 	if s, ok := f.file(name + "/wall"); ok {
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
