@@ -203,7 +203,7 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	for _, d := range c.never {
 		never = append(never, c.counter(metric.Sample{Desc: d}, 0, false, now, ""))
 	}
-	return bench.Counted{Counters: out, Never: never, Missing: c.uncounted(out), Host: c.hostWide(span, now, processes), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
+	return bench.Counted{Counters: out, Never: never, Missing: c.uncounted(out), Host: c.hostWide(span, now), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
 }
 
 // uncounted says why counters of enclaves are not among those of a run, on a machine that can have them.

@@ -12,18 +12,19 @@ import (
 )
 
 // hostMetrics are counted for the whole machine too: those of figure 11 of the TEEMon paper
-// (Middleware 2020), and CPU time.
-var hostMetrics = []string{"tee_page_faults_total", "tee_context_switches_total", processCPU, "tee_llc_misses_total", "tee_sgx_epc_pages_evicted_total"}
+// (Middleware 2020), CPU time, and exits of virtual machines.
+var hostMetrics = []string{"tee_page_faults_total", "tee_context_switches_total", processCPU, "tee_llc_misses_total", "tee_sgx_epc_pages_evicted_total", "tee_vm_exits_total"}
 
 // helpers are patterns of the names of processes that work for others: the kernel's threads
 // that write out enclave pages (ksgxswapd in the out-of-tree driver) and other memory, those
 // of virtual networks, and virtual machine monitors.
 var helpers = []string{"ksgxd", "ksgxswapd", "kswapd*", "vhost*", "qemu-system-*", "qemu-kvm", "cloud-hyperviso*", "firecracker"}
 
-// helperOf is the pattern of a helper's name; "" for other processes and the workload's own.
-func helperOf(process string, workload []string) string {
+// helperOf is the pattern of a helper's name; "" for other processes. The monitor of the workload's
+// own virtual machine is one too: if the workload is counted inside, its cost out here is nowhere else.
+func helperOf(process string) string {
 	i := slices.IndexFunc(helpers, func(p string) bool { ok, _ := path.Match(p, process); return ok })
-	if i < 0 || slices.Contains(workload, process) {
+	if i < 0 {
 		return ""
 	}
 	return helpers[i]
@@ -31,7 +32,7 @@ func helperOf(process string, workload []string) string {
 
 // hostWide are the counters of the whole machine and of helpers that had any. What could not
 // be counted has a reason instead of a value; what this machine lacks is left out.
-func (c *runCounters) hostWide(span *runSpan, now reading, workload []string) []result.Counter {
+func (c *runCounters) hostWide(span *runSpan, now reading) []result.Counter {
 	keys := slices.Sorted(maps.Keys(now.series))
 	var out []result.Counter
 	for _, name := range hostMetrics {
@@ -50,7 +51,7 @@ func (c *runCounters) hostWide(span *runSpan, now reading, workload []string) []
 			s.Value -= span.from.series[key].Value
 			total.Value, total.Trust = total.Value+s.Value, max(total.Trust, s.Trust)
 			if i := slices.Index(d.Labels, "process"); i >= 0 {
-				if h := helperOf(s.Labels[i], workload); h != "" {
+				if h := helperOf(s.Labels[i]); h != "" {
 					of[h] = metric.Sample{Desc: d, Value: of[h].Value + s.Value, Trust: max(of[h].Trust, s.Trust)}
 				}
 			}

@@ -72,6 +72,9 @@ type Cause struct {
 	// Speaks reports whether time in events of a kind indicates the cause; nil if no event does. An event belongs to
 	// the first cause of the catalog that it indicates.
 	Speaks func(Event, Circumstances) bool
+	// ByReason returns the remedy for a reason of the events, which goes before Remedy, or "" if there is none; nil if the
+	// events have no reasons.
+	ByReason func(reason string) string
 	// Each: every kind of event is a separate cause. Otherwise rows add up.
 	Each bool
 }

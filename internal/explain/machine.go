@@ -72,7 +72,7 @@ func (l *Ledger) ofMachine() *Machine {
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		r.TEE = true
-		if c := l.named(r.Cause); c != nil {
+		if c := l.named(r.Cause); c != nil && r.Advice == "" {
 			r.Advice = c.Remedy
 		}
 		if m.Busy > 0 {

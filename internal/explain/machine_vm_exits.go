@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/teescope/teescope/internal/findings"
 )
@@ -31,10 +32,30 @@ var vmExits = machineKind{
 				continue
 			}
 			r.Cause, r.Rows = "vm_exit_storm", l.exitReasons(id, kind)
+			r.Advice = l.exitAdvice(r.Cause, r.Rows)
 			out = append(out, r)
 		}
 		return out
 	},
+}
+
+// exitAdvice returns what to do about the most frequent reason. A confidential guest's calls are of one reason to the
+// processor, and so their own most frequent reason is taken.
+func (l *Ledger) exitAdvice(cause string, parts []Row) string {
+	c := l.named(cause)
+	if c == nil || c.ByReason == nil || len(parts) == 0 {
+		return ""
+	}
+	reason := parts[0].Title
+	if reason == "vmgexit" || reason == "tdcall" {
+		for _, p := range parts {
+			if call, ok := strings.CutPrefix(p.Title, called); ok && c.ByReason(call) != "" {
+				reason = call
+				break
+			}
+		}
+	}
+	return strings.TrimSpace(c.ByReason(reason) + " " + c.Remedy)
 }
 
 // notHalted leaves out guests that have nothing to do.
@@ -56,13 +77,16 @@ func (l *Ledger) untimedExits(id, title, kind string) Row {
 		Evidence: []findings.Evidence{perSecond(title, v, l.machineRate(VMExits, matchers("type", kind)))}}
 }
 
+// called goes before the reason of a confidential guest's call.
+const called = "call: "
+
 // mostReasons is how many reasons a row shows, the most frequent ones.
 const mostReasons = 8
 
 // exitReasons returns how often virtual machines of a type exit for each reason. The time of one is not known by
 // reason, and so the parts have none.
 func (l *Ledger) exitReasons(id, kind string) (out []Row) {
-	for _, side := range []struct{ metric, what string }{{VMExits, ""}, {VMGuestCalls, "call: "}, {VMTDCalls, "call: "}} {
+	for _, side := range []struct{ metric, what string }{{VMExits, ""}, {VMGuestCalls, called}, {VMTDCalls, called}} {
 		var part []Row
 		for _, e := range eventsIn(l.shared, side.metric) {
 			reason, v := e.Label("reason"), l.shared[e]

@@ -65,7 +65,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 }
 
 // hostNames are better names of some metrics than keyOf makes.
-var hostNames = map[string]string{"process cpu seconds": "CPU time", "llc misses": "last-level cache misses", "sgx epc pages evicted": "EPC pages evicted"}
+var hostNames = map[string]string{"process cpu seconds": "CPU time", "llc misses": "last-level cache misses", "sgx epc pages evicted": "EPC pages evicted", "vm exits": "exits of virtual machines"}
 
 // userSpace names the page faults that the workload's own code caused.
 const userSpace = "in user space"

@@ -86,3 +86,21 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// TestExitRemedies: each kind of reason has a remedy, and each remedy a reason.
+func TestExitRemedies(t *testing.T) {
+	used := map[string]bool{}
+	for reason, kind := range exitKinds {
+		if used[kind] = true; !strings.HasSuffix(ExitRemedy(reason), ".") {
+			t.Errorf("%s: the remedy %q is no sentence", reason, ExitRemedy(reason))
+		}
+	}
+	for kind := range exitRemedies {
+		if !used[kind] {
+			t.Errorf("no reason is of the kind %s", kind)
+		}
+	}
+	if ExitRemedy("unheard of") != "" {
+		t.Error("an unknown reason has a remedy")
+	}
+}

@@ -57,7 +57,7 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 			Title:    fmt.Sprintf("The %s, a %s guest, calls its hypervisor %s times a second because of %s.", subject, strings.ToUpper(pt.Labels["kind"]), metric.Count(rate), reason),
 			Severity: findings.Warning,
 			Cost:     prices.VMExit.Cost(rate, rate),
-			Remedy:   exitRemedies[guestExitKind(reason)],
+			Remedy:   causes.ExitRemedy(guestExitReason(reason)),
 		}
 		if rate >= p.Limit("critical", subject) {
 			f.Severity = findings.Critical
@@ -74,12 +74,12 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// guestExitKind maps reasons to remedies. An EPT violation that a TDX guest can see is an access
+// guestExitReason returns a reason as a host would name it. An EPT violation that a TDX guest can see is an access
 // to a device: one in its private memory ends the guest (arch/x86/coco/tdx/tdx.c,
 // virt_exception_kernel).
-func guestExitKind(reason string) string {
+func guestExitReason(reason string) string {
 	if reason == "ept_violation" {
-		return "io"
+		return "ept_misconfig"
 	}
-	return exitKinds[reason]
+	return reason
 }
