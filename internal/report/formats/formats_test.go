@@ -209,6 +209,31 @@ func TestTwentyPlatforms(t *testing.T) {
 	}
 }
 
+// TestTwentyPlatformsOnAPhone: below 720 pixels, the page of a report shows each cell on a line of its own behind its column's
+// name, so every value of a table of many platforms must name its platform.
+func TestTwentyPlatformsOnAPhone(t *testing.T) {
+	e := joined(20)
+	page := written(t, html, report.Document{Experiments: []*result.Experiment{e}, Made: day})
+	_, narrow, ok := strings.Cut(page, "@media (max-width:719px){")
+	if !ok || !strings.Contains(narrow, "td::before{content:attr(data-label)") {
+		t.Fatal("a narrow page does not show the names of columns")
+	}
+	_, table, _ := strings.Cut(page, "<caption>Platforms</caption>")
+	table, _, ok = strings.Cut(table, "</table>")
+	if !ok {
+		t.Fatal("the page has no table of platforms")
+	}
+	rows := strings.Count(table, `role="rowheader"`)
+	if rows < 5 {
+		t.Errorf("the table has %d rows", rows)
+	}
+	for _, v := range e.Environments {
+		if got := strings.Count(table, `data-label="`+v.ID+`"`); got != rows {
+			t.Errorf("%s names %d values of %d", v.ID, got, rows)
+		}
+	}
+}
+
 // TestCSVColumns: each row has as many fields as the head, none of them empty, and the head is the same for every
 // document.
 func TestCSVColumns(t *testing.T) {
