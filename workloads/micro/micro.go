@@ -1,6 +1,23 @@
-// Package micro carries the tiny worker as a program: a static executable of a
-// few tens of kilobytes that measures itself and nothing else. Its C sources
-// begin with a build constraint, so that the go command leaves them alone.
+// Package micro carries the tiny worker as a program of a few tens of kilobytes that
+// measures itself and nothing else, in two forms: static, which runs everywhere, and
+// linked to the GNU C library as most programs are. Its C sources begin with a build
+// constraint, so that the go command leaves them alone.
 package micro
 
 //go:generate sh -c "LC_ALL=C; musl-gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -Wl,--build-id=none -o micro_amd64 *.c"
+//go:generate sh -c "LC_ALL=C; gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread -s -Wl,--build-id=none -o micro_dynamic_amd64 *.c"
+
+// The forms of the worker. A runtime that replaces the C library answers a dynamic
+// program's system calls in it, and has to trap those of a static one.
+const (
+	Static  = "static"
+	Dynamic = "dynamic"
+)
+
+// In returns the worker in a form, or nil where none was built.
+func In(form string) []byte {
+	if form == Dynamic {
+		return dynamic
+	}
+	return Program
+}

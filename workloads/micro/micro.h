@@ -1,5 +1,6 @@
-/* The tiny worker: one static program with one mode per file, so neither a
- * language runtime nor a dynamic linker is measured. */
+/* The tiny worker: one program with one mode per file, so no language runtime
+ * is measured; static, so that no dynamic linker is, or linked to the GNU C
+ * library, for runtimes that replace it. */
 #ifndef MICRO_H
 #define MICRO_H
 

@@ -2,7 +2,12 @@ package micro
 
 import _ "embed"
 
-// Program is the worker for this architecture, or nil where none was built.
+// Program is the static worker for this architecture, or nil where none was built.
 //
 //go:embed micro_amd64
 var Program []byte
+
+// dynamic needs version 2.34 or later of the GNU C library.
+//
+//go:embed micro_dynamic_amd64
+var dynamic []byte

@@ -2,5 +2,7 @@
 
 package micro
 
-// Program is the worker for this architecture, or nil where none was built.
+// Program is the static worker for this architecture, or nil where none was built.
 var Program []byte
+
+var dynamic []byte

@@ -11,15 +11,27 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// microJob runs a mode of the tiny worker (folder workloads/micro).
-func microJob(args ...string) (bench.Job, error) {
-	if micro.Program == nil {
+// formParam chooses the form of the tiny worker. It is a subject, as the work is the same.
+var formParam = bench.Param{Name: "form", Default: micro.Static, Values: []string{micro.Static, micro.Dynamic}, Subject: true,
+	Doc: "How the worker is linked: static, or dynamic to the GNU C library (2.34 or later), as most programs are. Runtimes that replace the C library, like Gramine, answer a dynamic program's system calls in it, and have to trap those of a static one."}
+
+// microJob runs a mode of the static tiny worker (folder workloads/micro).
+func microJob(args ...string) (bench.Job, error) { return formJob(micro.Static, args...) }
+
+// formJob runs a mode of the tiny worker in a form.
+func formJob(form string, args ...string) (bench.Job, error) {
+	program := micro.In(form)
+	if micro.Program == nil || program == nil {
 		return bench.Job{}, fmt.Errorf("no tiny worker was built for %s: build workloads/micro/*.c with a static C compiler for it, add micro_%s.go next to micro_amd64.go, and build teescope again",
 			runtime.GOARCH, runtime.GOARCH)
 	}
+	name := "micro"
+	if form == micro.Dynamic {
+		name = "micro-dynamic"
+	}
 	return bench.Job{
-		Inside: host.Cmd{Argv: append([]string{"{work}/micro"}, args...)},
-		Files:  []bench.File{{Name: "micro", Data: micro.Program, Exec: true}},
+		Inside: host.Cmd{Argv: append([]string{"{work}/" + name}, args...)},
+		Files:  []bench.File{{Name: name, Data: program, Exec: true}},
 	}, nil
 }
 

@@ -34,6 +34,7 @@ var startup = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "touch", Default: "16MiB", Doc: "Memory that the program touches before it is ready."},
+		formParam,
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{startupSeconds, loadSeconds, readySeconds, firstAnswerSeconds}
@@ -48,7 +49,7 @@ var startup = bench.Workload{
 		if err != nil {
 			return bench.Job{}, err
 		}
-		job, err := microJob("startup", fmt.Sprint(bytes))
+		job, err := formJob(p["form"], "startup", fmt.Sprint(bytes))
 		job.Inside.Ready, job.Inside.Ask = "ready", []byte(startupQuestion+"\n")
 		return job, err
 	},

@@ -18,8 +18,8 @@ var (
 
 // syscallCost measures leaving the program. In an enclave each system call is an exit and an
 // entry, unless the runtime answers inside; in a sandbox it is a switch to the sandbox's kernel.
-// The worker is static: a runtime that intercepts system calls by replacing the C library meets
-// the bare instruction here. The warm-up is long because gVisor answers its vDSO's clock by
+// The static worker makes them by the bare instruction, which a runtime that replaces the C
+// library has to trap; the dynamic one by that library. The warm-up is long because gVisor answers its vDSO's clock by
 // system calls for the first second, a thousand times slower than afterwards.
 var syscallCost = bench.Workload{
 	Name:    "syscall",
@@ -28,6 +28,7 @@ var syscallCost = bench.Workload{
 	Params: append([]bench.Param{
 		{Name: "mechanism", Default: "null", Values: []string{"null", "vdso", "clock", "fault"},
 			Doc: "The operation repeated: null is getppid, vdso clock_gettime through the C library, clock the same forced through the kernel, fault the first touch of a page of fresh memory (mapping and unmapping are outside the time)."},
+		formParam,
 	}, windowParams("100ms", "1s")...),
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{operationSeconds, operationInside, clockDisagreement, operations}
@@ -41,7 +42,7 @@ var syscallCost = bench.Workload{
 		if err != nil {
 			return bench.Job{}, err
 		}
-		return microJob(append([]string{"syscall", p["mechanism"]}, args...)...)
+		return formJob(p["form"], append([]string{"syscall", p["mechanism"]}, args...)...)
 	},
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
 		r, err := readWindows(o.Inside)

@@ -57,6 +57,7 @@ var wakeup = bench.Workload{
 		{Name: "placement", Default: "same", Values: []string{"any", "same", "smt", "cross"},
 			Doc: "CPUs of the two threads: any leaves it to the scheduler, same is one CPU, smt two threads of one core, cross two cores (needs two CPUs)."},
 		{Name: "samples", Default: "10000", Doc: "Round trips whose two wake-ups are timed one by one, after the windows."},
+		formParam,
 	}, windowParams("100ms", "200ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		descs := []*metric.Desc{roundTripsPerSecond, wakeupSeconds, clockDisagreement, roundTrips}
@@ -86,7 +87,7 @@ var wakeup = bench.Workload{
 		if samples > mostSamples {
 			return bench.Job{}, fmt.Errorf("parameter samples=%d: want at most %d", samples, mostSamples)
 		}
-		return microJob(append([]string{"wakeup", p["mechanism"], p["placement"], fmt.Sprint(samples)}, args...)...)
+		return formJob(p["form"], append([]string{"wakeup", p["mechanism"], p["placement"], fmt.Sprint(samples)}, args...)...)
 	},
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
 		r, err := readWindows(o.Inside)
