@@ -50,7 +50,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 		return err
 	}
 	var why string
-	if rec.Call, why = s.entry(ctx, env); why != "" {
+	if rec.Call, why = s.entry(ctx, env, job); why != "" {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -301,6 +301,9 @@ type Launcher struct {
 	// Elsewhere reports whether programs come from another machine or image, so this machine is
 	// not searched for the workload's tools; nil means false.
 	Elsewhere func(Params) bool
+	// LibraryOS: the runtime answers for the kernel. A static program's system calls reach it by another way than those
+	// of a dynamic one, at another price.
+	LibraryOS bool
 	// Remote: the arm is on another machine than the harness.
 	Remote bool
 	// OwnLoad says in words where the environment runs loads itself; "" or nil: the harness or its client runs them.

@@ -29,12 +29,17 @@ const (
 	passes = 2
 )
 
-// entry measures a system call in an environment; why says why it is unknown.
-func (s *session) entry(ctx context.Context, env Environment) (cost *result.CallCost, why string) {
+// entry measures a system call in an environment as the programs of a job make it; why
+// says why it is unknown.
+func (s *session) entry(ctx context.Context, env Environment, job Job) (cost *result.CallCost, why string) {
 	if s.o.Counters == nil {
 		return nil, s.o.NoCounters
 	}
-	few, err := s.calls(ctx, env, fewCalls)
+	form, err := s.form(job)
+	if err != nil {
+		return nil, err.Error()
+	}
+	few, err := s.calls(ctx, env, form, fewCalls)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -42,7 +47,7 @@ func (s *session) entry(ctx context.Context, env Environment) (cost *result.Call
 	var each []float64
 	seen := 0.0
 	for range callJobs {
-		many, err := s.calls(ctx, env, n)
+		many, err := s.calls(ctx, env, form, n)
 		if err != nil {
 			return nil, err.Error()
 		}
@@ -53,7 +58,7 @@ func (s *session) entry(ctx context.Context, env Environment) (cost *result.Call
 	if each[0] <= 0 {
 		return nil, "launching the job took as much CPU time as the calls"
 	}
-	return &result.CallCost{Seconds: each[len(each)/2], Low: each[0], High: each[len(each)-1], Seen: seen}, ""
+	return &result.CallCost{Seconds: each[len(each)/2], Low: each[0], High: each[len(each)-1], Seen: seen, Form: form}, ""
 }
 
 // called is the observed result of a job of system calls.
@@ -66,13 +71,33 @@ type called struct {
 // nullCall is the call that the worker makes.
 const nullCall = "getppid"
 
-// calls makes n system calls in an environment.
-func (s *session) calls(ctx context.Context, env Environment, n int) (called, error) {
+// form is the form of the worker whose system calls stand for those of a job. It matters
+// only in a library OS; then the other arms' are priced alike, too.
+func (s *session) form(job Job) (string, error) {
+	if s.Plan == nil || !slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Launcher.LibraryOS }) {
+		return micro.Static, nil
+	}
+	form, err := linkage(s.o.Host, job)
+	if err != nil {
+		return "", fmt.Errorf("a library OS answers static and dynamic programs at different prices, and which these are is unknown: %w", err)
+	}
+	if micro.In(form) == nil {
+		return "", fmt.Errorf("the workload's programs are %s, and no %s worker was built for this architecture", form, form)
+	}
+	return form, nil
+}
+
+// calls makes n system calls in an environment, by the worker in a form.
+func (s *session) calls(ctx context.Context, env Environment, form string, n int) (called, error) {
 	if err := s.o.Counters.Begin(ctx); err != nil {
 		return called{}, err
 	}
-	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "calm", "0", "wall", "syscall", "null", "1", "1", strconv.Itoa(n), "0"}},
-		Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
+	name := "micro"
+	if form == micro.Dynamic { // launchers keep what they were given under a name
+		name = "micro-dynamic"
+	}
+	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{"{work}/" + name, "calm", "0", "wall", "syscall", "null", "1", "1", strconv.Itoa(n), "0"}},
+		Files: []File{{Name: name, Data: micro.In(form), Exec: true}}})
 	counted, cerr := s.o.Counters.End(ctx, out.Processes)
 	if err = errors.Join(err, cerr); err != nil {
 		return called{}, err

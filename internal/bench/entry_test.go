@@ -12,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
 )
 
 // kernel is an environment that imitates the worker's system calls, and this machine's kernel's
@@ -27,7 +28,8 @@ type kernel struct {
 	blind   bool // the CPU time is unknown
 	nowhere bool // the processes are invisible
 
-	asked []int // calls, by job
+	asked []int  // calls, by job
+	ran   string // the worker of the last job
 	cpu   float64
 	calls float64
 }
@@ -38,7 +40,7 @@ func (k *kernel) Run(_ context.Context, j Job) (Outcome, error) {
 		return Outcome{}, err
 	}
 	each := k.each[min(len(k.asked), len(k.each)-1)]
-	k.asked = append(k.asked, n)
+	k.asked, k.ran = append(k.asked, n), j.Inside.Argv[0]
 	k.cpu, k.calls = k.launch+passes*float64(n)*each, passes*float64(n)*k.seen
 	text := fmt.Sprintf("begin 0\nend 0 %d %.0f\nbegin 0\nend 0 %d %.0f\ndone %d 0\n", n/2, k.wall*float64(n/2)*1e9, n-n/2, k.wall*float64(n-n/2)*1e9, n)
 	if k.output != nil {
@@ -107,7 +109,7 @@ func TestEntry(t *testing.T) {
 	} {
 		k := c.kernel
 		s := &session{o: Options{Counters: &k}}
-		got, why := s.entry(t.Context(), &k)
+		got, why := s.entry(t.Context(), &k, Job{})
 		if c.why != "" {
 			if got != nil || !strings.Contains(why, c.why) {
 				t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
@@ -134,7 +136,63 @@ func TestEntry(t *testing.T) {
 		}
 	}
 	s := &session{o: Options{NoCounters: "switched off"}}
-	if got, why := s.entry(t.Context(), &kernel{}); got != nil || why != "switched off" {
+	if got, why := s.entry(t.Context(), &kernel{}, Job{}); got != nil || why != "switched off" {
 		t.Errorf("without counters: %+v, %q", got, why)
+	}
+}
+
+// TestEntryForm: in a library OS, and in the arm next to it, system calls are priced as programs linked like the
+// workload's make them; elsewhere by the static worker, which runs everywhere.
+func TestEntryForm(t *testing.T) {
+	if micro.In(micro.Dynamic) == nil {
+		t.Skip("no worker was built for this architecture")
+	}
+	h := host.Local()
+	dir := t.TempDir()
+	install := func(name string, data []byte) string {
+		name = dir + "/" + name
+		if err := h.Install(name, data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	static, dynamic := install("static", micro.Program), install("dynamic", micro.In(micro.Dynamic))
+	script := install("script", []byte("#! "+dynamic+" -e\n"))
+	again := install("again", []byte("#!/usr/bin/env -S A=1 "+script+" -x\n"))
+	loop := install("loop", []byte("#!"+dir+"/loop\n"))
+	library := []Arm{{Label: "native", Launcher: &Launcher{}}, {Label: "lib", Launcher: &Launcher{LibraryOS: true}}}
+	job := func(argv ...string) Job { return Job{Inside: host.Cmd{Argv: argv}} }
+	for _, c := range []struct {
+		name string
+		arms []Arm
+		job  Job
+		form string
+		why  string
+	}{
+		{"no library OS", library[:1], job(dynamic), micro.Static, ""},
+		{"dynamic", library, job(dynamic, static), micro.Dynamic, ""},
+		{"static", library, job(static), micro.Static, ""},
+		{"script", library, job(script), micro.Dynamic, ""},
+		{"script of a script", library, job(again), micro.Dynamic, ""},
+		{"own file", library, Job{Inside: host.Cmd{Argv: []string{"{work}/x"}}, Files: []File{{Name: "x", Data: micro.Program, Exec: true}}}, micro.Static, ""},
+		{"folders of the job", library, Job{Inside: host.Cmd{Argv: []string{static}}, Programs: []string{"/usr/lib/jvm/*"}}, micro.Static, ""},
+		{"both kinds", library, Job{Inside: host.Cmd{Argv: []string{static}}, Programs: []string{"sh"}}, "", "static is static, and sh is dynamic"},
+		{"not here", library, job("teescope-no-such-program"), "", "does not exist"},
+		{"no program", library, job(install("text", []byte("text"))), "", "is no program"},
+		{"no interpreter", library, job(install("bare", []byte("#!\n"))), "", "names no interpreter"},
+		{"a script that is its own interpreter", library, job(loop), "", "is no program"},
+	} {
+		k := kernel{launch: 5e-3, each: []float64{1e-7}, wall: 1e-7, seen: 1}
+		s := &session{Plan: &Plan{Arms: c.arms}, o: Options{Counters: &k, Host: h}}
+		got, why := s.entry(t.Context(), &k, c.job)
+		if c.why != "" {
+			if got != nil || !strings.Contains(why, c.why) {
+				t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
+			}
+			continue
+		}
+		if worker := map[string]string{micro.Static: "{work}/micro", micro.Dynamic: "{work}/micro-dynamic"}[c.form]; got == nil || got.Form != c.form || k.ran != worker {
+			t.Errorf("%s: %+v, %q by %s, want %s", c.name, got, why, k.ran, c.form)
+		}
 	}
 }

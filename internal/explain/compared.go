@@ -143,6 +143,9 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	switch p := k.price(ev); {
 	case ev == costlierCalls:
 		unit.Origin, unit.How = Measured, "cost of an empty system call in this arm, less that in the baseline"
+		if treat := e.Environment(a.Treatment); treat != nil && treat.Call != nil && treat.Call.Form != "" {
+			unit.How += ", made by a " + treat.Call.Form + " program"
+		}
 	case ev.Metric == EnclaveFaults:
 		unit.Origin, unit.How = Measured, faultsTimed
 	case Timed[ev.Metric] != "":

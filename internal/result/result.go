@@ -76,6 +76,9 @@ type CallCost struct {
 	// Seen is the share of the calls that reached the machine's kernel: 1 for ordinary
 	// programs, 0 where a sandbox's own kernel or a guest's answers them.
 	Seen float64 `json:"seen_ratio"`
+	// Form is how the program that made the calls is linked, static or dynamic: as the
+	// workload's where an arm is a library OS, else static. Older documents lack it.
+	Form string `json:"form,omitempty"`
 }
 
 // UnitCost is the cost of an event in seconds: the median, and what 95 % of the

@@ -236,11 +236,14 @@ func (t *template) launcher() *bench.Launcher {
 			return missing(h, needs...)
 		},
 		Refuses: func(_ bench.Params, job bench.Job) error {
-			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool { return f.Data != nil && bytes.Equal(f.Data, micro.Program) }) {
+			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool {
+				return f.Data != nil && (bytes.Equal(f.Data, micro.Program) || bytes.Equal(f.Data, micro.In(micro.Dynamic)))
+			}) {
 				return fmt.Errorf("%s runs only programs built for it, and teescope's worker is not", t.Name)
 			}
 			return nil
 		},
+		LibraryOS: t.LibraryOS,
 		Elsewhere: func(bench.Params) bool { return t.Inside.Work != "" },
 		Commands:  t.commands,
 		Open:      t.open,

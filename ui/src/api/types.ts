@@ -1022,6 +1022,8 @@ export interface ResultCallCost {
   high: number;
   /** Seen is the share of the calls that reached the machine's kernel: 1 for ordinary programs, 0 where a sandbox's own kernel or a guest's answers them. */
   seen_ratio: number;
+  /** Form is how the program that made the calls is linked, static or dynamic: as the workload's where an arm is a library OS, else static. Older documents lack it. */
+  form?: string;
 }
 
 /** Environment is one arm: where the job ran, as seen from inside and outside. */
