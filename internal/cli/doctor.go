@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/tee"
@@ -21,12 +23,16 @@ import (
 
 func doctorCommand(env Env) *cobra.Command {
 	var asJSON bool
-	var root, probes string
+	var root, probes, server string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this machine is, which sources work here, and why others do not",
 		Long: `Doctor opens every source, reads it once and closes it, so its answers are tested,
-not guessed. It runs without root too, and says what root would add.`,
+not guessed. It runs without root too, and says what root would add.
+
+If a monitor runs on this machine, doctor says where its settings have a source differ
+from that: switched off, at another level, narrowed, or counting a part of the time.
+--server names a monitor elsewhere on the machine; "" asks none.`,
 		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -42,6 +48,11 @@ not guessed. It runs without root too, and says what root would add.`,
 			if err != nil {
 				return err
 			}
+			if server != "" {
+				if d.Monitor, err = monitorBeside(c.Context(), server, c.Flags().Changed("server")); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				e := json.NewEncoder(env.Stdout)
 				e.SetIndent("", "  ")
@@ -51,6 +62,7 @@ not guessed. It runs without root too, and says what root would add.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of a table")
+	c.Flags().StringVar(&server, "server", "http://127.0.0.1:9780", "URL of this machine's monitor")
 	probesFlag(c, &probes)
 	hostRootFlag(c, &root)
 	return c
@@ -68,7 +80,69 @@ func hostRootFlag(c *cobra.Command, root *string) {
 type diagnosis struct {
 	Platform web.Platform `json:"platform"`
 	Sources  []web.Source `json:"sources"`
-	badge    string
+	// Monitor is the machine's monitor; null if none answers.
+	Monitor *besides `json:"monitor"`
+	badge   string
+}
+
+// besides is a monitor that runs on the same machine, with its sources as they are set there.
+type besides struct {
+	URL     string       `json:"url"`
+	Sources []web.Source `json:"sources"`
+}
+
+// monitorBeside asks a monitor for its sources. One that nobody named may be absent.
+func monitorBeside(ctx context.Context, server string, named bool) (*besides, error) {
+	base, err := serverURL(server)
+	if err != nil {
+		return nil, err
+	}
+	b := &besides{URL: base.Redacted()}
+	if err := ask(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
+		if named {
+			return nil, err
+		}
+		return nil, nil
+	}
+	return b, nil
+}
+
+// of says in what a source is set otherwise than this command tried it; "" if in nothing.
+func (b *besides) of(here web.Source) string {
+	if b == nil {
+		return ""
+	}
+	i := slices.IndexFunc(b.Sources, func(s web.Source) bool { return s.Name == here.Name })
+	if i < 0 {
+		return "not in the monitor"
+	}
+	var out []string
+	there := b.Sources[i]
+	if there.State != here.State {
+		state := there.State
+		if there.Reason != "" {
+			state += " (" + there.Reason + ")"
+		}
+		out = append(out, state)
+	}
+	if there.Level != here.Level {
+		out = append(out, "at level "+there.Level)
+	}
+	for _, filter := range []struct{ what, value string }{{"processes", there.Process}, {"control groups", there.Cgroup}, {"containers", there.Container}} {
+		if filter.value != "" {
+			out = append(out, fmt.Sprintf("only %s that match %q", filter.what, filter.value))
+		}
+	}
+	if len(there.PIDs) > 0 {
+		out = append(out, fmt.Sprintf("only processes %s", strings.Trim(fmt.Sprint(there.PIDs), "[]")))
+	}
+	if there.Coverage != nil && *there.Coverage < 1 {
+		out = append(out, "counting "+metric.Percent(*there.Coverage)+" of the time")
+	}
+	if out == nil {
+		return ""
+	}
+	return "in the monitor: " + strings.Join(out, ", ")
 }
 
 func examine(ctx context.Context, h *host.Host, list []*probe.Source) (diagnosis, error) {
@@ -86,6 +160,9 @@ func sourceList(e *probe.Engine) []web.Source {
 	for _, s := range e.Status() {
 		w := inWords(s.Source)
 		w.State, w.Reason, w.Remedy, w.Blind = string(s.State), s.Reason, s.Remedy, s.Blind
+		if os.Geteuid() == 0 {
+			w.Remedy = notRoot(w.Remedy)
+		}
 		w.PIDs, w.Process, w.Cgroup, w.Container = s.Scope.PIDs, pattern(s.Scope.Process), pattern(s.Scope.Cgroup), pattern(s.Scope.Container)
 		w.Level, w.Wanted, w.Sample, w.Files, w.Error = s.Level, s.Wanted, s.Sample, s.Files, s.Error
 		w.Auto, w.Seen, w.Narrows, w.Series = s.Auto, s.Seen, s.Narrows, s.Series
@@ -98,6 +175,25 @@ func sourceList(e *probe.Engine) []web.Source {
 		out = append(out, w)
 	}
 	return out
+}
+
+// notRoot is advice to root, of advice that begins with becoming root: some refuse root, too.
+func notRoot(remedy string) string {
+	rest, ok := strings.CutPrefix(remedy, "run as root")
+	if !ok {
+		return remedy
+	}
+	if grant, ok := strings.CutPrefix(rest, ", or "); ok {
+		return grant
+	}
+	if with, ok := strings.CutPrefix(rest, " or with "); ok {
+		return "grant " + with
+	}
+	const refused = "root is refused, too: by the limits of a container, by a security module (SELinux, AppArmor), or by a process that nobody may trace"
+	if _, more, ok := strings.Cut(rest, "; "); ok {
+		return refused + "; " + more
+	}
+	return refused
 }
 
 // inWords is what a source says of itself.
@@ -152,6 +248,9 @@ func (d diagnosis) print(w io.Writer) error {
 	row("machine", machine)
 	row("kernel", kernel)
 	row("TEE", d.badge)
+	if d.Monitor != nil {
+		row("monitor", d.Monitor.URL+" runs; below is what this command read, and where the monitor differs")
+	}
 	for _, t := range p.TEEs {
 		if t.Facts != nil && t.Facts.Why != "" {
 			row("", t.Kind+": "+t.Facts.Why)
@@ -177,6 +276,7 @@ func (d diagnosis) print(w io.Writer) error {
 		if s.Seen != "" {
 			why = strings.TrimSuffix("on: "+s.Seen+"; "+why, "; ")
 		}
+		why = strings.TrimPrefix(strings.TrimSuffix(why+"; "+d.Monitor.of(s), "; "), "; ")
 		row(s.Name, s.State, strings.ReplaceAll(why, "\n", "; "))
 	}
 	if err := flush(); err != nil {
