@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,9 +42,13 @@ func platforms(doc Document) []Section {
 	for _, e := range doc.Experiments {
 		for i := range e.Environments {
 			v := &e.Environments[i]
-			if !slices.ContainsFunc(cols, func(c column) bool { return c.env.ID == v.ID && c.env.Fingerprint == v.Fingerprint }) {
-				cols = append(cols, column{e, v})
+			at := slices.IndexFunc(cols, func(c column) bool { return alike(c.env, v) })
+			if at < 0 {
+				own := *v
+				own.Software.Worker = map[string]string{}
+				at, cols = len(cols), append(cols, column{e, &own})
 			}
+			maps.Copy(cols[at].env.Software.Worker, v.Software.Worker) // each workload brings its own
 		}
 	}
 	if len(cols) < 3 && (len(cols) < 2 || len(doc.Prices) == 0) { // the differences tell two apart; prices need the table
@@ -77,10 +82,11 @@ func platforms(doc Document) []Section {
 			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, primary) + inCase(e, kase)
 			here := func(cell func(*result.Environment) Cell) func(column) Cell {
 				return func(c column) Cell {
-					if envIndex(e, c.env.ID) < 0 {
+					i := slices.IndexFunc(e.Environments, func(v result.Environment) bool { return alike(c.env, &v) })
+					if i < 0 {
 						return Cell{Text: "not run"}
 					}
-					return cell(c.env)
+					return cell(&e.Environments[i])
 				}
 			}
 			row(name, here(func(v *result.Environment) Cell {
@@ -111,6 +117,24 @@ func platforms(doc Document) []Section {
 		}
 	}
 	return []Section{s}
+}
+
+// alike reports whether two arms of one name are one platform. Their fingerprints may differ in what depends on the workload:
+// the versions of the tools that each needs, and the path of its requests.
+func alike(a, b *result.Environment) bool {
+	if a.ID != b.ID || a.Fingerprint == b.Fingerprint {
+		return a.ID == b.ID
+	}
+	for tool, v := range a.Software.Versions {
+		if w, both := b.Software.Versions[tool]; both && w != v {
+			return false
+		}
+	}
+	text := func(e *result.Environment) [9]string {
+		hw, sw := &e.Hardware, &e.Software
+		return [9]string{hw.Serial, hw.Microcode, hw.Governor, hw.SMT, sw.Kernel, sw.Cmdline, sw.OS, sw.Libc, sw.ClockSource}
+	}
+	return a.Class != "" && a.Class == b.Class && text(a) == text(b) && maps.Equal(a.Params, b.Params) && maps.Equal(a.TEE.Settings, b.TEE.Settings)
 }
 
 // inside are the metrics with a direction besides the primary one: first what compares things of one run, such as a channel

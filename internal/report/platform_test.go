@@ -58,3 +58,63 @@ func TestPlatforms(t *testing.T) {
 		t.Errorf("of an interleaved result: %+v", s[0])
 	}
 }
+
+// TestPlatformColumns: one machine is one column, whatever tools each workload needed; another machine of the same label is
+// another, and no value stands in the column of a machine that did not give it.
+func TestPlatformColumns(t *testing.T) {
+	add := func(e *result.Experiment, id, host, tool string) {
+		e.Environments = append(e.Environments, result.Environment{ID: id, Fingerprint: host + tool, Class: "c", Hardware: result.Hardware{Serial: host},
+			Software: result.Software{Versions: map[string]string{tool: "1", "gramine": "1.9"}, Worker: map[string]string{tool: "gcc"}}})
+	}
+	experiment := func(name, machine, tool string, value float64) *result.Experiment {
+		e := &result.Experiment{Name: name, Workload: result.Workload{Name: name, Metrics: []result.MetricDesc{{Name: "rate", Unit: "requests_per_second", Better: "higher"}}},
+			Cases: []result.Case{{ID: "default"}}}
+		e.Design.Primary = "rate"
+		for i, id := range []string{"native", "gramine-direct"} {
+			add(e, id, machine, tool)
+			v := value * float64(i+1)
+			e.Runs = append(e.Runs, result.Run{ID: id, Env: id, Case: "default", Status: result.OK, Metrics: []result.Metric{{Name: "rate", Value: &v}}})
+		}
+		return e
+	}
+	s := platforms(Document{Experiments: []*result.Experiment{
+		experiment("redis", "a", "redis-server", 100), experiment("nginx", "a", "nginx", 300), experiment("startup", "b", "micro", 700)}})
+	if len(s) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	table := s[0].Tables[0]
+	if got := fmt.Sprint(table.Columns); got != "[environment native gramine-direct native gramine-direct]" {
+		t.Errorf("columns %s", got)
+	}
+	checked := 0
+	for _, row := range table.Rows {
+		var got []string
+		for _, c := range row {
+			got = append(got, c.Text)
+		}
+		name, values := got[0], strings.Join(got[1:], ", ")
+		want, ok := map[string]string{
+			"redis: rate":   "100 requests/s, 200 requests/s, not run, not run",
+			"nginx: rate":   "300 requests/s, 600 requests/s, not run, not run",
+			"startup: rate": "not run, not run, 700 requests/s, 1.4 k requests/s",
+		}[name]
+		if ok {
+			checked++
+		}
+		if ok && values != want {
+			t.Errorf("%s: %s, want %s", name, values, want)
+		}
+		if name == "toolchain" && !strings.Contains(values, "nginx") {
+			t.Errorf("toolchains: %s", values)
+		}
+	}
+	if checked != 3 {
+		t.Errorf("%d rows of values, want 3", checked)
+	}
+	old := experiment("redis", "a", "redis-server", 1)
+	again := experiment("redis", "a", "redis-server", 1)
+	again.Environments[0].Fingerprint, again.Environments[0].Software.Versions["gramine"] = "another", "2.0"
+	if alike(&old.Environments[0], &again.Environments[0]) {
+		t.Error("two versions of Gramine are one platform")
+	}
+}
