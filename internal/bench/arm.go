@@ -173,7 +173,7 @@ func (s *session) has(ctx context.Context, a *Arm, env Environment, job Job) err
 		}
 	}
 	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: argv}, Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
-	if lacks := strings.Fields(string(out.Inside.Stdout)); err != nil && ctx.Err() == nil && lacks != nil {
+	if lacks := strings.Fields(string(out.Inside.Stdout)); err != nil && ctx.Err() == nil && len(lacks) > 0 {
 		return fmt.Errorf("it has no %s: install it there, or name an image that has it", strings.Join(lacks, ", "))
 	}
 	return ctx.Err() // an environment that only accepts its own programs says it in its runs

@@ -1,0 +1,114 @@
+package machine
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Program says what a process runs, from the file it executes (/proc/PID/exe, "" if unknown) and its command line
+// (proc_pid_cmdline(5)), in words. A runtime runs a program of its own: "redis-server in Gramine", "java org.example.Main",
+// "python3 app.py". Any other process is the program as it was called. Arguments are left out, because they may hold secrets;
+// "" is a thread of the kernel.
+func Program(exe string, cmdline []byte) string {
+	// Arguments follow the first zero byte or, of a process that writes its own title, the first space.
+	argv := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
+	if len(argv) == 1 {
+		argv[0], _, _ = strings.Cut(argv[0], " ")
+	}
+	if name := inGramine(exe, argv); name != "" {
+		return name + " in Gramine"
+	}
+	command := path.Base(argv[0])
+	for _, i := range interpreters {
+		if slices.Contains(i.names, strings.TrimRight(command, "0123456789.")) {
+			if runs := i.runs(argv[1:]); runs != "" {
+				return command + " " + runs
+			}
+		}
+	}
+	return argv[0]
+}
+
+// inGramine is the name of the program that Gramine's loader runs: its command line has "init NAME" (manual pages of
+// gramine-direct and gramine-sgx; NAME is the manifest's). "" for any other process.
+func inGramine(exe string, argv []string) string {
+	if !gramines(exe) && !slices.ContainsFunc(argv[:min(2, len(argv))], gramines) {
+		return ""
+	}
+	// The loader's own words, if it has any, are its path and that of the library.
+	if i := slices.Index(argv[:min(4, len(argv))], "init"); i >= 0 && i+1 < len(argv) {
+		if name := path.Base(argv[i+1]); name != "." && name != "/" {
+			return name
+		}
+	}
+	return ""
+}
+
+// gramines reports whether a path is that of Gramine's loader, or of the library that it becomes.
+func gramines(name string) bool {
+	base := path.Base(name)
+	return strings.Contains(name, "/gramine/") && (base == "loader" || base == "libpal.so")
+}
+
+// interpreter is a program that runs the one that an argument names.
+type interpreter struct {
+	names []string // without digits at the end
+	// takes are the options whose value is the next argument.
+	takes []string
+	// code are options after which there is no program in a file.
+	code []string
+	// named are options whose value names the program.
+	named []string
+}
+
+var interpreters = []interpreter{
+	// java(1): options that are words apart from their values.
+	{names: []string{"java"}, named: []string{"-jar", "-m", "--module"},
+		takes: strings.Fields("-cp -classpath --class-path -p --module-path --upgrade-module-path --add-modules --enable-native-access --limit-modules --add-reads --add-exports --add-opens --patch-module --source -d --describe-module")},
+	{names: []string{"python", "pypy"}, named: []string{"-m"}, takes: []string{"-W", "-X", "-Q", "--check-hash-based-pycs"}, code: []string{"-c"}},
+	{names: []string{"perl"}, takes: []string{"-I", "-C"}, code: []string{"-e", "-E"}},
+	{names: []string{"ruby"}, takes: []string{"-I", "-r", "-C", "-E"}, code: []string{"-e"}},
+	{names: []string{"node", "nodejs"}, takes: []string{"-r", "--require", "--import", "--loader", "-C", "--conditions"}, code: []string{"-e", "--eval", "-p", "--print"}},
+	{names: []string{"sh", "bash", "dash", "zsh", "ksh"}, takes: []string{"-o", "-O", "+O", "--rcfile", "--init-file"}, code: []string{"-c", "-s"}},
+}
+
+// runs is what the arguments name, without folders; "" if it is no file.
+func (i interpreter) runs(args []string) string {
+	for n := 0; n < len(args); n++ {
+		switch a := args[n]; {
+		case slices.Contains(i.code, a):
+			return ""
+		case slices.Contains(i.named, a):
+			if n+1 < len(args) {
+				return i.called(args[n+1])
+			}
+			return ""
+		case slices.Contains(i.takes, a):
+			n++
+		case a == "" || a == "-":
+			return "" // from its input
+		case strings.HasPrefix(a, "-") || strings.HasPrefix(a, "+"):
+			// "--module=M/CLASS"; other values in the same word belong to their option.
+			if name, value, ok := strings.Cut(a, "="); ok && slices.Contains(i.named, name) {
+				return i.called(value)
+			}
+			if i.names[0] != "java" && !strings.HasPrefix(a, "--") && slices.ContainsFunc(i.code, func(c string) bool { return len(c) == 2 && strings.HasSuffix(a, c[1:]) }) {
+				return "" // options together, like bash -lc
+			}
+		case strings.HasPrefix(a, "@"):
+			return "" // java's file of arguments
+		default:
+			return i.called(a)
+		}
+	}
+	return ""
+}
+
+// called is a program's name without folders. A class of a module is after a slash, too.
+func (interpreter) called(name string) string {
+	if base := path.Base(name); base != "." && base != "/" {
+		return base
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package machine
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestProgram reads command lines. That of Gramine has what the field report on Gramine 1.9post saw (gramine-direct): the
+// executable gramine/direct/libpal.so, and "init NAME"; that of gramine-sgx is from its source and was not run.
+func TestProgram(t *testing.T) {
+	const direct, sgx = "/usr/lib/x86_64-linux-gnu/gramine/direct/", "/usr/lib/x86_64-linux-gnu/gramine/sgx/"
+	for _, c := range []struct{ exe, argv, want string }{
+		{direct + "libpal.so", "/proc/self/exe|init|redis-server|--port|6379", "redis-server in Gramine"},
+		{direct + "libpal.so", direct + "loader|" + direct + "libpal.so|init|/tmp/job/1/job|secret", "job in Gramine"},
+		{sgx + "loader", sgx + "loader|" + sgx + "libpal.so|init|java", "java in Gramine"},
+		{"", direct + "loader|init|memcached", "memcached in Gramine"},
+		{direct + "libpal.so", direct + "loader|child|7|3", direct + "loader"}, // a forked process of the enclave's program
+		{direct + "libpal.so", direct + "loader|init", direct + "loader"},
+		{"/sbin/init", "/sbin/init|init|x", "/sbin/init"},
+		{"/usr/bin/redis-server", "/usr/bin/redis-server|init|x", "/usr/bin/redis-server"},
+		{"/usr/lib/jvm/bin/java", "java|-Xmx1g|-cp|/a:/b|-Dp=secret|org.example.Main|--password|x", "java org.example.Main"},
+		{"", "/usr/bin/java|--add-opens|java.base/java.lang=ALL-UNNAMED|-jar|/opt/app/server.jar|x", "java server.jar"},
+		{"", "java|--module-path|/m|-m|com.example/com.example.Main", "java com.example.Main"},
+		{"", "java|--module=com.example/com.example.Main|x", "java com.example.Main"},
+		{"", "java|@/opt/args", "java"},
+		{"", "java|-version", "java"},
+		{"", "/usr/bin/python3.11|-u|-W|ignore|/opt/app/serve.py|--token=x", "python3.11 serve.py"},
+		{"", "python3|-m|http.server|8000", "python3 http.server"},
+		{"", "python3|-c|import secrets", "python3"},
+		{"", "/usr/bin/perl|-w|/usr/bin/job.pl", "perl job.pl"},
+		{"", "node|--require|/x.js|/srv/index.js", "node index.js"},
+		{"", "/bin/bash|-e|/root/run.sh|secret", "bash run.sh"},
+		{"", "bash|-lc|curl -u name:secret", "bash"},
+		{"", "sh|-c|echo secret", "sh"},
+		{"", "-bash", "-bash"},
+		{"", "/usr/sbin/nginx|-g|daemon off;", "/usr/sbin/nginx"},
+		{"", "server: user secret", "server:"},
+		{"", "", ""},
+	} {
+		if got := Program(c.exe, []byte(strings.ReplaceAll(c.argv, "|", "\x00")+"\x00")); got != c.want {
+			t.Errorf("%q: %q, want %q", c.argv, got, c.want)
+		}
+		for _, secret := range []string{"secret", "token", "password", "6379"} {
+			if got := Program(c.exe, []byte(strings.ReplaceAll(c.argv, "|", "\x00"))); strings.Contains(got, secret) {
+				t.Errorf("%q: %q shows an argument", c.argv, got)
+			}
+		}
+	}
+	own, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Program("", own); !strings.HasSuffix(got, ".test") {
+		t.Errorf("this test is %q", got)
+	}
+}
+
+// TestProgramMutated: no damage panics.
+func TestProgramMutated(t *testing.T) {
+	for _, line := range []string{"loader\x00init\x00redis-server\x00", "java\x00-cp\x00/a\x00Main\x00", "python3\x00-m\x00http.server\x00"} {
+		for i := range len(line) {
+			for _, b := range []byte{0, ' ', '-', '/', 'x', 0xff} {
+				damaged := []byte(line)
+				damaged[i] = b
+				Program("/gramine/loader", damaged)
+				Program("", damaged[:i])
+			}
+		}
+	}
+}
