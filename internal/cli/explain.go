@@ -282,6 +282,12 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 		q.From = q.To.Add(-explainWindow)
 	}
 	t, err := known.Window(ctx, m.series, q)
+	var no *explain.Refusal
+	if errors.As(err, &no) && no.NotFound && (q.Instance == "" || q.Instance == m.own().Instance) {
+		if as := runsAs(m.host, q.Process); as != "" {
+			return web.Explanation{}, &explain.Refusal{NotFound: true, Reason: no.Reason + "; " + as}
+		}
+	}
 	if err != nil {
 		return web.Explanation{}, err
 	}

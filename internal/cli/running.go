@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -29,12 +30,7 @@ func running(h *host.Host, name string) ([]web.Process, error) {
 			continue
 		}
 		p := web.Process{PID: pid}
-		// Arguments follow the first zero byte (proc(5)) or, of a process that writes its own
-		// title, the first space.
-		if line, err := h.ReadFile(dir + "/cmdline"); err == nil {
-			p.Command, _, _ = strings.Cut(string(line), "\x00")
-			p.Command, _, _ = strings.Cut(p.Command, " ")
-		}
+		p.Command = command(h, dir)
 		if groups, err := h.ReadFile(dir + "/cgroup"); err == nil {
 			p.Cgroup, p.Container = placed(string(groups))
 		}
@@ -42,6 +38,48 @@ func running(h *host.Host, name string) ([]web.Process, error) {
 	}
 	slices.SortFunc(out, func(a, b web.Process) int { return cmp.Compare(a.PID, b.PID) })
 	return out, nil
+}
+
+// command says what the process in a folder of /proc runs; "" if it cannot be read.
+func command(h *host.Host, dir string) string {
+	line, err := h.ReadFile(dir + "/cmdline")
+	if err != nil {
+		return ""
+	}
+	exe, _ := h.Readlink(dir + "/exe") // it may not be followed; the command line often says enough
+	return machine.Program(exe, line)
+}
+
+// mostRunning limits the names that a hint lists.
+const mostRunning = 3
+
+// runsAs says under which names of processes a program runs that a runtime runs, as the kernel names a process after the
+// runtime; "" if none does.
+func runsAs(h *host.Host, program string) string {
+	comms, err := h.Glob("/proc/[0-9]*/comm")
+	if err != nil || program == "" {
+		return ""
+	}
+	var out []string
+	for _, comm := range comms {
+		does := command(h, path.Dir(comm))
+		words := strings.Fields(does)
+		if len(words) < 2 || !slices.ContainsFunc(words, func(w string) bool { return w == program || strings.HasSuffix(w, "."+program) }) {
+			continue
+		}
+		name, err := h.ReadString(comm)
+		if err != nil || name == program {
+			continue
+		}
+		if as := fmt.Sprintf("%q (%s)", name, does); !slices.Contains(out, as) {
+			out = append(out, as)
+		}
+	}
+	slices.Sort(out)
+	if out == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s runs as process %s, with all others of that name", program, strings.Join(out[:min(mostRunning, len(out))], ", "))
 }
 
 // placed is the control group of a process, by the content of its cgroup file, and the

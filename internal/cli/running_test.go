@@ -25,6 +25,12 @@ func TestRunning(t *testing.T) {
 		"12/comm":    "server\n",
 		"12/cmdline": "server: user secret\x00",
 		"11/comm":    "server\n", // it has ended: the rest cannot be read
+		"30/comm":    "exe\n",    // Gramine's loader re-executes /proc/self/exe
+		"30/cmdline": "/usr/lib/gramine/direct/loader\x00init\x00redis-server\x00--requirepass\x00secret\x00",
+		"31/comm":    "java\n",
+		"31/cmdline": "java\x00-cp\x00/a\x00org.example.Main\x00secret\x00",
+		"32/comm":    "java\n",
+		"32/cmdline": "java\x00-jar\x00/a/other.jar\x00",
 		"self/comm":  "server\n",
 	} {
 		file := filepath.Join(root, "proc", name)
@@ -45,6 +51,23 @@ func TestRunning(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("running: %+v, %v; want %+v", got, err, want)
+	}
+	if got, err := running(h, "exe"); err != nil || len(got) != 1 || got[0].Command != "redis-server in Gramine" {
+		t.Errorf("in a runtime: %+v, %v", got, err)
+	}
+	for program, want := range map[string]string{
+		"redis-server":     `redis-server runs as process "exe" (redis-server in Gramine), with all others of that name`,
+		"Main":             `Main runs as process "java" (java org.example.Main), with all others of that name`,
+		"org.example.Main": `org.example.Main runs as process "java" (java org.example.Main), with all others of that name`,
+		"other.jar":        `other.jar runs as process "java" (java other.jar), with all others of that name`,
+		"server":           "", // it has its own name
+		"java":             "",
+		"nobody":           "",
+		"":                 "",
+	} {
+		if got := runsAs(h, program); got != want {
+			t.Errorf("%q: %q, want %q", program, got, want)
+		}
 	}
 	if got, err := running(h, "nobody"); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("a name that nobody has: %v, %v; want an empty list", got, err)

@@ -259,8 +259,9 @@ const (
 // Process is an element of GET processes?name=NAME: a process that runs now.
 type Process struct {
 	PID int `json:"pid"`
-	// Command is the program as it was called. Its arguments are left out: they may hold
-	// secrets. "" for a thread of the kernel.
+	// Command is the program as it was called, or what a runtime runs: "redis-server in
+	// Gramine", "java org.example.Main", "python3 app.py". Its arguments are left out: they
+	// may hold secrets. "" for a thread of the kernel.
 	Command string `json:"command,omitempty"`
 	// Container is the id or name of its container, Cgroup its control group.
 	Container string `json:"container,omitempty"`

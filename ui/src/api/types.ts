@@ -486,7 +486,7 @@ export interface Dashboards {
 /** Process is an element of GET processes?name=NAME: a process that runs now. */
 export interface Process {
   pid: number;
-  /** Command is the program as it was called. Its arguments are left out: they may hold secrets. "" for a thread of the kernel. */
+  /** Command is the program as it was called, or what a runtime runs: "redis-server in Gramine", "java org.example.Main", "python3 app.py". Its arguments are left out: they may hold secrets. "" for a thread of the kernel. */
   command?: string;
   /** Container is the id or name of its container, Cgroup its control group. */
   container?: string;
