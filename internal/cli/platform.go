@@ -62,6 +62,12 @@ var components = []component{
 	{"channel, echo of 384 KiB", "channel", bench.Params{"measure": "echo"}, nil},
 	{"channel, sealed stream", "channel", bench.Params{"measure": "stream"}, nil},
 	{"attestation, verification", "attest", bench.Params{"operation": "verify-cached", "connections": "1", "measure": "5s"}, nil},
+	{"GPU, matrices in BF16", "gpu-gemm", bench.Params{"dtype": "bf16"}, nil},
+	{"GPU, its own memory", "gpu-copy", bench.Params{"direction": "device"}, nil},
+	{"GPU, copy to it", "gpu-copy", bench.Params{"direction": "to-device"}, nil},
+	{"GPU, launch and wait", "gpu-launch", bench.Params{}, func(v float64) string {
+		return fmt.Sprintf("at most %s steps a second that wait for their kernel", metric.Value(1/v, ""))
+	}},
 }
 
 // price is what the machine costs, from the file of --price.

@@ -67,6 +67,26 @@ func TestPlatformCeilings(t *testing.T) {
 	}
 }
 
+// TestPlatformParts: each asks for parameters that its workload has, under a name of its own, and of a kind for each part of the machine.
+func TestPlatformParts(t *testing.T) {
+	all, err := platformChoices(bench.Choice{})
+	if err != nil || len(all) != len(components) {
+		t.Fatalf("%d parts of %d: %v", len(all), len(components), err)
+	}
+	names, workloads := map[string]bool{}, map[string]bool{}
+	for _, c := range all {
+		if names[c.Experiment.Name] {
+			t.Errorf("two parts are called %s", c.Experiment.Name)
+		}
+		names[c.Experiment.Name], workloads[c.Experiment.Workload] = true, true
+	}
+	for _, w := range strings.Fields("cpu-7zip memory wakeup syscall startup fio iperf gateway redis channel attest gpu-gemm gpu-copy gpu-launch") {
+		if !workloads[w] {
+			t.Errorf("no part measures %s", w)
+		}
+	}
+}
+
 func TestBadPrice(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
