@@ -440,6 +440,28 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// TestDryRunSaysWhy: what cannot run is one line, with the experiment's name, and what several parts lack is said once.
+func TestDryRunSaysWhy(t *testing.T) {
+	template := filepath.Join(t.TempDir(), "absent.yaml")
+	if err := os.WriteFile(template, []byte("name: absent\ndoc: Not here.\ntee: {kind: none}\ncheck: [{path: /absent/nothing, hint: a thing}]\nrun: {argv: [\"{argv}\"]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string][]string{
+		"bench run e9-hosts --dry-run":                                             {"e9-hosts", "host=HOST", "must be given"},
+		"bench run channel --env native --env " + template + " --strict --dry-run": {"channel-handshake, channel-echo, ", "/absent/nothing (a thing)"},
+	} {
+		_, errs, code := run(t, strings.Fields(line)...)
+		if code != exitUsage || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", line, code, errs)
+		}
+		for _, w := range want {
+			if strings.Count(errs, w) != 1 {
+				t.Errorf("%s: %q is not once in %s", line, w, errs)
+			}
+		}
+	}
+}
+
 // TestNameByFile: results of one name are distinguished by their files, and a price is
 // found by that name.
 func TestNameByFile(t *testing.T) {

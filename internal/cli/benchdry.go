@@ -17,7 +17,8 @@ import (
 // dryRun prints what would run and starts nothing.
 func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 	var total time.Duration
-	var errs []error
+	var whys []error
+	of := map[string][]string{}
 	for _, p := range plans {
 		took, disk := p.Estimate()
 		total += took
@@ -36,23 +37,34 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 		for i := range p.Arms {
 			a := &p.Arms[i]
 			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
-			if i := slices.IndexFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label }); i >= 0 {
-				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(errors.New(lacking[i].Why)))
+			left := slices.IndexFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label })
+			if left >= 0 {
+				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(errors.New(lacking[left].Why)))
 			}
 			commands, err := p.Commands(a, &p.Cases[0])
-			if err != nil {
-				return err
+			switch {
+			case err != nil && left >= 0: // as where it lacks a parameter
+				continue
+			case err != nil:
+				return fmt.Errorf("%s: environment %s: %w", p.Name, a.Label, err)
 			}
 			for _, c := range commands {
 				fmt.Fprintf(w, "    %s\n", shellLine(c))
 			}
 		}
 		if _, err := available(p, h, all); err != nil {
-			errs = append(errs, fmt.Errorf("%s cannot run here: %w", p.Name, err))
+			if of[err.Error()] == nil {
+				whys = append(whys, err)
+			}
+			of[err.Error()] = append(of[err.Error()], p.Name)
 		}
 	}
 	if len(plans) > 1 {
 		fmt.Fprintf(w, "total: about %s plus launching\n", round(total))
+	}
+	var errs []error
+	for _, why := range whys { // parts of one workload lack the same
+		errs = append(errs, fmt.Errorf("%s cannot run here: %w", strings.Join(of[why.Error()], ", "), why))
 	}
 	return errors.Join(errs...)
 }
