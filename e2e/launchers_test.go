@@ -222,6 +222,13 @@ func TestQEMU(t *testing.T) {
 				t.Errorf("fio: %v\n%s%s", err, o.Inside.Stdout, o.Inside.Stderr)
 			}
 		}
+		full := program("dd", "if=/dev/zero", "of={data}/full", "bs=1M")
+		if o, err := env.Run(t.Context(), full); err == nil || !strings.Contains(host.Because(err, o.Inside, o.Outside).Error(), "No space left on device") {
+			t.Errorf("a job that fills the guest's disk: %v\n%s", err, o.Inside.Stderr)
+		}
+		if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
+			t.Errorf("after that: %v, %q", err, o.Inside.Stdout)
+		}
 		if err := env.Idle(t.Context(), true); err != nil { // a frozen guest can be closed
 			t.Error(err)
 		}
