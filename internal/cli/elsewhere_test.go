@@ -60,7 +60,7 @@ func watching(t *testing.T) *monitor {
 			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, probe.Up, 1, "cpu"),
 			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, overhead, 1000+0.001*age, "userspace"),
 			on(agent, infoDesc, 1, "1.2.3", "node-2.example", "Linux 6.12", "arm64", "Debian", "Neoverse", "none", "true", "nitro"),
-			on(agent, budgetDesc, 0.02),
+			on(agent, budgetDesc, 0.02), on(agent, probe.SlowedDesc, 2), on(twin, probe.SlowedDesc, 1),
 			on(agent, teeInfo, 1, "cca", "", "guest", "true", "true"),
 			on(agent, probe.Up, 1, "tee"), on(agent, probe.Up, 1, "syscalls"), on(agent, probe.Up, 0, "system"), on(agent, probe.Up, 1, "of the future"),
 			on(agent, probe.Coverage, 0.25, "syscalls"), on(agent, probe.StandardError, 0.05, "syscalls"), on(agent, probe.LevelDesc, 1, "syscalls", "count"),
@@ -101,11 +101,11 @@ func TestElsewhere(t *testing.T) {
 		on   findings.Machine
 		want string
 	}{
-		{findings.Machine{}, "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
-		{m.own(), "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
-		{agent, "node-2.example 2 CPUs elsewhere=true gone=false budget=0.02 userspace=0.012 findings=cpu_steal rules=cpu_steal:fires,quiet:silent"},
-		{twin, "node-2 0 CPUs elsewhere=true gone=false budget=0 userspace=0.5 findings= rules=cpu_steal:cannot tell,quiet:silent"},
-		{gone, "node-3 0 CPUs elsewhere=true gone=true budget=0 userspace=unknown findings= rules=cpu_steal:cannot tell,quiet:cannot tell"},
+		{findings.Machine{}, "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{m.own(), "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{agent, "node-2.example 2 CPUs elsewhere=true gone=false budget=0.02 slowed=2 userspace=0.012 findings=cpu_steal rules=cpu_steal:fires,quiet:silent"},
+		{twin, "node-2 0 CPUs elsewhere=true gone=false budget=0 slowed=0 userspace=0.5 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{gone, "node-3 0 CPUs elsewhere=true gone=true budget=0 slowed=0 userspace=unknown findings= rules=cpu_steal:cannot tell,quiet:cannot tell"},
 	} {
 		p, err := m.platformOf(ctx, tt.on)
 		if err != nil {
@@ -134,7 +134,7 @@ func TestElsewhere(t *testing.T) {
 		for _, s := range f.Rules {
 			rules = append(rules, s.Name+":"+string(s.Answer))
 		}
-		got := fmt.Sprintf("%s %d CPUs elsewhere=%v gone=%v budget=%v userspace=%s findings=%s rules=%s", p.Hostname, p.CPUs, p.Elsewhere, p.Gone, o.Budget, userspace, strings.Join(found, ","), strings.Join(rules, ","))
+		got := fmt.Sprintf("%s %d CPUs elsewhere=%v gone=%v budget=%v slowed=%v userspace=%s findings=%s rules=%s", p.Hostname, p.CPUs, p.Elsewhere, p.Gone, o.Budget, o.Slowed, userspace, strings.Join(found, ","), strings.Join(rules, ","))
 		if got != tt.want || p.Machine != of {
 			t.Errorf("%v: %s\nwant %s", tt.on, got, tt.want)
 		}

@@ -185,7 +185,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	m.open()
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
-	ao.Absent, ao.Failure = m.absent, m.keeper.Failure
+	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.engine.Slowed
 	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")
@@ -458,7 +458,7 @@ func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhe
 			}
 		}
 	}
-	points, err = m.series.Query(ctx, `teescope_store_series{`+own+`} or teescope_memory_bytes{kind="rss",`+own+`} or teescope_budget_ratio{`+own+`}`, at)
+	points, err = m.series.Query(ctx, `{__name__=~"teescope_store_series|teescope_budget_ratio|`+probe.SlowedDesc.Name+`",`+own+`} or teescope_memory_bytes{kind="rss",`+own+`}`, at)
 	if err != nil {
 		return o, err
 	}
@@ -471,6 +471,10 @@ func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhe
 			o.Series = int(p.Value)
 		case "teescope_memory_bytes":
 			o.RSSBytes = p.Value
+		case probe.SlowedDesc.Name:
+			if p.Value > 1 {
+				o.Slowed = p.Value
+			}
 		default:
 			if m.elsewhere(on) {
 				o.Budget = p.Value

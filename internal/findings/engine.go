@@ -38,6 +38,9 @@ type Options struct {
 	Limits []Limit
 	// Every is the time between two evaluations.
 	Every time.Duration
+	// Slowed is how many times less often to evaluate now. It is followed as far as each rule still
+	// runs once in its short window. May be nil.
+	Slowed func() int
 	// CloseAfter is how long a cause must be absent before its finding closes.
 	CloseAfter time.Duration
 	// History is the number of closed findings that are kept.
@@ -217,18 +220,36 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for skipped := 0; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case every := <-e.pace:
 			tick.Reset(every)
 		case <-tick.C:
-			if ctx.Err() == nil { // both cases may be ready
+			if skipped++; ctx.Err() == nil && skipped >= e.times() { // both cases may be ready
+				skipped = 0
 				e.Evaluate(ctx)
 			}
 		}
 	}
+}
+
+// times is how many times less often than Every to evaluate.
+func (e *Engine) times() int {
+	v := e.running.TryLock()
+	if v == nil {
+		return 1 // an evaluation is under way, and another does nothing
+	}
+	defer e.running.Unlock()
+	if v.opts.Slowed == nil {
+		return 1
+	}
+	n := v.opts.Slowed()
+	for _, r := range v.rules {
+		n = min(n, int(v.windows(r).Short/v.opts.Every))
+	}
+	return n
 }
 
 // Evaluate runs every rule once, at the time of the clock. A call during

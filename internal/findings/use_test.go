@@ -2,9 +2,11 @@ package findings_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
@@ -103,4 +105,43 @@ func TestUsePace(t *testing.T) {
 	<-evaluated
 	stop()
 	<-done
+}
+
+// TestSlowed: evaluations are skipped while the monitor's own work does not fit into its budget, but a rule runs at
+// least once in its short window.
+func TestSlowed(t *testing.T) {
+	for _, c := range []struct {
+		slowed int
+		short  time.Duration
+		want   time.Duration // between two evaluations, every 15 s as usual
+	}{
+		{1, time.Minute, 15 * time.Second},
+		{2, time.Minute, 30 * time.Second},
+		{4, time.Minute, time.Minute},
+		{4, 40 * time.Second, 30 * time.Second},
+		{4, 21 * time.Second, 15 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			var at []time.Time
+			o := findings.DefaultOptions()
+			o.Now, o.Started, o.Interval = time.Now, time.Now(), 5*time.Second
+			o.Windows.Short = c.short
+			o.Slowed = func() int { return c.slowed }
+			o.Evaluated = func(_, _ []findings.Record) {
+				if at = append(at, time.Now()); len(at) == 4 {
+					stop()
+				}
+			}
+			silent := &findings.Rule{Name: "silent", Run: func(context.Context, *findings.Pass) error { return nil }}
+			if err := findings.New([]*findings.Rule{silent}, nil, o).Run(ctx); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			for i := 1; i < len(at); i++ {
+				if got := at[i].Sub(at[i-1]); got != c.want {
+					t.Errorf("slowed %d times with a short window of %v: %v between two evaluations, want %v", c.slowed, c.short, got, c.want)
+				}
+			}
+		})
+	}
 }

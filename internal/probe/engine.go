@@ -318,6 +318,9 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 	if ratio, ok := used(); ok {
 		out = append(out, metric.Sample{Desc: BudgetUsed, Value: ratio, Trust: metric.Estimated})
 	}
+	if times := e.governor.slowed(); times > 0 {
+		out = append(out, metric.Sample{Desc: SlowedDesc, Value: float64(times)})
+	}
 	metric.SortByName(out)
 	return at, out
 }
@@ -327,6 +330,9 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *
 	delivered := false
 	if l.reader != nil {
 		first := len(out)
+		if u, ok := l.reader.(Unhurried); ok {
+			u.Slow(e.Slowed())
+		}
 		began := e.host.Now()
 		out, delivered = e.values(ctx, l, out, round)
 		l.Read = e.host.Now().Sub(began)

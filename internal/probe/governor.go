@@ -87,6 +87,7 @@ type books struct {
 	slack   float64 // what no source was allotted of a core, that windows may use
 	used    float64 // the most of a core that was used in a period since it was asked for
 	known   bool
+	slow    slowing
 	idle    []float64 // of each CPU in seconds, at the end of the last period that had windows
 }
 
@@ -274,6 +275,11 @@ func (b *books) allot() (grants []grant, fair float64) {
 		}
 	}
 	share := b.budget.Share
+	need := steady
+	for _, cost := range full {
+		need += cost
+	}
+	b.slow.fit(b.userNow/b.budget.cpus(), b.budget.room(need))
 	allowance := aim * max(share-b.userNow/b.budget.cpus()-steady, share*leastForKernel)
 	if share >= 1 { // all of each core is no limit, whatever the clocks of a starved machine say
 		allowance = math.Inf(1)

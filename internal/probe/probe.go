@@ -193,6 +193,8 @@ var (
 		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: events times the cost per event calibrated on this machine, or 150 ns where calibration failed."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: math.MaxFloat64,
 		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
+	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: mostSlowed,
+		Help: "How many times less often than set the rules and the walks over threads run, because the user space of teescope does not fit into the budget: 1, 2 or 4. A rule runs at least once in its short window."}
 	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},
 		Help: "1 for the level of detail at which the source works now."}
 	ReadSeconds = &metric.Desc{Name: "teescope_source_read_seconds", Kind: metric.Gauge, Labels: []string{"source"},
@@ -200,4 +202,4 @@ var (
 )
 
 // Metrics lists what the engine itself emits.
-var Metrics = []*metric.Desc{Up, BlindDesc, Coverage, StandardError, Missed, Folded, LevelDesc, SourceCPU, ReadSeconds, BudgetUsed}
+var Metrics = []*metric.Desc{Up, BlindDesc, Coverage, StandardError, Missed, Folded, LevelDesc, SourceCPU, ReadSeconds, BudgetUsed, SlowedDesc}

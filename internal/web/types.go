@@ -279,6 +279,9 @@ type Overhead struct {
 	Series   int               `json:"series,omitempty"`
 	// Budget is the share of each core that the monitor may use.
 	Budget float64 `json:"budget"`
+	// Slowed is how many times less often than set rules and walks over threads run, to stay within the budget;
+	// absent where they run as set.
+	Slowed float64 `json:"slowed,omitempty"`
 	// StoreError says why the store has lost or may lose samples, "" if it has not.
 	StoreError string `json:"storeError,omitempty"`
 }

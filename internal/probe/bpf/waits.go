@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf/link"
@@ -57,6 +58,7 @@ type Waits struct {
 	iter *link.Iter
 	stop chan struct{}
 	done chan struct{}
+	slow atomic.Int64 // how many times less often to walk; 0 is 1
 	sums locked.Value[waitSums]
 }
 
@@ -182,10 +184,18 @@ func (w *Waits) run() {
 			}
 		}
 		costs[0], costs[1], costs[2] = costs[1], costs[2], ended-began
-		every = max(walkEvery, time.Duration(float64(usual(costs))/share))
+		every = pace(usual(costs), share, w.slow.Load())
 		last, began = at, ended
 	}
 }
+
+// pace is the mean time between two walks that cost so much each and may use that share of a core, times less often.
+func pace(cost time.Duration, share float64, times int64) time.Duration {
+	return max(walkEvery, time.Duration(float64(cost)/share)) * time.Duration(max(1, times))
+}
+
+// Slow makes walks that many times less often than their cost asks for.
+func (w *Waits) Slow(times int) { w.slow.Store(int64(times)) }
 
 // usual is the median. CPU time that a hypervisor takes away during a walk counts as the walk's; one
 // such walk alone would delay the next by minutes.

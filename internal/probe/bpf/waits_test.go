@@ -337,6 +337,26 @@ func TestUsualCost(t *testing.T) {
 	}
 }
 
+// TestPace: walks keep to a share of a core, and are rarer by as much as the budget asks for.
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		cost  time.Duration
+		share float64
+		times int64
+		want  time.Duration
+	}{
+		{10 * time.Microsecond, calmShare, 0, walkEvery},
+		{10 * time.Microsecond, calmShare, 1, walkEvery},
+		{10 * time.Microsecond, calmShare, 4, 4 * walkEvery},
+		{time.Millisecond, walkShare, 1, 500 * time.Millisecond},
+		{time.Millisecond, walkShare, 2, time.Second},
+	} {
+		if got := pace(c.cost, c.share, c.times); got != c.want {
+			t.Errorf("walks of %v, share %g, %d times rarer: every %v, want %v", c.cost, c.share, c.times, got, c.want)
+		}
+	}
+}
+
 // BenchmarkWalk measures walks over all threads of this machine, one after another. With cold
 // caches, as at the usual distance between walks, a walk costs several times as much.
 func BenchmarkWalk(b *testing.B) {

@@ -503,6 +503,8 @@ export interface Overhead {
   series?: number;
   /** Budget is the share of each core that the monitor may use. */
   budget: number;
+  /** Slowed is how many times less often than set rules and walks over threads run, to stay within the budget; absent where they run as set. */
+  slowed?: number;
   /** StoreError says why the store has lost or may lose samples, "" if it has not. */
   storeError?: string;
 }

@@ -11,7 +11,7 @@ import { refreshes } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { setTheme, themes, useTheme } from "../state/use-theme";
 import type { Window } from "../state/window";
-import { lossOf } from "../words/budget";
+import { lossOf, slowedBy } from "../words/budget";
 import { sentence } from "../words/empty";
 import { costOf, count } from "../words/verdict";
 
@@ -34,7 +34,7 @@ export default function SettingsPage() {
       {o && <CostLine overhead={o} cpus={platform.data?.cpus ?? (elsewhere ? 0 : 1)} elsewhere={elsewhere} />}
       {overhead.error && <Problem message={overhead.error} retry={overhead.retry} stale={o !== null} />}
       {o?.storeError && <Problem message={sentence(o.storeError)} retry={overhead.retry} />}
-      {o && o.budget > 0 && sources.data && <Loss budget={o.budget} />}
+      {o && o.budget > 0 && sources.data && <Loss budget={o.budget} slowed={o.slowed} />}
       <SourceList sources={sources} changed={refresh} readOnly={elsewhere} />
       <Display />
       <div className="section-head">
@@ -108,12 +108,13 @@ function Cost({ w, who }: { w: Window; who: string }) {
 }
 
 /** The present effect of the budget, and how to avoid it. */
-function Loss({ budget }: { budget: number }) {
+function Loss({ budget, slowed }: { budget: number; slowed: number | undefined }) {
   const { sources } = useMachine();
   const { lost, back, sources: names } = lossOf(sources.data ?? [], budget);
   return (
     <section className="card" aria-label="Losses to the budget" id="loss" data-lost={names.join(" ")}>
       <p>{lost}</p>
+      {slowed !== undefined && <p>{slowedBy(slowed)}</p>}
       {back && <p className="dim">{back}</p>}
     </section>
   );

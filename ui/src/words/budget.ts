@@ -36,6 +36,11 @@ export function lossOf(sources: Source[], budget: number): Loss {
   };
 }
 
+/** What it means that work in user space runs that many times less often than set. */
+export function slowedBy(times: number): string {
+  return `Rules and walks over threads run up to ${times} times less often than set, because teescope's own work does not fit into the budget.`;
+}
+
 /** "a", "a and b", "a, b and c". */
 function list(items: string[]): string {
   return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Source } from "../api/types";
-import { lossOf } from "./budget";
+import { lossOf, slowedBy } from "./budget";
 import { estimateWords, remarksOf } from "./remarks";
 import { canNarrow, canSample, complaint, parsePercent, parsePIDs, stateWords } from "./source";
 
@@ -76,4 +76,8 @@ test("process ids and percentages are read, and what is neither is named", () =>
 test("a complaint loses what stands beside it", () => {
   expect(complaint("set source syscalls: process: error parsing regexp: missing closing ): `a(`", "syscalls")).toBe("error parsing regexp: missing closing ): `a(`");
   expect(complaint("The monitor does not answer.", "syscalls")).toBe("The monitor does not answer.");
+});
+
+test("own work that does not fit into the budget is said", () => {
+  expect(slowedBy(4)).toBe("Rules and walks over threads run up to 4 times less often than set, because teescope's own work does not fit into the budget.");
 });

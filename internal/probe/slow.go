@@ -1,0 +1,58 @@
+package probe
+
+const (
+	// ownPart is the part of the budget that user space keeps while programs in the kernel could use all of it.
+	ownPart = 0.5
+	// mostSlowed bounds how much less often work that can wait is done.
+	mostSlowed = 4
+)
+
+// Unhurried is implemented by Readers that also work between two readings, and can do so less often. The
+// engine says how many times less often, 1 for as usual, with every reading.
+type Unhurried interface {
+	Slow(times int)
+}
+
+// slowing decides how much less often work in user space is done that can wait: evaluations of rules, and walks over
+// threads.
+type slowing struct {
+	mean  float64 // what user space uses of each core, smoothed over calm periods
+	times int     // 1, 2 or 4; 0 before the first period
+	// steps is the number of periods since times changed. patience is how many must pass before work
+	// is done more often again; it doubles when that did not last.
+	steps, patience int
+}
+
+// fit ends a period in which user space used rate of each core, and could have used room.
+func (s *slowing) fit(rate, room float64) {
+	if s.times == 0 {
+		s.times, s.patience = 1, calm
+	}
+	s.mean += (rate - s.mean) / calm
+	if s.steps++; s.steps < calm {
+		return
+	}
+	switch {
+	case s.mean > room && s.times < mostSlowed:
+		if s.times == 1 && s.steps < 2*s.patience {
+			s.patience = min(2*s.patience, 16*calm)
+		}
+		s.times, s.steps = 2*s.times, 0
+	case s.mean < aim*room && s.times > 1 && s.steps >= s.patience:
+		s.times, s.steps = s.times/2, 0
+	}
+}
+
+// room is what user space may use of each core where the sources need that much of it: what they leave of the
+// budget, and ownPart in any case.
+func (b Budget) room(sources float64) float64 { return max(b.Share*ownPart, b.Share-sources) }
+
+// Slowed is how many times less often than usual work in user space is done that can wait, because user space does not fit
+// into the budget; 1 without a budget.
+func (e *Engine) Slowed() int { return max(1, e.governor.slowed()) }
+
+// slowed is Slowed, or 0 before a period has ended.
+func (g *governor) slowed() int {
+	defer g.books.Unlock()
+	return g.books.Lock().slow.times
+}

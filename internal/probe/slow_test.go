@@ -1,0 +1,132 @@
+// clock: the tests of this file run in bubbles of testing/synctest.
+package probe
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// walker is a load that also works between readings.
+type walker struct {
+	*load
+	slowed []int // as told, changes only
+}
+
+// Slow implements Unhurried.
+func (w *walker) Slow(times int) {
+	if n := len(w.slowed); n == 0 || w.slowed[n-1] != times {
+		w.slowed = append(w.slowed, times)
+	}
+}
+
+// TestWaitingWorkGoesFirst: user space that does not fit into the budget does what can wait less often, at most four times, until it fits.
+// Half of the budget is user space's own; what the sources leave it may use as well.
+func TestWaitingWorkGoesFirst(t *testing.T) {
+	const share, cpus = 0.01, 2
+	for _, c := range []struct {
+		name        string
+		user, waits float64 // of each core: what cannot wait, and what can, as usual
+		events      float64 // a second on each core, at 100 ns
+		want        []int
+	}{
+		{"it fits", 0.003, 0.001, 1e6, []int{1}},
+		{"the sources need little", 0.006, 0.002, 1e4, []int{1}},
+		{"the sources need all", 0.003, 0.003, 1e6, []int{1, 2}},
+		{"more than the budget", 0.02, 0.001, 0, []int{1, 2, 4}},
+		{"all of it can wait", 0.001, 0.016, 1e6, []int{1, 2, 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &walker{load: newLoad(100e-9, c.events, c.events)}
+				w.at = time.Now()
+				s := w.source("x")
+				s.Open = func(*host.Host, []tee.Facts) (Reader, error) { return w, nil }
+				e := Open(&host.Host{Now: time.Now}, nil, []*Source{s}, nil)
+				var mu sync.Mutex
+				used, at, user, waits := 0.0, time.Now(), c.user, c.waits
+				spent := func() float64 {
+					mu.Lock()
+					defer mu.Unlock()
+					now := time.Now()
+					times := 1
+					if n := len(w.slowed); n > 0 {
+						times = w.slowed[n-1]
+					}
+					used += now.Sub(at).Seconds() * cpus * (user + waits/float64(times))
+					at = now
+					return used
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); e.Govern(ctx, Budget{Share: share, Userspace: spent, CPUs: cpus}) }()
+				if e.Slowed() != 1 {
+					t.Error("slowed before anything is known")
+				}
+				var samples []metric.Sample
+				rounds := func(n int) {
+					for range n {
+						time.Sleep(5*time.Second + aside)
+						_, samples = e.Collect(t.Context())
+					}
+				}
+				rounds(10 * 60 / 5)
+				if !slices.Equal(w.slowed, c.want) {
+					t.Errorf("slowed %v, want %v", w.slowed, c.want)
+				}
+				if got := value(t, samples, SlowedDesc, ""); got != float64(c.want[len(c.want)-1]) {
+					t.Errorf("%s is %g", SlowedDesc.Name, got)
+				}
+				spent()
+				mu.Lock()
+				user, waits = 0.001, 0
+				mu.Unlock()
+				rounds(20 * 60 / 5)
+				if e.Slowed() != 1 {
+					t.Errorf("slowed %v although all fits again", w.slowed)
+				}
+				cancel()
+				<-done
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowingDoesNotFlap: work that alone makes the difference is done more often again ever more rarely.
+func TestSlowingDoesNotFlap(t *testing.T) {
+	const room = 0.005
+	var s slowing
+	changes := []int{0, 0} // in each hour
+	was := 0
+	for i := range 2 * 3600 {
+		rate := 0.001 + 0.005/float64(max(1, s.times))
+		if s.fit(rate, room); s.times != was {
+			was = s.times
+			changes[i/3600]++
+		}
+	}
+	if changes[0] < 4 || changes[1] >= changes[0] || changes[1] > 16 {
+		t.Errorf("changed %v times in two hours", changes)
+	}
+}
+
+// TestRoom: user space may use what the sources leave, and half in any case.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct{ share, sources, want float64 }{
+		{0.01, 0, 0.01}, {0.01, 0.002, 0.008}, {0.01, 0.3, 0.005}, {0, 0.1, 0},
+	} {
+		if got := (Budget{Share: c.share}).room(c.sources); got != c.want {
+			t.Errorf("of %g, beside %g: %g, want %g", c.share, c.sources, got, c.want)
+		}
+	}
+}
