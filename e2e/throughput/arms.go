@@ -52,6 +52,9 @@ var arms = []arm{
 // kernelSources work in the kernel, on events or ticks.
 var kernelSources = []string{"syscalls", "samples", "waits", "tls", "faults", "pagecache", "block", "tcp"}
 
+// windowed are those of them that the budget detaches and attaches.
+var windowed = []string{"syscalls", "tls", "faults", "pagecache", "block", "tcp"}
+
 // armOf finds an arm by name.
 func armOf(name string) (arm, error) {
 	if i := slices.IndexFunc(arms, func(a arm) bool { return a.name == name }); i >= 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +31,10 @@ type part struct {
 	// budget selects the monitor; "" is none.
 	budget  string
 	sources []string
+	// sample is the part of the time in which sources may count, 0 for all.
+	sample float64
+	// begins: the load rests until the monitor has settled, and begins with the measurement.
+	begins bool
 }
 
 // off is the baseline of each part.
@@ -36,12 +42,14 @@ var off = part{name: "off", doc: "nothing"}
 
 // parts lists them. The first is off itself: its difference is the machine's noise.
 func parts() []part {
-	all := []part{off, {name: "user", doc: "no kernel sources", budget: "1%"}}
+	all := []part{off, {name: "user", doc: "no kernel sources", budget: "1%"},
+		{name: "attach", doc: "attaching and detaching, with windows of 2 ms", budget: "1%", sources: windowed, sample: 0.002}}
 	for _, s := range kernelSources {
-		all = append(all, part{"only-" + s, s + " alone", "1%", []string{s}})
+		all = append(all, part{name: "only-" + s, doc: s + " alone", budget: "1%", sources: []string{s}})
 	}
-	return append(all, part{"monitor", "everything, budget 1 %", "1%", kernelSources},
-		part{"full", "everything, every event", "100%", kernelSources})
+	return append(all, part{name: "monitor", doc: "everything, budget 1 %", budget: "1%", sources: kernelSources},
+		part{name: "first", doc: "everything, budget 1 %, a load that begins", budget: "1%", sources: kernelSources, begins: true},
+		part{name: "full", doc: "everything, every event", budget: "100%", sources: kernelSources})
 }
 
 func (o options) chosenParts(names string) ([]part, error) {
@@ -77,12 +85,24 @@ type slot struct {
 	covered float64 // of system calls
 }
 
+// accounted is the share of all cores that the monitor took, by its own account.
+func (s slot) accounted(cpus int) float64 {
+	var sum float64
+	for _, v := range []float64{s.own, s.kernel} {
+		if !math.IsNaN(v) { // nothing ran that could cost something
+			sum += v
+		}
+	}
+	return sum / float64(cpus)
+}
+
 // ledger loads each server without a break and prints what each part takes from the throughput
 // and adds to the CPU time of a request. A round has, in random order, a pair for each part:
 // the part and nothing, in random order and right after each other, because the speed of a
 // shared machine changes from one half minute to the next.
 func (o options) ledger(ctx context.Context, serverNames []string, list []part) error {
-	fmt.Fprintln(o.out, "| server | monitor | throughput lost | 95 % interval | CPU time of a request, more | 95 % interval | CPU of the monitor, cores | of its programs in the kernel, by its own account | coverage of system calls |\n|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(o.out, "| server | monitor | throughput lost | 95 % interval | CPU time of a request, more | 95 % interval | CPU of the monitor, cores | of its programs in the kernel, by its own account | "+
+		"lost beside both | 95 % interval | coverage of system calls |\n|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, name := range serverNames {
 		s, ok := servers[name]
 		if !ok {
@@ -90,7 +110,7 @@ func (o options) ledger(ctx context.Context, serverNames []string, list []part) 
 		}
 		if err := o.ledgerOf(ctx, name, s, list); err != nil {
 			if errors.Is(err, errMissing) {
-				fmt.Fprintf(o.out, "| %s | left out: %v | | | | | | | |\n", name, err)
+				fmt.Fprintf(o.out, "| %s | left out: %v | | | | | | | | | |\n", name, err)
 				continue
 			}
 			return fmt.Errorf("%s: %w", name, err)
@@ -123,14 +143,14 @@ func (o options) ledgerOf(ctx context.Context, name string, s server, list []par
 		_ = client.Process.Kill()
 		_ = client.Wait()
 	}()
-	l.processes = []int{client.Process.Pid, r.process}
+	l.client, l.processes = client.Process, []int{client.Process.Pid, r.process}
 	without, with := make([][]slot, len(list)), make([][]slot, len(list))
 	for round := range o.rounds {
 		for _, i := range rand.Perm(len(list)) {
 			pair := []struct {
 				part
 				to *[]slot
-			}{{off, &without[i]}, {list[i], &with[i]}}
+			}{{list[i].base(), &without[i]}, {list[i], &with[i]}}
 			for _, k := range rand.Perm(len(pair)) {
 				m, err := l.one(ctx, pair[k].part)
 				if err != nil {
@@ -141,13 +161,28 @@ func (o options) ledgerOf(ctx context.Context, name string, s server, list []par
 		}
 	}
 	for i, p := range list {
-		lost := against(without[i], with[i], 1, func(s slot) float64 { return s.rate })
-		work := against(without[i], with[i], -1, func(s slot) float64 { return s.work })
-		fmt.Fprintf(o.out, "| %s | %s | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %s | %s | %s |\n", name, p.doc,
-			100*(1-lost.Ratio), 100*(1-lost.High), 100*(1-lost.Low), 100*(work.Ratio-1), 100*(work.Low-1), 100*(work.High-1),
-			among(with[i], func(s slot) float64 { return s.own }), among(with[i], func(s slot) float64 { return s.kernel }), among(with[i], func(s slot) float64 { return s.covered }))
+		fmt.Fprintln(o.out, row(name, p, without[i], with[i], runtime.NumCPU()))
 	}
 	return nil
+}
+
+// base is what a part is compared with.
+func (p part) base() part {
+	b := off
+	b.begins = p.begins
+	return b
+}
+
+// row is the line of a part in the table. What is lost beside both is the throughput lost if it had all cores but what the
+// monitor took by its own account: the load keeps every core busy.
+func row(server string, p part, without, with []slot, cpus int) string {
+	lost := against(without, with, 1, func(s slot) float64 { return s.rate })
+	work := against(without, with, -1, func(s slot) float64 { return s.work })
+	rest := against(without, with, 1, func(s slot) float64 { return s.rate / (1 - s.accounted(cpus)) })
+	return fmt.Sprintf("| %s | %s | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %s | %s | %.2f %% | [%.2f, %.2f] | %s |", server, p.doc,
+		100*(1-lost.Ratio), 100*(1-lost.High), 100*(1-lost.Low), 100*(work.Ratio-1), 100*(work.Low-1), 100*(work.High-1),
+		among(with, func(s slot) float64 { return s.own }), among(with, func(s slot) float64 { return s.kernel }),
+		100*(1-rest.Ratio), 100*(1-rest.High), 100*(1-rest.Low), among(with, func(s slot) float64 { return s.covered }))
 }
 
 func against(base, treat []slot, better int8, of func(slot) float64) stats.Comparison {
@@ -176,6 +211,7 @@ func among(list []slot, of func(slot) float64) string {
 type ledger struct {
 	options
 	*running
+	client    *os.Process
 	processes []int
 	monitors  map[string]*watching
 }
@@ -206,15 +242,16 @@ func (w *watching) signal(s syscall.Signal) error { return w.processes[0].Proces
 // leave switches the kernel sources off and stops the monitor.
 func (w *watching) leave() error {
 	for _, s := range kernelSources {
-		if err := w.source(s, false); err != nil {
+		if err := w.source(s, false, 1); err != nil {
 			return err
 		}
 	}
 	return w.signal(syscall.SIGSTOP)
 }
 
-func (w *watching) source(name string, on bool) error {
-	r, err := http.Post(w.url+"/api/teescope/v1/sources/"+name, "application/json", strings.NewReader(fmt.Sprintf(`{"on":%t}`, on)))
+// source switches a source, and sets the part of the time in which it may count.
+func (w *watching) source(name string, on bool, sample float64) error {
+	r, err := http.Post(w.url+"/api/teescope/v1/sources/"+name, "application/json", strings.NewReader(fmt.Sprintf(`{"on":%t,"sample":%g}`, on, sample)))
 	if err != nil {
 		return err
 	}
@@ -282,12 +319,18 @@ func (w *watching) waits(sources []string) (string, error) {
 func (l *ledger) one(ctx context.Context, p part) (slot, error) {
 	m := slot{own: math.NaN(), kernel: math.NaN(), covered: math.NaN()}
 	w := l.monitors[p.budget]
+	if p.begins {
+		if err := l.client.Signal(syscall.SIGSTOP); err != nil {
+			return m, err
+		}
+		defer func() { _ = l.client.Signal(syscall.SIGCONT) }() // also after an error
+	}
 	if w != nil {
 		if err := w.signal(syscall.SIGCONT); err != nil {
 			return m, err
 		}
 		for _, s := range p.sources {
-			if err := w.source(s, true); err != nil {
+			if err := w.source(s, true, cmp.Or(p.sample, 1)); err != nil {
 				return m, err
 			}
 		}
@@ -296,7 +339,7 @@ func (l *ledger) one(ctx context.Context, p part) (slot, error) {
 		}
 	}
 	settle := l.warm
-	if w == nil {
+	if w == nil && !p.begins {
 		settle = min(settle, 200*time.Millisecond) // nothing has to settle
 	}
 	if err := pause(ctx, settle); err != nil {
@@ -306,6 +349,11 @@ func (l *ledger) one(ctx context.Context, p part) (slot, error) {
 	before, err := l.read(w)
 	if err != nil {
 		return m, err
+	}
+	if p.begins {
+		if err := l.client.Signal(syscall.SIGCONT); err != nil {
+			return m, err
+		}
 	}
 	if err := pause(ctx, l.measure); err != nil {
 		return m, err

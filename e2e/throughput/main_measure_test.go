@@ -58,7 +58,7 @@ func TestLedgerOnce(t *testing.T) {
 	}
 	var out strings.Builder
 	o := options{bin: bin, out: &out, rounds: 2, warm: 200 * time.Millisecond, measure: time.Second}
-	list, err := o.chosenParts("user,only-syscalls")
+	list, err := o.chosenParts("user,only-syscalls,attach,first")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +66,12 @@ func TestLedgerOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(rows) != 4 {
+	if len(rows) != 6 {
 		t.Fatalf("%d rows:\n%s", len(rows), out.String())
 	}
 	for i, want := range []string{"no kernel sources", "syscalls alone"} {
 		f := strings.Split(rows[2+i], " | ")
-		if len(f) != 9 || f[1] != want || strings.Contains(f[2], "NaN") || strings.Contains(f[4], "NaN") || f[6] == "" || (i == 1) == (strings.Trim(f[8], " |") == "") {
+		if len(f) != 11 || f[1] != want || strings.Contains(f[2], "NaN") || strings.Contains(f[4], "NaN") || f[6] == "" || (i == 1) == (strings.Trim(f[10], " |") == "") {
 			t.Errorf("row %q", rows[2+i])
 		}
 	}
