@@ -100,6 +100,7 @@ func (g *governor) add(t *throttle) {
 	t.attached, t.since, t.last.share = true, now, t.limit
 	t.at = now
 	t.events, t.seconds = t.reader.Spent()
+	t.from = t.events
 	t.begin, t.end = now, now.Add(time.Hour)
 	b.sources = append(b.sources, t)
 }
@@ -193,9 +194,9 @@ func (b *books) meter(now time.Time) (period float64, spent []spending) {
 	busy := b.saturated(period)
 	var cores []float64
 	for i, t := range b.sources {
-		t.note(now)
 		s := spending{busy: busy}
 		s.events, s.seconds = t.reader.Spent()
+		t.note(now, s.events)
 		s.cores = slices.Clone(s.seconds)
 		for cpu := range s.cores {
 			if cpu < len(t.seconds) {

@@ -35,6 +35,9 @@ type load struct {
 	extra    float64 // CPU seconds that every window costs more than its events
 	steady   bool
 	hard     bool // its cores are never idle, so counting slows it
+	// slow is how long attaching and detaching take; they take effect at the end of the call, or at its beginning.
+	slow  time.Duration
+	early bool
 	// late is how much later than asked for window n, from 1, is closed.
 	late func(n int) time.Duration
 }
@@ -91,13 +94,24 @@ func (l *load) turn(on bool) error {
 	return nil
 }
 
-func (l *load) Attach() error { return l.turn(true) }
+func (l *load) Attach() error { return l.slowly(true) }
+
+// slowly is turn in a call that takes a while.
+func (l *load) slowly(on bool) error {
+	if l.early {
+		defer time.Sleep(l.slow)
+	} else {
+		time.Sleep(l.slow)
+	}
+	return l.turn(on)
+}
+
 func (l *load) Detach() error {
 	if l.late != nil {
 		_, toggles := l.sofar()
 		time.Sleep(l.late(toggles/2 + 1))
 	}
-	if err := l.turn(false); err != nil {
+	if err := l.slowly(false); err != nil {
 		return err
 	}
 	l.mu.Lock()

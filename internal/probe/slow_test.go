@@ -3,6 +3,8 @@ package probe
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -128,5 +130,56 @@ func TestRoom(t *testing.T) {
 		if got := (Budget{Share: c.share}).room(c.sources); got != c.want {
 			t.Errorf("of %g, beside %g: %g, want %g", c.share, c.sources, got, c.want)
 		}
+	}
+}
+
+// TestSlowToAttach: on a kernel where attaching and detaching take 20 ms, and count from or until a moment in between that nobody
+// knows, the budget is kept on average, and the estimate is right.
+func TestSlowToAttach(t *testing.T) {
+	const cost, rate, seconds = 88e-9, 2e5, 60
+	for _, c := range []struct {
+		name  string
+		early bool
+		share float64
+	}{
+		{"at the beginning, short windows", true, 0.0003}, {"at the end, short windows", false, 0.0003},
+		{"at the beginning, long windows", true, 0.01}, {"at the end, long windows", false, 0.01},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLoad(cost, rate, rate)
+				l.at, l.slow, l.early = time.Now(), 20*time.Millisecond, c.early
+				e := Open(&host.Host{Now: time.Now}, nil, []*Source{l.source("x")}, nil)
+				e.governor.books.Lock().random = rand.New(rand.NewPCG(1, 2))
+				e.governor.books.Unlock()
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					e.Govern(ctx, Budget{Share: c.share, Userspace: func() float64 { return 0 }, CPUs: 2})
+				}()
+				// No reading while it is governed: a goroutine that waits for a lock stops the clock of the bubble.
+				time.Sleep(10*time.Second + aside)
+				_, before := l.Spent()
+				time.Sleep(seconds * time.Second)
+				_, after := l.Spent()
+				if mean := (after[0] - before[0]) / seconds; mean > c.share || mean < c.share/4 {
+					t.Errorf("%.4f of a core on average", mean)
+				}
+				cancel()
+				<-done
+				_, samples := e.Collect(t.Context())
+				events, toggles := l.sofar()
+				if got := value(t, samples, calls, "a"); math.Abs(got/events-1) > 0.03 {
+					t.Errorf("estimate %g of %g, with %d changes", got, events, toggles)
+				}
+				if toggles < 10 {
+					t.Errorf("attached and detached %d times", toggles)
+				}
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -26,16 +27,19 @@ type throttle struct {
 	// may is what it may use in this period, in cores. debt is its earlier overuse in
 	// core-seconds, beyond may and slack, because a window was closed late.
 	may, debt float64
-	// attached and since: now, and since when.
+	// attached and since: now, and since when, with the count then.
 	attached bool
 	since    time.Time
+	from     float64
 
-	// Of the current period: when it began for t, the counts then, time attached, the planned
-	// window, and whether the window was closed early.
+	// Of the current period: when it began for t, the counts then, time attached and the events in it, the planned
+	// window, and whether the window was closed early. Attaching and detaching take time, up to tens of
+	// milliseconds, in which events are counted from or until a moment that nobody knows: open and within leave it out.
 	at         time.Time
 	events     float64
 	seconds    []float64
 	open       time.Duration
+	within     float64
 	begin, end time.Time
 	broken     bool
 	looked     time.Time // when it was last checked for an exhausted share
@@ -80,11 +84,12 @@ func (c coverage) scale() float64 {
 	return 1 / c.share
 }
 
-// note adds the time since the last note to t's attached time.
-func (t *throttle) note(now time.Time) {
+// note adds the time since the last note to t's attached time, and the events in it; events is the count now.
+func (t *throttle) note(now time.Time, events float64) {
 	if t.attached {
 		t.open += now.Sub(t.since)
-		t.since = now
+		t.within += max(0, events-t.from)
+		t.since, t.from = now, events
 	}
 }
 
@@ -92,16 +97,20 @@ func (t *throttle) note(now time.Time) {
 // all events, and begins the next one. period is the planned length.
 func (t *throttle) observe(now time.Time, s spending, period time.Duration) {
 	t.cost *= doubt
-	if open := t.open.Seconds(); open > 0 {
-		t.weigh(s.most, open)
+	t.seconds = s.seconds
+	if open := t.open.Seconds(); t.open >= leastLook {
 		n := max(0, s.events-t.events)
+		if n > t.within { // the rest was counted while it was attached or detached
+			s = s.part(t.within / n)
+		}
+		t.weigh(s.most, open)
 		more, doubt := slowed(s, open)
 		if t.broken { // it tells too much rather than too little
 			doubt += more + cut(open, min(t.end.Sub(t.begin), period).Seconds()) // without a planned end if it was seen in full before
 			more = 0
 		}
 		length := max(open, now.Sub(t.at).Seconds())
-		all := n * (1 + (length/open-1)*(1+more))
+		all := max(n, t.within*(1+(length/open-1)*(1+more)))
 		t.remember(window{all / length, length, open / length, doubt})
 		t.counted += n
 		t.estimated += all
@@ -111,30 +120,48 @@ func (t *throttle) observe(now time.Time, s spending, period time.Duration) {
 		t.blind++
 		t.periods++
 		t.at = now
+	} else { // what was counted while it was attached or detached waits for the next window
+		t.broken = false
+		return
 	}
+	t.events, t.open, t.within, t.broken = s.events, 0, 0, false
 	if t.time > 0 {
 		t.full = t.cost / t.time
 	}
-	t.events, t.seconds, t.open, t.broken = s.events, s.seconds, 0, false
+}
+
+// part is what a part of the events cost.
+func (s spending) part(p float64) spending {
+	s.cores = slices.Clone(s.cores)
+	for cpu := range s.cores {
+		s.cores[cpu] *= p
+	}
+	s.most *= p
+	return s
 }
 
 // set attaches or detaches t. A reader that refuses keeps its state, and its next
-// reading reports the error. The call can be slow on a busy machine, so the clock is
-// read after it returns.
+// reading reports the error. The call can be slow, so a window is as long as planned from its return on.
 func (t *throttle) set(on bool, now func() time.Time) {
-	if on == t.attached {
+	switch {
+	case on == t.attached:
 		return
-	}
-	if on {
+	case on:
+		asked := now()
 		if t.reader.Attach() != nil {
 			return
 		}
+		t.from, _ = t.reader.Spent()
 		t.since = now()
-	} else {
+		took := t.since.Sub(asked)
+		t.begin, t.end = t.begin.Add(took), t.end.Add(took)
+	default:
+		at := now()
+		events, _ := t.reader.Spent()
 		if t.reader.Detach() != nil {
 			return
 		}
-		t.note(now())
+		t.note(at, events)
 	}
 	t.attached = on
 }
