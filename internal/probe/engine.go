@@ -383,7 +383,9 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 	delivered := false
 	samples, err := e.readInTime(ctx, l)
 	samples, refused := round.tidy(samples)
-	err = joined(err, refused)
+	if err = joined(err, refused); seen.refused != nil && !errors.Is(err, seen.refused) { // some readers say it themselves
+		err = joined(err, seen.refused)
+	}
 	factor := l.estimate.agree(l.exact, samples, totals(l.exact, out), seen.scale())
 	for _, s := range samples {
 		switch s.Desc {
@@ -399,7 +401,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 			if l.throttle != nil || l.fromZero {
 				s = l.estimate.take(s, factor(s))
 			}
-			if !seen.off && l.keeps(s) {
+			if !seen.off && !seen.gone && l.keeps(s) {
 				out = append(out, s)
 			}
 		}
@@ -420,7 +422,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 	if l.throttle != nil {
 		l.limited(e.governor.level(l.throttle), seen)
 	}
-	l.before = !seen.off && (delivered || err == nil)
+	l.before = !seen.off && !seen.gone && (delivered || err == nil)
 	return out, l.before
 }
 

@@ -116,10 +116,10 @@ func (g *governor) remove(t *throttle) {
 func (g *governor) round(t *throttle) coverage {
 	g.books.Lock()
 	defer g.books.Unlock()
-	c := coverage{share: t.last.share, off: t.share == 0, err: math.NaN()}
+	c := coverage{share: t.last.share, off: t.share == 0, refused: t.refused, err: math.NaN()}
 	switch {
 	case t.periods > 0 && t.blind == t.periods:
-		c.share = 0
+		c.share, c.gone = 0, !c.off
 	case t.periods > 0 && t.estimated > 0:
 		c.share = min(1, t.counted/t.estimated)
 	case t.periods > 0:

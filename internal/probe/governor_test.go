@@ -636,6 +636,102 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
+// vanishing is a load whose programs cannot be attached while their functions are gone.
+type vanishing struct {
+	*load
+	mu   sync.Mutex
+	gone bool
+}
+
+func (v *vanishing) set(gone bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.gone = gone
+}
+
+func (v *vanishing) Attach() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.gone {
+		return errors.New("attach kprobe f: no such function")
+	}
+	return v.load.Attach()
+}
+
+// TestFunctionsVanish: where programs cannot be attached again, because their functions went with a module, values are missing with the
+// reason. They are not 0, and no estimate goes on. They are back when the functions are.
+func TestFunctionsVanish(t *testing.T) {
+	for _, rate := range []float64{3e5, 1000} { // in windows, and all of the time once it is attached
+		synctest.Test(t, func(t *testing.T) {
+			v := &vanishing{load: newLoad(88e-9, 3e5, 3e5)}
+			v.at = time.Now()
+			s := v.source("x")
+			s.Open = func(*host.Host, []tee.Facts) (Reader, error) { return v, nil }
+			e := Open(&host.Host{Now: time.Now}, nil, []*Source{s}, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				e.Govern(ctx, Budget{Share: 0.01, Userspace: func() float64 { return 0 }, CPUs: 2})
+			}()
+			var samples []metric.Sample
+			round := func() {
+				time.Sleep(5*time.Second + aside)
+				_, samples = e.Collect(t.Context())
+			}
+			for range 4 {
+				round()
+			}
+			if math.IsNaN(value(t, samples, calls, "a")) {
+				t.Fatal("nothing is counted")
+			}
+			v.set(true)
+			v.load.set(func(time.Time) []float64 { return []float64{rate, rate} })
+			round()
+			round()
+			before, _ := v.sofar()
+			was := v.estimate(e)
+			for range 3 {
+				round()
+				if got, up := value(t, samples, calls, "a"), value(t, samples, Up, "x"); !math.IsNaN(got) || up != 0 {
+					t.Errorf("%g calls and up %g without programs", got, up)
+				}
+				if s := e.Status()[0]; s.State != Degraded || s.Reason != "attach kprobe f: no such function" {
+					t.Errorf("status %+v", s)
+				}
+			}
+			after, _ := v.sofar()
+			if got := v.estimate(e) - was; after == before || got != 0 {
+				t.Errorf("%g calls are estimated of %g that nobody saw", got, after-before)
+			}
+			v.set(false)
+			round()
+			round()
+			first, at := v.estimate(e), v.realNow()
+			for range 6 {
+				round()
+			}
+			got, want := value(t, samples, calls, "a")-first, v.realNow()-at
+			if s := e.Status()[0]; math.Abs(got/want-1) > 0.1 || value(t, samples, Up, "x") != 1 || s.Reason == "attach kprobe f: no such function" {
+				t.Errorf("%g calls of %g afterwards, status %+v", got, want, s)
+			}
+			cancel()
+			<-done
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// estimate is the estimate of the calls that the engine keeps, shown or not.
+func (v *vanishing) estimate(e *Engine) float64 {
+	defer e.sources.Unlock()
+	return (*e.sources.Lock())[0].estimate.series[keyOf(metric.Sample{Desc: calls, Labels: []string{v.process}})].total
+}
+
+func (v *vanishing) realNow() float64 { n, _ := v.sofar(); return n }
+
 // TestRefusesToAttach: a reader that cannot be put back says so in its readings,
 // and the governor goes on.
 func TestRefusesToAttach(t *testing.T) {

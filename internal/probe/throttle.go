@@ -31,6 +31,8 @@ type throttle struct {
 	attached bool
 	since    time.Time
 	from     float64
+	// refused is why the last attempt to attach or to detach it failed; nil if it did not.
+	refused error
 
 	// Of the current period: when it began for t, the counts then, time attached and the events in it, the planned
 	// window, and whether the window was closed early. Attaching and detaching take time, up to tens of
@@ -66,6 +68,9 @@ type coverage struct {
 	wait bool
 	// off: the budget does not allow even the shortest window.
 	off bool
+	// refused is why its programs cannot be attached or detached. gone: they could not be attached, and nothing was seen.
+	refused error
+	gone    bool
 	// limited: below full coverage, or below the level that the user chose.
 	limited bool
 	// err is the relative standard error of the number of events plus the doubt of its
@@ -116,7 +121,7 @@ func (t *throttle) observe(now time.Time, s spending, period time.Duration) {
 		t.estimated += all
 		t.periods++
 		t.at = now
-	} else if t.share == 0 {
+	} else if t.share == 0 || !t.attached && t.refused != nil {
 		t.blind++
 		t.periods++
 		t.at = now
@@ -140,15 +145,15 @@ func (s spending) part(p float64) spending {
 	return s
 }
 
-// set attaches or detaches t. A reader that refuses keeps its state, and its next
-// reading reports the error. The call can be slow, so a window is as long as planned from its return on.
+// set attaches or detaches t. A reader that refuses keeps its state, and is asked again with each look. The call can be
+// slow, so a window is as long as planned from its return on.
 func (t *throttle) set(on bool, now func() time.Time) {
 	switch {
 	case on == t.attached:
 		return
 	case on:
 		asked := now()
-		if t.reader.Attach() != nil {
+		if t.refused = t.reader.Attach(); t.refused != nil {
 			return
 		}
 		t.from, _ = t.reader.Spent()
@@ -158,7 +163,7 @@ func (t *throttle) set(on bool, now func() time.Time) {
 	default:
 		at := now()
 		events, _ := t.reader.Spent()
-		if t.reader.Detach() != nil {
+		if t.refused = t.reader.Detach(); t.refused != nil {
 			return
 		}
 		t.note(at, events)
