@@ -62,6 +62,9 @@ type number struct {
 	over             string // a span: appended to the text, and $over in the query
 	after            string // a number: without it, or where it is 0, this one is left out
 	each             string // a query: the number is repeated for each element, whose labels are placeholders
+	// together: whatever $here selects, expr gives one element for each subject, with the labels that the sign keeps. It
+	// is asked once for all candidates.
+	together bool
 	// derived computes the number from others; it is then not evidence.
 	derived func(of func(name string) float64) float64
 }
@@ -121,8 +124,9 @@ func (c comparison) find(ctx context.Context, p *findings.Pass) error {
 			return cmp.Compare(b.Value, a.Value)
 		})
 		seen := map[of]bool{}
+		t := &together{sign: s, candidates: points}
 		for _, pt := range points {
-			j, err := s.judge(ctx, p, pt.Labels, seen)
+			j, err := s.judge(ctx, p, pt.Labels, seen, t)
 			if err != nil {
 				return err
 			}
@@ -173,13 +177,13 @@ type judgement struct {
 }
 
 // judge compares a candidate with the limits of its own subject, unless that was judged before.
-func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[of]bool) (judgement, error) {
+func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[of]bool, t *together) (judgement, error) {
 	name, err := s.named(ctx, p, labels)
 	j := judgement{of: of{findings.MachineOf(labels), name}}
 	if err != nil || seen[j.of] {
 		return j, err
 	}
-	x := expansion{pass: p, here: s.here(labels), subject: name, labels: labels, words: s.words,
+	x := expansion{pass: p, together: t, here: s.here(labels), subject: name, labels: labels, words: s.words,
 		values: map[string]float64{}, units: map[string]string{}}
 	e := evidence{pass: p}
 	x.gather(ctx, &e, s.numbers)
@@ -216,20 +220,24 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 
 // here returns $here for a candidate's labels.
 func (s sign) here(labels map[string]string) string {
-	keep := s.keep
-	switch {
-	case keep == nil:
-		keep = []string{"job", "instance"}
-	case len(keep) == 0:
-		keep = slices.Collect(maps.Keys(labels))
-	}
 	kept := map[string]string{}
-	for _, l := range keep {
+	for _, l := range s.kept(labels) {
 		if v, ok := labels[l]; ok {
 			kept[l] = v
 		}
 	}
 	return strings.Trim(findings.Selector("", kept), "{}")
+}
+
+// kept are the names of a candidate's labels in $here.
+func (s sign) kept(labels map[string]string) []string {
+	switch {
+	case s.keep == nil:
+		return []string{"job", "instance"}
+	case len(s.keep) == 0:
+		return slices.Collect(maps.Keys(labels))
+	}
+	return s.keep
 }
 
 func (s sign) named(ctx context.Context, p *findings.Pass, labels map[string]string) (string, error) {
@@ -243,6 +251,7 @@ func (s sign) named(ctx context.Context, p *findings.Pass, labels map[string]str
 // expansion fills in the placeholders for one subject.
 type expansion struct {
 	pass          *findings.Pass
+	together      *together
 	here, subject string
 	labels, words map[string]string
 	values        map[string]float64
@@ -310,10 +319,19 @@ func (x expansion) gather(ctx context.Context, e *evidence, numbers []number) {
 			n.text += ", mean of the last $over"
 		}
 		for _, pt := range elements {
-			v := e.add(ctx, x.element(n.text, n.over, pt.Labels, raw), n.unit, x.element(n.expr, n.over, pt.Labels, strconv.Quote))
+			text, expr := x.element(n.text, n.over, pt.Labels, raw), x.element(n.expr, n.over, pt.Labels, strconv.Quote)
+			v := e.take(text, n.unit, expr, func() ([]metric.Point, error) { return x.ask(ctx, n, expr) })
 			x.values[n.name], x.units[n.name] = v, n.unit
 		}
 	}
+}
+
+// ask evaluates a number's query for the subject, or looks its element up among those of all candidates.
+func (x expansion) ask(ctx context.Context, n number, expr string) ([]metric.Point, error) {
+	if n.together && len(x.together.candidates) > 1 {
+		return x.together.ask(ctx, x, n)
+	}
+	return x.pass.Query(ctx, expr, x.pass.To)
 }
 
 // of returns a number by its name, NaN if it is missing.

@@ -254,9 +254,9 @@ var comparisons = []comparison{
 			value: stolen, least: "share",
 			subject: machine, of: "node_cpu_seconds_total",
 			numbers: []number{
-				{name: "stolen", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: whole},
-				{name: "now", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: last},
-				{name: "cores", text: "CPU time stolen", unit: "cores", expr: `sum(rate(node_cpu_seconds_total{$here,mode="steal"}[$over]))`, over: whole},
+				{name: "stolen", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: whole, together: true},
+				{name: "now", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: last, together: true},
+				{name: "cores", text: "CPU time stolen", unit: "cores", expr: `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over]))`, over: whole, together: true},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "stolen now", threshold: "share"}},
@@ -411,9 +411,9 @@ var comparisons = []comparison{
 			keep:  []string{"job", "instance", "source"}, of: "teescope_source_up",
 			subject: func(labels map[string]string) string { return labels["source"] },
 			numbers: []number{
-				{name: "share", text: "share of the readings in the last $window without its counters", unit: "ratio",
-					expr: "sum(count_over_time(teescope_source_blind{$here}[$window])) / sum(count_over_time(teescope_source_up{$here}[$window]))"},
-				{text: "1 where it delivers the rest of its values", expr: "sum(teescope_source_up{$here})"},
+				{name: "share", text: "share of the readings in the last $window without its counters", unit: "ratio", together: true,
+					expr: "sum by (job, instance, source) (count_over_time(teescope_source_blind{$here}[$window])) / sum by (job, instance, source) (count_over_time(teescope_source_up{$here}[$window]))"},
+				{text: "1 where it delivers the rest of its values", expr: "sum by (job, instance, source) (teescope_source_up{$here})", together: true},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "share", least: 0.5}}, // otherwise it has just begun, or comes and goes
@@ -601,8 +601,8 @@ func strain(resource, words string, severity findings.Severity, remedy string) s
 		value: waits, least: resource,
 		of: fmt.Sprintf("node_pressure_%s_waiting_seconds_total", resource), subject: machine,
 		numbers: []number{
-			{name: "share", text: text, unit: "ratio", expr: waits, over: whole},
-			{name: "now", text: text, unit: "ratio", expr: waits, over: last},
+			{name: "share", text: text, unit: "ratio", expr: waits, over: whole, together: true},
+			{name: "now", text: text, unit: "ratio", expr: waits, over: last, together: true},
 		},
 		cases: []outcome{{
 			when:     []limit{{numbers: "share now", threshold: resource}},
@@ -631,8 +631,8 @@ func (l loss) sign() sign {
 		value: part, least: l.floor,
 		of: tcpOut, subject: machine,
 		numbers: []number{
-			{name: "rate", text: l.text, unit: "1/s", expr: part, over: whole},
-			{name: "now", text: l.text, unit: "1/s", expr: part, over: last},
+			{name: "rate", text: l.text, unit: "1/s", expr: part, over: whole, together: true},
+			{name: "now", text: l.text, unit: "1/s", expr: part, over: last, together: true},
 		},
 		remedy: l.remedy + " " + whereLost,
 	}
@@ -651,9 +651,9 @@ func (l loss) sign() sign {
 		s.value, s.least = part+" / "+all, l.share
 		s.where = " and " + strings.ReplaceAll(floor, "$over", whole) + " >= $" + l.floor
 		s.numbers = append(s.numbers,
-			number{name: "share", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: whole},
-			number{name: "share_now", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: last},
-			number{name: "all", text: l.wholes, unit: "1/s", expr: all, over: whole},
+			number{name: "share", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: whole, together: true},
+			number{name: "share_now", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: last, together: true},
+			number{name: "all", text: l.wholes, unit: "1/s", expr: all, over: whole, together: true},
 			number{name: "flight", derived: func(of func(string) float64) float64 { return math.Round(1.22 / math.Sqrt(of("share"))) }})
 		out.when = []limit{{numbers: "share share_now", threshold: l.share}, {numbers: enough, threshold: l.floor}}
 	}

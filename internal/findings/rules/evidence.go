@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // evidence gathers the numbers behind a finding. Each is the result of its query, so a reader who runs the query for
@@ -22,10 +23,15 @@ type evidence struct {
 // add evaluates expr, which gives one number or none, records it and returns it. Without a result it returns NaN,
 // which is neither above nor below any limit. Each query is listed once.
 func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
+	return e.take(text, unit, expr, func() ([]metric.Point, error) { return e.pass.Query(ctx, expr, e.pass.To) })
+}
+
+// take is add with the result of expr from elsewhere.
+func (e *evidence) take(text, unit, expr string, ask func() ([]metric.Point, error)) float64 {
 	if e.err != nil {
 		return math.NaN()
 	}
-	points, err := e.pass.Query(ctx, expr, e.pass.To)
+	points, err := ask()
 	switch {
 	case err != nil:
 		e.err = err

@@ -3,6 +3,8 @@ package rules
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,40 +25,70 @@ func (a asked) Query(ctx context.Context, expr string, at time.Time) ([]metric.P
 	return a.Querier.Query(ctx, expr, at)
 }
 
-// TestManyMachines: each of many machines with a cause has its finding, and what concerns all series of a metric is
-// asked once, not for each machine.
+// TestManyMachines: each of many machines with a cause has its finding with its own numbers, and the number of queries
+// does not depend on that of the machines.
 func TestManyMachines(t *testing.T) {
-	const machines = 20
-	var load strings.Builder
-	load.WriteString("load 5s\n")
-	for i := range machines {
+	steal := func(i int) string {
 		on := fmt.Sprintf("job=\"agents\",instance=\"node-%d\",cpu=\"0\"", i)
-		fmt.Fprintf(&load, "  node_cpu_seconds_total{%s,mode=\"idle\"} 0+3x24\n  node_cpu_seconds_total{%s,mode=\"steal\"} 0+2x24\n", on, on)
+		return fmt.Sprintf("  node_cpu_seconds_total{%s,mode=\"idle\"} 0+3x24\n  node_cpu_seconds_total{%s,mode=\"steal\"} 0+%gx24\n", on, on, 2+float64(i)/8)
 	}
-	at := time.Unix(120, 0)
-	q := asked{storetest.Load(t, load.String()), map[string]int{}}
-	o := findings.DefaultOptions()
-	o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
-	var steal []*findings.Rule
-	for _, r := range All {
-		if r.Name == "cpu_steal" {
-			steal = append(steal, r)
+	hidden := func(i int) string {
+		on := fmt.Sprintf("job=\"agents\",instance=\"node-%d\"", i)
+		var out strings.Builder
+		for _, source := range []string{"llc", "exits"} {
+			fmt.Fprintf(&out, "  teescope_source_blind{%s,source=%q,reason=\"no PMU\"} 1x24\n  teescope_source_up{%s,source=%q} %dx24\n", on, source, on, source, i%2)
 		}
+		return out.String() + fmt.Sprintf("  teescope_source_up{%s,source=\"tee\"} 1x24\n", on)
 	}
-	e := findings.New(steal, q, o)
-	e.Evaluate(t.Context())
-	on := map[findings.Machine]bool{}
-	for _, r := range e.Records() {
-		if on[r.Machine] = true; r.Machine.Job != "agents" || r.Subject != "machine on "+r.Instance {
-			t.Errorf("%q is a finding of %v", r.Subject, r.Machine)
+	for _, tt := range []struct {
+		rule     string
+		series   func(machine int) string
+		subjects int // of a machine
+		number   string
+		want     func(machine int) float64
+	}{
+		{"cpu_steal", steal, 1, "share of CPU time stolen", func(i int) float64 { return (2 + float64(i)/8) / (5 + float64(i)/8) }},
+		{"blind_counters", hidden, 2, "1 where it delivers the rest of its values", func(i int) float64 { return float64(i % 2) }},
+	} {
+		var asks []int
+		for _, machines := range []int{3, 20} {
+			var load strings.Builder
+			load.WriteString("load 5s\n")
+			for i := range machines {
+				load.WriteString(tt.series(i))
+			}
+			at := time.Unix(120, 0)
+			q := asked{storetest.Load(t, load.String()), map[string]int{}}
+			o := findings.DefaultOptions()
+			o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
+			i := slices.IndexFunc(All, func(r *findings.Rule) bool { return r.Name == tt.rule })
+			e := findings.New(All[i:i+1], q, o)
+			e.Evaluate(t.Context())
+			asks = append(asks, len(q.times))
+			for expr, n := range q.times {
+				if n > 1 {
+					t.Errorf("%s: %d times in one pass: %s", tt.rule, n, expr)
+				}
+			}
+			found := map[findings.Machine]int{}
+			for _, r := range e.Records() {
+				found[r.Machine]++
+				var of int
+				if _, err := fmt.Sscanf(r.Instance, "node-%d", &of); err != nil || r.Job != "agents" || !strings.HasSuffix(r.Subject, " on "+r.Instance) {
+					t.Errorf("%s: %q is a finding of %v", tt.rule, r.Subject, r.Machine)
+				}
+				j := slices.IndexFunc(r.Evidence, func(ev findings.Evidence) bool { return strings.HasPrefix(ev.Text, tt.number) })
+				if j < 0 || math.Abs(r.Evidence[j].Value-tt.want(of)) > 1e-9 {
+					t.Errorf("%s on %s: evidence %+v, want %q of %v", tt.rule, r.Instance, r.Evidence, tt.number, tt.want(of))
+				}
+				checkFinding(t, q.Querier, at, r.Finding)
+			}
+			if len(found) != machines || found[findings.Machine{Job: "agents", Instance: "node-1"}] != tt.subjects {
+				t.Errorf("%s: findings of %d machines, want %d, and %d of each: %v", tt.rule, len(found), machines, tt.subjects, e.Rules())
+			}
 		}
-	}
-	if len(on) != machines {
-		t.Errorf("findings of %d machines, want %d: %v", len(on), machines, e.Rules())
-	}
-	for expr, n := range q.times {
-		if n > 1 {
-			t.Errorf("%d times in one pass: %s", n, expr)
+		if asks[0] != asks[1] {
+			t.Errorf("%s: %d queries for 3 machines with the cause, %d for 20", tt.rule, asks[0], asks[1])
 		}
 	}
 }
