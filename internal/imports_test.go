@@ -80,7 +80,7 @@ claims: metric stats
 
 # show
 ui:
-fleet: findings locked metric
+fleet: contain findings locked metric
 feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats

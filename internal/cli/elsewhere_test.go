@@ -90,6 +90,7 @@ func watching(t *testing.T) *monitor {
 	m.analysis = findings.New([]*findings.Rule{steal, {Name: "quiet", Needs: []string{"teescope_source_up"}, Run: func(context.Context, *findings.Pass) error { return nil }}}, st, ao)
 	m.analysis.Evaluate(t.Context())
 	m.fleet = m.machines()
+	t.Cleanup(m.fleet.Close)
 	return m
 }
 

@@ -194,6 +194,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	wo := m.options(m.collect)
 	m.fleet = m.machines()
+	defer m.fleet.Close()
 	wo.Fleet = m.fleet
 	wo.Platform, wo.Sources, wo.Findings, wo.Overhead = m.platformOf, m.sourcesOf, m.findingsOf, m.overhead
 	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards

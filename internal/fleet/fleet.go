@@ -10,8 +10,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
@@ -118,12 +120,24 @@ type Fleet struct {
 	q     findings.Querier
 	o     Options
 	state locked.Value[state]
+	seen  map[findings.Machine]time.Time // the last reading of each machine of the last day; of the list in the making
+	wait  time.Duration                  // patience
+	until context.Context                // ends what is in the making
+	stop  context.CancelFunc
+	work  sync.WaitGroup
 }
 
 type state struct {
-	at   time.Time // of the rows
+	last *listing // nil before the first that was made without an error
+	next *listing // in the making; nil while none is
+}
+
+// listing is all rows as of a time.
+type listing struct {
+	at   time.Time
+	done chan struct{} // closed when rows or err is set
 	rows []Row
-	seen map[findings.Machine]time.Time // the last reading of each machine of the last day
+	err  error
 }
 
 const (
@@ -131,15 +145,29 @@ const (
 	// a second of CPU time.
 	fresh  = 5 * time.Second
 	perRow = 2 * time.Millisecond
+	// patience is how long an answer waits for a new list where an older one may be shown: until it is older by stale
+	// than usual.
+	patience = 300 * time.Millisecond
+	stale    = time.Minute
+	// making is how long a list may be in the making.
+	making = 2 * time.Minute
 	// past is how long a machine without readings stays in the list.
 	past = 24 * time.Hour
 	// lookback is how far before a moment PromQL finds a reading.
 	lookback = 5 * time.Minute
 )
 
-// New returns the fleet of a store.
+// New returns the fleet of a store. It ends with Close.
 func New(q findings.Querier, o Options) *Fleet {
-	return &Fleet{q: q, o: o, state: locked.New(state{seen: map[findings.Machine]time.Time{}})}
+	f := &Fleet{q: q, o: o, wait: patience, seen: map[findings.Machine]time.Time{}}
+	f.until, f.stop = context.WithCancel(context.Background())
+	return f
+}
+
+// Close ends the list in the making.
+func (f *Fleet) Close() {
+	f.stop()
+	f.work.Wait()
 }
 
 // Rows returns all machines, the monitor's own first and the others by name.
@@ -148,20 +176,71 @@ func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
 	return rows, err
 }
 
-// list returns the rows, and when they were made.
+// list returns the rows, and the time they are of. A list is made once for all who ask, and goes on when they give up.
 func (f *Fleet) list(ctx context.Context) ([]Row, time.Time, error) {
+	last, next := f.ask()
+	if next == nil {
+		return last.rows, last.at, nil
+	}
+	var enough <-chan time.Time
+	if last != nil {
+		enough = time.After(f.wait)
+	}
+	select {
+	case <-next.done:
+		return next.rows, next.at, next.err
+	case <-enough:
+		return last.rows, last.at, nil
+	case <-ctx.Done():
+		return nil, time.Time{}, fmt.Errorf("wait for the list of machines: %w; ask again, it is still in the making", ctx.Err())
+	}
+}
+
+// ask returns the last list, nil where it is too old to be shown, and the next one, nil where the last is fresh.
+func (f *Fleet) ask() (last, next *listing) {
 	s := f.state.Lock()
 	defer f.state.Unlock()
 	now := f.o.Now()
-	if age := now.Sub(s.at); s.at.IsZero() || age < 0 || age >= fresh+time.Duration(len(s.rows))*perRow {
-		t := table{f: f, ctx: ctx, now: now, rows: map[findings.Machine]*Row{}}
-		rows, err := t.fill(s.seen, s.at)
-		if err != nil {
-			return nil, time.Time{}, err
+	if l := s.last; l != nil {
+		usual := fresh + time.Duration(len(l.rows))*perRow
+		switch age := now.Sub(l.at); {
+		case age < 0: // the clock was set back
+		case age < usual:
+			return l, nil
+		case age < usual+stale:
+			last = l
 		}
-		s.rows, s.at = rows, now
 	}
-	return s.rows, s.at, nil
+	if s.next == nil {
+		var before time.Time
+		if s.last != nil {
+			before = s.last.at
+		}
+		l := &listing{at: now, done: make(chan struct{})}
+		s.next = l
+		f.work.Go(func() { f.make(l, before) })
+	}
+	return last, s.next
+}
+
+// make makes a list; the one before is of another time, or there is none.
+func (f *Fleet) make(l *listing, before time.Time) {
+	ctx, stop := context.WithTimeout(f.until, making)
+	defer stop()
+	l.err = contain.Call("list of machines", func() (err error) {
+		t := table{f: f, ctx: ctx, now: l.at, rows: map[findings.Machine]*Row{}}
+		l.rows, err = t.fill(f.seen, before)
+		return err
+	})
+	if l.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		l.err = fmt.Errorf("make the list of machines within %v: %w; the monitor has too little CPU time, or its engine is slow", making, l.err)
+	}
+	s := f.state.Lock()
+	if s.next = nil; l.err == nil {
+		s.last = l
+	}
+	f.state.Unlock()
+	close(l.done)
 }
 
 // Row returns a machine.

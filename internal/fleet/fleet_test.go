@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,14 +70,14 @@ var load = regexp.MustCompile(`\n(\s*(#.*)?\n)+`).ReplaceAllString(`load 15s
   teescope_source_up{job="agents",instance="node-7",source="tee"} 1x80
 `, "\n")
 
-// counted counts the queries.
+// counted keeps the queries.
 type counted struct {
 	findings.Querier
-	n int
+	asked []string
 }
 
 func (c *counted) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
-	c.n++
+	c.asked = append(c.asked, expr)
 	return c.Querier.Query(ctx, expr, at)
 }
 
@@ -98,14 +100,18 @@ func record(id string, on findings.Machine, rule string, s findings.Severity, si
 		Finding: findings.Finding{Machine: on, Rule: rule, Title: rule + " on " + on.Instance + ".", Severity: s, Share: share}}
 }
 
-// watched returns the fleet of a store, and its clock, which is at a time since the first reading.
-func watched(q findings.Querier, at time.Duration) (*Fleet, *time.Time) {
+// watched returns the fleet of a store, and its clock, which is at a time since the first reading. It waits for each new
+// list.
+func watched(t testing.TB, q findings.Querier, at time.Duration) (*Fleet, *time.Time) {
 	now := time.Unix(0, 0).Add(at)
-	return New(q, Options{Own: own, Version: "new", Unsure: "nitro", Now: func() time.Time { return now }, Interval: func() time.Duration { return 15 * time.Second },
+	f := New(q, Options{Own: own, Version: "new", Unsure: "nitro", Now: func() time.Time { return now }, Interval: func() time.Duration { return 15 * time.Second },
 		Open: func() []findings.Record { return open },
 		Rules: func() []findings.RuleStat {
 			return []findings.RuleStat{{Name: "cpu_steal", Title: "CPU steal", Answer: findings.Fires}}
-		}}), &now
+		}})
+	t.Cleanup(f.Close)
+	f.wait = time.Hour
+	return f, &now
 }
 
 // line is a row as text.
@@ -140,7 +146,7 @@ func lines(rows []Row) string {
 }
 
 func TestRows(t *testing.T) {
-	f, _ := watched(storetest.Load(t, load), 20*time.Minute)
+	f, _ := watched(t, storetest.Load(t, load), 20*time.Minute)
 	rows, err := f.Rows(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +175,7 @@ other/node-2 twin own=false agents=0 labels=map[] version="1.3" good seen=20m0s 
 
 // TestOwner: a finding belongs to the machine of its labels, to the only one with its instance, or to the monitor's.
 func TestOwner(t *testing.T) {
-	f, _ := watched(storetest.Load(t, load), 20*time.Minute)
+	f, _ := watched(t, storetest.Load(t, load), 20*time.Minute)
 	of, err := f.Owner(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +196,7 @@ func TestOwner(t *testing.T) {
 // TestVanished: a machine stays in the list for a day after its last reading, whether or not somebody looked meanwhile.
 func TestVanished(t *testing.T) {
 	st := storetest.Load(t, load)
-	f, now := watched(st, 9*time.Minute)
+	f, now := watched(t, st, 9*time.Minute)
 	state := func(want Health, seen time.Duration) {
 		t.Helper()
 		r, err := f.Row(t.Context(), agent("node-3"))
@@ -213,28 +219,140 @@ func TestVanished(t *testing.T) {
 
 // TestQueries: the number of queries does not depend on that of machines, and rows are shown again for some seconds.
 func TestQueries(t *testing.T) {
-	var many strings.Builder
-	many.WriteString("load 15s\n")
-	for i := range 50 {
-		fmt.Fprintf(&many, "  teescope_source_up{job=\"agents\",instance=\"node-%d\",source=\"tee\"} 1x80\n", i)
-	}
 	var asked []int
-	for _, text := range []string{load, many.String()} {
+	for _, text := range []string{load, agents(50)} {
 		c := &counted{Querier: storetest.Load(t, text)}
-		f, now := watched(c, 20*time.Minute)
+		f, now := watched(t, c, 3*time.Minute)
 		for range 3 {
 			if _, err := f.Rows(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		asked = append(asked, c.n)
+		asked = append(asked, len(c.asked))
 		*now = now.Add(fresh + 50*perRow)
-		if _, err := f.Rows(t.Context()); err != nil || c.n == asked[len(asked)-1] {
-			t.Errorf("some seconds later: %v, %d queries; want new ones", err, c.n)
+		if _, err := f.Rows(t.Context()); err != nil || len(c.asked) == asked[len(asked)-1] {
+			t.Errorf("some seconds later: %v, %d queries; want new ones", err, len(c.asked))
 		}
 	}
-	if asked[0] != asked[1] || asked[0] > len(columns)+12 {
-		t.Errorf("%v queries for 8 and for 50 machines, want the same, at most %d", asked, len(columns)+12)
+	if asked[0] != asked[1]+1 || asked[0] > len(columns)+12 { // one machine of the first has no teescope_info
+		t.Errorf("%v queries for 8 and for 50 machines, want one more for the first, at most %d", asked, len(columns)+12)
+	}
+}
+
+// selectors are those of a query.
+var selectors = regexp.MustCompile(`\b(up|(teescope|tee|node)_[a-z_]+)\b(\{[^}]*\})?`)
+
+// TestSeries: a list reads each series of a machine once; only its info, and its source tee, are read twice.
+func TestSeries(t *testing.T) {
+	const machines = 50
+	st := storetest.Load(t, agents(machines))
+	c := &counted{Querier: st}
+	f, now := watched(t, c, 3*time.Minute)
+	if _, err := f.Rows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.asked, *now = nil, now.Add(fresh+machines*perRow) // the first looks for machines of the last day
+	if _, err := f.Rows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, expr := range c.asked {
+		for _, s := range selectors.FindAllString(strings.ReplaceAll(expr, "count_values by (job, instance) (\"up\"", ""), -1) {
+			points, err := st.Query(t.Context(), "count("+s+")", *now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range points {
+				read += int(p.Value)
+			}
+		}
+	}
+	if want := machines * (seriesOfAgent + 1); read != want {
+		t.Errorf("%d series are read for %d machines, want %d: %q", read, machines, want, c.asked)
+	}
+}
+
+// slow answers when its gate is open, and counts the queries that wait.
+type slow struct {
+	findings.Querier
+	gate chan struct{}
+	n    atomic.Int64
+}
+
+func (s *slow) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
+	s.n.Add(1)
+	select {
+	case <-s.gate:
+		return s.Querier.Query(ctx, expr, at)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestBusy: while a list is in the making, the last one is shown with its time, unless it is old. All who ask get the
+// same one, whoever gives up.
+func TestBusy(t *testing.T) {
+	q := &slow{Querier: storetest.Load(t, load), gate: make(chan struct{})}
+	f, now := watched(t, q, 19*time.Minute)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := f.Rows(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first list, without patience: %v", err)
+	}
+	close(q.gate)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if p, err := f.Page(t.Context(), Ask{Limit: 1}); err != nil || p.All != 8 {
+				t.Errorf("%d machines, %v", p.All, err)
+			}
+		})
+	}
+	all.Wait()
+	first, made := q.n.Load(), *now
+	q.gate, f.wait = make(chan struct{}), 0
+	at := func(age, want time.Duration) {
+		t.Helper()
+		*now = made.Add(age)
+		if p, err := f.Page(t.Context(), Ask{Limit: 1}); err != nil || !p.At.Equal(made.Add(want)) {
+			t.Errorf("after %v: the list of %v, %v; want that of %v after the first", age, p.At, err, want)
+		}
+	}
+	at(10*time.Second, 0)
+	at(20*time.Second, 0)
+	*now = made.Add(fresh + 8*perRow + stale)
+	if _, err := f.Rows(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an old list: %v, want to wait", err)
+	}
+	close(q.gate)
+	f.wait = time.Hour
+	at(fresh+8*perRow+stale, 10*time.Second)
+	const recalled = 5 // queries about the last day, in the first list
+	if n := q.n.Load() - first; n != first-recalled {
+		t.Errorf("%d queries, want the %d of one list", n, first-recalled)
+	}
+}
+
+// TestClose: what is in the making ends.
+func TestClose(t *testing.T) {
+	q := &slow{gate: make(chan struct{})}
+	f, _ := watched(t, q, time.Minute)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := f.Rows(gone); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	f.Close()
+	if _, err := f.Rows(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a list after the end: %v", err)
+	}
+}
+
+// TestBroken: a panic is the error of the list.
+func TestBroken(t *testing.T) {
+	f, _ := watched(t, nil, time.Minute)
+	if _, err := f.Rows(t.Context()); err == nil || !strings.Contains(err.Error(), "list of machines broke off") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -245,14 +363,14 @@ func (broken) Query(context.Context, string, time.Time) ([]metric.Point, error) 
 }
 
 func TestBrokenStore(t *testing.T) {
-	f, _ := watched(broken{}, time.Minute)
+	f, _ := watched(t, broken{}, time.Minute)
 	if _, err := f.Page(t.Context(), Ask{Limit: 1}); err == nil || err.Error() != "query timed out" {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestPage(t *testing.T) {
-	f, _ := watched(storetest.Load(t, load), 20*time.Minute)
+	f, _ := watched(t, storetest.Load(t, load), 20*time.Minute)
 	for _, tt := range []struct {
 		ask     Ask
 		matched int
@@ -301,7 +419,7 @@ func TestPage(t *testing.T) {
 
 // TestMadeAt: a list that is shown again says when it was made.
 func TestMadeAt(t *testing.T) {
-	f, now := watched(storetest.Load(t, load), 20*time.Minute)
+	f, now := watched(t, storetest.Load(t, load), 20*time.Minute)
 	made := *now
 	for _, tt := range []struct{ age, want time.Duration }{{0, 0}, {time.Second, 0}, {fresh + 8*perRow, fresh + 8*perRow}} {
 		*now = made.Add(tt.age)
@@ -312,7 +430,7 @@ func TestMadeAt(t *testing.T) {
 }
 
 func TestCauses(t *testing.T) {
-	f, _ := watched(storetest.Load(t, load), 20*time.Minute)
+	f, _ := watched(t, storetest.Load(t, load), 20*time.Minute)
 	got, err := f.Causes(t.Context())
 	want := []Cause{
 		{"cpu_steal", "CPU steal", findings.Critical, time.Unix(300, 0), 2, 2, []string{"node-2.example", "node-4"}},

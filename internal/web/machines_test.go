@@ -30,6 +30,7 @@ func several(t *testing.T) func(*Options) {
 				return []findings.RuleStat{{Name: "cpu_steal", Title: "CPU steal", Answer: findings.Fires}}
 			},
 		})
+		t.Cleanup(o.Fleet.Close)
 	}
 }
 

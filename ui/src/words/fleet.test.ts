@@ -3,7 +3,7 @@ import type { FleetKind, FleetPage } from "../api/types";
 import { fleetVerdict, healths, machineOf, nameOf, several, teeWords } from "./fleet";
 
 const kind = (k: Partial<FleetKind>): FleetKind => ({ tee: "none", machines: 0, gone: 0, critical: 0, warning: 0, unknown: 0, good: 0, ...k });
-const page = (all: number, ...kinds: Partial<FleetKind>[]): FleetPage => ({ at: "", all, matched: all, machines: [], kinds: kinds.map(kind) });
+const page = (all: number, ...kinds: Partial<FleetKind>[]): FleetPage => ({ at: "2026-01-02T03:04:05Z", all, matched: all, machines: [], kinds: kinds.map(kind) });
 
 test.each<[FleetPage, string, string]>([
   [page(1, { good: 1 }), "good", "No problem on the only machine."],
@@ -13,6 +13,11 @@ test.each<[FleetPage, string, string]>([
   [page(3, { gone: 2, good: 1 }), "warning", "2 of 3 machines do not answer."],
   [page(3, { unknown: 2, good: 1 }), "unknown", "2 of 3 machines are not judged yet."],
 ])("the sentence above the list: %#", (f, level, headline) => expect(fleetVerdict(f)).toMatchObject({ level, headline }));
+
+test("the list says of when it is", () => {
+  const at = new Date(2026, 0, 2, 3, 4, 5).toISOString();
+  expect(fleetVerdict({ ...page(1, { good: 1 }), at }).detail).toMatch(/^The list is of .*3:04/);
+});
 
 test("the worst state is listed first", () => expect(healths).toEqual(["gone", "critical", "warning", "unknown", "good"]));
 

@@ -1,5 +1,6 @@
 // Machines in words.
 import type { FleetHealth, FleetPage, FleetRow } from "../api/types";
+import { formatSince } from "../format/time";
 import { teeName } from "../frame/tee-badge";
 import type { MachineName } from "../state/place";
 import { count, type Verdict } from "./verdict";
@@ -42,5 +43,5 @@ export function fleetVerdict(f: FleetPage): Verdict {
   ].filter((p) => p !== false);
   const level = critical > 0 ? "critical" : bad + gone > 0 ? "warning" : unknown > 0 ? "unknown" : "good";
   const headline = parts.length === 0 ? (f.all === 1 ? "No problem on the only machine." : `No problem on any of ${f.all} machines.`) : `${parts.join("; ")}.`;
-  return { level, headline, detail: "A machine without a reading for a day leaves the list." };
+  return { level, headline, detail: `The list is of ${formatSince(f.at)}. A machine without a reading for a day leaves it.` };
 }
