@@ -125,6 +125,8 @@ func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
 	}
 	p, ok := forest(e)
 	add("costs", p, ok)
+	p, ok = providers(e, or(v.Metric, primary(e)))
+	add("costs", p, ok)
 	p, ok = starts(e)
 	add("start", p, ok)
 	for i, s := range sweeps(e) {
