@@ -185,18 +185,23 @@ func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 	if err != nil {
 		return err
 	}
+	return c.program.size(spec, limits, cpus)
+}
+
+// size adapts the maps to a number of CPUs.
+func (p *Program) size(spec *ebpf.CollectionSpec, limits Limits, cpus int) (err error) {
 	if limits.Bytes == 0 {
 		limits.Bytes = defaultBytes
 	}
-	n := rows(cpus, c.program.row, limits.Bytes)
-	if c.program.rare {
+	n := rows(cpus, p.row, limits.Bytes)
+	if p.rare {
 		n = 1
 	}
-	spec.Maps["counts"].MaxEntries = uint32(n * c.program.row)
-	for name, row := range c.program.more {
+	spec.Maps["counts"].MaxEntries = uint32(n * p.row)
+	for name, row := range p.more {
 		spec.Maps[name].MaxEntries = uint32(n * row)
 	}
-	for name, entries := range c.program.sized {
+	for name, entries := range p.sized {
 		spec.Maps[name].MaxEntries = entries(cpus)
 	}
 	set := func(name string, v any) {
@@ -204,7 +209,7 @@ func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 			err = spec.Variables[name].Set(v)
 		}
 	}
-	if n < cpus || c.program.rare {
+	if n < cpus || p.rare {
 		set("bank_mask", uint32(n-1))
 		set("banks_shared", uint8(1))
 	}

@@ -107,7 +107,25 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 		defer clock.Unlock()
 		return running{clock: &clock}, clock.Lock().start(p)
 	}
-	p := &Program{
+	c, err := samplesProgram(period, start).open(h, limits)
+	if err != nil {
+		defer clock.Unlock()
+		return nil, errors.Join(err, clock.Lock().close())
+	}
+	s := &Samples{Table: Table{c}, clock: &clock, users: map[string]*user{}}
+	if c.recorded {
+		return s, nil
+	}
+	clock.Lock().ticked = c.maps["ticked"]
+	clock.Unlock()
+	s.learn()
+	c.calibrate(s.measure())
+	return s, nil
+}
+
+// samplesProgram is the program that a clock of this period runs.
+func samplesProgram(period time.Duration, start func(*host.Host, *ebpf.Program) (link.Link, error)) *Program {
+	return &Program{
 		Name: "samples",
 		spec: spec{
 			load: func() (*ebpf.CollectionSpec, error) {
@@ -135,20 +153,6 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 			slots: pairTally{},
 		},
 	}
-	c, err := p.open(h, limits)
-	if err != nil {
-		defer clock.Unlock()
-		return nil, errors.Join(err, clock.Lock().close())
-	}
-	s := &Samples{Table: Table{c}, clock: &clock, users: map[string]*user{}}
-	if c.recorded {
-		return s, nil
-	}
-	clock.Lock().ticked = c.maps["ticked"]
-	clock.Unlock()
-	s.learn()
-	c.calibrate(s.measure())
-	return s, nil
 }
 
 // Close stops the clocks.

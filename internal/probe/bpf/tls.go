@@ -39,21 +39,9 @@ type Handshakes struct {
 
 var tlsSlots = slotCells{each: 1, events: 1}
 
-// OpenHandshakes loads the programs and measures what a hit costs, on a function
-// of this process; no file is hooked yet.
-func OpenHandshakes(h *host.Host) (*Handshakes, error) {
-	s := &Handshakes{files: map[FileID]*Executable{}}
-	self := func(multi bool) func(*host.Host, *ebpf.Program) (link.Link, error) {
-		return func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
-			offset, err := offsetOf(tick)
-			if err != nil {
-				return nil, err
-			}
-			s.begin, s.multi = p, multi
-			return s.attach("/proc/self/exe", p, offset, tlsSelf)
-		}
-	}
-	p := &Program{
+// tlsProgram is the program that self hooks to a function of this process, to measure what a hit costs.
+func tlsProgram(self func(multi bool) func(*host.Host, *ebpf.Program) (link.Link, error)) *Program {
+	return &Program{
 		Name: "tls",
 		spec: spec{
 			load: loadTls,
@@ -75,8 +63,24 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 			slots: tlsSlots,
 		},
 	}
+}
+
+// OpenHandshakes loads the programs and measures what a hit costs, on a function
+// of this process; no file is hooked yet.
+func OpenHandshakes(h *host.Host) (*Handshakes, error) {
+	s := &Handshakes{files: map[FileID]*Executable{}}
+	self := func(multi bool) func(*host.Host, *ebpf.Program) (link.Link, error) {
+		return func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+			offset, err := offsetOf(tick)
+			if err != nil {
+				return nil, err
+			}
+			s.begin, s.multi = p, multi
+			return s.attach("/proc/self/exe", p, offset, tlsSelf)
+		}
+	}
 	var err error
-	if s.Counters, err = p.Open(h); err != nil {
+	if s.Counters, err = tlsProgram(self).Open(h); err != nil {
 		return nil, err
 	}
 	if s.recorded {
