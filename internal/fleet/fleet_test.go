@@ -351,7 +351,7 @@ func TestClose(t *testing.T) {
 // TestBroken: a panic is the error of the list.
 func TestBroken(t *testing.T) {
 	f, _ := watched(t, nil, time.Minute)
-	if _, err := f.Rows(t.Context()); err == nil || !strings.Contains(err.Error(), "list of machines broke off") {
+	if _, err := f.Rows(t.Context()); err == nil || !strings.Contains(err.Error(), "list of machines crashed") {
 		t.Errorf("error %v", err)
 	}
 }
