@@ -29,7 +29,7 @@ func (m *monitor) own() findings.Machine {
 // machines returns the list of the machines in the store.
 func (m *monitor) machines() *fleet.Fleet {
 	return fleet.New(m.series, fleet.Options{
-		Own: m.own(), Version: version(), TEEs: detected(m.found), Unsure: unsure(m.found), Now: m.host.Now,
+		Own: m.own(), Version: version(), TEEs: detected(m.found), Unsure: unsure(m.found), Now: m.host.Now, Meter: m.host.Pages.Run,
 		Interval: func() time.Duration { return time.Duration(m.slowest.Load()) }, Rules: m.analysis.Rules,
 		Open: func() []findings.Record {
 			return slices.DeleteFunc(m.analysis.Records(), func(r findings.Record) bool { return r.State != findings.Open })

@@ -99,7 +99,7 @@ type Row struct {
 	told   bool   // unsure is known
 }
 
-// Options of a fleet; all are needed.
+// Options of a fleet; all but Meter are needed.
 type Options struct {
 	// Own is the machine that the monitor runs on, Version the monitor's. TEEs are those detected on it, Unsure the kinds
 	// of which that could not be told, separated by commas.
@@ -108,6 +108,8 @@ type Options struct {
 	TEEs    []TEE
 	Unsure  string
 	Now     func() time.Time
+	// Meter runs a function and adds its CPU time to that of pages; nil only runs it.
+	Meter func(func())
 	// Interval returns the longest time between two readings.
 	Interval func() time.Duration
 	// Open returns the open findings of all machines, Rules the checks with their last answers.
@@ -159,6 +161,9 @@ const (
 
 // New returns the fleet of a store. It ends with Close.
 func New(q findings.Querier, o Options) *Fleet {
+	if o.Meter == nil {
+		o.Meter = func(f func()) { f() }
+	}
 	f := &Fleet{q: q, o: o, wait: patience, seen: map[findings.Machine]time.Time{}}
 	f.until, f.stop = context.WithCancel(context.Background())
 	return f
@@ -218,7 +223,7 @@ func (f *Fleet) ask() (last, next *listing) {
 		}
 		l := &listing{at: now, done: make(chan struct{})}
 		s.next = l
-		f.work.Go(func() { f.make(l, before) })
+		f.work.Go(func() { f.o.Meter(func() { f.make(l, before) }) })
 	}
 	return last, s.next
 }

@@ -333,6 +333,21 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestMeter: the CPU time of a list is that of the pages that show it, although it is made in the background.
+func TestMeter(t *testing.T) {
+	f, _ := watched(t, storetest.Load(t, load), 20*time.Minute)
+	n := 0
+	f.o.Meter = func(do func()) { n++; do() }
+	for range 2 {
+		if _, err := f.Rows(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d lists are metered, want 1", n)
+	}
+}
+
 // TestClose: what is in the making ends.
 func TestClose(t *testing.T) {
 	q := &slow{gate: make(chan struct{})}
