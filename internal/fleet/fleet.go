@@ -169,9 +169,11 @@ func New(q findings.Querier, o Options) *Fleet {
 	return f
 }
 
-// Close ends the list in the making.
+// Close ends the list in the making. No other is made afterwards, whoever still asks.
 func (f *Fleet) Close() {
+	f.state.Lock()
 	f.stop()
+	f.state.Unlock()
 	f.work.Wait()
 }
 
@@ -221,7 +223,11 @@ func (f *Fleet) ask() (last, next *listing) {
 		if s.last != nil {
 			before = s.last.at
 		}
-		l := &listing{at: now, done: make(chan struct{})}
+		l := &listing{at: now, done: make(chan struct{}), err: f.until.Err()}
+		if l.err != nil { // it is closed
+			close(l.done)
+			return last, l
+		}
 		s.next = l
 		f.work.Go(func() { f.o.Meter(func() { f.make(l, before) }) })
 	}

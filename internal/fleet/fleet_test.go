@@ -358,8 +358,12 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	f.Close()
+	asked := q.n.Load()
 	if _, err := f.Rows(t.Context()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a list after the end: %v", err)
+	}
+	if n := q.n.Load(); n != asked {
+		t.Errorf("%d queries after the end", n-asked)
 	}
 }
 
