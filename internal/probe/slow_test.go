@@ -183,3 +183,30 @@ func TestSlowToAttach(t *testing.T) {
 		})
 	}
 }
+
+// slowToRead is a load of a constant rate whose count takes a while to read, on a clock of its own.
+type slowToRead struct {
+	at, since time.Time
+	rate      float64
+}
+
+func (s *slowToRead) Attach() error { s.since = s.at; return nil }
+func (s *slowToRead) Detach() error { return nil }
+func (s *slowToRead) Spent() (float64, []float64) {
+	s.at = s.at.Add(time.Millisecond / 2)
+	defer func() { s.at = s.at.Add(time.Millisecond / 2) }()
+	return s.rate * s.at.Sub(s.since).Seconds(), nil
+}
+
+// TestSlowToRead: reading the count at the begin and at the end of a window takes time, which does not enter the rate.
+func TestSlowToRead(t *testing.T) {
+	s := &slowToRead{at: time.Unix(100, 0), rate: 1e6}
+	w := throttle{reader: s}
+	now := func() time.Time { return s.at }
+	w.set(true, now)
+	s.at = s.at.Add(5 * time.Millisecond)
+	w.set(false, now)
+	if got := w.within / w.open.Seconds(); math.Abs(got/s.rate-1) > 1e-9 {
+		t.Errorf("a rate of %g, want %g", got, s.rate)
+	}
+}

@@ -156,8 +156,8 @@ func (t *throttle) set(on bool, now func() time.Time) {
 		if t.refused = t.reader.Attach(); t.refused != nil {
 			return
 		}
+		t.since = now() // before the count is read, as at the end of a window: the time that takes cancels out
 		t.from, _ = t.reader.Spent()
-		t.since = now()
 		took := t.since.Sub(asked)
 		t.begin, t.end = t.begin.Add(took), t.end.Add(took)
 	default:
