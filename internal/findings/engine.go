@@ -94,6 +94,7 @@ type evaluation struct {
 	first   time.Time         // of the first evaluation
 	last    time.Time         // of the last one
 	settled bool              // findings of rules that are gone have ended
+	skipped time.Duration     // the time before an evaluation in which others were left out, because it is slowed
 }
 
 // book holds the findings, and the last answer of each rule.
@@ -242,13 +243,15 @@ func (e *Engine) times() int {
 		return 1 // an evaluation is under way, and another does nothing
 	}
 	defer e.running.Unlock()
-	if v.opts.Slowed == nil {
-		return 1
+	n := 1
+	if v.opts.Slowed != nil {
+		n = v.opts.Slowed()
+		for _, r := range v.rules {
+			n = min(n, int(v.windows(r).Short/v.opts.Every))
+		}
+		n = max(1, n)
 	}
-	n := v.opts.Slowed()
-	for _, r := range v.rules {
-		n = min(n, int(v.windows(r).Short/v.opts.Every))
-	}
+	v.skipped = time.Duration(n-1) * v.opts.Every
 	return n
 }
 
@@ -381,14 +384,14 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 }
 
 // close ends the findings of a rule that have been absent for the closing delay: the cause is gone, or the rule is no
-// longer checked.
+// longer checked. After they were last seen, they may have held in the evaluations that were skipped.
 func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
 	return b.end(at, func(k key, rec *Record) bool {
 		last := rec.LastSeen
 		if b.past[k] {
 			last = v.first // nobody watched before
 		}
-		return k.rule == r.Name && at.Sub(last) >= v.opts.CloseAfter
+		return k.rule == r.Name && at.Sub(last) >= v.opts.CloseAfter+v.skipped
 	})
 }
 

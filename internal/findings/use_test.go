@@ -145,3 +145,32 @@ func TestSlowed(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowedClosing: one evaluation that does not see a cause closes no finding, however rare evaluations are; the second does.
+func TestSlowedClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		o := findings.DefaultOptions()
+		o.Now, o.Started, o.Interval = time.Now, time.Now(), 5*time.Second
+		o.Slowed = func() int { return 4 }
+		var open []int
+		seen := []bool{true, false, true, false, false, false}
+		o.Evaluated = func(_, now []findings.Record) {
+			if open = append(open, len(now)); len(open) == len(seen) {
+				stop()
+			}
+		}
+		hot := &findings.Rule{Name: "hot", Run: func(_ context.Context, p *findings.Pass) error {
+			if seen[len(open)] {
+				p.Report(findings.Finding{Subject: "x", Title: "x is hot.", Severity: findings.Warning})
+			}
+			return nil
+		}}
+		if err := findings.New([]*findings.Rule{hot}, nil, o).Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if want := []int{1, 1, 1, 1, 0, 0}; !slices.Equal(open, want) {
+			t.Errorf("open findings %v, want %v", open, want)
+		}
+	})
+}
