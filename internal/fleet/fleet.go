@@ -179,18 +179,19 @@ func (f *Fleet) Close() {
 
 // Rows returns all machines, the monitor's own first and the others by name.
 func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
-	rows, _, err := f.list(ctx)
+	rows, _, err := f.list(ctx, true)
 	return rows, err
 }
 
 // list returns the rows, and the time they are of. A list is made once for all who ask, and goes on when they give up.
-func (f *Fleet) list(ctx context.Context) ([]Row, time.Time, error) {
+// An older one will do for who does not wait for long.
+func (f *Fleet) list(ctx context.Context, older bool) ([]Row, time.Time, error) {
 	last, next := f.ask()
 	if next == nil {
 		return last.rows, last.at, nil
 	}
 	var enough <-chan time.Time
-	if last != nil {
+	if last != nil && older {
 		enough = time.After(f.wait)
 	}
 	select {
@@ -256,15 +257,16 @@ func (f *Fleet) make(l *listing, before time.Time) {
 
 // Row returns a machine.
 func (f *Fleet) Row(ctx context.Context, m findings.Machine) (Row, error) {
-	rows, err := f.Rows(ctx)
-	if err != nil {
-		return Row{}, err
+	for _, older := range []bool{true, false} { // an older list may lack a new machine
+		rows, _, err := f.list(ctx, older)
+		if err != nil {
+			return Row{}, err
+		}
+		if i := slices.IndexFunc(rows, func(r Row) bool { return r.Machine == m }); i >= 0 {
+			return rows[i], nil
+		}
 	}
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Machine == m })
-	if i < 0 {
-		return Row{}, fmt.Errorf("%w: no series with job %q and instance %q in the last day; GET machines lists those there are", ErrNoMachine, m.Job, m.Instance)
-	}
-	return rows[i], nil
+	return Row{}, fmt.Errorf("%w: no series with job %q and instance %q in the last day; GET machines lists those there are", ErrNoMachine, m.Job, m.Instance)
 }
 
 // Owner returns a function that names the machine to which a finding belongs: the one with its labels; otherwise the

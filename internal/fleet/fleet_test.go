@@ -320,6 +320,9 @@ func TestBusy(t *testing.T) {
 	}
 	at(10*time.Second, 0)
 	at(20*time.Second, 0)
+	if r, err := f.Row(t.Context(), agent("node-2")); err != nil || r.Version != "1.2" {
+		t.Errorf("a machine of the last list: %v, %v", r, err)
+	}
 	*now = made.Add(fresh + 8*perRow + stale)
 	if _, err := f.Rows(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an old list: %v, want to wait", err)
@@ -330,6 +333,29 @@ func TestBusy(t *testing.T) {
 	const recalled = 5 // queries about the last day, in the first list
 	if n := q.n.Load() - first; n != first-recalled {
 		t.Errorf("%d queries, want the %d of one list", n, first-recalled)
+	}
+}
+
+// TestNewMachine: a machine that the last list lacks is looked for in the one in the making.
+func TestNewMachine(t *testing.T) {
+	q := &slow{Querier: storetest.Load(t, load), gate: make(chan struct{})}
+	close(q.gate)
+	f, now := watched(t, q, 19*time.Minute)
+	if _, err := f.Rows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q.gate, f.wait = make(chan struct{}), 0
+	q.Querier = storetest.Load(t, load+"  teescope_info{job=\"agents\",instance=\"new\",version=\"1.2\"} 1x80\n")
+	*now = now.Add(10 * time.Second)
+	asked := 0
+	f.o.Now = func() time.Time {
+		if asked++; asked == 2 { // after the last list was searched
+			close(q.gate)
+		}
+		return *now
+	}
+	if r, err := f.Row(t.Context(), agent("new")); err != nil || r.Version != "1.2" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

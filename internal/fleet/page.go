@@ -140,7 +140,7 @@ func (f *Fleet) Page(ctx context.Context, a Ask) (Page, error) {
 	if order == nil {
 		order = orders[Sorts[0]]
 	}
-	rows, at, err := f.list(ctx)
+	rows, at, err := f.list(ctx, true)
 	if err != nil {
 		return Page{}, err
 	}
