@@ -1,5 +1,7 @@
 package probe
 
+import "math"
+
 const (
 	// ownPart is the part of the budget that user space keeps while programs in the kernel could use all of it.
 	ownPart = 0.5
@@ -44,8 +46,13 @@ func (s *slowing) fit(rate, room float64) {
 }
 
 // room is what user space may use of each core where the sources need that much of it: what they leave of the
-// budget, and ownPart in any case.
-func (b Budget) room(sources float64) float64 { return max(b.Share*ownPart, b.Share-sources) }
+// budget, and ownPart in any case. All of each core is no limit.
+func (b Budget) room(sources float64) float64 {
+	if b.Share >= 1 {
+		return math.Inf(1)
+	}
+	return max(b.Share*ownPart, b.Share-sources)
+}
 
 // Slowed is how many times less often than usual work in user space is done that can wait, because user space does not fit
 // into the budget; 1 without a budget.

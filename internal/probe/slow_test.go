@@ -125,7 +125,7 @@ func TestSlowingDoesNotFlap(t *testing.T) {
 // TestRoom: user space may use what the sources leave, and half in any case.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct{ share, sources, want float64 }{
-		{0.01, 0, 0.01}, {0.01, 0.002, 0.008}, {0.01, 0.3, 0.005}, {0, 0.1, 0},
+		{0.01, 0, 0.01}, {0.01, 0.002, 0.008}, {0.01, 0.3, 0.005}, {0, 0.1, 0}, {1, 3, math.Inf(1)},
 	} {
 		if got := (Budget{Share: c.share}).room(c.sources); got != c.want {
 			t.Errorf("of %g, beside %g: %g, want %g", c.share, c.sources, got, c.want)
