@@ -32,6 +32,8 @@ const (
 	walkShare  = 2e-3
 	closeShare = 5e-3
 	closeFor   = 30 * time.Second
+	// slowest bounds how rare the budget makes walks: rules judge the newest half minute, which must hold several.
+	slowest = 5 * time.Second
 	// maxWaits is the largest number of sums. Once three quarters are in use, a sum that did not
 	// grow for mostIdle is dropped.
 	maxWaits = 4096
@@ -189,12 +191,14 @@ func (w *Waits) run() {
 	}
 }
 
-// pace is the mean time between two walks that cost so much each and may use that share of a core, times less often.
+// pace is the mean time between two walks that cost so much each and may use that share of a core, times less often as far as
+// slowest allows.
 func pace(cost time.Duration, share float64, times int64) time.Duration {
-	return max(walkEvery, time.Duration(float64(cost)/share)) * time.Duration(max(1, times))
+	usual := max(walkEvery, time.Duration(float64(cost)/share))
+	return max(usual, min(slowest, usual*time.Duration(max(1, times))))
 }
 
-// Slow makes walks that many times less often than their cost asks for.
+// Slow makes walks up to that many times less often than their cost asks for.
 func (w *Waits) Slow(times int) { w.slow.Store(int64(times)) }
 
 // usual is the median. CPU time that a hypervisor takes away during a walk counts as the walk's; one

@@ -350,6 +350,8 @@ func TestPace(t *testing.T) {
 		{10 * time.Microsecond, calmShare, 4, 4 * walkEvery},
 		{time.Millisecond, walkShare, 1, 500 * time.Millisecond},
 		{time.Millisecond, walkShare, 2, time.Second},
+		{4 * time.Millisecond, walkShare, 4, slowest},
+		{20 * time.Millisecond, walkShare, 4, 10 * time.Second},
 	} {
 		if got := pace(c.cost, c.share, c.times); got != c.want {
 			t.Errorf("walks of %v, share %g, %d times rarer: every %v, want %v", c.cost, c.share, c.times, got, c.want)
