@@ -184,7 +184,7 @@ func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
 }
 
 // list returns the rows, and the time they are of. A list is made once for all who ask, and goes on when they give up.
-// An older one will do for who does not wait for long.
+// With older, an answer that takes long is the last list.
 func (f *Fleet) list(ctx context.Context, older bool) ([]Row, time.Time, error) {
 	last, next := f.ask()
 	if next == nil {
