@@ -83,7 +83,7 @@ func TestGPUs(t *testing.T) {
 func TestGPUOfAnotherResult(t *testing.T) {
 	doc := document(t, nil)
 	m := attesttest.NVIDIA(t, attesttest.GH100)
-	if _, err := Attest(t.Context(), doc, elsewhere{m}, nil, "", made, m.Trust); err == nil || !strings.Contains(err.Error(), "about something else") {
+	if _, err := Attest(t.Context(), doc, elsewhere{m}, nil, "", made, m.Trust); err == nil || !strings.Contains(err.Error(), "not about what was requested") {
 		t.Errorf("an old report: %v", err)
 	}
 	whole := attested(t, m, doc, "")
