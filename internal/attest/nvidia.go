@@ -77,11 +77,11 @@ func (g *gpus) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 		argv[n] = strings.ReplaceAll(argv[n], "{nonce}", hex.EncodeToString(gpuNonce(data[:])))
 	}
 	out, err := g.host.Exec(ctx, host.Cmd{Argv: argv, Most: 4 * mostNVIDIA})
-	switch {
-	case err != nil:
+	if err != nil {
+		if said := out.Said(); said != "" {
+			err = fmt.Errorf("%w: %.200q", err, said)
+		}
 		return nil, fmt.Errorf("ask the GPUs: %w", err)
-	case out.Code != 0:
-		return nil, fmt.Errorf("ask the GPUs: %s ended with status %d: %.200q", argv[0], out.Code, bytes.TrimSpace(append(out.Stderr, out.Stdout...)))
 	}
 	e, err := collected(out.Stdout)
 	if err != nil {

@@ -54,7 +54,7 @@ func ReadRIM(text []byte) (*RIM, error) {
 		switch {
 		case tag.Name.Local == "Meta":
 			m.Version, m.Product = has("colloquialVersion"), has("product")
-		case tag.Name.Local == "Resource" && has("type") == "Measurement" && has("active") == "True":
+		case tag.Name.Local == "Resource" && has("type") == "Measurement" && has("active") != "False": // as NVIDIA's verifier reads it
 			if err := m.add(has("index"), has("alternatives"), has); err != nil {
 				return nil, fmt.Errorf("read the manifest: measurement %.10q: %w", has("index"), err)
 			}

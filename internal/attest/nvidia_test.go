@@ -210,6 +210,7 @@ func TestReadRIM(t *testing.T) {
 		"a missing value": strings.Replace(good, "Hash1", "Hash7", 1),
 		"a short value":   strings.Replace(good, `Hash1="01`, `Hash1="`, 1),
 		"nothing active":  strings.ReplaceAll(good, "True", "False"),
+		"active, damaged": strings.NewReplacer(`active="True"`, `active="true"`, `Hash1="01`, `Hash1="`).Replace(good),
 		"too large":       strings.Repeat(" ", 1<<20) + good,
 	} {
 		if m, err := attest.ReadRIM([]byte(text)); err == nil {
@@ -241,7 +242,7 @@ func TestNVIDIACommand(t *testing.T) {
 		{"printf {\"evidences\":{nonce}", "it begins with"},
 		{"printf {nonce}", "it begins with"},
 		{"printf [{\"evidence\":\"a\"}] {nonce}", "base64"},
-		{"sed -e s/{nonce}/ " + sample, "status 1"},
+		{"sed -e s/{nonce}/ " + sample, "unterminated"}, // the command's own words
 		{"no-such-tool {nonce}", "install NVIDIA's nvattest"},
 		{"cat " + sample, "it needs a command with {nonce}"},
 	} {
