@@ -84,7 +84,8 @@ func (v *vm) argv() ([]string, error) {
 		a = append(a, "-netdev", "user,id="+netName+",restrict=on,ipv6=off", "-device", "virtio-net-pci,romfile=,netdev="+netName+virtio)
 	}
 	if onTap(v.params) {
-		vhost := map[string]string{netTap: "off", netVhost: "on"}[v.params["net"]]
+		// Without vhostforce, QEMU moves the packets itself where vhost cannot be opened, and only warns (net/tap.c).
+		vhost := map[string]string{netTap: "off", netVhost: "on,vhostforce=on"}[v.params["net"]]
 		a = append(a, "-netdev", "tap,id="+netName+",ifname="+v.net.name()+",script=no,downscript=no,vhost="+vhost+netdev,
 			"-device", "virtio-net-pci,romfile=,netdev="+netName+nic+virtio)
 	}
