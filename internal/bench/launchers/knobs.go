@@ -16,11 +16,12 @@ import (
 
 // What people set to make I/O and wake-ups of a guest cheaper, each a parameter of its own, so that arms can differ in one.
 
-// Of the kernel's pool of bounce buffers (include/linux/swiotlb.h): IO_TLB_SIZE, and the IO_TLB_SEGSIZE slots of which it and
-// each of its areas have a multiple.
+// Of the kernel's pool of bounce buffers (include/linux/swiotlb.h): IO_TLB_SIZE, the IO_TLB_SEGSIZE slots that each of its areas
+// has at least, and IO_TLB_DEFAULT_SIZE.
 const (
 	bounceSlot    = 2 << 10
 	bounceSegment = 128 * bounceSlot
+	bounceDefault = 64 << 20
 )
 
 // knobParams checks the parameters without looking at the machine.
@@ -40,21 +41,26 @@ func bounceParams(p bench.Params, cpus int64) error {
 	switch {
 	case err != nil:
 		return err
-	case pool%bounceSegment != 0:
-		return fmt.Errorf("parameter bounce-pool=%q: want a multiple of 256KiB, which the kernel would round it up to", p["bounce-pool"])
+	case pool < bounceSegment || bits.OnesCount64(uint64(pool)) != 1:
+		return fmt.Errorf("parameter bounce-pool=%q: want a power of two from 256KiB on, to which the kernel would round it up", p["bounce-pool"])
 	case p["bounce"] == "off" && p["cvm"] == "none":
 		return errors.New("parameter bounce-pool: nothing passes through the pool without bounce=on or cvm")
-	case p["bounce-areas"] == "":
-		return nil
+	case p["cvm"] != "none" && pool == bounceDefault: // swiotlb_adjust_size in kernel/dma/swiotlb.c
+		return fmt.Errorf("parameter bounce-pool=%s: a confidential guest's kernel takes its default size for none given, and chooses its own; use another size", p["bounce-pool"])
 	}
-	areas, err := p.Int("bounce-areas", 1)
-	switch {
-	case err != nil:
-		return err
-	case bits.OnesCount64(uint64(areas)) != 1 || areas > 1 && areas >= 2*cpus:
-		return fmt.Errorf("parameter bounce-areas=%d: want a power of two, and not more areas than cpus=%d uses", areas, cpus)
-	case pool/areas < bounceSegment:
-		return fmt.Errorf("parameter bounce-areas=%d: an area has at least 256KiB, and bounce-pool=%s is too small for so many", areas, p["bounce-pool"])
+	areas := int64(1) << bits.Len64(uint64(max(cpus, 1)-1)) // the kernel's own number
+	if p["bounce-areas"] != "" {
+		given, err := p.Int("bounce-areas", 1)
+		switch {
+		case err != nil:
+			return err
+		case bits.OnesCount64(uint64(given)) != 1 || given > areas:
+			return fmt.Errorf("parameter bounce-areas=%d: want a power of two, and not more areas than cpus=%d uses", given, cpus)
+		}
+		areas = given
+	}
+	if pool/areas < bounceSegment {
+		return fmt.Errorf("parameter bounce-pool=%s: too small for %d areas, which have at least 256KiB each", p["bounce-pool"], areas)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ var qemu = bench.Launcher{
 		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Use the same in all compared arms."},
 		{Name: "accel", Doc: "kvm, tcg (software emulation, whose times are not a VM's cost), or auto: kvm where a guest boots with it.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
 		{Name: "bounce", Doc: "Whether device I/O is forced through bounce buffers, as in a confidential VM (swiotlb=force).", Default: "off", Values: []string{"off", "on"}},
-		{Name: "bounce-pool", Doc: "Size of the guest's pool of bounce buffers, a multiple of 256KiB. Empty: the kernel's own, 64 MiB or a share of a confidential guest's memory."},
+		{Name: "bounce-pool", Doc: "Size of the guest's pool of bounce buffers, a power of two from 256KiB on. Empty: the kernel's own, 64 MiB or a share of a confidential guest's memory."},
 		{Name: "bounce-areas", Doc: "Areas of that pool, each with a lock of its own: a power of two, at most one a CPU (Linux 6.0). Empty: one a CPU."},
 		{Name: "cvm", Doc: "Type of confidential VM: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
 		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: where distributions put it."},
