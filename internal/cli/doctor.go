@@ -189,6 +189,9 @@ func notRoot(remedy string) string {
 	if with, ok := strings.CutPrefix(rest, " or with "); ok {
 		return "grant " + with
 	}
+	if with, ok := strings.CutPrefix(rest, " with "); ok {
+		return "have " + with
+	}
 	const refused = "root is refused, too: by the limits of a container, by a security module (SELinux, AppArmor), or by a process that nobody may trace"
 	if _, more, ok := strings.Cut(rest, "; "); ok {
 		return refused + "; " + more

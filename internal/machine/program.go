@@ -54,55 +54,83 @@ func gramines(name string) bool {
 // interpreter is a program that runs the one that an argument names.
 type interpreter struct {
 	names []string // without digits at the end
-	// takes are the options whose value is the next argument.
+	// takes are the options whose value is the next argument, or the rest of a word of letters.
 	takes []string
 	// code are options after which there is no program in a file.
 	code []string
 	// named are options whose value names the program.
 	named []string
+	// swallow are letters whose value, if any, is the rest of the word.
+	swallow string
+	// words: an option of one dash is a whole word, not letters.
+	words bool
+	// apart: a letter's value is never in its own word.
+	apart bool
 }
 
 var interpreters = []interpreter{
 	// java(1): options that are words apart from their values.
-	{names: []string{"java"}, named: []string{"-jar", "-m", "--module"},
+	{names: []string{"java"}, words: true, named: []string{"-jar", "-m", "--module"},
 		takes: strings.Fields("-cp -classpath --class-path -p --module-path --upgrade-module-path --add-modules --enable-native-access --limit-modules --add-reads --add-exports --add-opens --patch-module --source -d --describe-module")},
 	{names: []string{"python", "pypy"}, named: []string{"-m"}, takes: []string{"-W", "-X", "-Q", "--check-hash-based-pycs"}, code: []string{"-c"}},
-	{names: []string{"perl"}, takes: []string{"-I", "-C"}, code: []string{"-e", "-E"}},
-	{names: []string{"ruby"}, takes: []string{"-I", "-r", "-C", "-E"}, code: []string{"-e"}},
-	{names: []string{"node", "nodejs"}, takes: []string{"-r", "--require", "--import", "--loader", "-C", "--conditions"}, code: []string{"-e", "--eval", "-p", "--print"}},
-	{names: []string{"sh", "bash", "dash", "zsh", "ksh"}, takes: []string{"-o", "-O", "+O", "--rcfile", "--init-file"}, code: []string{"-c", "-s"}},
+	{names: []string{"perl"}, takes: []string{"-I"}, code: []string{"-e", "-E"}, swallow: "CDFMVdimx"},
+	{names: []string{"ruby"}, takes: []string{"-I", "-r", "-C", "-E", "--encoding"}, code: []string{"-e"}, swallow: "FKTWix"},
+	{names: []string{"node", "nodejs"}, words: true, takes: strings.Fields("-r --require --import --loader --experimental-loader -C --conditions --env-file --title"), code: strings.Fields("-e --eval -p --print -pe -ep")},
+	{names: []string{"sh", "bash", "dash", "zsh", "ksh"}, apart: true, takes: []string{"-o", "-O", "--rcfile", "--init-file"}, code: []string{"-c", "-s"}},
 }
 
 // runs is what the arguments name, without folders; "" if it is no file.
 func (i interpreter) runs(args []string) string {
 	for n := 0; n < len(args); n++ {
-		switch a := args[n]; {
-		case slices.Contains(i.code, a):
-			return ""
-		case slices.Contains(i.named, a):
-			if n+1 < len(args) {
-				return i.called(args[n+1])
-			}
-			return ""
-		case slices.Contains(i.takes, a):
-			n++
-		case a == "" || a == "-":
-			return "" // from its input
-		case strings.HasPrefix(a, "-") || strings.HasPrefix(a, "+"):
-			// "--module=M/CLASS"; other values in the same word belong to their option.
-			if name, value, ok := strings.Cut(a, "="); ok && slices.Contains(i.named, name) {
-				return i.called(value)
-			}
-			if i.names[0] != "java" && !strings.HasPrefix(a, "--") && slices.ContainsFunc(i.code, func(c string) bool { return len(c) == 2 && strings.HasSuffix(a, c[1:]) }) {
-				return "" // options together, like bash -lc
-			}
-		case strings.HasPrefix(a, "@"):
-			return "" // java's file of arguments
-		default:
+		a := args[n]
+		if a == "--" && n+1 < len(args) {
+			return i.called(args[n+1])
+		}
+		if a == "" || a == "-" || a == "--" || strings.HasPrefix(a, "@") {
+			return "" // from its input, or java's file of arguments
+		}
+		if a[0] != '-' && (a[0] != '+' || !i.apart) {
 			return i.called(a)
+		}
+		option, value, has := a, "", false
+		switch {
+		case strings.HasPrefix(a, "--"):
+			option, value, has = strings.Cut(a, "=")
+		case !i.words:
+			option, value, has = i.letter(a)
+		}
+		switch {
+		case slices.Contains(i.code, option):
+			return ""
+		case slices.Contains(i.named, option):
+			if !has && n+1 < len(args) {
+				value = args[n+1]
+			}
+			return i.called(value)
+		case slices.Contains(i.takes, option) && !has:
+			n++
 		}
 	}
 	return ""
+}
+
+// letter returns the first option of a word of letters, like -euo, that has a value or is code, with the value if it is in the word.
+func (i interpreter) letter(word string) (option, value string, has bool) {
+	for at := 1; at < len(word); at++ {
+		o, rest := "-"+word[at:at+1], word[at+1:]
+		switch {
+		case strings.Contains(i.swallow, o[1:]):
+			return "", "", false
+		case i.apart && slices.Contains(i.takes, o):
+			if strings.ContainsAny(rest, "cs") { // the other letters are options, too
+				return "-c", "", false
+			}
+			return o, "", false
+		case slices.Contains(i.code, o), slices.Contains(i.named, o), slices.Contains(i.takes, o):
+			return o, rest, rest != ""
+		}
+	}
+	return "", "", false
 }
 
 // called is a program's name without folders. A class of a module is after a slash, too.
