@@ -188,7 +188,7 @@ func TestAttestRefuses(t *testing.T) {
 		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "it needs an AWS Nitro enclave"},
 		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, nvidia, simulated`},
 		{"no GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "no-such-tool {nonce}"}, "install NVIDIA's nvattest"},
-		{"an old report of a GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "sed -e s/{nonce}// ../attest/testdata/nvidia-hopper.json"}, "about something else than what it was asked for"},
+		{"an old report of a GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "sed -e s/{nonce}// ../attest/testdata/nvidia-hopper.json"}, "the quote of this machine is not about what was requested"},
 		{"a manifest that is none", []string{"verify", good, "--rim", key}, "--rim " + key + ": read the manifest"},
 		{"no manifest", []string{"verify", good, "--rim", filepath.Join(dir, "none.xml")}, "--rim: open "},
 		{"a key and a provider", []string{"attest", good, "--key", key, "--provider", "nitro"}, "none of the others can be"},

@@ -332,7 +332,7 @@ func TestAttestRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another root", m, "", attest.Trust{}, doc, "does not verify"},
-		{"other data", elsewhere{m}, "", m.Trust, doc, "about something else"},
+		{"other data", elsewhere{m}, "", m.Trust, doc, "not about what was requested"},
 		{"a nonce that is none", m, "xyz", m.Trust, doc, "nonce"},
 		{"a nonce in capitals", m, "0AFF", m.Trust, doc, "lower case"},
 		{"a long nonce", m, strings.Repeat("00", 65), m.Trust, doc, "at most 64 bytes"},
