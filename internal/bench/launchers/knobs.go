@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -220,16 +221,34 @@ func (n tapNet) host() string  { return n.at(1) }
 func (n tapNet) guest() string { return n.at(2) }
 func (n tapNet) name() string  { return fmt.Sprintf("teescope%d", int(n)) }
 
-// freeNet returns the first net to which this machine has no route.
+// freeNet returns the first net to which this machine has no route but those to far more than 198.18.0.0/15 (a default one, or
+// the halves by which VPNs replace it), and whose interface nobody has: one that QEMU has just made has no route yet.
 func freeNet(h *host.Host) (tapNet, error) {
 	const table = "/proc/net/route"
-	routes, err := h.ReadString(table)
+	text, err := h.ReadString(table)
 	if err != nil {
 		return 0, fmt.Errorf("find free addresses for the guest's network: %w", err)
 	}
+	type route struct{ to, mask uint32 }
+	var routes []route
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 7 {
+			to, err := strconv.ParseUint(f[1], 16, 32)
+			mask, err2 := strconv.ParseUint(f[7], 16, 32)
+			// The kernel prints addresses as numbers of this machine's byte order, here the lowest byte first.
+			r := route{bits.ReverseBytes32(uint32(to)), bits.ReverseBytes32(uint32(mask))}
+			if err == nil && err2 == nil && r.mask >= 0xfffe0000 {
+				routes = append(routes, r)
+			}
+		}
+	}
 	for n := range tapNet(tapNets) {
-		// The kernel prints addresses as numbers of this machine's byte order.
-		if !strings.Contains(routes, fmt.Sprintf("\t00%02X%02XC6\t", int(n)&255, 18+int(n)>>8)) {
+		at := uint32(198<<24 | (18+int(n)>>8)<<16 | int(n)&255<<8)
+		taken := slices.ContainsFunc(routes, func(r route) bool {
+			both := r.mask & 0xffffff00
+			return r.to&both == at&both
+		})
+		if there, _ := h.Exists("/sys/class/net/" + n.name()); !taken && !there {
 			return n, nil
 		}
 	}

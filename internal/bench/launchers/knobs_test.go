@@ -128,7 +128,9 @@ func TestKnobNeeds(t *testing.T) {
 
 // TestFreeNet: each guest with a tap has addresses of its own.
 func TestFreeNet(t *testing.T) {
-	route := func(n int) string { return fmt.Sprintf("tap\t00%02X%02XC6\t00000000\t0001\n", n&255, 18+n>>8) }
+	route := func(n int) string {
+		return fmt.Sprintf("tap\t00%02X%02XC6\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", n&255, 18+n>>8)
+	}
 	taken := "Iface\tDestination\tGateway\tFlags\n"
 	for n := range 300 {
 		taken += route(n)
@@ -136,6 +138,10 @@ func TestFreeNet(t *testing.T) {
 	n, err := freeNet(machineWith(t, map[string]string{"/proc/net/route": taken}))
 	if err != nil || n.host() != "198.19.44.1" || n.guest() != "198.19.44.2" || n.name() != "teescope300" {
 		t.Errorf("%s, %s, %s, %v", n.host(), n.guest(), n.name(), err)
+	}
+	const wide = "vpn\t00000080\t010011AC\t0003\t0\t0\t0\t00000080\t0\t0\t0\neth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\ntun\t000012C6\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\ntun\t010013C6\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
+	if n, err := freeNet(machineWith(t, map[string]string{"/proc/net/route": wide, "/sys/class/net/teescope257/mtu": "1500"})); err != nil || n != 258 {
+		t.Errorf("routes to 198.18.0.0/16 and 198.19.0.1, and an interface: %d, %v", n, err)
 	}
 	for n := 300; n < tapNets; n++ {
 		taken += route(n)
