@@ -273,6 +273,17 @@ func (r *Report) signed(a *result.Attestation, o Options) {
 // names are those of formats for people.
 var names = map[string]string{"tdx": "a TDX guest", "sev-snp": "an SEV-SNP guest", "nitro": "an AWS Nitro enclave", "tpm": "a machine with a known TPM", gpu: "an NVIDIA GPU, not the machine around it", "simulated": "no TEE"}
 
+// asked is a collateral that knows whether anything of it was asked for.
+type asked struct {
+	from attest.Collateral
+	any  bool
+}
+
+func (a *asked) Get(url string) (map[string][]string, []byte, error) {
+	a.any = true
+	return a.from.Get(url)
+}
+
 // attested checks the evidence of a TEE.
 func (r *Report) attested(a *result.Attestation, o Options) {
 	r.Origin = Attested
@@ -285,7 +296,11 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 	for _, c := range a.Collateral {
 		stored = append(stored, attest.Fetched(c))
 	}
-	i, err := attest.Inspect(&attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, stored, asOf, o.Policy.trust(o.Roots))
+	from := &asked{from: stored}
+	i, err := attest.Inspect(&attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, from, asOf, o.Policy.trust(o.Roots))
+	if err == nil && i.Signature == nil && len(stored) > 0 && !from.any {
+		err = errors.New("there is also collateral, which evidence of format " + a.Format + " does not use")
+	}
 	if err != nil {
 		r.add("evidence", Fails, true, err.Error())
 		return
