@@ -158,6 +158,7 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 	doc := &result.Experiment{SchemaVersion: result.SchemaVersion, ID: first.ID, Tool: first.Tool, Workload: first.Workload, Cases: cases,
 		StartedAt: first.StartedAt, EndedAt: first.EndedAt, Design: first.Design}
 	doc.Design.Kind, doc.Design.Order, doc.Design.Calibration, doc.Design.Then, doc.Design.LeftOut = result.Unpaired, nil, false, nil, nil
+	doc.Design.Ceilings = nil
 	labels := map[string]int{}
 	var names, ids []string
 	for _, e := range es {
@@ -205,6 +206,15 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 				env.Role = result.Baseline
 			}
 			doc.Environments = append(doc.Environments, env)
+		}
+		for _, c := range e.Design.Ceilings { // each is of its own result's arms
+			for _, env := range e.Environments {
+				if c.Env == "" || c.Env == env.ID {
+					of := c
+					of.Env = renamed[env.ID]
+					doc.Design.Ceilings = append(doc.Design.Ceilings, of)
+				}
+			}
 		}
 		for _, r := range e.Runs {
 			if !slices.ContainsFunc(cases, func(c result.Case) bool { return c.ID == r.Case }) {

@@ -278,6 +278,24 @@ func TestAcross(t *testing.T) {
 	}
 }
 
+// TestAcrossCeilings: a limit of a joined result is one of that result's arms, under their new names.
+func TestAcrossCeilings(t *testing.T) {
+	limited := func(name, host string, c ...result.Ceiling) *result.Experiment {
+		e := alone(name, "./a", host, 1)
+		e.Design.Ceilings = c
+		return e
+	}
+	e, err := Across([]*result.Experiment{limited("azure", "host-1", result.Ceiling{Metric: "seconds", Value: 1, Source: "a disk"}),
+		limited("gcp", "host-2", result.Ceiling{Metric: "seconds", Env: "native", Value: 2, Source: "a link"}), limited("aws", "host-3")}, Options{Diff: differ})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []result.Ceiling{{Metric: "seconds", Env: "azure/native", Value: 1, Source: "a disk"}, {Metric: "seconds", Env: "gcp/native", Value: 2, Source: "a link"}}
+	if !slices.Equal(e.Design.Ceilings, want) {
+		t.Errorf("ceilings %+v, want %+v", e.Design.Ceilings, want)
+	}
+}
+
 // TestAcrossYears: results of clocks that are years apart are joined; the document spans them, and each run keeps its time.
 func TestAcrossYears(t *testing.T) {
 	now, later := alone("now", "./a", "host-1", 1), alone("later", "./a", "host-2", 2)
