@@ -81,7 +81,7 @@ type barGroup struct {
 	bars []providerBar
 }
 
-// providerBar is an arm: its median, its lowest and highest run, and what it can reach at most.
+// providerBar is an arm: its median, its lowest and highest run, and the best value that it can reach.
 type providerBar struct {
 	env         string
 	median      *float64
@@ -111,11 +111,17 @@ func barPanelOf(e *result.Experiment, kase, name string) barPanel {
 			b.median, b.low, b.high = m, max(0, slices.Min(runs)), slices.Max(runs)
 			b.value = metric.Value(*m, unit)
 			b.text = b.value
+			lower := false
+			if d := e.Desc(name); d != nil {
+				lower = d.Better == "lower"
+			}
 			for _, c := range e.Design.Ceilings {
-				if c.Metric == name && (c.Env == "" || c.Env == v.ID) && c.Value > 0 && finite(c.Value) {
-					b.ceiling, b.source = c.Value, c.Source
-					b.text = joined(b.value, " of at most ", metric.Value(c.Value, unit))
+				if c.Metric == name && (c.Env == "" || c.Env == v.ID) && c.Value > 0 && finite(c.Value) && (b.ceiling == 0 || (c.Value < b.ceiling) != lower) {
+					b.ceiling, b.source = c.Value, c.Source // of several the nearest
 				}
+			}
+			if b.ceiling > 0 {
+				b.text = joined(b.value, map[bool]string{false: " of at most ", true: " of at least "}[lower], metric.Value(b.ceiling, unit))
 			}
 			p.most = max(p.most, b.high)
 			bars.bars = append(bars.bars, b)
