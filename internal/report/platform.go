@@ -45,10 +45,11 @@ func platforms(doc Document) []Section {
 			at := slices.IndexFunc(cols, func(c column) bool { return alike(c.env, v) })
 			if at < 0 {
 				own := *v
-				own.Software.Worker = map[string]string{}
+				own.Software.Worker, own.Software.Versions = map[string]string{}, map[string]string{}
 				at, cols = len(cols), append(cols, column{e, &own})
 			}
 			maps.Copy(cols[at].env.Software.Worker, v.Software.Worker) // each workload brings its own
+			maps.Copy(cols[at].env.Software.Versions, v.Software.Versions)
 		}
 	}
 	if len(cols) < 3 && (len(cols) < 2 || len(doc.Prices) == 0) { // the differences tell two apart; prices need the table
@@ -120,7 +121,7 @@ func platforms(doc Document) []Section {
 }
 
 // alike reports whether two arms of one name are one platform. Their fingerprints may differ in what depends on the workload:
-// the versions of the tools that each needs, and the path of its requests.
+// the versions of the tools that each needs, and the path of its requests. Machines without an id may be two.
 func alike(a, b *result.Environment) bool {
 	if a.ID != b.ID || a.Fingerprint == b.Fingerprint {
 		return a.ID == b.ID
@@ -134,7 +135,7 @@ func alike(a, b *result.Environment) bool {
 		hw, sw := &e.Hardware, &e.Software
 		return [9]string{hw.Serial, hw.Microcode, hw.Governor, hw.SMT, sw.Kernel, sw.Cmdline, sw.OS, sw.Libc, sw.ClockSource}
 	}
-	return a.Class != "" && a.Class == b.Class && text(a) == text(b) && maps.Equal(a.Params, b.Params) && maps.Equal(a.TEE.Settings, b.TEE.Settings)
+	return a.Hardware.Serial != "" && a.Class != "" && a.Class == b.Class && text(a) == text(b) && maps.Equal(a.Params, b.Params) && maps.Equal(a.TEE.Settings, b.TEE.Settings)
 }
 
 // inside are the metrics with a direction besides the primary one: first what compares things of one run, such as a channel

@@ -117,4 +117,13 @@ func TestPlatformColumns(t *testing.T) {
 	if alike(&old.Environments[0], &again.Environments[0]) {
 		t.Error("two versions of Gramine are one platform")
 	}
+	if other := experiment("nginx", "", "nginx", 1); alike(&experiment("redis", "", "redis-server", 1).Environments[0], &other.Environments[0]) {
+		t.Error("two machines without an id are one platform")
+	}
+	newer := experiment("nginx again", "a", "nginx", 1)
+	newer.Environments[0].Fingerprint, newer.Environments[0].Software.Versions["nginx"] = "upgraded", "2"
+	s = platforms(Document{Experiments: []*result.Experiment{old, experiment("nginx", "a", "nginx", 1), newer}})
+	if got := fmt.Sprint(s[0].Tables[0].Columns); got != "[environment native gramine-direct native]" {
+		t.Errorf("with two versions of nginx: columns %s", got)
+	}
 }
