@@ -1,7 +1,7 @@
 // How close the rates on the page of a live machine are to the kernel's own account of a server.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { chart, cleanUp, countAt, drawn, missing, openPage, startMonitor, startRedis, until } from "./harness.js";
+import { chart, cleanUp, countAt, drawn, missing, openPage, reached, startMonitor, startRedis, until } from "./harness.js";
 
 const byCall = "System calls per second, by call";
 
@@ -42,7 +42,7 @@ test("the rate shown is the server's own count within 2 %: filtered, after reloa
     await page.reload();
   }
   await page.goto(`${url}/?page=processes&subject=${redis.name}&${search}`);
-  await page.locator("#calls tr[data-call=read]").waitFor();
+  await reached(page.getByRole("region", { name: "System calls by call" }), page.locator("#calls tr[data-call=read]"));
   for (const call of ["read", "write"]) near(Number(await page.locator(`#calls tr[data-call=${call}] td[data-value]`).getAttribute("data-value")), call, "process");
   await check();
 });

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { explanation, findings, hostile } from "./analysis.fixture.js";
-import { barriers, chart, cleanUp, drawn, missing, openPage, playBack, seconds, tempDir, tooWide, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, playBack, reached, seconds, tempDir, tooWide, until, write } from "./harness.js";
 
 const storm = "syscall:clock_gettime";
 
@@ -53,8 +53,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
       await page.getByRole("navigation", { name: `What ${redis} does` }).getByRole("link", { name: tab }).click();
       await until(`${tab} is shown`, async () => (await page.locator("section.panel, section.card").count()) > 1);
     }
-    await page.getByRole("region", { name: "System calls by call" }).scrollIntoViewIfNeeded();
-    await page.locator("#calls tr[data-call=read]").waitFor();
+    await reached(page.getByRole("region", { name: "System calls by call" }), page.locator("#calls tr[data-call=read]"));
     assert.deepEqual(await barriers(page), []);
     await check();
   });
@@ -370,8 +369,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     await page.getByRole("menuitem", { name: "Save as CSV" }).click();
     assert.match(readFileSync(await (await download).path(), "utf8"), new RegExp(`^process,.*\n${redis},\\d`));
     await chart(page, title).getByRole("link", { name: redis }).click();
-    await page.getByRole("region", { name: "System calls by call" }).scrollIntoViewIfNeeded();
-    await page.locator("#calls").waitFor();
+    await reached(page.getByRole("region", { name: "System calls by call" }), page.locator("#calls"));
     await check();
   });
 

@@ -2,7 +2,7 @@
 // shown for. The recorded node-2 has other rates than the monitor's own vm-1; node-3 no longer answers.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, filled, missing, openPage, playBack, tooWide, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, filled, missing, openPage, playBack, reached, tooWide, until } from "./harness.js";
 
 describe("several machines", { skip: missing({ root: false }) }, () => {
   let url;
@@ -96,8 +96,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     const { page, check } = await openPage(`${url}/?${node("node-2")}&range=5m`);
     const verdict = page.getByRole("region", { name: "Verdict" });
     await verdict.getByText(/^1 problem: The machine on node-2 loses 40 % of its CPU time/).waitFor();
-    await page.locator('[data-tile="CPU in use"]').scrollIntoViewIfNeeded();
-    await page.locator('[data-tile="CPU in use"]:not([data-value=""])').waitFor();
+    await reached(page.locator('[data-tile="CPU in use"]'), page.locator('[data-tile="CPU in use"]:not([data-value=""])'));
     assert.equal(Number(await page.locator('[data-tile="CPU in use"]').getAttribute("data-value")).toFixed(3), "0.900");
     assert.match(await verdict.innerText(), /Watching 2 process names at a cost of 1\.2 % of one core/);
     for (const [target, texts] of [

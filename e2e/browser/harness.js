@@ -312,6 +312,16 @@ export function chart(page, title) {
   return page.getByRole("region", { name: title, exact: true });
 }
 
+/** Waits for an element of a section that requests its data when it becomes visible. What is above the
+ * section may grow until then and push it away. */
+export async function reached(section, there) {
+  await until(`${there} is there`, async () => {
+    if ((await there.count()) > 0) return true;
+    await section.scrollIntoViewIfNeeded({ timeout: 2000 });
+    throw new Error("its section is in view");
+  });
+}
+
 /** Waits until the chart shows data. A chart requests it when it becomes visible, and those above it
  * may grow until then. */
 export async function drawn(page, title) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, filled, missing, openPage, patience, playBack, seconds, secondsOf, tooWide, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, filled, missing, openPage, patience, playBack, reached, seconds, secondsOf, tooWide, until, write } from "./harness.js";
 
 const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"];
 const tabs = [["processes", "containers"], ["explore", "changes"], ["explore", "dashboards"], ["findings", "history"], ["findings", "checks"]];
@@ -49,7 +49,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await page.goto(`${url}/?range=5m`);
     assert.equal((await means("CPU by process, percent of one core"))[redis], 0.3);
     assert.equal((await means("Threads that wait for a CPU, a disk or a lock, by process"))[redis], 0.05);
-    await page.locator("[data-tile]").first().scrollIntoViewIfNeeded();
+    await reached(page.locator("[data-tile]").first(), page.locator("[data-tile]:not([data-value=''])").first());
     await until("six tiles have a number", async () => (await page.locator("[data-tile]").evaluateAll((all) => all.filter((e) => e.dataset.value !== "" && Number.isFinite(Number(e.dataset.value))).length)) === 6);
     await page.getByRole("region", { name: "Verdict" }).getByText(/^Nothing wrong in the last/).waitFor();
     await page.goto(`${url}/?page=processes&range=5m`);
@@ -71,8 +71,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
       await page.reload();
     }
     await page.goto(`${url}/?page=processes&subject=${redis}&${search}`);
-    await page.getByRole("region", { name: "System calls by call" }).scrollIntoViewIfNeeded();
-    await page.locator("#calls tr[data-call=read]").waitFor();
+    await reached(page.getByRole("region", { name: "System calls by call" }), page.locator("#calls tr[data-call=read]"));
     for (const [call, rate] of [["read", 2000], ["write", 2000], ["epoll_wait", 1800]]) assert.equal(round(Number(await page.locator(`#calls tr[data-call=${call}] td[data-value]`).getAttribute("data-value"))), rate, call);
     assert.equal(await page.locator("[data-pids]").getAttribute("data-pids"), String(pids.get(redis)));
     await check();
