@@ -16,7 +16,7 @@ interface Props {
 export function wrongSpan({ from, to }: Span): string {
   if (!Number.isFinite(from) || !Number.isFinite(to)) return "Enter both times.";
   if (to < from) return "The end is before the beginning. Swap them, or choose a later end.";
-  if (to - from < shortest) return `The window is shorter than ${shortest} s, which is less than two readings. Choose a later end.`;
+  if (to - from < shortest) return `The window is shorter than ${shortest} s. Choose a later end.`;
   return "";
 }
 

@@ -27,7 +27,7 @@ export interface Span {
   to: number;
 }
 
-/** The shortest window of a chart, in seconds: two readings. */
+/** The shortest window of a chart, in seconds: two readings at the default interval. */
 export const shortest = 10;
 
 /** The labels that all series of a machine have. */
@@ -126,7 +126,7 @@ export function misread(search: string): string {
   const machine = Boolean(q.get("machine")) !== Boolean(q.get("job")) && "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead.";
   const [shown, before] = [wrong("from", "to"), wrong("beforeFrom", "beforeTo")];
   const { fixed } = parsePlace(search);
-  const brief = fixed && fixed.to - fixed.from < shortest && `The window in the address is shorter than ${shortest} s, which is less than two readings: charts can be empty. Choose a longer one.`;
+  const brief = fixed && fixed.to - fixed.from < shortest && `The window in the address is shorter than ${shortest} s: charts can be empty. Choose a longer one.`;
   return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`, brief, machine].filter(Boolean).join(" ");
 }
 
