@@ -17,7 +17,7 @@ func TestResumeByName(t *testing.T) {
 		resume     bool
 		code       int
 	}{
-		{"null", "no experiment was begun", false, 4},
+		{"null", "no experiment was started", false, 4},
 		{"null", "writing " + out, true, 0},
 		{"null", out + " is already finished", true, 0},
 		{"startup", "has the runs of null, not of startup", true, 4},
