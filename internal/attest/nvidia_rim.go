@@ -77,7 +77,7 @@ func (m *RIM) add(index, alternatives string, has func(string) string) error {
 	for n := range count {
 		v, err := hex.DecodeString(has(fmt.Sprintf("Hash%d", n)))
 		if err != nil || len(v) != measuredBytes {
-			return fmt.Errorf("Hash%d: want %d bytes in hex", n, measuredBytes)
+			return fmt.Errorf("attribute Hash%d: want %d bytes in hex", n, measuredBytes)
 		}
 		m.good[at] = append(m.good[at], v)
 	}

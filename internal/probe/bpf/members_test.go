@@ -211,7 +211,7 @@ func TestTooManyMembers(t *testing.T) {
 		all = append(all, 1<<22+i)
 	}
 	err := Table{c}.Narrow(all, func(int) (Member, bool) { return Member{Start: 1, Children: true}, true })
-	if err == nil || !strings.Contains(err.Error(), "100 processes more than the 4096") {
+	if err == nil || !strings.Contains(err.Error(), "100 processes more than the maximum of 4096") {
 		t.Errorf("4196 members: %v", err)
 	}
 	if err := (Table{c}).Widen(); err != nil {
