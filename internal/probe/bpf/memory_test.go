@@ -1,7 +1,9 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -68,13 +70,18 @@ func TestMemoryByCPUs(t *testing.T) {
 		fixed, each = fixed+one-perCPU, each+perCPU
 	}
 	fmt.Fprintf(&table, "| all | %s | %s | |\n", kib(fixed), kib(each))
-	docs, err := os.ReadFile("../../../docs/performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(docs), table.String()) {
-		t.Errorf("docs/performance.md lacks this table, or has another:\n%s", table.String())
-	}
+	t.Run("docs", func(t *testing.T) {
+		docs, err := os.ReadFile("../../../docs/performance.md")
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Skip("the test runs without the repository")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(docs), table.String()) {
+			t.Errorf("docs/performance.md lacks this table, or has another:\n%s", table.String())
+		}
+	})
 }
 
 // banked returns the bytes of a CPU's rows.
