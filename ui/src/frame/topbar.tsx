@@ -152,9 +152,10 @@ function fixedLabel(from: number, to: number): string {
 function FindingsLink() {
   const place = usePlace();
   const { findings, platform } = useMachine();
-  if (!findings.data) return null;
   // What was found before the monitor stopped to answer is not the state now.
-  const gone = useLost() !== null || (platform.data?.gone ?? false);
+  const lost = useLost() !== null;
+  if (!findings.data) return null;
+  const gone = lost || (platform.data?.gone ?? false);
   const problems = problemsOf(findings.data);
   const bad = gone || problems.some((p) => severityOf(p) === "critical");
   const well = problems.length === 0 && !gone;
