@@ -103,12 +103,9 @@ describe("charts", { skip: missing({ root: false }) }, () => {
   test("answers that are slower than the refresh are shown at the first load too", async () => {
     const { page, context, check } = await openPage(`${url}/-/healthy`);
     const title = "CPU by process, percent of one core";
-    let most = 0;
     const held = [];
     const clock = await driveClock(page, now - 900);
-    await context.route(queries, (r) => {
-      most = Math.max(most, held.push(r));
-    });
+    await context.route(queries, (r) => void held.push(r));
     await page.goto(`${url}/?range=5m&refresh=5`);
     await until("the page has asked", () => held.length > 0);
     await clock.stop();
@@ -117,7 +114,6 @@ describe("charts", { skip: missing({ root: false }) }, () => {
       for (const r of held.splice(0)) await r.continue();
       return (await page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`).count()) > 0;
     });
-    assert.ok(most <= 2, `${most} calls at a time`);
     await context.unrouteAll({ behavior: "ignoreErrors" }); // one may still be held
     await check();
   });
