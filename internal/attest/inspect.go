@@ -48,8 +48,8 @@ type Facts struct {
 	Registers   map[string]string `json:"registers,omitempty"`
 	// GPUs are those that the evidence is of, which then says nothing of the environment around them.
 	GPUs []GPU `json:"gpus,omitempty"`
-	// Debug: the host may read or change the environment's memory.
-	Debug bool `json:"debug"`
+	// Debug: the host may read or change the environment's memory; nil where evidence does not say (a TPM, a GPU).
+	Debug *bool `json:"debug,omitempty"`
 	// TCB are the versions of firmware and microcode.
 	TCB string `json:"tcb,omitempty"`
 	// Key is the fingerprint of a TPM's attestation key, EventLog what its log explains.

@@ -57,7 +57,7 @@ func TestMachines(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !bytes.Equal(i.Data, data[:]) || i.Facts.TEE != name || i.Facts.Debug != tc.o.Debug || len(i.Facts.Measurement) != 96 {
+				if !bytes.Equal(i.Data, data[:]) || i.Facts.TEE != name || *i.Facts.Debug != tc.o.Debug || len(i.Facts.Measurement) != 96 {
 					t.Errorf("it says %x and %+v", i.Data, i.Facts)
 				}
 				signature, standing := tc.signature, tc.standing
@@ -307,7 +307,7 @@ func TestRealNitro(t *testing.T) {
 	if err != nil || i.Signature != nil {
 		t.Fatalf("%+v, %v", i, err)
 	}
-	if !i.Facts.Debug || i.Facts.Time == nil || i.Facts.Time.Format(time.RFC3339) != "2021-04-26T04:09:13Z" || len(i.Facts.Registers) != 1 {
+	if !*i.Facts.Debug || i.Facts.Time == nil || i.Facts.Time.Format(time.RFC3339) != "2021-04-26T04:09:13Z" || len(i.Facts.Registers) != 1 {
 		t.Errorf("facts %+v", i.Facts)
 	}
 	if i, err = attest.Inspect(e, nil, time.Date(2021, 4, 26, 8, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "expired") {
@@ -354,7 +354,7 @@ func TestRest(t *testing.T) {
 // TestRealTDXStanding: Intel's own sample of collateral verifies, and has no level of this machine.
 func TestRealTDXStanding(t *testing.T) {
 	i, err := attest.Inspect(&attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, tdxtest.TestGetter, time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC), attest.Trust{})
-	if err != nil || i.Signature != nil || i.Facts.Debug || errors.Is(i.Standing, attest.ErrNoCollateral) {
+	if err != nil || i.Signature != nil || *i.Facts.Debug || errors.Is(i.Standing, attest.ErrNoCollateral) {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	said(t, "standing", i.Standing, "no matching TCB level")

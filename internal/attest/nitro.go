@@ -127,7 +127,7 @@ func inspectNitro(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspect
 		return nil, fmt.Errorf("the document has digest %q and PCR0 of %d bytes, want SHA384 and 48", d.Digest, len(boot))
 	}
 	at := time.UnixMilli(d.Timestamp).UTC()
-	i := &Inspection{Data: d.UserData, Facts: Facts{TEE: "nitro", Measurement: hex.EncodeToString(boot), Debug: zero(boot), Time: &at, Registers: map[string]string{}},
+	i := &Inspection{Data: d.UserData, Facts: Facts{TEE: "nitro", Measurement: hex.EncodeToString(boot), Debug: new(zero(boot)), Time: &at, Registers: map[string]string{}},
 		Standing: fmt.Errorf("%w: AWS Nitro has no TCB levels, and AWS says not to check its revocation lists", ErrNonePublished)}
 	for n, v := range d.PCRs {
 		if !zero(v) {

@@ -16,7 +16,7 @@ import (
 const mostRIM = 1 << 20
 
 // RIM is a manifest of the measurements that a version of NVIDIA's driver or VBIOS gives (TCG Reference Integrity Manifest,
-// as a SWID tag of ISO/IEC 19770-2). Its signature is not verified: whoever names it vouches for it.
+// as a SWID tag of ISO/IEC 19770-2). Its signature is not verified: the user who names it vouches for it.
 type RIM struct {
 	// Version is that of the driver or VBIOS, Product the GPU ("GH100").
 	Version, Product string

@@ -64,7 +64,7 @@ func inspectTDX(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 	body := v4.GetTdQuoteBody()
 	i := &Inspection{Data: body.GetReportData(), Facts: Facts{
 		TEE: "tdx", Measurement: hex.EncodeToString(body.GetMrTd()), Registers: map[string]string{},
-		Debug: len(body.GetTdAttributes()) < 1 || body.GetTdAttributes()[0]&1 != 0, // bit 0 of TUD, TDX module ABI: ATTRIBUTES
+		Debug: new(len(body.GetTdAttributes()) < 1 || body.GetTdAttributes()[0]&1 != 0), // bit 0 of TUD, TDX module ABI: ATTRIBUTES
 		TCB:   "module and firmware " + hex.EncodeToString(body.GetTeeTcbSvn()),
 	}}
 	for n, r := range body.GetRtmrs() {
@@ -187,7 +187,7 @@ func inspectSEV(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 		return nil, err
 	}
 	i := &Inspection{Data: r.GetReportData(), Facts: Facts{
-		TEE: "sev-snp", Measurement: hex.EncodeToString(r.GetMeasurement()), Debug: policy.Debug, TCB: fmt.Sprintf("reported %016x", r.GetReportedTcb()), Registers: map[string]string{},
+		TEE: "sev-snp", Measurement: hex.EncodeToString(r.GetMeasurement()), Debug: new(policy.Debug), TCB: fmt.Sprintf("reported %016x", r.GetReportedTcb()), Registers: map[string]string{},
 	}}
 	if !zero(r.GetHostData()) {
 		i.Facts.Registers["host_data"] = hex.EncodeToString(r.GetHostData())

@@ -169,7 +169,7 @@ func New(q findings.Querier, o Options) *Fleet {
 	return f
 }
 
-// Close ends the list in the making. No other is made afterwards, whoever still asks.
+// Close stops the list that is being made. No list is made after that, even for requests still waiting.
 func (f *Fleet) Close() {
 	f.state.Lock()
 	f.stop()

@@ -346,7 +346,8 @@ func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) boo
 	case i.Facts.GPUs != nil:
 		r.add("debug", NotChecked, false, "no field of a GPU's report says whether confidential mode is on, or whether the GPU can be debugged")
 	default:
-		r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
+		on := i.Facts.Debug == nil || *i.Facts.Debug
+		r.test("debug", !on || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[on], "on: the host can read and change everything inside")
 	}
 	r.measured(&i.Facts, p)
 	return true
@@ -473,7 +474,7 @@ func ofMachine(i *attest.Inspection, state func(check string) State, asOf time.T
 	} else {
 		open = append(open, "that its TCB was current")
 	}
-	if i.Facts.Debug {
+	if d := i.Facts.Debug; d != nil && *d {
 		open = append(open, "that the host stayed outside (debug is on)")
 	}
 	return proved, open
