@@ -257,13 +257,13 @@ func platformRow(w io.Writer, e *result.Experiment, env *result.Environment, cos
 	if i := slices.IndexFunc(components, func(c component) bool { return c.name == name }); insight == "" && i >= 0 && components[i].insight != nil {
 		insight = components[i].insight(m)
 	}
-	ceiling := ""
+	var ceilings []string
 	for _, c := range e.Design.Ceilings {
 		if c.Metric == e.Design.Primary && (c.Env == "" || c.Env == env.ID) {
-			ceiling = fmt.Sprintf("%s (%s)", metric.Value(c.Value, d.Unit), c.Source)
+			ceilings = append(ceilings, fmt.Sprintf("%s (%s)", metric.Value(c.Value, d.Unit), c.Source))
 		}
 	}
-	row = append(row, metric.Value(m, d.Unit), interval, ceiling, "measured")
+	row = append(row, metric.Value(m, d.Unit), interval, strings.Join(ceilings, ", "), "measured")
 	if cost != nil {
 		row = append(row, cost.of(m, d.Unit))
 	}
