@@ -20,7 +20,7 @@ var cacheThrash = &findings.Rule{
 	Needs: []string{"tee_llc_misses_total", "tee_llc_references_total", "tee_instructions_total", "tee_cycles_total"},
 	Thresholds: []findings.Threshold{
 		{Name: "misses", Doc: "misses in 1,000 instructions", Unit: "", Default: 20},
-		{Name: "ipc", Doc: "instructions a cycle, at most", Unit: "ratio", Default: 0.5},
+		{Name: "ipc", Doc: "instructions a cycle, at most", Unit: "", Default: 0.5},
 		{Name: "cycles", Doc: "cycles, below which there is too little work to judge", Unit: "1/s", Default: 1e9},
 	},
 	Remedy: "Find the data with `perf mem record -p PID` or `perf c2c record -p PID` (lines that cores take from each other). Make the working set smaller or " +
@@ -71,8 +71,8 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 			e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 			missed := e.add(ctx, "misses of the last-level cache in 1,000 instructions, mean of the last "+window(p), "", misses(pt.Labels, window(p)))
 			missedNow := e.add(ctx, "misses of the last-level cache in 1,000 instructions, mean of the last "+newest(p), "", misses(pt.Labels, newest(p)))
-			done := e.add(ctx, "instructions a cycle, mean of the last "+window(p), "ratio", ipc(window(p)))
-			doneNow := e.add(ctx, "instructions a cycle, mean of the last "+newest(p), "ratio", ipc(newest(p)))
+			done := e.add(ctx, "instructions a cycle, mean of the last "+window(p), "", ipc(window(p)))
+			doneNow := e.add(ctx, "instructions a cycle, mean of the last "+newest(p), "", ipc(newest(p)))
 			e.add(ctx, "share of its references that missed"+mean, "ratio", rate("llc_misses_total", pt.Labels, window(p))+" / "+rate("llc_references_total", pt.Labels, window(p)))
 			lost := e.add(ctx, "misses of the last-level cache"+mean, "1/s", rate("llc_misses_total", pt.Labels, window(p)))
 			cycles := e.add(ctx, "cycles"+mean, "1/s", rate("cycles_total", pt.Labels, window(p)))
