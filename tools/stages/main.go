@@ -35,7 +35,7 @@ var all = []stage{
 	{name: "generated", doc: "generating again changes no file", run: generated},
 	{name: "vet", doc: "go vet finds nothing, in measurements too", run: inModules("go", "vet", "-tags", "measure", "./...")},
 	{name: "lint", doc: "golangci-lint with .golangci.yml", run: inModules(".tools/bin/golangci-lint", "run", "--allow-parallel-runners")},
-	{name: "types", doc: "the page's TypeScript has no type error", run: command("npm", "--prefix", "ui", "run", "check")},
+	{name: "types", doc: "the page's TypeScript has no type error, and React's rules of hooks hold", run: command("npm", "--prefix", "ui", "run", "check")},
 	{name: "ui", doc: "tests of the page's code", run: vitest("ui")},
 	{name: "unit", doc: "Go tests and benchmarks of packages, BPF programs in the host's kernel among them; under the race detector where goroutines are started and Prometheus is not linked", run: unit},
 	{name: "e2e", doc: "the binary with real servers, and beside them on other kernels", run: e2e},

@@ -168,7 +168,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, stack,
       u.destroy();
       plot.current = null;
     };
-  }, [names, unit, height, scheme, strokes, area, stack]);
+  }, [id, names, unit, height, scheme, strokes, area, stack]);
 
   useEffect(() => {
     // A line shown alone starts at the axis.

@@ -111,6 +111,20 @@ test("a refresh waits for the answer to the one before and takes what it got", a
   expect(idle).toBe(true);
 });
 
+test("two calls at a time: what is asked meanwhile goes with the next one", async () => {
+  let go = () => {};
+  hold = new Promise((resolve) => (go = resolve));
+  const asked = [];
+  for (const expr of ["a", "b", "c", "d"]) {
+    asked.push(feed.queryRange(expr, window()));
+    await vi.advanceTimersByTimeAsync(20);
+  }
+  expect(calls.length).toBe(2);
+  go();
+  await wait(Promise.all(asked));
+  expect(calls.map((list) => list.map((q) => q.query))).toEqual([["a"], ["b"], ["c", "d"]]);
+});
+
 test("each query fails by itself, and with the call", async () => {
   answer = (q) => (q.query === "bad" ? { lines: null, error: "parse error" } : { lines: [] });
   const w = window();

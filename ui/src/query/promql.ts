@@ -68,14 +68,14 @@ export function rateWindow(w: Window): string {
   return `${Math.ceil(Math.max(4 * w.step, 4 * w.interval, 20))}s`;
 }
 
-function useRecorded(c: Counter, by: string, matches: Match[], w: Window): boolean {
+function isRecorded(c: Counter, by: string, matches: Match[], w: Window): boolean {
   return w.to - w.from > longest && c.recorded !== undefined && [by, ...matches.map((m) => m.label)].every((l) => c.recorded?.labels.includes(l));
 }
 
 /** Rate per second, summed by a label ("" for one sum), for a range query. */
 export function rateBy(c: Counter, by: string, matches: Match[], w: Window): string {
   const sum = by === "" ? "sum" : `sum by (${by}) `;
-  if (c.recorded && useRecorded(c, by || (c.recorded.labels[0] ?? ""), matches, w)) {
+  if (c.recorded && isRecorded(c, by || (c.recorded.labels[0] ?? ""), matches, w)) {
     return `${sum}(avg_over_time(${select(c.recorded.name, [...own(w), ...matches])}[${Math.max(w.step, 2 * recordEvery)}s]))`;
   }
   return `${sum}(rate(${select(c.metric, [...own(w), ...matches])}[${rateWindow(w)}]))`;
@@ -84,7 +84,7 @@ export function rateBy(c: Counter, by: string, matches: Match[], w: Window): str
 /** Events within the whole window by label, for an instant query at its end. */
 export function increaseBy(c: Counter, by: string, matches: Match[], w: Window): string {
   const length = `${Math.round(w.to - w.from)}s`;
-  if (c.recorded && useRecorded(c, by, matches, w)) {
+  if (c.recorded && isRecorded(c, by, matches, w)) {
     return `sum by (${by}) (sum_over_time(${select(c.recorded.name, [...own(w), ...matches])}[${length}])) * ${recordEvery}`;
   }
   return `sum by (${by}) (increase(${select(c.metric, [...own(w), ...matches])}[${length}]))`;

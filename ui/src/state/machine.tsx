@@ -107,7 +107,9 @@ export function MachineProvider({ children }: { children: ReactNode }) {
     return first < 0 ? made.from : made.from + first * made.step;
   });
   const begin = young && seen.data !== null ? Math.max(made.from, Math.min(seen.data, made.to - leastAxis)) : made.from;
-  const window = useMemo(() => ({ ...made, begin }), [made.from, made.to, made.step, made.live, made.started, made.job, made.instance, made.interval, begin]);
+  // The same object as long as nothing in it has changed.
+  const text = JSON.stringify({ ...made, begin });
+  const window = useMemo(() => JSON.parse(text) as Window, [text]);
 
   const machine: Machine = { platform, sources, findings, overhead, window, annotations: useAnnotations(window), fleet, tick, refresh };
   return <Context value={machine}>{children}</Context>;
