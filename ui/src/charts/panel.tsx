@@ -3,6 +3,7 @@ import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type R
 import type { Resource } from "../api/resource";
 import { formatValue, type Unit } from "../format/number";
 import { formatLength, formatMoment } from "../format/time";
+import { Guard } from "../frame/guard";
 import { Problem } from "../frame/problem";
 import { Remarks } from "../frame/remarks";
 import { others } from "../query/promql";
@@ -88,7 +89,9 @@ export function PanelBox({ title, metrics, height = plotHeight, filtered = false
       {remarksOpen && <Remarks metrics={metrics} warnings={there?.warnings ?? []} open />}
       {data.error && <Problem message={data.error} retry={data.retry} stale={drawn} />}
       {drawn ? (
-        <div className={data.loading ? "panel-body dimmed" : "panel-body"}>{children}</div>
+        <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
+          <Guard what="The chart">{children}</Guard>
+        </div>
       ) : (
         !data.error && (
           <p className="empty" style={{ minHeight: height + legendHeight }}>

@@ -1,5 +1,6 @@
-// A field for a query: plain text until the editor has loaded.
+// A field for a query: plain text until the editor has loaded, and if it does not load.
 import { lazy, Suspense, useEffect, useRef, type RefObject } from "react";
+import { Guard } from "../frame/guard";
 import "./explore.css";
 
 const Editor = lazy(() => import("./editor"));
@@ -18,13 +19,15 @@ export interface QueryFieldProps {
 
 export function QueryField(props: QueryFieldProps) {
   return (
-    <Suspense fallback={<Plain {...props} />}>
-      <Editor {...props} />
-    </Suspense>
+    <Guard what="The editor" instead={<Plain {...props} />}>
+      <Suspense fallback={<Plain {...props} loading />}>
+        <Editor {...props} />
+      </Suspense>
+    </Guard>
   );
 }
 
-function Plain({ value, onChange, onRun, label, hint, insert }: QueryFieldProps) {
+function Plain({ value, onChange, onRun, label, hint, insert, loading = false }: QueryFieldProps & { loading?: boolean }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const changed = useRef(onChange);
   changed.current = onChange;
@@ -45,7 +48,7 @@ function Plain({ value, onChange, onRun, label, hint, insert }: QueryFieldProps)
       ref={field}
       className="query"
       aria-label={label}
-      aria-busy="true"
+      aria-busy={loading}
       spellCheck={false}
       value={value}
       placeholder={hint}

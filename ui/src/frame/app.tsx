@@ -13,6 +13,7 @@ import { Now } from "../pages/now";
 import { IconBenchmarks, IconExplore, IconFindings, IconFleet, IconMachine, IconMenu, IconNow, IconProcesses, IconSettings, IconTEE } from "./icons";
 import { Elsewhere } from "./elsewhere";
 import { Gone } from "./gone";
+import { Guard } from "./guard";
 import { Lane } from "./lane";
 import { PlaceLink } from "./link";
 import { styleNonce } from "./nonce";
@@ -68,7 +69,9 @@ export function App() {
   const scheme = useScheme();
   return (
     <MantineProvider theme={theme} forceColorScheme={scheme} getStyleNonce={styleNonce}>
-      <OneMachine />
+      <Guard what="The page">
+        <OneMachine />
+      </Guard>
     </MantineProvider>
   );
 }
@@ -126,14 +129,18 @@ function Frame() {
         <Elsewhere />
         {platform.error && <Problem message={platform.error} retry={platform.retry} stale={platform.data !== null} />}
         {annotations.error && annotations.error !== unanswered && !platform.error && <p className="note note-warn">Findings are not marked on the charts: {annotations.error}</p>}
-        <Suspense fallback={<p className="empty page-loading">Loading {label}.</p>}>
-          <View />
-        </Suspense>
+        <Guard key={place.page} what={`The page ${label}`}>
+          <Suspense fallback={<p className="empty page-loading">Loading {label}.</p>}>
+            <View />
+          </Suspense>
+        </Guard>
       </main>
       {place.problem !== "" && (
-        <Suspense fallback={null}>
-          <ProblemDrawer key={place.problem} id={place.problem} />
-        </Suspense>
+        <Guard key={place.problem} what="The finding">
+          <Suspense fallback={null}>
+            <ProblemDrawer id={place.problem} />
+          </Suspense>
+        </Guard>
       )}
     </div>
   );

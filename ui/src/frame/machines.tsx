@@ -1,5 +1,6 @@
 // Which machine the page is about: its name in the top bar and, where there are several, the way to the others.
 import { lazy, Suspense, useState } from "react";
+import { Guard } from "./guard";
 import { useMachine } from "../state/machine";
 import { several } from "../words/fleet";
 
@@ -22,9 +23,11 @@ export function MachineName() {
         </button>
       </h1>
       {open && (
-        <Suspense fallback={null}>
-          <MachineList close={() => setOpen(false)} />
-        </Suspense>
+        <Guard what="The list">
+          <Suspense fallback={null}>
+            <MachineList close={() => setOpen(false)} />
+          </Suspense>
+        </Guard>
       )}
     </>
   );

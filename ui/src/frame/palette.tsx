@@ -1,5 +1,6 @@
 // Ctrl-K: a field that leads to any page, process or open finding.
 import { lazy, Suspense, useEffect, useState } from "react";
+import { Guard } from "./guard";
 import { IconSearch } from "./icons";
 
 const Palette = lazy(() => import("./palette-list"));
@@ -21,9 +22,11 @@ export function PaletteButton() {
         <IconSearch />
       </button>
       {open && (
-        <Suspense fallback={null}>
-          <Palette close={() => setOpen(false)} />
-        </Suspense>
+        <Guard what="The list">
+          <Suspense fallback={null}>
+            <Palette close={() => setOpen(false)} />
+          </Suspense>
+        </Guard>
       )}
     </>
   );
