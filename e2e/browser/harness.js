@@ -255,8 +255,9 @@ async function launch() {
 }
 
 /** A page in a separate context. check() fails if it broke the security policy, threw, or made a
- * request to another host. */
-export async function openPage(url, options = {}) {
+ * request to another host. A page that throws is closed, which ends every wait for it; errors that
+ * match meant are part of the test. */
+export async function openPage(url, { meant, ...options } = {}) {
   const context = await (await launch()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
   if (played.has(new URL(url).origin)) await tellRecorded(context, played.get(new URL(url).origin));
   const page = await context.newPage();
@@ -264,7 +265,12 @@ export async function openPage(url, options = {}) {
   const faults = [];
   const origin = new URL(url).origin;
   page.on("console", (m) => /content.security.policy/i.test(m.text()) && faults.push(m.text()));
-  page.on("pageerror", (e) => faults.push(`uncaught: ${e.message}`));
+  page.on("pageerror", (e) => {
+    if (meant?.test(e.message)) return;
+    faults.push(`uncaught: ${e.message}`);
+    console.error(`${url}: uncaught: ${e.stack}`);
+    void context.close();
+  });
   context.on("request", (r) => {
     const to = new URL(r.url());
     if (to.origin !== origin && to.protocol !== "blob:" && to.protocol !== "data:") faults.push(`request to ${to.origin}`);
@@ -275,6 +281,7 @@ export async function openPage(url, options = {}) {
   });
   await page.goto(url);
   const check = async () => {
+    assert.deepEqual(faults, []);
     const violations = await page.evaluate(() => window.violations);
     assert.deepEqual([...faults, ...violations], []);
     await context.close();
@@ -284,14 +291,14 @@ export async function openPage(url, options = {}) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** The accessibility problems of the page as it is now, by axe's rules. While a chart reads its data
- * again it pales for a moment; the colors are judged at their full strength. */
+/** The accessibility problems of the page as it is now, by axe's rules. Something that changes its look
+ * slowly, as a chart that pales while it reads its data again, is judged as if it was at its end. */
 export async function barriers(page) {
   await page.evaluate(axe);
   await page.evaluate(() => {
-    const full = new CSSStyleSheet();
-    full.replaceSync(".panel-body, .dimmed { opacity: 1 !important; transition: none !important }");
-    document.adoptedStyleSheets.push(full);
+    const still = new CSSStyleSheet();
+    still.replaceSync("*, ::before, ::after { transition: none !important; animation: none !important } .dimmed { opacity: 1 !important }");
+    document.adoptedStyleSheets.push(still);
   });
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)} (${v.nodes.length}) ${v.nodes[0].failureSummary}`);

@@ -248,6 +248,17 @@ describe("the page", { skip: missing({ root: false }) }, () => {
         await page.locator("main h2").first().waitFor();
         await filled(page);
         assert.deepEqual(await barriers(page), [], p);
+        for (const width of [390, 768, 1440]) {
+          await page.setViewportSize({ width, height: 3200 });
+          // Drawings follow the new width a frame later.
+          await until(`${p} fits ${width} pixels`, async () => {
+            const wide = await tooWide(page);
+            if (wide.length > 0) throw new Error(wide.join("; "));
+            return true;
+          });
+          if (width === 390) assert.deepEqual(await barriers(page), [], `${p}, ${width} pixels`);
+        }
+        await page.setViewportSize({ width: 1280, height: 3200 });
       }
       await check();
     });
@@ -351,6 +362,27 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await page.goto(`${url}/?page=processes&subject=${redis}&range=5m&refresh=0`);
     await page.getByText(/^The monitor started 5 s ago; the first answers take a minute\.$/).waitFor();
     assert.equal(await page.getByText("no process was seen").count(), 0);
+    await check();
+  });
+
+  test("a part that does not load or cannot be drawn leaves the rest of the page", async () => {
+    const { page, context, check } = await openPage(`${url}/-/healthy`, { meant: /dynamically imported|not iterable|undefined|not a function/ });
+    const explore = /\/assets\/explore-.*\.js/;
+    await context.route(explore, (r) => r.fulfill({ status: 404 }));
+    await page.goto(`${url}/?range=5m&refresh=0`);
+    await page.getByRole("link", { name: "Explore" }).click();
+    await page.getByRole("alert").getByText(/^The page Explore cannot be shown: /).waitFor();
+    await page.getByRole("link", { name: "Machine", exact: true }).click();
+    await page.locator("section.panel").first().waitFor();
+    await page.getByRole("link", { name: "Explore" }).click();
+    await context.unroute(explore);
+    await page.getByRole("button", { name: "Reload" }).click();
+    await page.locator(".cm-content").waitFor();
+
+    await context.route(/v1\/explain\?/, (r) => r.fulfill({ json: {} })); // as another version could answer
+    await page.goto(`${url}/?page=processes&process=${redis}&subject=${redis}&range=5m&refresh=0`);
+    await page.getByRole("alert").getByText(/cannot be shown: /).waitFor();
+    await page.getByRole("banner").waitFor();
     await check();
   });
 
