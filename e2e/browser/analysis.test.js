@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { explanation, findings, hostile } from "./analysis.fixture.js";
-import { barriers, chart, cleanUp, drawn, missing, openPage, playBack, reached, seconds, tempDir, tooWide, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, fits, missing, openPage, playBack, reached, seconds, tempDir, until, write } from "./harness.js";
 
 const storm = "syscall:clock_gettime";
 
@@ -208,7 +208,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     test(`explain, findings and changes fit and are accessible, ${theme}, ${width} px`, async () => {
       const { page, context, check } = await explained(`page=processes&subject=server&from=1700000600&to=1700000900`, { viewport: { width, height }, colorScheme: theme });
       const fits = async (what) => {
-        assert.deepEqual(await tooWide(page), [], `${what} is wider than the screen`);
+        await fits(page, what);
         assert.deepEqual(await barriers(page), [], what);
       };
       await page.getByRole("button", { name: "Open its rows" }).first().click();
@@ -440,7 +440,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
       await chart(page, `as ${kind}`).scrollIntoViewIfNeeded();
       await drawn(page, `as ${kind}`);
     }
-    assert.deepEqual(await tooWide(page), []);
+    await fits(page);
     assert.deepEqual(await barriers(page), []);
 
     await page.getByRole("button", { name: "Arrange and edit" }).click();

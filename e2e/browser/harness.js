@@ -304,12 +304,17 @@ export async function barriers(page) {
   return violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)} (${v.nodes.length}) ${v.nodes[0].failureSummary}`);
 }
 
-/** The elements that are wider than the screen and do not scroll. */
-export function tooWide(page) {
-  return page.evaluate(() => {
-    const over = document.documentElement.scrollWidth - window.innerWidth;
-    const past = [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest(".scroll, .rail, .ranges, .hidden"));
-    return over <= 0 ? [] : [`${over} px`, ...past.slice(0, 5).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 60)}`)];
+/** Waits until nothing is wider than the screen and does not scroll: drawings follow the page's width a
+ * frame later. */
+export function fits(page, what = "the page") {
+  return until(`${what} fits its width`, async () => {
+    const wide = await page.evaluate(() => {
+      const over = document.documentElement.scrollWidth - window.innerWidth;
+      const past = [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest(".scroll, .rail, .ranges, .hidden"));
+      return over <= 0 ? [] : [`${over} px`, ...past.slice(0, 5).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 60)}`)];
+    });
+    if (wide.length > 0) throw new Error(wide.join("; "));
+    return true;
   });
 }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, filled, missing, openPage, patience, playBack, reached, seconds, secondsOf, tooWide, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, filled, fits, missing, openPage, patience, playBack, reached, seconds, secondsOf, until, write } from "./harness.js";
 
 const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"];
 const tabs = [["processes", "containers"], ["explore", "changes"], ["explore", "dashboards"], ["findings", "history"], ["findings", "checks"]];
@@ -250,12 +250,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
         assert.deepEqual(await barriers(page), [], p);
         for (const width of [390, 768, 1440]) {
           await page.setViewportSize({ width, height: 3200 });
-          // Drawings follow the new width a frame later.
-          await until(`${p} fits ${width} pixels`, async () => {
-            const wide = await tooWide(page);
-            if (wide.length > 0) throw new Error(wide.join("; "));
-            return true;
-          });
+          await fits(page, `${p} at ${width} pixels`);
           if (width === 390) assert.deepEqual(await barriers(page), [], `${p}, ${width} pixels`);
         }
         await page.setViewportSize({ width: 1280, height: 3200 });
@@ -304,7 +299,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
       }
       await until(`${p} opens`, () => new URL(page.url()).searchParams.get("page") === (p === "now" ? null : p));
       await page.locator("main h2").first().waitFor();
-      assert.deepEqual(await tooWide(page), [], `${p} is wider than the screen`);
+      await fits(page, p);
     }
     await check();
   });

@@ -2,7 +2,7 @@
 // numbers. They are those of this machine: a recorded one has nothing to switch.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, missing, openPage, seconds, startMonitor, tooWide, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, fits, missing, openPage, seconds, startMonitor, until } from "./harness.js";
 
 const budgetChart = "Busiest core: monitor and budget";
 const pages = "Page cache, pages per second, all processes";
@@ -200,13 +200,15 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
           await filter.press("Tab");
           await page.keyboard.press("Enter"); // the field's own button has the focus
           await page.getByText(/missing closing \)/).waitFor();
-          assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "sources");
+          await fits(page, "sources");
+          assert.deepEqual(await barriers(page), [], "sources");
 
           await page.goto(`${url}/?range=5m&refresh=0`);
           await page.getByRole("button", { name: /^Data quality: estimates/ }).focus();
           await page.keyboard.press("Enter");
           await page.getByRole("dialog").locator("[data-limits=pagecache]").waitFor();
-          assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "data quality");
+          await fits(page, "data quality");
+          assert.deepEqual(await barriers(page), [], "data quality");
           await check();
         } finally {
           await set("pagecache", { sample: 1 });
