@@ -207,25 +207,25 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
   for (const [theme, width, height] of [["light", 1280, 900], ["dark", 1280, 900], ["light", 390, 844], ["dark", 390, 844]]) {
     test(`explain, findings and changes fit and are accessible, ${theme}, ${width} px`, async () => {
       const { page, context, check } = await explained(`page=processes&subject=server&from=1700000600&to=1700000900`, { viewport: { width, height }, colorScheme: theme });
-      const fits = async (what) => {
+      const judge = async (what) => {
         await fits(page, what);
         assert.deepEqual(await barriers(page), [], what);
       };
       await page.getByRole("button", { name: "Open its rows" }).first().click();
-      await fits("the tree");
+      await judge("the tree");
       await page.goto(`${url}/?page=processes&subject=server&from=1700000600&to=1700000900&beforeFrom=1700000300&beforeTo=1700000600`);
       await page.locator("tr[data-difference]").first().waitFor();
-      await fits("the comparison");
+      await judge("the comparison");
       await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(seconds(), redis) }));
       await page.goto(`${url}/?page=findings&range=5m&refresh=0`);
       await page.locator("article.finding").waitFor();
-      await fits("the findings");
+      await judge("the findings");
       await page.goto(`${url}/?page=findings&tab=history&range=5m&refresh=0`);
       await page.locator(".timeline li").first().waitFor();
-      await fits("the history");
+      await judge("the history");
       await page.goto(`${url}/?range=5m&refresh=0&problem=${encodeURIComponent("a storm")}`);
       await page.getByRole("dialog").locator("article.finding").waitFor();
-      await fits("a problem");
+      await judge("a problem");
       await check();
     });
   }
