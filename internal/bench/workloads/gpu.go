@@ -1,13 +1,11 @@
 package workloads
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -67,14 +65,11 @@ type gpuReport struct {
 	Counted  int64 `json:"counted"`
 }
 
-// gpuOutput is the report with the times of its steps on the harness's clock.
+// gpuOutput is the report with the times of its steps.
 type gpuOutput struct {
 	gpuReport
-	steps map[string]time.Duration
+	steps
 }
-
-// together is why a step has no time of its own.
-const together = "the lines around it arrived together"
 
 // readGPU reads the script's output. Where the script failed, the error is its own line.
 func readGPU(o bench.Outcome) (*gpuOutput, error) {
@@ -86,20 +81,10 @@ func readGPU(o bench.Outcome) (*gpuOutput, error) {
 		}
 		return nil, fmt.Errorf("the script ended with status %d: %.400s", in.Code, said)
 	}
-	if len(in.Lines) == 0 || !bytes.HasSuffix(in.Stdout, []byte("\n")) {
-		return nil, errors.New("the script's output is cut off")
-	}
-	r := &gpuOutput{steps: map[string]time.Duration{}}
-	last := len(in.Lines) - 1
-	if err := readReport("script", []byte(in.Lines[last].Text), &r.gpuReport); err != nil {
+	r := &gpuOutput{}
+	var err error
+	if r.steps, err = readSteps("script", in, &r.gpuReport); err != nil {
 		return nil, err
-	}
-	for i := 0; i < last; i += 2 {
-		step, begun := strings.CutPrefix(in.Lines[i].Text, "begin ")
-		if !begun || i+1 == last || in.Lines[i+1].Text != "end "+step || r.steps[step] != 0 {
-			return nil, fmt.Errorf("the script said %.60q in the wrong place", in.Lines[i].Text)
-		}
-		r.steps[step] = in.Lines[i+1].At - in.Lines[i].At
 	}
 	switch {
 	case r.Device == "" || r.Device == "cpu":
@@ -108,15 +93,12 @@ func readGPU(o bench.Outcome) (*gpuOutput, error) {
 		return nil, fmt.Errorf("report of the script: %d repeats of size %d, %d times", r.Repeats, r.Size, len(r.Seconds))
 	}
 	for step := range r.Seconds {
-		if _, ok := r.steps[step]; !ok {
+		if r.times[step] != 1 {
 			return nil, fmt.Errorf("the script's lines are not around its step %.40q", step)
 		}
 	}
 	return r, nil
 }
-
-// outside is the time of a step on the harness's clock; NaN if there is none.
-func (r *gpuOutput) outside(step string) float64 { return positive(r.steps[step].Seconds()) }
 
 // rest adds what all modes report.
 func (r *gpuOutput) rest(found reading, step string) ([]metric.Sample, error) {

@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -84,7 +83,6 @@ var zkRSA = bench.Workload{
 			return nil, err
 		}
 		var found reading
-		const together = "the lines around it arrived together"
 		proof := z.outside("prove") / float64(z.Proofs)
 		found.derived(zkProve, proof, together)
 		found.derived(zkSpeed, float64(z.Constraints)/proof, together)
@@ -155,18 +153,10 @@ func zkEstimate(p bench.Params) (time.Duration, int64) {
 	return 5*time.Second + time.Duration(proofs)*one, disk
 }
 
-// positive is v, or NaN where it is not above 0, as what is not reported.
-func positive(v float64) float64 {
-	if !(v > 0) {
-		return math.NaN()
-	}
-	return v
-}
-
-// zkOutput is the output of a prover: its report, and the times of its steps by the harness's clock.
+// zkOutput is the output of a prover: its report, and the times of its steps.
 type zkOutput struct {
 	zkReport
-	steps map[string]time.Duration
+	steps
 }
 
 // zkReport is the prover's document (internal/prove).
@@ -201,43 +191,18 @@ type zkReport struct {
 	Seconds        map[string]float64 `json:"inside_seconds"`
 }
 
-// outside is the time of a step in seconds by the harness's clock; NaN if its lines arrived together or are not there.
-func (z *zkOutput) outside(step string) float64 {
-	if z.steps[step] <= 0 {
-		return math.NaN()
-	}
-	return z.steps[step].Seconds()
-}
-
-// readZK reads an output: lines around each step, and the report in the last line.
+// readZK reads an output.
 func readZK(o host.Output) (*zkOutput, error) {
-	if len(o.Lines) == 0 || !bytes.HasSuffix(o.Stdout, []byte("\n")) {
-		return nil, errors.New("the prover's output is cut off")
-	}
-	z := &zkOutput{steps: map[string]time.Duration{}}
-	last := len(o.Lines) - 1
-	if err := readReport("prover", []byte(o.Lines[last].Text), &z.zkReport); err != nil {
+	z := &zkOutput{}
+	var err error
+	if z.steps, err = readSteps("prover", o, &z.zkReport); err != nil {
 		return nil, err
 	}
 	if z.Proofs < 1 || z.Constraints < 1 {
 		return nil, fmt.Errorf("report of the prover: %d proofs of %d constraints", z.Proofs, z.Constraints)
 	}
-	proofs := 0
-	for i, line := range o.Lines[:last] {
-		word, step, _ := strings.Cut(line.Text, " ")
-		switch {
-		case word == "begin" && i%2 == 0:
-		case word == "end" && i%2 == 1 && o.Lines[i-1].Text == "begin "+step:
-			z.steps[step] += line.At - o.Lines[i-1].At
-			if step == "prove" {
-				proofs++
-			}
-		default:
-			return nil, fmt.Errorf("the prover said %.60q in the wrong place", line.Text)
-		}
-	}
-	if last%2 != 0 || proofs != z.Proofs {
-		return nil, fmt.Errorf("the prover's lines are around %d proofs, its report has %d", proofs, z.Proofs)
+	if n := z.times["prove"]; n != z.Proofs {
+		return nil, fmt.Errorf("the prover's lines are around %d proofs, its report has %d", n, z.Proofs)
 	}
 	return z, nil
 }
