@@ -32,6 +32,7 @@ mutate:
 probe/probetest:
 workloads/gpu:
 workloads/micro:
+workloads/zkvm:
 experiments:
 measured: stats
 host/hosttest: host

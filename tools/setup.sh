@@ -159,6 +159,7 @@ generate | check)
 	needs musl-gcc musl-tools
 	needs clang clang
 	needs llvm-strip llvm
+	needs ld.lld lld
 	[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
 	install_missing
 	;;
@@ -181,6 +182,7 @@ test)
 	needs cc gcc libc6-dev
 	needs clang clang
 	needs llvm-strip llvm
+	needs ld.lld lld
 	[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
 	needs redis-server redis-server
 	needs redis-benchmark redis-tools

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -28,6 +29,17 @@ func prover(t *testing.T, args ...string) (r Report, lines []string) {
 		t.Fatalf("%q: %v: %s", args, err, out.String())
 	}
 	return r, lines[:len(lines)-1]
+}
+
+// TestSameSignature: the guest of the workload zkvm checks the same signature: modulus, message and signature are the lines of its input.
+func TestSameSignature(t *testing.T) {
+	input, err := os.ReadFile("../../workloads/zkvm/guests/rsa-2048.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%s\n%x\n%s\n", signedModulus, signedMessage, signedSignature); string(input) != want {
+		t.Errorf("it is\n%s\nwant\n%s", input, want)
+	}
 }
 
 // TestProve: the first run of a circuit makes its set-up, the next ones read it. All prove the same, and refuse what is false.
