@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build zkvm image run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,13 @@ build: ui ## build bin/teescope, a static binary that contains the page
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
+
+zkvm: bin/teescope-zkvm ## build bin/teescope-zkvm, the prover of the workload zkvm, from its Rust crates (five minutes, 0.7 GB in .tools/zkvm)
+
+bin/teescope-zkvm: $(shell find workloads/zkvm -type f -not -name '*.go' -not -name '*.md' 2>/dev/null)
+	@tools/setup.sh zkvm
+	cd workloads/zkvm && cargo build --release --locked --target $(shell uname -m)-unknown-linux-gnu
+	@mkdir -p bin && cp .tools/zkvm/$(shell uname -m)-unknown-linux-gnu/release/teescope-zkvm $@
 
 image: ui ## build the container image for ARCHS and lists of its contents (SBOM) in bin; needs no container engine
 	@for arch in $(ARCHS); do \
@@ -55,7 +62,7 @@ measure: ## judge the promises that only a live machine can show, and write docs
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
 
-test-full: test measure kernels e2e-kubernetes ## the tests, the measurements, the kernel matrix, Kubernetes and fuzzing (two hours)
+test-full: zkvm test measure kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
 kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (20 minutes)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes
+#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
-# other users get one line that says what to install. Only Go must be there already:
-# Debian 12's is too old to fetch the version that go.mod names.
+# other users get one line that says what to install. Only Go must be there already,
+# and Rust for zkvm: Debian 12's are too old.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -237,7 +237,13 @@ kubernetes)
 	install_missing
 	want_helm
 	;;
+zkvm)
+	# Debian 12's Rust is too old for the crates.
+	command -v cargo >/dev/null 2>&1 || die "needs Rust (tried with 1.95), whose cargo builds the zkVM's prover: see https://rustup.rs"
+	needs c++ g++ libc6-dev
+	install_missing
+	;;
 *)
-	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm"
 	;;
 esac
