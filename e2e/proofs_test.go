@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,6 +61,18 @@ func TestProofs(t *testing.T) {
 		for i := range e.Runs {
 			measured(t, &e.Runs[i], "prove_seconds", "verify_seconds", "set_up_seconds", "circuit_constraints", "proof_bytes", "prover_peak_rss_bytes")
 		}
+	}
+}
+
+// TestExecutions: the zkVM's prover, where it was built, proves the same execution in every run.
+func TestExecutions(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat(filepath.Join(filepath.Dir(binary), "teescope-zkvm")); err != nil {
+		t.Skip("teescope-zkvm is not next to teescope: `make zkvm` builds it with Rust in about five minutes")
+	}
+	e := compared(t, "zkvm", "--param", "guest=fibonacci", "--param", "n=100", "--param", "shard=65536")
+	for i := range e.Runs {
+		measured(t, &e.Runs[i], "prove_seconds", "cycles_per_second", "execute_seconds", "verify_seconds", "guest_cycles", "proof_shards", "proof_bytes", "prover_peak_rss_bytes")
 	}
 }
 

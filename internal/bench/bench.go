@@ -166,7 +166,7 @@ type File struct {
 	Name string // slash-separated, relative
 	// Data is the content; if nil, it is read from the harness's file From.
 	Data []byte
-	// From is a path, Worker or Prover.
+	// From is a path, Worker, Prover or ZKVM.
 	From string
 	Exec bool
 	// Hint says how to get the file From, for an error.
@@ -177,10 +177,15 @@ type File struct {
 const (
 	Worker = "{worker}" // of networked jobs
 	Prover = "{prover}" // of jobs that make proofs
+	ZKVM   = "{zkvm}"   // of jobs that prove the execution of a program
 )
 
-// beside are the commands of these programs.
-var beside = map[string]string{Worker: "teescope-work", Prover: "teescope-prove"}
+// beside are the commands of these programs, and what makes them.
+var beside = map[string]struct{ command, made string }{
+	Worker: {"teescope-work", "`make build` makes it"},
+	Prover: {"teescope-prove", "`make build` makes it"},
+	ZKVM:   {"teescope-zkvm", "`make zkvm` makes it with Rust in about five minutes"},
+}
 
 // Content is what the file holds.
 func (f File) Content(h *host.Host) ([]byte, error) {
@@ -219,9 +224,9 @@ func (f File) path(h *host.Host) (string, error) {
 	if !ours {
 		return f.From, nil
 	}
-	name, err := h.Beside(program)
+	name, err := h.Beside(program.command)
 	if err != nil {
-		return "", fmt.Errorf("%w next to this program or in PATH (`make build` makes it)", err)
+		return "", fmt.Errorf("%w next to this program or in PATH (%s)", err, program.made)
 	}
 	return name, nil
 }

@@ -27,6 +27,7 @@ var All = bounded(
 	&gpuCopy,
 	&gpuLaunch,
 	&zkRSA,
+	&zkvm,
 	&llm,
 	&clockServer,
 	&lockServer,

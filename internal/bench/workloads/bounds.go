@@ -24,6 +24,7 @@ var most = map[string]int64{
 	"iodepth": 1 << 16, "numjobs": mostThreads, "rwmixread": 100,
 	"passes": 1000, "operations": 100_000_000,
 	"proofs": 1000, "bytes": 1 << 14,
+	"n": mostFibonacci, "shard": mostShard,
 	"users": load.MostChats, "input": load.MostLength, "output": load.MostLength, "shared": load.MostLength,
 	"repeats": 1_000_000, "layers": 1000, "width": 1 << 14, "batch": 10_000, "seed": 1_000_000,
 	"size": mostBytes, "touch": mostBytes, "cache": mostBytes, "buffers": mostBytes,

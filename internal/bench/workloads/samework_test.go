@@ -9,14 +9,15 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestSameWork: another circuit, other public values, another size of proofs, another model or another number of tokens is other work, so arms that
+// TestSameWork: another circuit, another program in a zkVM, other public values, another size of proofs, another model or another number of tokens is other work, so arms that
 // differ in it are not compared; a run's times are not part of it.
 func TestSameWork(t *testing.T) {
 	work := map[string][]string{ // what stands before a value that counts
 		zkRSA.Name: {`"circuit_digest":"sha256:`, `"public_digest":"sha256:`, `"proof_bytes":`, `"constraints":`},
+		zkvm.Name:  {`"program_digest":"sha256:`, `"key_digest":"sha256:`, `"public_values":"`, `"proof_bytes":`, `"cycles":`, `"shards":`},
 		llm.Name:   {`"prompt_tokens":`, `"completion_tokens":`, `"prompts_digest":"sha256:`},
 	}
-	times := map[string]string{zkRSA.Name: `"verify_seconds":`, llm.Name: `"seconds":`}
+	times := map[string]string{zkRSA.Name: `"verify_seconds":`, zkvm.Name: `"verify":`, llm.Name: `"seconds":`}
 	for _, f := range fixtures(t) {
 		name := f.workload.Name
 		if work[name] == nil {
