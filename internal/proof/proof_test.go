@@ -300,8 +300,8 @@ func TestAnyByteOfAResult(t *testing.T) {
 			}
 			accepted := map[string]int{}
 			for at := range s.doc {
-				// What is attested is the same document: one of them has each of its bytes changed, the others every fifth. So have
-				// the vendors' collateral and what is in base64, whose bytes attest's own tests change.
+				// What is attested is the same document: one of them has each of its bytes changed, the others every fifth. So has
+				// the vendors' collateral, whose bytes attest's own tests change.
 				if name != ed25519Format && (at < from || at >= to || s.skip) && at%5 != 0 {
 					continue
 				}
