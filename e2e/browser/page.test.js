@@ -361,7 +361,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
   });
 
   test("a part that does not load or cannot be drawn leaves the rest of the page", async () => {
-    const { page, context, check } = await openPage(`${url}/-/healthy`, { meant: /dynamically imported|not iterable|undefined|not a function/ });
+    const { page, context, check } = await openPage(`${url}/-/healthy`, { meant: /dynamically imported module|Cannot read properties of undefined/ });
     const explore = /\/assets\/explore-.*\.js/;
     await context.route(explore, (r) => r.fulfill({ status: 404 }));
     await page.goto(`${url}/?range=5m&refresh=0`);

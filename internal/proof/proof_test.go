@@ -284,14 +284,6 @@ func TestAnyByteOfAResult(t *testing.T) {
 			if r, err := Verify(s.doc, s.o); err != nil || r.Status() != 0 {
 				t.Fatalf("unchanged: %+v, %v", r, err)
 			}
-			var said struct {
-				Attestation json.RawMessage `json:"attestation"`
-			}
-			if err := json.Unmarshal(s.doc, &said); err != nil {
-				t.Fatal(err)
-			}
-			from := bytes.Index(s.doc, said.Attestation)
-			to := from + len(said.Attestation)
 			inside := make([]bool, len(s.doc))
 			for _, at := range encoded.FindAllIndex(s.doc, -1) {
 				for n := at[0] + 8; n < at[1]-8; n++ {
@@ -300,11 +292,6 @@ func TestAnyByteOfAResult(t *testing.T) {
 			}
 			accepted := map[string]int{}
 			for at := range s.doc {
-				// What is attested is the same document: one of them has each of its bytes changed, the others every fifth. So has
-				// the vendors' collateral, whose bytes attest's own tests change.
-				if name != ed25519Format && (at < from || at >= to || s.skip) && at%5 != 0 {
-					continue
-				}
 				// Another byte, the other case of a letter, and another white space.
 				for _, flip := range []byte{1, 'a' ^ 'A', ' ' ^ '\n'} {
 					if inside[at] && s.skip || flip > 1 && name != ed25519Format {

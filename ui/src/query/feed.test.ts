@@ -111,7 +111,7 @@ test("a refresh waits for the answer to the one before and takes what it got", a
   expect(idle).toBe(true);
 });
 
-test("two calls at a time: what is asked meanwhile goes with the next one", async () => {
+test("at most two calls at a time: later queries share the next call", async () => {
   let go = () => {};
   hold = new Promise((resolve) => (go = resolve));
   const asked = [];
