@@ -52,12 +52,12 @@ demo: build ## watch a finding open, get explained and close: redis under load, 
 	@tools/setup.sh demo
 	@go run ./e2e/demo
 
-test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (10 minutes on a quiet machine)
+test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (20 minutes on a quiet machine of two CPUs, 36 the first time)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-measure: ## judge the promises that only a live machine can show, and write docs/measured.md (an hour on a quiet machine)
+measure: ## judge the promises that only a live machine can show, and write docs/measured.md (half an hour on a quiet machine)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
