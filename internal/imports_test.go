@@ -73,6 +73,7 @@ attest: host
 attest/attesttest: attest
 attest/swtpm: await
 proof: attest result
+proof/peer: attest proof
 bench/workloads: bench channelbench host load metric stats workloads/gpu workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel channelbench host load load/protocols machine
@@ -86,7 +87,7 @@ feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly fleet metric probe report result tee
-cli: attest bench bench/launchers bench/workloads channel claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds tunnel ui verdict web
+cli: attest bench bench/launchers bench/workloads channel claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof proof/peer report report/formats result servers stats store tee tee/kinds tunnel ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 cmd/teescope-prove: prove

@@ -2,12 +2,10 @@ package attest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,32 +123,6 @@ func TestRevoked(t *testing.T) {
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("list %+v: %v, want %q", tc.list, err, tc.want)
 		}
-	}
-}
-
-// TestTurns: what one device makes one after the other takes the sum of the times.
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const callers, delay = 5, 10 * time.Millisecond
-		d := device(t, Settings{Delay: delay})
-		began := time.Now()
-		var all sync.WaitGroup
-		for range callers {
-			all.Go(func() {
-				if _, err := d.Quote(t.Context(), [Size]byte{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if took := time.Since(began); took != callers*delay {
-			t.Errorf("%d quotes of %s took %s", callers, delay, took)
-		}
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := device(t, Settings{Delay: time.Hour}).Quote(ctx, [Size]byte{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that gave up got %v", err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/proof"
+	"github.com/teescope/teescope/internal/proof/peer"
 	"github.com/teescope/teescope/internal/tunnel"
 )
 
@@ -279,7 +280,7 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 		case err != nil:
 			return fmt.Errorf("--provider %s: %w", p.Name, err)
 		default:
-			c.Attester = proof.Self{Quoter: q}
+			c.Attester = peer.Self{Quoter: q}
 			return nil
 		}
 	}
@@ -314,6 +315,6 @@ func (t *tunneling) verifier(env Env, c *channel.Config) error {
 		fmt.Fprintf(env.Stderr, "note: %s names no measurement, so any program in a genuine TEE is accepted\n", t.policy)
 	}
 	c.ResumeFor = p.MaxAge
-	c.Verifier = &proof.Peer{Policy: p, Collateral: attest.Cached(t.collateral(), collateralFor), Now: t.now, Roots: t.roots}
+	c.Verifier = &peer.Other{Policy: p, Collateral: attest.Cached(t.collateral(), collateralFor), Now: t.now, Roots: t.roots}
 	return nil
 }

@@ -113,12 +113,16 @@ func TestUnusedCollateral(t *testing.T) {
 // TestGPUPeer: no channel takes a GPU's report for evidence of a machine.
 func TestGPUPeer(t *testing.T) {
 	m := attesttest.NVIDIA(t, attesttest.GH100)
-	p := &Peer{Policy: Policy{Formats: []string{gpu}}, Now: func() time.Time { return made }, Roots: m.Trust}
-	b, err := Self{m}.Attest(t.Context(), [attest.Size]byte{1})
+	e, err := m.Quote(t.Context(), [attest.Size]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Verify(t.Context(), b, [attest.Size]byte{1}); err == nil || !strings.Contains(err.Error(), "says nothing of the machine") {
+	b, err := e.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{Formats: []string{gpu}}
+	if err := p.Accept(b, [attest.Size]byte{1}, nil, made, m.Trust); err == nil || !strings.Contains(err.Error(), "says nothing of the machine") {
 		t.Errorf("a GPU's report: %v", err)
 	}
 	for _, p := range []Policy{{Formats: []string{"sev-snp", gpu}}, {RIMs: []*attest.RIM{manifest(t, "1", 1)}}} {

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,49 +9,15 @@ import (
 	"github.com/teescope/teescope/internal/attest"
 )
 
-// Self makes evidence of this machine, as an Attester of package channel.
-type Self struct{ attest.Quoter }
-
-// Attest gets a quote about the binding of a handshake.
-func (s Self) Attest(ctx context.Context, binding [attest.Size]byte) ([]byte, error) {
-	e, err := s.Quote(ctx, binding)
-	if err != nil {
-		return nil, err
-	}
-	return e.Pack()
-}
-
-// Peer judges the other side of a channel by a policy, as a Verifier of package channel. What
-// Verify wants of a result's evidence is wanted here; what it leaves open for lack of collateral
-// is refused.
-type Peer struct {
-	Policy     Policy
-	Collateral attest.Collateral
-	Now        func() time.Time
-	// Roots are those of the vendors, except in tests.
-	Roots attest.Trust
-}
-
-// Verify returns nil if the policy accepts the peer's evidence. The vendor's services do not
-// take a context: it ends when the caller gives up, and they go on.
-func (p *Peer) Verify(ctx context.Context, evidence []byte, binding [attest.Size]byte) error {
-	judged := make(chan error, 1)
-	go func() { judged <- p.judge(evidence, binding) }()
-	select {
-	case err := <-judged:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("verify the evidence: %w", ctx.Err())
-	}
-}
-
-func (p *Peer) judge(evidence []byte, binding [attest.Size]byte) error {
+// Accept returns nil if the policy accepts a peer's evidence about the binding of a handshake. What Verify wants of a
+// result's evidence is wanted here; what it leaves open for lack of collateral is refused. Roots are those of the
+// vendors, except in tests.
+func (p *Policy) Accept(evidence []byte, binding [attest.Size]byte, c attest.Collateral, now time.Time, roots attest.Trust) error {
 	e, err := attest.Unpack(evidence)
 	if err != nil {
 		return err
 	}
-	now := p.Now()
-	i, err := attest.Inspect(e, p.Collateral, now, p.Policy.trust(p.Roots))
+	i, err := attest.Inspect(e, c, now, p.trust(roots))
 	if err != nil {
 		return err
 	}
@@ -64,7 +29,7 @@ func (p *Peer) judge(evidence []byte, binding [attest.Size]byte) error {
 	}
 	var r Report
 	r.test("binding", i.About(binding), "", "the evidence is about another handshake: replayed, or passed on by somebody in between")
-	r.environment(i, p.Policy, now)
+	r.environment(i, *p, now)
 	for _, c := range []*Check{r.failed(), r.lacking()} {
 		if c != nil {
 			return fmt.Errorf("%s: %s", c.Name, c.Detail)

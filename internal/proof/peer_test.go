@@ -1,104 +1,15 @@
 package proof
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/teescope/teescope/internal/attest"
-	"github.com/teescope/teescope/internal/attest/attesttest"
 )
-
-// TestPeer: a channel accepts what a policy wants, of each kind of machine, and nothing else.
-func TestPeer(t *testing.T) {
-	binding, other := [attest.Size]byte{1}, [attest.Size]byte{2}
-	now := func() time.Time { return attesttest.Made.Add(time.Hour) }
-	for name, machine := range attesttest.All {
-		good := machine(t, attesttest.Options{})
-		debug := machine(t, attesttest.Options{Debug: true})
-		old := machine(t, attesttest.Options{OutOfDate: true})
-		revoked := machine(t, attesttest.Options{Revoked: true})
-		for _, tc := range []struct {
-			what    string
-			m       *attesttest.Machine
-			p       Policy
-			at      func() time.Time
-			binding [attest.Size]byte
-			offline bool
-			want    string // "" accepts
-			not     string // the machine that cannot have the fault
-		}{
-			{what: "good", m: good, binding: binding},
-			{what: "its kind", m: good, p: Policy{Formats: []string{name}}, binding: binding},
-			{what: "another kind", m: good, p: Policy{Formats: []string{"sgx"}}, binding: binding, want: "environment: "},
-			{what: "another handshake", m: good, binding: other, want: "binding: "},
-			{what: "debug", m: debug, binding: binding, want: "debug: on"},
-			{what: "debug, allowed", m: debug, p: Policy{Debug: true}, binding: binding},
-			{what: "another program", m: good, p: Policy{Measurements: []string{strings.Repeat("ab", 48)}}, binding: binding, want: "measurement: "},
-			{what: "another register", m: good, p: Policy{Registers: map[string]string{"pcr4": strings.Repeat("ab", 48)}}, binding: binding, want: "measurement: "},
-			{what: "out of date", m: old, binding: binding, want: "tcb: ", not: "nitro"},
-			{what: "revoked", m: revoked, binding: binding, want: "tcb: ", not: "nitro"},
-			{what: "expired", m: good, at: func() time.Time { return attesttest.Made.AddDate(30, 0, 0) }, binding: binding, want: "signature: "},
-			{what: "no service", m: good, offline: true, binding: binding, want: "tcb: no collateral", not: "nitro"},
-		} {
-			if tc.not == name {
-				continue
-			}
-			t.Run(name+"/"+tc.what, func(t *testing.T) {
-				evidence, err := Self{tc.m}.Attest(t.Context(), binding)
-				if err != nil {
-					t.Fatal(err)
-				}
-				p := &Peer{Policy: tc.p, Collateral: tc.m.Collateral, Now: now, Roots: tc.m.Trust}
-				if tc.at != nil {
-					p.Now = tc.at
-				}
-				if tc.offline {
-					p.Collateral = attest.Stored(nil)
-				}
-				said(t, p.Verify(t.Context(), evidence, tc.binding), tc.want)
-			})
-		}
-		evidence, err := Self{good}.Attest(t.Context(), binding)
-		if err != nil {
-			t.Fatal(err)
-		}
-		said(t, (&Peer{Collateral: good.Collateral, Now: now}).Verify(t.Context(), evidence, binding), "signature: ") // the test's root is nobody's
-	}
-	simulated, err := attest.NewSimulated(attest.Settings{Parallel: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	evidence, err := Self{simulated}.Attest(t.Context(), binding)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Peer{Collateral: simulated, Now: time.Now}
-	said(t, p.Verify(t.Context(), evidence, binding), "no hardware vouches")
-	said(t, p.Verify(t.Context(), []byte("GET / HTTP/1.1"), binding), "read evidence")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p.Collateral = stuck{t.Context()}
-	said(t, p.Verify(ctx, evidence, binding), "canceled")
-}
 
 func said(t *testing.T, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
-}
-
-// stuck is a service that does not answer until a test ends.
-type stuck struct{ ctx context.Context }
-
-// Get waits.
-func (s stuck) Get(url string) (map[string][]string, []byte, error) {
-	<-s.ctx.Done()
-	return nil, nil, fmt.Errorf("fetch %s: %w", url, errors.ErrUnsupported)
 }
 
 // TestForChannel: what is of results only is refused, not ignored.
