@@ -248,7 +248,11 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			r.Missing["counters"] = notInside.Error()
 		}
 	}
-	r.Interference = s.watch.End(workCPU(out, counted))
+	own, partial := workCPU(out, counted)
+	r.Interference = s.watch.End(own)
+	if partial != "" && r.Interference.ForeignCPU != nil {
+		r.Interference.ForeignCPU, r.Interference.Missing["foreign_cpu_ratio"] = nil, partial
+	}
 	r.Interference.MonitorCPU = counted.Cost
 	return out, err
 }
@@ -302,15 +306,21 @@ func windowed(ctx context.Context, job Job, counters ...Counters) Job {
 	return job
 }
 
-// workCPU is the CPU time in seconds that a run used on purpose on this machine. The
-// launched command's own report covers only part of it if a service did the work (a
-// container's, a sandbox's, an emulator's process), which the counters see by name.
-func workCPU(out Outcome, c Counted) float64 {
-	own := (out.Inside.User + out.Inside.System).Seconds()
+// workCPU is the CPU time in seconds that a run used on purpose on this machine, and why it may be too little ("" if it is
+// not). The launched command's own report covers only part of it if a service did the work (a container's, a sandbox's, an
+// emulator's process). The counters see that by name, and a virtual machine's monitor is asked.
+func workCPU(out Outcome, c Counted) (own float64, partial string) {
+	own = (out.Inside.User + out.Inside.System).Seconds()
 	if c.CPU != nil {
 		own = max(own, *c.CPU)
 	}
-	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds()
+	if out.Monitor != nil {
+		own = max(own, out.Monitor.CPU.Seconds())
+	}
+	if len(out.Processes) > 0 && !out.Whole && c.CPU == nil && out.Monitor == nil {
+		partial = "a service of the launcher did the work, and only the counters, which had no value of its CPU time, tell it from others"
+	}
+	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds(), partial
 }
 
 // Read reads the output of a successful run into r: a value for each metric of the workload, or a reason. A run without

@@ -131,6 +131,29 @@ func TestCountersOfAnotherName(t *testing.T) {
 	}
 }
 
+// TestWorkCPU: work of a launcher's service is never taken for that of others.
+func TestWorkCPU(t *testing.T) {
+	one := 1.0
+	command := host.Output{User: 100 * time.Millisecond, System: 100 * time.Millisecond}
+	for name, c := range map[string]struct {
+		out     Outcome
+		cpu     *float64
+		own     float64
+		partial bool
+	}{
+		"the command":           {Outcome{Inside: command, Whole: true, Processes: []string{"job"}}, nil, 0.2, false},
+		"counted":               {Outcome{Inside: command, Processes: []string{"job"}}, &one, 1, false},
+		"a service":             {Outcome{Inside: command, Processes: []string{"job"}}, nil, 0.2, true},
+		"a machine":             {Outcome{Inside: command, Processes: []string{"qemu"}, Monitor: &Monitor{CPU: 3 * time.Second}}, nil, 3, false},
+		"another host, a load":  {Outcome{Inside: host.Output{}, Outside: command}, nil, 0.2, false},
+		"a program beside that": {Outcome{Inside: command, Whole: true, Processes: []string{"job"}, Beside: time.Second}, nil, 1.2, false},
+	} {
+		if own, partial := workCPU(c.out, Counted{CPU: c.cpu}); own != c.own || (partial != "") != c.partial {
+			t.Errorf("%s: %v s, %q", name, own, partial)
+		}
+	}
+}
+
 var jobs = &metric.Desc{Name: "job_operations", Unit: "operations", Help: "Operations."}
 
 // bed returns a plan with scripted environments.
