@@ -127,6 +127,9 @@ func TestBenchList(t *testing.T) {
 	if !strings.Contains(text, "null: ") || !strings.Contains(text, "e7-original: ") || !strings.Contains(text, "misleads") || strings.Contains(text, "LAUNCHERS") {
 		t.Errorf("two names: %s", text)
 	}
+	if text, _, _ = run(t, "bench", "list", "boot"); !strings.Contains(text, "\nboot: ") || !strings.Contains(text, "\nboot-memory: ") || strings.Contains(text, "\nexits: ") {
+		t.Errorf("a workload, and experiments that begin with its name:\n%s", text)
+	}
 	if _, errs, code := run(t, "bench", "list", "redis", "rediss"); code != 4 || !strings.Contains(errs, `"rediss"`) {
 		t.Errorf("exit status %d: %s", code, errs)
 	}
@@ -483,5 +486,40 @@ func TestNameByFile(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in the table: %s\n%s", want, errs, out)
 		}
+	}
+}
+
+// TestJoinedExample: each row of the example in docs/benchmarks.md is one that its command prints.
+func TestJoinedExample(t *testing.T) {
+	const command, folder = "compare channel-native.json channel-container.json channel-guest.json", "../../experiments/results/"
+	args := []string{"compare", "--format", "md"}
+	for _, name := range strings.Fields(command)[1:] {
+		args = append(args, folder+name)
+	}
+	out, errs, code := run(t, args...)
+	if code != 0 {
+		t.Fatalf("status %d: %s", code, errs)
+	}
+	page, err := os.ReadFile("../../docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(page), command+"\n")
+	if !found {
+		t.Fatalf("docs/benchmarks.md does not have %q", command)
+	}
+	_, after, _ = strings.Cut(after, "\n|")
+	table, _, _ := strings.Cut(after, "\n\n")
+	rows := strings.Split("|"+table, "\n")
+	if len(rows) < 8 {
+		t.Fatalf("the example's table has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		if !strings.Contains(out, row+"\n") {
+			t.Errorf("the command does not print %s", row)
+		}
+	}
+	if !strings.Contains(out, "emulated in software") {
+		t.Error("the command does not say that the guest is emulated")
 	}
 }

@@ -80,7 +80,10 @@ func platforms(doc Document) []Section {
 	for _, e := range doc.Experiments {
 		for _, kase := range plottedCases(e) {
 			primary := primary(e)
-			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, primary) + inCase(e, kase)
+			name := labelOf(e, primary) + inCase(e, kase)
+			if len(doc.Experiments) > 1 {
+				name = or(e.Name, e.Workload.Name) + ": " + name
+			}
 			here := func(cell func(*result.Environment) Cell) func(column) Cell {
 				return func(c column) Cell {
 					i := slices.IndexFunc(e.Environments, func(v result.Environment) bool { return alike(c.env, &v) })

@@ -44,8 +44,8 @@ func TestPlatforms(t *testing.T) {
 		}
 	}
 	want := []string{
-		"j: echo", "1.3 s", "2.3 s", "3.3 s",
-		"j: echo, cost", "baseline", "missing: not compared with a", "missing: not compared with a",
+		"echo", "1.3 s", "2.3 s", "3.3 s",
+		"echo, cost", "baseline", "missing: not compared with a", "missing: not compared with a",
 		"channel over plain", "3.3 s [3.1 s, 3.5 s]", "6.3 s [6.1 s, 6.5 s]", "9.3 s [9.1 s, 9.5 s]",
 		"echo cpu", "2.3 s [2.1 s, 2.5 s]", "4.3 s [4.1 s, 4.5 s]", "missing: no clock",
 	}

@@ -32,7 +32,7 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 			name.Text += " *"
 		}
 		t.add(name, Text(c.Case, "the comparison names no case"), Text(armsText(c), ""), mediansCell(e, c), interval(e, c),
-			Or(c.MDE, "ratio", or(strings.Join(c.Reasons, "; "), "not computed")),
+			Or(c.MDE, "ratio", or(firstReason(c), "not computed")),
 			Cell{Text: strconv.Itoa(c.Pairs), Number: true}, Text(string(c.Grade), "not graded"), verdictCell(c))
 	}
 	s.Facts = t.lift("case", "arms", "pairs", "grade")

@@ -116,9 +116,17 @@ func Headline(c *result.Comparison) string {
 	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), metric.Words(or(c.Metric, "an unnamed metric")), verdictWord(c))
 }
 
+// firstReason is the one that decided, or "". Doubts about a verdict follow it.
+func firstReason(c *result.Comparison) string {
+	if len(c.Reasons) == 0 {
+		return ""
+	}
+	return c.Reasons[0]
+}
+
 // noRatio returns why a comparison has no ratio.
 func noRatio(c *result.Comparison) string {
-	return or(strings.Join(c.Reasons, "; "), "the document gives no reason")
+	return or(firstReason(c), "the document gives no reason")
 }
 
 // interval prints "3.12x [2.9, 3.41]", with ≤ or ≥ where an arm stood at a ceiling.
