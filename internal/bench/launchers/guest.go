@@ -2,6 +2,7 @@ package launchers
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -248,17 +249,17 @@ func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 		file := ""
 		// The modules for block, network and virtio devices are at these depths.
 		for _, pattern := range []string{"kernel/*/*/", "kernel/*/"} {
-			found, err := h.Glob(path.Join(folder, pattern, name+".ko"))
+			found, err := h.Glob(path.Join(folder, pattern, name+".ko*"))
 			if err == nil && len(found) > 0 {
 				file = found[0]
 			}
 		}
 		if file == "" {
-			return fmt.Errorf("find the kernel's module %s: no %s.ko below %s (a compressed one cannot be used)", name, name, folder)
+			return fmt.Errorf("find the kernel's module %s: no %s.ko below %s, compressed or not", name, name, folder)
 		}
-		data, err := h.ReadFile(file)
+		data, err := module(h, file)
 		if err != nil {
-			return err
+			return fmt.Errorf("read the kernel's module %s: %w", file, err)
 		}
 		for _, dep := range depends(data) {
 			if err := add(dep); err != nil {
@@ -277,6 +278,25 @@ func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 	}
 	g["/modules/list"] = guestFile{0o644, []byte(list.String())}
 	return nil
+}
+
+// expanders are the commands that write what is in a compressed file, by the end of its name (CONFIG_MODULE_COMPRESS).
+var expanders = map[string]string{".xz": "xz", ".zst": "zstd", ".gz": "gzip"}
+
+// module reads a module, which may be compressed.
+func module(h *host.Host, file string) ([]byte, error) {
+	data, err := h.ReadFile(file)
+	command, compressed := expanders[path.Ext(file)]
+	if err != nil || !compressed {
+		return data, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	out, err := h.Exec(ctx, host.Cmd{Argv: []string{command, "-dc"}, Stdin: data, Most: 256 << 20})
+	if err != nil {
+		return nil, fmt.Errorf("expand it: %w%s", err, said(out))
+	}
+	return out.Stdout, nil
 }
 
 // depends reads a module's dependencies from its .modinfo section, which exists before depmod

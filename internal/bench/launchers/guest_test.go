@@ -105,6 +105,33 @@ func TestModules(t *testing.T) {
 	if err := g.addModules(h, folder, "virtio_blk"); err == nil || !strings.Contains(err.Error(), "virtio_blk.ko") {
 		t.Errorf("a module that is not there: %v", err)
 	}
+	for end, command := range expanders {
+		t.Run(command, func(t *testing.T) {
+			if _, err := exec.LookPath(command); err != nil {
+				t.Skipf("no %s here", command)
+			}
+			name, want := "m"+command, []byte("what the module is "+command)
+			pack := exec.CommandContext(t.Context(), command, "-c")
+			pack.Stdin = bytes.NewReader(want)
+			packed, err := pack.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := folder + "/kernel/drivers/block/" + name + ".ko" + end
+			if err := h.Install(file, packed, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.addModules(h, folder, name); err != nil || !bytes.Equal(g["/modules/"+name+".ko"].data, want) {
+				t.Errorf("%v, %q", err, g["/modules/"+name+".ko"].data)
+			}
+			if err := h.Install(file, packed[:len(packed)/2], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.addModules(h, folder, name); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "expand") {
+				t.Errorf("half of it: %v", err)
+			}
+		})
+	}
 }
 
 func TestNewestKernel(t *testing.T) {
