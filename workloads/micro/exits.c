@@ -8,9 +8,10 @@
  *	msr        a read of IA32_APIC_BASE through the kernel's module msr: a system call and the exit
  *	ipi        membarrier(2) to a thread that runs on another core: a system call, the interrupt and its answer;
  *	           while another program has that core, the kernel sends none, and the time is too low
+ *	mmio       a read of the HPET's first register, which the kernel maps for programs (drivers/char/hpet.c)
  *
  * On bare metal the first does not exit and the third is no instruction. The halt of an idle CPU is a part
- * of `wakeup` across cores; memory-mapped I/O needs a driver. */
+ * of `wakeup` across cores. */
 #include "measure.h"
 #include "place.h"
 
@@ -20,7 +21,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/io.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,6 +64,11 @@ static uint64_t read_msr(void)
 	return v;
 }
 
+static const volatile uint64_t *hpet;
+
+/* The register tells what the timer can do, and is always the same (IA-PC HPET specification 1.0a, 2.3.4). */
+static uint64_t read_memory(void) { return *hpet; }
+
 static uint64_t interrupt(void) { return syscall(SYS_membarrier, expedited, 0, 0); }
 
 static uint64_t (*operation)(void), expected;
@@ -73,12 +81,22 @@ static uint64_t repeat(uint64_t n)
 	return wrong;
 }
 
-static void no_instruction(int s)
+static const char *refusal;
+
+static void refuse(int s)
 {
 	(void)s;
-	static const char why[] = "micro: no hypervisor takes a hypercall of a program here\n";
-	ssize_t w = write(2, why, sizeof why - 1);
+	ssize_t w = write(2, refusal, strlen(refusal));
 	_exit(w < 0 ? 2 : 1);
+}
+
+/* refused_with says what a signal instead of the operation means. */
+static void refused_with(const char *why)
+{
+	refusal = why;
+	signal(SIGILL, refuse);
+	signal(SIGSEGV, refuse);
+	signal(SIGBUS, refuse);
 }
 
 static int other; /* the CPU of the interrupted thread */
@@ -100,6 +118,18 @@ static void open_msr(int cpu)
 	msr = open(name, O_RDONLY | O_CLOEXEC);
 	if (msr < 0)
 		fail(name);
+}
+
+static void open_memory(void)
+{
+	int file = open("/dev/hpet", O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		fail("/dev/hpet (it needs root, and a machine with that timer)");
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+	if (page == MAP_FAILED)
+		fail("map /dev/hpet (it needs a kernel that allows it: hpet_mmap=1)");
+	hpet = page;
+	refused_with("micro: the kernel does no memory-mapped I/O for programs here\n");
 }
 
 static void open_interrupt(void)
@@ -138,11 +168,13 @@ static int run(int argc, char **argv)
 			fail("ask for I/O port 0x80 (it needs root, and a kernel that is not locked down)");
 	} else if (!strcmp(argv[1], "hypercall")) {
 		operation = call;
-		signal(SIGILL, no_instruction);
-		signal(SIGSEGV, no_instruction);
+		refused_with("micro: no hypervisor takes a hypercall of a program here\n");
 	} else if (!strcmp(argv[1], "msr")) {
 		operation = read_msr;
 		open_msr(cpu);
+	} else if (!strcmp(argv[1], "mmio")) {
+		operation = read_memory;
+		open_memory();
 	} else if (!strcmp(argv[1], "ipi")) {
 		operation = interrupt;
 		open_interrupt();
@@ -167,4 +199,4 @@ static int run(int argc, char **argv)
 	return 0;
 }
 
-const struct mode exits_mode = { "exits", "cpuid|port|hypercall|msr|ipi LEAF SAMPLES " WINDOW_ARGS, run };
+const struct mode exits_mode = { "exits", "cpuid|port|hypercall|msr|ipi|mmio LEAF SAMPLES " WINDOW_ARGS, run };

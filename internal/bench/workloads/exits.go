@@ -40,11 +40,11 @@ func exitQuantile(short, long string) *metric.Desc {
 // without one.
 var exitCost = bench.Workload{
 	Name:    "exits",
-	Doc:     "Operations that a hypervisor handles, one reason at a time: CPUID leaves, an I/O port, a hypercall, an MSR, an interrupt to another CPU.",
+	Doc:     "Operations that a hypervisor handles, one reason at a time: CPUID leaves, an I/O port, a hypercall, an MSR, an interrupt to another CPU, memory-mapped I/O.",
 	Version: 1,
 	Params: append([]bench.Param{
-		{Name: "reason", Default: "cpuid", Values: []string{"cpuid", "port", "hypercall", "msr", "ipi"},
-			Doc: "Cpuid is the instruction, port a byte to the unused I/O port 0x80 (as root), hypercall KVM's, which it refuses to programs after the exit, msr a read of IA32_APIC_BASE through the kernel's module msr (as root, with the system call), ipi an interrupt of a thread on another core by membarrier (with the system call, and two CPUs; while another program has the second, no interrupt is sent, which lowers the time)."},
+		{Name: "reason", Default: "cpuid", Values: []string{"cpuid", "port", "hypercall", "msr", "ipi", "mmio"},
+			Doc: "Cpuid is the instruction, port a byte to the unused I/O port 0x80 (as root), hypercall KVM's, which it refuses to programs after the exit, msr a read of IA32_APIC_BASE through the kernel's module msr (as root, with the system call), ipi an interrupt of a thread on another core by membarrier (with the system call, and two CPUs; while another program has the second, no interrupt is sent, which lowers the time), mmio a read of a register of the HPET through /dev/hpet (as root, where that timer is)."},
 		{Name: "leaf", Default: "0x0", Doc: "Leaf of cpuid: 0x0, 0x7, 0xd, 0x15, 0x40000000."},
 		{Name: "samples", Default: "10000", Doc: "Operations that are timed one by one, after the windows."},
 	}, windowParams("100ms", "200ms")...),
@@ -80,7 +80,11 @@ var exitCost = bench.Workload{
 		if err != nil {
 			return bench.Job{}, fmt.Errorf("parameter leaf=%q: want a leaf like 0x7", p["leaf"])
 		}
-		return microJob(append([]string{"exits", p["reason"], fmt.Sprint(leaf), fmt.Sprint(samples)}, args...)...)
+		job, err := microJob(append([]string{"exits", p["reason"], fmt.Sprint(leaf), fmt.Sprint(samples)}, args...)...)
+		if p["reason"] == "msr" {
+			job.Modules = []string{"msr"}
+		}
+		return job, err
 	},
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
 		r, err := readWindows(o.Inside)
