@@ -182,33 +182,26 @@ func params(ps []bench.Param) []listedParam {
 	return out
 }
 
-// named selects the entries with these names.
+// named selects the entries with these names, and the experiments whose names begin with one of them and "-".
 func (l listing) named(names []string) (listing, error) {
-	for i, n := range names {
-		var card []string
+	wanted := map[string]bool{}
+	for _, n := range names {
+		found := n == platformSuite || slices.ContainsFunc(l.Workloads, func(x listedWorkload) bool { return x.Name == n }) ||
+			slices.ContainsFunc(l.Launchers, func(x listedLauncher) bool { return x.Name == n })
 		for _, x := range l.Experiments {
-			if strings.HasPrefix(x.Name, n+"-") {
-				card = append(card, x.Name)
+			if x.Name == n || strings.HasPrefix(x.Name, n+"-") {
+				found, wanted[x.Name] = true, true
 			}
 		}
-		if len(card) > 0 {
-			names = append(slices.Clone(names), card...)
-			names[i] = card[0]
-			continue
-		}
-		if n == platformSuite {
-			l.Platform = true
-			continue
-		}
-		if !slices.ContainsFunc(l.Workloads, func(x listedWorkload) bool { return x.Name == n }) &&
-			!slices.ContainsFunc(l.Experiments, func(x listedExperiment) bool { return x.Name == n }) &&
-			!slices.ContainsFunc(l.Launchers, func(x listedLauncher) bool { return x.Name == n }) {
+		if !found {
 			return l, fmt.Errorf("nothing is called %q; see `teescope bench list`", n)
 		}
+		wanted[n] = true
 	}
-	l.Workloads = slices.DeleteFunc(l.Workloads, func(x listedWorkload) bool { return !slices.Contains(names, x.Name) })
-	l.Experiments = slices.DeleteFunc(l.Experiments, func(x listedExperiment) bool { return !slices.Contains(names, x.Name) })
-	l.Launchers = slices.DeleteFunc(l.Launchers, func(x listedLauncher) bool { return !slices.Contains(names, x.Name) })
+	l.Platform = l.Platform || wanted[platformSuite]
+	l.Workloads = slices.DeleteFunc(l.Workloads, func(x listedWorkload) bool { return !wanted[x.Name] })
+	l.Experiments = slices.DeleteFunc(l.Experiments, func(x listedExperiment) bool { return !wanted[x.Name] })
+	l.Launchers = slices.DeleteFunc(l.Launchers, func(x listedLauncher) bool { return !wanted[x.Name] })
 	return l, nil
 }
 
