@@ -147,11 +147,14 @@ func (p testPackage) besideCode() bool {
 // -args because `go test -bench` would run the packages one after the other.
 var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
+// atOnce is how many packages are tested at the same time: some wait, and two CPUs are to have work.
+const atOnce = "3"
+
 // unit runs the tests of packages, some of them under the race detector. Tests of e2e run a binary without it.
 func unit(ctx context.Context, t *tally) error {
 	return errors.Join(
-		testsOf(true, "-race", "-timeout", "30m", "-exec", "env CGO_ENABLED=0")(ctx, t), // programs that the tests build come from the cache
-		testsOf(false, "-timeout", "30m")(ctx, t),
+		testsOf(true, "-race", "-p", atOnce, "-timeout", "30m", "-exec", "env CGO_ENABLED=0")(ctx, t), // programs that the tests build come from the cache
+		testsOf(false, "-p", atOnce, "-timeout", "30m")(ctx, t),
 	)
 }
 
