@@ -6,12 +6,19 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { binary, chart, cleanUp, drawn, missing, openPage, playBack, tempDir, until } from "./harness.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const recorded = fileURLToPath(new URL("testdata/results", import.meta.url));
 const read = (name) => JSON.parse(readFileSync(path.join(recorded, `${name}.json`), "utf8"));
+
+// wide names what reaches beyond the screen.
+const wide = (page) =>
+  page.evaluate(() => {
+    const past = [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest(".scroll, .hidden, svg"));
+    return [document.documentElement.scrollWidth > window.innerWidth ? ["the page"] : [], ...past.slice(0, 5).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 60)}`)].flat();
+  });
 
 describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
   const data = tempDir();
@@ -194,16 +201,30 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     });
   }
 
+  test("the report of twenty platforms fits on a phone and has a column for each", async () => {
+    const dir = tempDir();
+    const files = Array.from({ length: 20 }, (_, n) => path.join(dir, `cloud-${n}.json`));
+    files.forEach((file, n) => writeFileSync(file, JSON.stringify({ ...native, experiment_id: `${String(n).padStart(8, "0")}-0000-4000-8000-000000000000` })));
+    const made = spawnSync(binary, ["compare", "--format", "html", ...files], { encoding: "utf8", maxBuffer: 1 << 26 });
+    assert.equal(made.status, 0, made.stderr);
+    const report = path.join(dir, "report.html");
+    writeFileSync(report, made.stdout);
+    const { page, check } = await openPage(`${url}/-/healthy`, { viewport: { width: 390, height: 844 }, hasTouch: true });
+    await page.goto(pathToFileURL(report).href);
+    const platforms = page.locator("section", { has: page.getByRole("heading", { name: "Platforms", exact: true }) }).locator("table").first();
+    assert.equal(await platforms.locator("thead th").count(), 21);
+    const row = platforms.locator("tbody tr").first();
+    assert.deepEqual(await row.locator("[data-label]").evaluateAll((cells) => cells.map((c) => c.getAttribute("data-label"))), files.map((f) => `${path.basename(f, ".json")}/native`));
+    assert.deepEqual(await wide(page), []);
+    await check();
+  });
+
   test("on a phone nothing is cut off", async () => {
     const { page, check } = await openPage(at(), { viewport: { width: 390, height: 844 }, hasTouch: true });
     for (const view of [at(), ...["result", "why", "trust", "reproduce"].map((tab) => detail(ladder, `tab=${tab}`)), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`)]) {
       await page.goto(view);
       await page.locator("main h2").nth(view === at() ? 0 : 1).waitFor();
-      const wide = await page.evaluate(() => {
-        const past = [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest(".scroll, .hidden, svg"));
-        return [document.documentElement.scrollWidth > window.innerWidth ? ["the page"] : [], ...past.slice(0, 5).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 60)}`)].flat();
-      });
-      assert.deepEqual(wide, [], `${view} is wider than the screen`);
+      assert.deepEqual(await wide(page), [], `${view} is wider than the screen`);
     }
     await check();
   });
