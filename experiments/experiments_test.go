@@ -66,17 +66,17 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// TestStandIns: the parsers of codes that are not ours find their number in a stand-in's output, and refuse one that is cut
+// TestOthersCodes: the parsers of codes that are not ours find their number in a recorded output, and refuse one that is cut
 // off, twice there, or not verified.
-func TestStandIns(t *testing.T) {
+func TestOthersCodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		metric string
 		want   float64
 		// refused replaces a line, after which the output is refused.
 		line, refused string
 	}{
-		"unixbench": {"unixbench_index", 1202.8, "System Benchmarks Index Score", "System Benchmarks Index Scor"},
-		"npb":       {"npb_operations_per_second", 134.22e6, "SUCCESSFUL", "UNSUCCESSFUL"},
+		"unixbench": {"unixbench_index", 586, "System Benchmarks Index Score", "System Benchmarks Index Scor"},
+		"npb":       {"npb_operations_per_second", 78.78e6, "SUCCESSFUL", "UNSUCCESSFUL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := experiments.Files.ReadFile(name + ".yaml")
