@@ -159,7 +159,7 @@ func crowds(t *testing.T) {
 	ended(t, g, r)
 	exact(t, r, "groups made", "among-groups", calls)
 	exact(t, r, "children gone", "shortlived", children)
-	exact(t, r, "odd", `a b?\n\\\"c`, calls)
+	exact(t, r, "odd", `a b\\xff\n\\\"c`, calls)
 	// Only a bounded number of groups have series; the rest is counted in a parent.
 	made := r.Steps["groups made"].Text
 	if n := strings.Count(made, "\ncontainer_processes{"); n > 400 || !strings.Contains(made, `container_processes{id="/many"`) {

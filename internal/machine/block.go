@@ -26,7 +26,7 @@ type BlockDevice struct {
 
 // ParseDiskstats reads /proc/diskstats. With the error, which lists what is wrong, it returns the rest.
 func ParseDiskstats(b []byte) ([]BlockDevice, error) {
-	t := Text{File: "/proc/diskstats"}
+	t := Text{File: "/proc/diskstats", MayBeEmpty: true}
 	var out []BlockDevice
 	seen := map[string]bool{}
 	for line := range t.Lines(b) {

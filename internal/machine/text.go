@@ -70,11 +70,14 @@ func (s *several) Unwrap() []error { return s.first }
 // rest is read.
 type Text struct {
 	File string
+	// MayBeEmpty: a file without lines is no fault, as a machine may have none of what it lists.
+	MayBeEmpty bool
 	Faults
 	line int
 }
 
-// Lines yields the lines of the file without their ends. An empty line and a file without any are faults.
+// Lines yields the lines of the file without their ends. An empty line is a fault, and so is a file without any unless it
+// may be empty.
 func (t *Text) Lines(b []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		t.line = 0
@@ -86,7 +89,7 @@ func (t *Text) Lines(b []byte) iter.Seq[string] {
 				return
 			}
 		}
-		if t.line == 0 {
+		if t.line == 0 && !t.MayBeEmpty {
 			t.Add(fmt.Errorf("parse %s: it is empty: %w", t.File, fs.ErrInvalid))
 		}
 	}

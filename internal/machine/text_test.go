@@ -106,3 +106,13 @@ func TestBlockRoles(t *testing.T) {
 		t.Errorf("with sysfs %q, want %q", got, want)
 	}
 }
+
+// TestNoDisks: a machine without disks is none that damaged its list of them; of what every machine has, a list without lines is.
+func TestNoDisks(t *testing.T) {
+	if disks, err := ParseDiskstats(nil); err != nil || len(disks) != 0 {
+		t.Errorf("%v, %v", disks, err)
+	}
+	if _, err := ParseMounts("mountinfo", nil); err == nil || !strings.Contains(err.Error(), "it is empty") {
+		t.Errorf("no mounts: %v", err)
+	}
+}

@@ -294,7 +294,7 @@ func ioV2(c *cgroups, g *group, r *round, send sender) error {
 // name before they know whether there is anything to say, so several devices may precede the numbers, which are those of
 // the last.
 func parseIOStat(file string, b []byte, emit func(device string, read, written float64)) error {
-	t := machine.Text{File: file}
+	t := machine.Text{File: file, MayBeEmpty: true}
 	seen := map[string]bool{}
 	for line := range t.Lines(b) {
 		w := strings.Fields(line)
