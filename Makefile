@@ -65,7 +65,7 @@ measure: ## judge the promises that only a live machine can show, and write docs
 test-full: zkvm test measure kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
-kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (20 minutes)
+kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (45 minutes)
 	@tools/setup.sh kernels
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/kernels.md
 
