@@ -45,8 +45,9 @@ type ChatOptions struct {
 	Wait, Stall, Limit time.Duration
 	// TTFT and TPOT are the objectives for goodput.
 	TTFT, TPOT time.Duration
-	// Counting is as in Options.
+	// Counting and Waiting are as in Options.
 	Counting func(ctx context.Context, begins bool) error
+	Waiting  func(what string)
 
 	instead network
 }
@@ -223,18 +224,17 @@ func (c *chat) pause(ctx context.Context, begins bool) error {
 // ready waits until the server answers a request of one token.
 func (c *chat) ready(ctx context.Context) error {
 	const first, most = 2 * time.Millisecond, 500 * time.Millisecond
-	began, pause := time.Now(), first
+	w, pause := &awaited{began: time.Now(), most: c.o.Wait, waiting: c.o.Waiting}, first
 	for {
 		err := c.first(ctx)
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case wrongServer(err) || hopeless(err):
+		case ctx.Err() == nil && (wrongServer(err) || hopeless(err)):
 			return fmt.Errorf("ask %s: %w (want the URL up to /v1 of a server that speaks OpenAI's protocol)", c.o.URL, err)
-		case time.Since(began) > c.o.Wait:
-			return fmt.Errorf("the server did not become ready within %v: ask %s: %w", c.o.Wait, c.o.URL, err)
+		}
+		if err := w.again(ctx, fmt.Errorf("ask %s: %w", c.o.URL, err)); err != nil {
+			return err
 		}
 		time.Sleep(pause)
 		pause = min(2*pause, most)

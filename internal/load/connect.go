@@ -172,7 +172,7 @@ var errTooLong = fmt.Errorf("an answer is longer than %d bytes", MostBuffered)
 // ready waits until the server answers a request correctly.
 func (o *Options) ready(ctx context.Context, d Dialect) error {
 	const first, most = 2 * time.Millisecond, 100 * time.Millisecond
-	began, pause := time.Now(), first
+	w, pause := o.awaited(), first
 	for {
 		last := func() error {
 			m, err := o.connect(ctx, d, 0, false)
@@ -187,15 +187,11 @@ func (o *Options) ready(ctx context.Context, d Dialect) error {
 			}
 			return err
 		}()
-		switch {
-		case last == nil:
+		if last == nil {
 			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case hopeless(last):
-			return last
-		case time.Since(began) > o.Wait:
-			return fmt.Errorf("the server did not become ready within %v: %w", o.Wait, last)
+		}
+		if err := w.again(ctx, last); err != nil {
+			return err
 		}
 		time.Sleep(pause)
 		pause = min(2*pause, most)

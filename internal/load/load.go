@@ -25,6 +25,9 @@ const (
 	Ends   = "counted"
 )
 
+// Waits begins the line of a program with a load that has waited for a while; the rest says for what.
+const Waits = "note: waiting for "
+
 // Limits of a load. There are only so many ports towards one server; requests in flight
 // on a connection are bounded so that a mistyped number does not use up the memory.
 const (
@@ -59,8 +62,10 @@ type Options struct {
 	// does not. Failed ones count too. A server that takes no connection for Wait is an error.
 	Requests uint64
 	// Warm is the warm-up before Measure. Wait is the longest wait for a server that is
-	// not ready yet, Timeout that for one answer.
-	Warm, Measure, Wait, Timeout time.Duration
+	// not ready, Timeout that for one answer. Start, if above 0, replaces Wait while the server starts.
+	Warm, Measure, Wait, Timeout, Start time.Duration
+	// Waiting, if not nil, is told once what the load waits for, if the server is slow to start.
+	Waiting func(what string)
 	// Grace is how long requests in flight at the end of Measure may take to be answered; 0 is 2 s.
 	Grace time.Duration
 	// Populate fills the server with the data that the protocol requests.
@@ -117,7 +122,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("a warm-up of %v: want at most a day", o.Warm)
 	case o.Requests == 0 && (o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > longestLoad):
 		return fmt.Errorf("measure %v after %v: want at least %v and at most a day", o.Measure, o.Warm, windows*time.Millisecond)
-	case o.Wait <= 0 || o.Timeout <= 0:
+	case o.Wait <= 0 || o.Timeout <= 0 || o.Start < 0:
 		return errors.New("wait and timeout: want times above 0")
 	}
 	return nil
@@ -197,26 +202,22 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 	}
 	// The data that it requests does not exist yet, so any answer means that it is
 	// ready.
-	began := time.Now()
+	w := o.awaited()
 	for {
 		m, err := o.connect(ctx, d, 0, false)
-		switch {
-		case err == nil:
-			n, err := p.Populate(ctx, prompt{m.conn, o.Timeout})
-			if err = errors.Join(err, m.conn.Close()); err == nil {
+		if err == nil {
+			n, perr := p.Populate(ctx, prompt{m.conn, o.Timeout})
+			if perr = errors.Join(perr, m.conn.Close()); perr == nil {
 				return n, nil
 			}
-			err = fmt.Errorf("fill the server with data: %w", err)
+			err = fmt.Errorf("fill the server with data: %w", perr)
 			// A port forwarder accepts connections before the server listens, then closes them.
-			if kind := kindOf(err); n > 0 || kind != "closed" && kind != "reset" || time.Since(began) > o.Wait {
+			if kind := kindOf(err); n > 0 || kind != "closed" && kind != "reset" {
 				return n, err
 			}
-		case ctx.Err() != nil:
-			return 0, ctx.Err()
-		case hopeless(err):
+		}
+		if err = w.again(ctx, err); err != nil {
 			return 0, err
-		case time.Since(began) > o.Wait:
-			return 0, fmt.Errorf("the server did not become ready within %v: %w", o.Wait, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

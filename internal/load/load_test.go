@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -622,6 +623,56 @@ func TestFillBehindForwarder(t *testing.T) {
 			t.Errorf("a silent server: %v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// TestSlowServer: the load waits for a server that starts slowly, says so once, and measures the same as if it had been there.
+func TestSlowServer(t *testing.T) {
+	for _, requests := range []uint64{0, 100} {
+		var reports []*load.Report
+		for _, late := range []time.Duration{0, time.Hour} {
+			synctest.Test(t, func(t *testing.T) {
+				v, _, _ := server(t, false, hello)
+				v.Opens = time.Now().Add(late)
+				o := short(t, "http1", v)
+				o.Requests, o.Start = requests, 24*time.Hour
+				var told []string
+				o.Waiting = func(what string) { told = append(told, what) }
+				reports = append(reports, run(t, o))
+				if late == 0 && told != nil || late > 0 && (len(told) != 1 || !strings.HasPrefix(told[0], "the server: ") || !strings.Contains(told[0], "refused")) {
+					t.Errorf("late by %v: the load said %q", late, told)
+				}
+			})
+		}
+		soon, late := reports[0], reports[1]
+		if soon.Requests == 0 || late.Requests != soon.Requests || late.Seconds != soon.Seconds || late.Counted != soon.Counted || late.Service != soon.Service || late.Failed() > 0 {
+			t.Errorf("a server that is there: %+v, one that is an hour late: %+v", soon, late)
+		}
+	}
+}
+
+// TestServerThatNeverStarts: the end of the wait, and that of the run, name what was waited for.
+func TestServerThatNeverStarts(t *testing.T) {
+	for _, name := range []string{"http1", "resp"} {
+		synctest.Test(t, func(t *testing.T) {
+			never := func(start time.Duration) error {
+				v := load.NewVirtual()
+				v.Opens = time.Now().Add(24 * time.Hour)
+				o := short(t, name, v)
+				o.Start, o.Populate = start, name == "resp" // which fills it first
+				o.Ask.Command = "GET key:{key}"
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				_, err := load.Run(ctx, o)
+				return err
+			}
+			if err := never(0); err == nil || !strings.Contains(err.Error(), "did not become ready within 5s: connect to virtual: connect: connection refused") {
+				t.Errorf("%s, a wait of 5 s: %v", name, err)
+			}
+			if err := never(24 * time.Hour); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the server was not ready after 1h0m0") || !strings.Contains(err.Error(), "connect to virtual: connect: connection refused") {
+				t.Errorf("%s, a run of an hour: %v", name, err)
+			}
+		})
+	}
 }
 
 // TestStopped: cancelling the context ends the load soon.

@@ -23,6 +23,8 @@ const Latency = time.Millisecond
 type Virtual struct {
 	// Oversleep is how much too long a load sleeps until a request is due.
 	Oversleep time.Duration
+	// Opens is when the server begins to listen.
+	Opens time.Time
 
 	calls  chan net.Conn
 	closed chan struct{}
@@ -54,6 +56,9 @@ func (v *Virtual) dial(ctx context.Context, _ *Options) (net.Conn, error) {
 	case <-time.After(2 * Latency):
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if time.Now().Before(v.Opens) {
+		return nil, fmt.Errorf("connect: %w", unix.ECONNREFUSED)
 	}
 	select {
 	case v.calls <- &VirtualConn{in: far, out: near}:

@@ -58,6 +58,7 @@ var llm = Command{
 			if hold {
 				o.Counting = counting(s)
 			}
+			o.Waiting = waiting(s)
 			r, err := load.RunChat(ctx, o)
 			if err != nil {
 				return err

@@ -52,6 +52,7 @@ var loadCommand = Command{
 		f.DurationVar(&o.Measure, "measure", 10*time.Second, "time that is measured")
 		f.Uint64Var(&o.Requests, "requests", 0, "`NUMBER` of requests that are made after the warm-up and measured, however long they take (not with measure)")
 		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
+		f.DurationVar(&o.Start, "start", 0, "longest wait for the server's start; 0 is wait")
 		f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
 		f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
 		f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres, mongodb), or the line to send (line)")
@@ -89,6 +90,7 @@ var loadCommand = Command{
 			if hold {
 				o.Counting = counting(s)
 			}
+			o.Waiting = waiting(s)
 			o.Grace = host.Patience(load.Grace)
 			r, err := load.Run(ctx, o)
 			if err != nil {
@@ -105,6 +107,11 @@ var loadCommand = Command{
 // holdFlag declares the flag that makes a load wait for the process that counts its effects.
 func holdFlag(f *flag.FlagSet, into *bool) {
 	f.BoolVar(into, "hold", false, "before and after the counted requests, with none in flight, report it on standard error and wait for a line on standard input, or its end")
+}
+
+// waiting says what the load waits for.
+func waiting(s Streams) func(string) {
+	return func(what string) { fmt.Fprintln(s.Err, load.Waits+what) }
 }
 
 // counting announces the start to the process that counts the load's effects, and waits for a line.
