@@ -185,7 +185,9 @@ func (s *session) first(ctx context.Context, env Environment, job Job) (*float64
 	began := s.o.Host.Now()
 	rctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
-	if _, err := env.Run(rctx, windowed(ctx, job)); err != nil {
+	job, waited := s.waited(windowed(ctx, job))
+	defer waited()
+	if _, err := env.Run(rctx, job); err != nil {
 		return nil, ctx.Err() // the counted runs will say why it fails
 	}
 	took := s.o.Host.Now().Sub(began).Seconds()

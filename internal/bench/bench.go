@@ -156,6 +156,12 @@ type Job struct {
 	// not the whole run, in which a server starts and is filled with data. "" for jobs
 	// that are counted as a whole.
 	Window [2]string
+	// Waits begins lines that Outside prints to standard error when it has waited for a while;
+	// the rest says for what. Only for jobs with a Window.
+	Waits string
+	// Waiting, if not nil, is told by the launcher what the run waits for before its load
+	// begins, and "" when it waits no more. It does not block.
+	Waiting func(what string)
 	// Processes are further names under which the inside works (if a script starts the
 	// server, say), for the counters.
 	Processes []string

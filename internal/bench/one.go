@@ -203,7 +203,8 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	if inside != nil && notInside == nil {
 		windows = append(windows, inside)
 	}
-	job = windowed(ctx, job, windows...)
+	job, waited := s.waited(windowed(ctx, job, windows...))
+	defer waited()
 	s.watch.Begin()
 	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
 	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended", limit))

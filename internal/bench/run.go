@@ -74,6 +74,8 @@ type Progress struct {
 	Done, Total int
 	// Doing is what comes next, in words.
 	Doing string
+	// Waits is what that has been waiting for, for a while; mostly "".
+	Waits string
 	// Last is the run that has just ended; nil between other steps.
 	Last *result.Run
 	// Left is the expected time to the end; 0 while unknown.
@@ -160,6 +162,8 @@ type session struct {
 	lost    map[string]error // why an arm was given up
 	// inside are the Counters in the arms' own kernels; empty if runs are counted outside.
 	inside map[string]Counters
+	// doing is the last step that Progress was told of.
+	doing Progress
 }
 
 func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, stream *result.Stream, path string) (*result.Experiment, error) {
@@ -257,6 +261,7 @@ func (s *session) all(ctx context.Context) error {
 }
 
 func (s *session) progress(p Progress) {
+	s.doing = p
 	if s.o.Progress != nil {
 		s.o.Progress(p)
 	}

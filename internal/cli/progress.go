@@ -18,11 +18,12 @@ import (
 type progress struct {
 	w        io.Writer
 	terminal bool
-	said     int // tenths of the runs already printed
+	said     int             // tenths of the runs already printed
+	waits    map[string]bool // already printed
 }
 
 func newProgress(w io.Writer) *progress {
-	p := &progress{w: w, said: -1}
+	p := &progress{w: w, said: -1, waits: map[string]bool{}}
 	if f, ok := w.(*os.File); ok {
 		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 		p.terminal = err == nil
@@ -34,6 +35,17 @@ func (p *progress) show(s bench.Progress) {
 	if r := s.Last; r != nil && r.Status != result.OK {
 		p.clear()
 		fmt.Fprintf(p.w, "run %s %s: %s\n", r.ID, r.Status, r.Reason)
+	}
+	if s.Waits != "" {
+		if p.waits[s.Waits] {
+			return
+		}
+		p.waits[s.Waits] = true
+		p.clear()
+		fmt.Fprintf(p.w, "%s waits for %s\n", s.Doing, s.Waits)
+		if !p.terminal {
+			return
+		}
 	}
 	left := ""
 	if s.Left > 0 {

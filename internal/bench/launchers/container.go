@@ -178,7 +178,7 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		inside = e.within(name, job)
 	}
 	life, done := e.ending(ctx, name)
-	out, err := together(ctx, life, e.h, inside, e.outside(job))
+	out, err := together(ctx, life, e.h, inside, e.outside(job), job)
 	done()
 	if ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)

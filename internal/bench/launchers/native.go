@@ -152,7 +152,7 @@ func (e *nativeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 	if err := e.drop(ctx); err != nil {
 		return bench.Outcome{}, err
 	}
-	out, err := together(ctx, ctx, e.h, pinned(e.params, place(job.Inside, e.work, e.data)), e.outside(job))
+	out, err := together(ctx, ctx, e.h, pinned(e.params, place(job.Inside, e.work, e.data)), e.outside(job), job)
 	out.Processes, out.Whole = processes(job), true
 	return out, err
 }

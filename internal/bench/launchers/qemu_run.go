@@ -63,7 +63,7 @@ func (e *qemuEnv) serve(ctx context.Context, v *vm, inside host.Cmd, began time.
 	if err != nil {
 		return bench.Outcome{}, finish(err)
 	}
-	o, err := e.loads.on(ctx, e.h, p, inside.Ready, job)
+	o, err := e.loads.on(ctx, e.h, p, job)
 	return o, finish(err)
 }
 

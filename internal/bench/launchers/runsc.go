@@ -170,7 +170,7 @@ func (e *gvisorEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 		return bench.Outcome{}, err
 	}
 	inside := sandboxed(e.params, job, e.image, e.work, e.data)
-	out, err := together(ctx, ctx, e.h, inside, e.outside(job))
+	out, err := together(ctx, ctx, e.h, inside, e.outside(job), job)
 	// The sandbox and the gofer start as /proc/self/exe and keep that name; the
 	// job's own name is known to the kernel inside only.
 	out.Processes = []string{"exe", "runsc"}

@@ -241,9 +241,9 @@ func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err er
 		return o, err
 	}
 	if e.load != nil {
-		return underLoad(ctx, p, inside.Ready, func(ctx context.Context) (host.Output, error) { return e.load.generate(ctx, job) })
+		return underLoad(ctx, p, job, func(ctx context.Context) (host.Output, error) { return e.load.generate(ctx, job) })
 	}
-	return e.loads.on(ctx, e.h, p, inside.Ready, job)
+	return e.loads.on(ctx, e.h, p, job)
 }
 
 // put brings a job's files there, each once.

@@ -280,7 +280,7 @@ func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, er
 	if err != nil {
 		return bench.Outcome{}, err
 	}
-	out, err := together(ctx, ctx, e.h, c, e.outside(job))
+	out, err := together(ctx, ctx, e.h, c, e.outside(job), job)
 	out.Whole = e.t.Inside.Work == "" && e.t.Start == nil
 	if out.Processes = slices.Clone(e.t.Processes); out.Processes == nil {
 		out.Processes = comm(c)

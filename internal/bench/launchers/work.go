@@ -194,9 +194,9 @@ const poll = 2 * time.Millisecond
 type loads struct{ *folders }
 
 // on runs a load on a running server.
-func (l *loads) on(ctx context.Context, h *host.Host, p server, ready string, job bench.Job) (bench.Outcome, error) {
+func (l *loads) on(ctx context.Context, h *host.Host, p server, job bench.Job) (bench.Outcome, error) {
 	outside := *l.outside(job)
-	return underLoad(ctx, p, ready, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, outside) })
+	return underLoad(ctx, p, job, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, outside) })
 }
 
 // prepare brings a job's files here, for its load.
@@ -228,8 +228,8 @@ func noLoad(job bench.Job, why string) error {
 
 // together runs a job's inside and, once that is ready, its outside; then it ends the inside if
 // it still runs. The inside's process runs under the context life: ctx, unless the launcher has
-// a better way to end it.
-func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd) (bench.Outcome, error) {
+// a better way to end it. Both are those of the job, as they run here.
+func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd, job bench.Job) (bench.Outcome, error) {
 	if outside == nil {
 		out, err := h.Exec(life, inside)
 		return bench.Outcome{Inside: out}, err
@@ -238,7 +238,7 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 	if err != nil {
 		return bench.Outcome{}, err
 	}
-	return underLoad(ctx, p, inside.Ready, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, *outside) })
+	return underLoad(ctx, p, job, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, *outside) })
 }
 
 // server is a running program: a process of this machine, or one behind an agent.
@@ -249,12 +249,19 @@ type server interface {
 	Stop()
 }
 
-// underLoad runs a load on a running server, once it has printed the line ready, and ends the
+// underLoad runs a load on a job's running server, once it has printed its ready line, and ends the
 // server.
-func underLoad(ctx context.Context, p server, ready string, load func(context.Context) (host.Output, error)) (bench.Outcome, error) {
+func underLoad(ctx context.Context, p server, job bench.Job, load func(context.Context) (host.Output, error)) (bench.Outcome, error) {
 	defer p.Stop()
-	if ready != "" {
-		if err := awaitLine(ctx, p, ready); err != nil {
+	if ready := job.Inside.Ready; ready != "" {
+		if job.Waiting != nil {
+			job.Waiting(fmt.Sprintf("the line %q of %s", ready, strings.Join(comm(job.Inside), "")))
+		}
+		err := awaitLine(ctx, p, ready)
+		if job.Waiting != nil {
+			job.Waiting("")
+		}
+		if err != nil {
 			p.Stop()
 			in, end := p.Wait()
 			return bench.Outcome{Inside: in}, because(err, end)

@@ -70,7 +70,7 @@ var attestation = bench.Workload{
 			argv = append(argv, "--fetched")
 		}
 		outside, err := loadOutside(p, "--protocol", "line", "--command", request)
-		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: loadFiles, Window: loadWindow}, err
+		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: loadFiles, Window: loadWindow, Waits: loadWaits}, err
 	},
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
 		report, err := readLoad(o)

@@ -182,16 +182,14 @@ func (s *dataServer) job(p bench.Params) (bench.Job, error) {
 	bytes := strconv.FormatInt(set.value, 10)
 	flags := []string{"--protocol", s.protocol, "--command", strings.ReplaceAll(s.command, "{bytes}", bytes), "--stats", s.stats,
 		"--keys", strconv.FormatInt(set.keys, 10), "--value-size", bytes}
-	if s.fill > 0 {
+	if s.fill > 0 { // else the server creates its data before it answers
 		flags = append(flags, "--populate")
-	} else { // the server creates its data before it answers
-		flags = append(flags, "--wait", "2m")
 	}
 	outside, err := loadOutside(p, flags...)
 	if err != nil {
 		return bench.Job{}, err
 	}
-	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Processes: s.processes, Programs: s.programs}, nil
+	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Waits: loadWaits, Processes: s.processes, Programs: s.programs}, nil
 }
 
 // said is the sum of statistics of the server; NaN unless it reports all of them.

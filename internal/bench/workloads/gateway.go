@@ -165,7 +165,7 @@ func gatewayJob(p bench.Params) (bench.Job, error) {
 		more = append(more, "--ca", "{work}/server.pem", "--server-name", "localhost")
 	}
 	job.Outside, err = loadOutside(p, more...)
-	job.Window = loadWindow
+	job.Window, job.Waits = loadWindow, loadWaits
 	return job, err
 }
 

@@ -139,7 +139,7 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 	job, err := gatewayInside(p)
 	job.Outside = &host.Cmd{Argv: []string{"{work}/teescope-work", "foreign", "--address", "{host}:{port}", "--stats-address", pageAddress, "--hold",
 		"--processes", p["processes"], "--cores", p["client-cores"], "--command", string(command)}}
-	job.Window = loadWindow
+	job.Window, job.Waits = loadWindow, loadWaits
 	return job, err
 }
 

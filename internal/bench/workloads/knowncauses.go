@@ -39,7 +39,7 @@ func knownCause(w bench.Workload, connections, pipeline, command string, numbers
 			return bench.Job{}, err
 		}
 		server := bench.File{Name: w.Name, From: bench.Worker, Exec: true}
-		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: append(slices.Clone(loadFiles), server), Window: loadWindow}, nil
+		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: append(slices.Clone(loadFiles), server), Window: loadWindow, Waits: loadWaits}, nil
 	}
 	w.Check = func(o bench.Outcome) (string, error) {
 		work := []string{w.Name}

@@ -247,7 +247,7 @@ func llmJob(p bench.Params) (bench.Job, error) {
 			return bench.Job{}, fmt.Errorf("parameter command: %w", err)
 		}
 		return bench.Job{Inside: host.Cmd{Argv: argv}, Programs: []string{argv[0]}, Processes: []string{path.Base(argv[0])},
-			Outside: &host.Cmd{Argv: append(client, "--hold")}, Files: loadFiles, Window: loadWindow}, nil
+			Outside: &host.Cmd{Argv: append(client, "--hold")}, Files: loadFiles, Window: loadWindow, Waits: loadWaits}, nil
 	}
 	client = append(client, "--salt", "1")                                           // it has no cache that an earlier run could fill, so all runs ask the same
 	argv := []string{"{work}/llm-small", "llm-server", "--address", "{host}:{port}"} // its own name separates its counters from the load's
@@ -258,7 +258,7 @@ func llmJob(p bench.Params) (bench.Job, error) {
 		}
 		argv = append(argv, "--"+name, strconv.FormatInt(n, 10))
 	}
-	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--hold")}, Window: loadWindow,
+	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--hold")}, Window: loadWindow, Waits: loadWaits,
 		Files: append([]bench.File{{Name: "llm-small", From: bench.Worker, Exec: true}}, loadFiles...)}, nil
 }
 

@@ -52,6 +52,12 @@ var loadFiles = []bench.File{{Name: "teescope-work", From: bench.Worker, Exec: t
 // loadRequests do.
 var loadWindow = [2]string{load.Begins, load.Ends}
 
+// loadWaits is Job.Waits of them.
+const loadWaits = load.Waits
+
+// loadStart lets the limit of a run end the wait for a server that does not start.
+const loadStart = "24h"
+
 func loadGauge(name, unit string, better metric.Direction, help string) *metric.Desc {
 	return &metric.Desc{Name: name, Unit: unit, Kind: metric.Gauge, Better: better, Help: help}
 }
@@ -201,7 +207,7 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 			return nil, err
 		}
 	}
-	argv := []string{"{work}/teescope-work", "load", "--json", "--hold", "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
+	argv := []string{"{work}/teescope-work", "load", "--json", "--hold", "--start", loadStart, "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
 		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"]}
 	if requests, err := p.Int("requests", 0); err != nil {
 		return nil, err

@@ -211,6 +211,7 @@ func nginxJob(p bench.Params) (bench.Job, error) {
 		Files:   files,
 		Outside: outside,
 		Window:  loadWindow,
+		Waits:   loadWaits,
 	}, err
 }
 
