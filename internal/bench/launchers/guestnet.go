@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // Networks of a guest.
@@ -69,6 +72,54 @@ func (v *vm) forward(at bench.Place) error {
 		}
 	}
 	return nil
+}
+
+// errNetwork says that no later run in this guest reaches its network.
+var errNetwork = errors.New("the guest has lost its network")
+
+// carrier is whether the guest's card has a link; reading it fails while the card is down (Documentation/ABI/testing/sysfs-class-net).
+const carrier = "/sys/class/net/eth0/carrier"
+
+// connected adds to the error of a served run that the guest's network was lost in it. The guest is asked over the serial
+// line, which needs no network.
+func (v *vm) connected(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, errLost) {
+		return err
+	}
+	why := ""
+	if onTap(v.params) {
+		if _, terr := v.h.ReadString("/sys/class/net/" + v.net.name() + "/carrier"); terr != nil {
+			why = "this machine's interface " + v.net.name() + " is gone or down"
+		}
+	}
+	if why == "" {
+		out, aerr := v.run(ctx, host.Cmd{Argv: []string{path.Join(guestWork, "micro"), "capture", carrier}}, v.h.Now())
+		if aerr != nil { // then the state of the card is unknown
+			return err
+		}
+		why = cardLost(string(out.Stdout))
+	}
+	if why == "" {
+		return err
+	}
+	return because(fmt.Errorf("%w: %s", errNetwork, why), err)
+}
+
+// cardLost reads from a capture of carrier why the card has no network; "" if it has, or if that is unknown.
+func cardLost(capture string) string {
+	for line := range strings.Lines(capture) {
+		switch kind, rest, _ := strings.Cut(line, " "+carrier+" "); {
+		case kind == "file" && strings.HasPrefix(rest, "1"):
+			return ""
+		case kind == "file":
+			return "its card eth0 has no link"
+		case kind == "error":
+			return "its card eth0 is down"
+		case strings.HasPrefix(line, "end "):
+			return "its card eth0 is gone"
+		}
+	}
+	return ""
 }
 
 // killed is the kernel's message when it kills a program because memory ran out.

@@ -45,7 +45,11 @@ func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 		o.Raw = map[string][]byte{"console": said}
 		err = exhausted(err, said)
 	}
-	if v == e.vm && (fresh || errors.Is(err, errLost)) {
+	if why := v.diskFault(); why != "" {
+		err = because(fmt.Errorf("%w: %s", errDisk, why), err)
+	}
+	broken := errors.Is(err, errLost) || errors.Is(err, errNetwork) || errors.Is(err, errDisk)
+	if v == e.vm && (fresh || broken) {
 		if herr := e.halt(); herr != nil {
 			err = because(err, herr)
 		}
@@ -64,7 +68,7 @@ func (e *qemuEnv) serve(ctx context.Context, v *vm, inside host.Cmd, began time.
 		return bench.Outcome{}, finish(err)
 	}
 	o, err := e.loads.on(ctx, e.h, p, job)
-	return o, finish(err)
+	return o, v.connected(ctx, finish(err))
 }
 
 // prepared returns a machine that holds what a job needs.

@@ -15,6 +15,8 @@ type qmp struct {
 	now     func() time.Time
 	dec     *json.Decoder
 	version string
+	// fault is the first disk error since it was last taken; "" is none.
+	fault string
 }
 
 func newQMP(conn net.Conn, now func() time.Time) (*qmp, error) {
@@ -71,6 +73,7 @@ func (q *qmp) ask(command string, arguments map[string]string, to any) error {
 	for {
 		var m struct {
 			Event  string
+			Data   struct{ Device, Operation, Reason string } // of BLOCK_IO_ERROR
 			Return json.RawMessage
 			Error  *struct{ Desc string }
 		}
@@ -79,6 +82,9 @@ func (q *qmp) ask(command string, arguments map[string]string, to any) error {
 			return err
 		case m.Error != nil:
 			return fmt.Errorf("%s", m.Error.Desc)
+		case m.Event == "BLOCK_IO_ERROR" && q.fault == "":
+			q.fault = fmt.Sprintf("%s disk %s: %s", m.Data.Operation, m.Data.Device, m.Data.Reason)
+			continue
 		case m.Event != "":
 			continue
 		case to == nil:

@@ -76,6 +76,8 @@ func (v *vm) argv() ([]string, error) {
 		"-kernel", v.kernel, "-initrd", path.Join(v.work, "initrd"), "-append", v.cmdline(),
 	}
 	a = append(a, cvm...)
+	// An error is passed on to the guest. By default QEMU stops the guest when this machine's disk is full, until the run's time is up.
+	const report = ",werror=report,rerror=report"
 	// Without iommu_platform, virtio bypasses the kernel's DMA layer and so bounce buffers. It
 	// is on in every arm, so arms differ only in the bounce buffers.
 	const virtio = ",disable-legacy=on,iommu_platform=on"
@@ -90,10 +92,10 @@ func (v *vm) argv() ([]string, error) {
 			"-device", "virtio-net-pci,romfile=,netdev="+netName+nic+virtio)
 	}
 	if v.root != "" { // what the guest writes there is lost with the machine
-		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on,file="+v.root, "-device", "virtio-blk-pci,drive=root"+disk+virtio)
+		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on"+report+",file="+v.root, "-device", "virtio-blk-pci,drive=root"+disk+virtio)
 	}
 	if v.image != "" {
-		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+",file="+v.image,
+		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+report+",file="+v.image,
 			"-device", "virtio-blk-pci,drive=data"+disk+virtio)
 	}
 	return a, nil
@@ -330,6 +332,17 @@ func (v *vm) freeze(on bool) error {
 		return v.qmp.do("stop", nil)
 	}
 	return v.qmp.do("cont", nil)
+}
+
+// errDisk says that QEMU had an error with the files of the guest's disks, which the guest sees as a broken disk.
+var errDisk = errors.New("a disk of the guest failed on this machine (data= names a folder with more room)")
+
+// diskFault returns the disk error since the last call; "" is none. Events come with the next answer.
+func (v *vm) diskFault() string {
+	_ = v.qmp.do("query-status", nil) // a QEMU that has ended has no events
+	why := v.qmp.fault
+	v.qmp.fault = ""
+	return why
 }
 
 // readBack holds the machine's actual properties.
