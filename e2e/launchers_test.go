@@ -279,12 +279,18 @@ func TestQEMU(t *testing.T) {
 		if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
 			t.Errorf("after that: %v, %q", err, o.Inside.Stdout)
 		}
+		networkLost(t, env, outside)
 	})
 	t.Run("image", func(t *testing.T) {
 		tool(t, "mkfs.ext4", "e2fsprogs")
-		folder := busyboxImage(t)
-		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "image": folder, "disk": "64MiB", "data": t.TempDir()})
-		job := program("sh", "-c", "cat /file {work}/mine /proc/mounts; echo x >/new; cat /new")
+		folder := bareImage(t)
+		const script = `cp "$(command -v busybox)" "$1/busybox" && echo here >"$1/file"`
+		if out, err := exec.Command("sh", "-c", script, "sh", folder).CombinedOutput(); err != nil {
+			t.Skipf("no busybox (package busybox-static): %s", out)
+		}
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "net": "user", "image": folder, "disk": "64MiB", "data": t.TempDir()})
+		bareServes(t, env)
+		job := program("/busybox", "sh", "-c", "/busybox cat /file {work}/mine /proc/mounts; echo x >/new; /busybox cat /new")
 		job.Files = []bench.File{{Name: "mine", Data: []byte("mine\n")}}
 		o, err := env.Run(t.Context(), job)
 		if text := string(o.Inside.Stdout); err != nil || !strings.HasPrefix(text, "here\nmine\n") || !strings.HasSuffix(text, "x\n") || !strings.Contains(text, "/dev/vda / ext4") || !strings.Contains(text, "/dev/vdb /data ext4") {
@@ -293,7 +299,7 @@ func TestQEMU(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(folder, "new")); err == nil {
 			t.Error("the guest wrote into the image")
 		}
-		if o, err := env.Run(t.Context(), microJob("has", "sh", "redis-server")); err == nil || string(o.Inside.Stdout) != "redis-server\n" {
+		if o, err := env.Run(t.Context(), microJob("has", "/busybox", "redis-server")); err == nil || string(o.Inside.Stdout) != "redis-server\n" {
 			t.Errorf("programs that the image lacks: %v, %q", err, o.Inside.Stdout)
 		}
 	})
@@ -333,6 +339,22 @@ func TestQEMU(t *testing.T) {
 	})
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// networkLost: a run during which the guest's network card goes away says so, and its machine is ended, so the next run has
+// another.
+func networkLost(t *testing.T, env bench.Environment, outside bench.Place) {
+	t.Helper()
+	lost := program("sh", "-c", "for d in /sys/bus/virtio/drivers/virtio_net/virtio*; do echo ${d##*/} >${d%/*}/unbind; done; echo up; sleep 600")
+	lost.Inside.Ready, lost.Programs = "up", []string{"sleep"}
+	lost.Outside = &host.Cmd{Argv: []string{worker(), "identity", "-word", "x", "-wait", "1ms", "-address", net.JoinHostPort(outside.Host, strconv.Itoa(outside.Ports[0]))}}
+	o, err := env.Run(t.Context(), lost)
+	if said := host.Because(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "the guest has lost its network: its card eth0 is gone: run "+worker()) || strings.Contains(said.Error(), "\n") {
+		t.Errorf("without its network: %v", said)
+	}
+	if pid := ownQEMU(t); pid != 0 {
+		t.Errorf("its machine still runs, as process %d", pid)
 	}
 }
 
@@ -380,26 +402,34 @@ func touchedInside(t *testing.T, env bench.Environment) {
 // killQEMU kills the QEMU whose files are in this test's temporary folder.
 func killQEMU(t *testing.T) {
 	t.Helper()
+	pid := ownQEMU(t)
+	if pid == 0 {
+		t.Error("found no QEMU of this test")
+		return
+	}
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		t.Errorf("kill QEMU: %v", err)
+	}
+}
+
+// ownQEMU returns the process id of the QEMU whose files are in this test's temporary folder; 0 is none.
+func ownQEMU(t *testing.T) int {
+	t.Helper()
 	stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range stats {
 		b, err := os.ReadFile(name)
 		if err != nil || !strings.HasPrefix(string(b), "qemu-system-x86_64\x00") || !strings.Contains(string(b), os.TempDir()) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err != nil {
-			continue
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			return pid
 		}
-		p, err := os.FindProcess(pid)
-		if err == nil {
-			err = p.Kill()
-		}
-		if err != nil {
-			t.Errorf("kill QEMU: %v", err)
-		}
-		return
 	}
-	t.Error("found no QEMU of this test")
+	return 0
 }
 
 // sshServer is an sshd with its own keys in dir.

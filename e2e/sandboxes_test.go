@@ -3,11 +3,14 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +64,7 @@ func TestSandboxes(t *testing.T) {
 			var d result.Environment
 			sandboxWorks(t, env, "exec sleep 60") // as process 1 of its namespace it ignores SIGTERM, and is killed after the grace
 			sandboxFails(t, env)
+			sandboxPortTaken(t, env)
 			sandboxEnds(t, env, c.launcher, data, "cancelled", func(cancel func(), _ string) { cancel() })
 			for _, after := range []time.Duration{0, 50, 150, 300, 600} { // during the start
 				ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
@@ -169,6 +173,70 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// bareImage makes a folder with a server that needs no library, and nothing else.
+func bareImage(t *testing.T) string {
+	t.Helper()
+	program, err := os.ReadFile(worker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Skip("the worker was built with cgo and needs libraries")
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "server"), program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// bareServes: an image without a shell runs what needs none: its own server under load, and the worker. What needs one fails
+// with a line that names it.
+func bareServes(t *testing.T, env bench.Environment) {
+	t.Helper()
+	at := bench.Place{Host: "127.0.0.1", Ports: []int{freePort(t)}}
+	from := at
+	if far, ok := env.(bench.Reached); ok {
+		var err error
+		if at, from, _, err = far.Reach(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := program("/server", "identity", "-word", "bare", "-listen", net.JoinHostPort(at.Host, strconv.Itoa(at.Ports[0])))
+	job.Inside.Ready = "ready"
+	job.Outside = &host.Cmd{Argv: []string{worker(), "identity", "-word", "bare", "-address", net.JoinHostPort(from.Host, strconv.Itoa(from.Ports[0]))}}
+	if o, err := env.Run(t.Context(), job); err != nil {
+		t.Errorf("a server: %v", host.Because(err, o.Inside, o.Outside))
+	}
+	if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
+		t.Errorf("the worker: %v, %q", err, o.Inside.Stdout)
+	}
+	o, err := env.Run(t.Context(), program("sh", "-c", "true"))
+	if said := host.Because(err, o.Inside); err == nil || !regexp.MustCompile(`(?i)\bsh\b.*(not found|no such file)|finding executable "sh"`).MatchString(said.Error()) || strings.Contains(said.Error(), "\n") {
+		t.Errorf("a script: %v", said)
+	}
+}
+
+// TestImagesWithoutShell: see bareServes. A workload that needs a shell is refused before its runs.
+func TestImagesWithoutShell(t *testing.T) {
+	folder := bareImage(t)
+	for _, name := range []string{"container", "runsc"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bareServes(t, openEnv(t, name, bench.Params{"image": folder}))
+			_, said, code := run(t, "bench", "run", "custom", "--env", name+",image="+folder, "--param", "shell=sh", "--param", "command=true && true", "--pairs", "1", "--no-counters",
+				"--out", filepath.Join(t.TempDir(), "r.json"), "--data", t.TempDir())
+			if want := `it has no sh: install it there, or name an image that has it (the job runs "sh -c true && true")`; code != 4 || !strings.Contains(said, want) {
+				t.Errorf("a workload that needs a shell: exit status %d: %s", code, said)
+			}
+		})
+	}
+}
+
 // sandboxWorks runs jobs that work, one of them a server that serves in its own way until it is ended.
 func sandboxWorks(t *testing.T, env bench.Environment, serve string) {
 	t.Helper()
@@ -225,6 +293,28 @@ func sandboxFails(t *testing.T, env bench.Environment) {
 	}
 	if _, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"true"}}, Files: []bench.File{{Name: "../out", Data: []byte("x")}}}); err == nil {
 		t.Error("a file outside of the work folder passes")
+	}
+}
+
+// sandboxPortTaken: a server whose port another program has fails its run with a line that says so.
+func sandboxPortTaken(t *testing.T, env bench.Environment) {
+	t.Helper()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	program, err := os.ReadFile(worker())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := env.Run(t.Context(), bench.Job{
+		Inside:  host.Cmd{Argv: []string{"{work}/teescope-work", "identity", "-word", "x", "-listen", taken.Addr().String()}, Ready: "ready"},
+		Files:   []bench.File{{Name: "teescope-work", Data: program, Exec: true}},
+		Outside: &host.Cmd{Argv: []string{"sleep", "6000"}},
+	})
+	if said := host.Because(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "address already in use") || strings.Contains(said.Error(), "\n") {
+		t.Errorf("a port that is taken: %v", said)
 	}
 }
 

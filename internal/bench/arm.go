@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -163,20 +164,62 @@ func (s *session) null(ctx context.Context, env Environment) (*result.Spread, er
 
 // has returns an error if an environment with programs of its own lacks one of a job.
 func (s *session) has(ctx context.Context, a *Arm, env Environment, job Job) error {
-	if a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params) || strings.HasPrefix(job.Inside.Argv[0], "{") {
+	if a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params) {
 		return nil
 	}
-	argv := []string{"{work}/micro", "has", job.Inside.Argv[0]}
-	for _, p := range job.Programs {
-		if !strings.Contains(p, "/") {
-			argv = append(argv, p)
-		}
+	needed := calls(s.o.Host, job)
+	if len(needed) == 0 {
+		return nil
 	}
+	argv := append([]string{"{work}/micro", "has"}, needed...)
 	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: argv}, Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
 	if lacks := strings.Fields(string(out.Inside.Stdout)); err != nil && ctx.Err() == nil && len(lacks) > 0 {
-		return fmt.Errorf("it has no %s: install it there, or name an image that has it", strings.Join(lacks, ", "))
+		return fmt.Errorf("it has no %s: install it there, or name an image that has it (the job runs %q)", strings.Join(lacks, ", "), shortened(job.Inside.Argv))
 	}
 	return ctx.Err() // an environment that only accepts its own programs says it in its runs
+}
+
+// calls are the programs that a job starts and does not bring: its own and others by name, or the interpreter of its own
+// script. What is named by a pattern may be absent.
+func calls(h *host.Host, job Job) []string {
+	if own, ok := strings.CutPrefix(job.Inside.Argv[0], "{work}/"); ok {
+		return interpreter(h, job, own)
+	}
+	if strings.HasPrefix(job.Inside.Argv[0], "{") {
+		return nil
+	}
+	out := []string{job.Inside.Argv[0]}
+	for _, p := range job.Programs {
+		if !strings.Contains(p, "/") || p == "/bin/sh" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// interpreter is that of a script among a job's files; nil for other files.
+func interpreter(h *host.Host, job Job, name string) []string {
+	for _, f := range job.Files {
+		if f.Name != name {
+			continue
+		}
+		b, err := f.Content(h) // an error is that of the run
+		line, ok := bytes.CutPrefix(b, []byte("#!"))
+		if line, _, _ = bytes.Cut(line, []byte("\n")); err == nil && ok && len(bytes.Fields(line)) > 0 {
+			return []string{string(bytes.Fields(line)[0])}
+		}
+	}
+	return nil
+}
+
+// shortened is the beginning of a command.
+func shortened(argv []string) string {
+	const most = 60
+	text := strings.Join(argv, " ")
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return text
 }
 
 // first makes a run that is not counted: files are laid out, programs and pages are

@@ -33,6 +33,9 @@ func (i *image) Run(_ context.Context, j Job) (Outcome, error) {
 func TestImageLacks(t *testing.T) {
 	here, elsewhere := &Launcher{}, &Launcher{Elsewhere: func(Params) bool { return true }}
 	shell := Job{Inside: host.Cmd{Argv: []string{"sh", "-c", "exec redis-server"}}, Programs: []string{"redis-server", "/usr/lib/redis/*"}}
+	postgres := Job{Inside: host.Cmd{Argv: []string{"sh", "{work}/postgres.sh", "{work}"}}, Programs: []string{"id", "/bin/sh", "/usr/lib/postgresql/*/bin/initdb"}}
+	script := Job{Inside: host.Cmd{Argv: []string{"{work}/run.sh", "once"}}, Files: []File{{Name: "run.sh", Data: []byte("#! /bin/sh -e\nexit 3\n"), Exec: true}}}
+	empty := Job{Inside: host.Cmd{Argv: []string{"{work}/run.sh"}}, Files: []File{{Name: "run.sh", Data: []byte("#!\n"), Exec: true}}}
 	own := Job{Inside: host.Cmd{Argv: []string{"{work}/teescope-work", "serve"}}}
 	for name, c := range map[string]struct {
 		launcher *Launcher
@@ -46,6 +49,9 @@ func TestImageLacks(t *testing.T) {
 		"without a shell":    {launcher: elsewhere, job: shell, lacks: []string{"sh"}, asked: "sh redis-server", want: "it has no sh: install it there, or name an image that has it"},
 		"with nothing":       {launcher: elsewhere, job: shell, lacks: []string{"sh", "redis-server"}, asked: "sh redis-server", want: "it has no sh, redis-server: install it there"},
 		"only own programs":  {launcher: elsewhere, job: shell, fails: errors.New("exec format error"), asked: "sh redis-server"},
+		"what needs a shell": {launcher: elsewhere, job: postgres, lacks: []string{"sh", "/bin/sh"}, asked: "sh id /bin/sh", want: `it has no sh, /bin/sh: install it there, or name an image that has it (the job runs "sh {work}/postgres.sh {work}")`},
+		"its own script":     {launcher: elsewhere, job: script, lacks: []string{"/bin/sh"}, asked: "/bin/sh", want: `it has no /bin/sh: install it there, or name an image that has it (the job runs "{work}/run.sh once")`},
+		"no interpreter":     {launcher: elsewhere, job: empty},
 		"comes with the job": {launcher: elsewhere, job: own, lacks: []string{"sh"}},
 		"this machine":       {launcher: here, job: shell, lacks: []string{"sh"}},
 	} {
