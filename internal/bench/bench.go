@@ -268,6 +268,17 @@ type Outcome struct {
 	Monitor *Monitor
 }
 
+// ErrEarly says that a server did not outlive its load.
+var ErrEarly = errors.New("the program inside ended before the load generator outside")
+
+// because adds to the error of a run why, in the words of its programs. If the server ended early, only it can know.
+func (o *Outcome) because(err error) error {
+	if errors.Is(err, ErrEarly) {
+		return host.Because(err, o.Inside)
+	}
+	return host.Because(err, o.Inside, o.Outside)
+}
+
 // Monitor is the cost of a virtual machine to this one, from before a job until after it.
 type Monitor struct {
 	// Elapsed is the time between the two readings.

@@ -63,7 +63,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		r.Missing["output"] = cut
 	}
 	if err != nil {
-		r.Status, r.Reason = result.Failed, host.Because(err, out.Inside, out.Outside).Error()
+		r.Status, r.Reason = result.Failed, out.because(err).Error()
 	} else {
 		s.Workload.Read(out, s.Primary, r)
 		if s.path(slot.Env, out) {

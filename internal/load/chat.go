@@ -224,7 +224,7 @@ func (c *chat) pause(ctx context.Context, begins bool) error {
 // ready waits until the server answers a request of one token.
 func (c *chat) ready(ctx context.Context) error {
 	const first, most = 2 * time.Millisecond, 500 * time.Millisecond
-	w, pause := &awaited{began: time.Now(), most: c.o.Wait, waiting: c.o.Waiting}, first
+	w, pause := &awaited{began: time.Now(), start: c.o.Wait, wait: c.o.Wait, waiting: c.o.Waiting}, first
 	for {
 		err := c.first(ctx)
 		switch {

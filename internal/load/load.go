@@ -62,7 +62,7 @@ type Options struct {
 	// does not. Failed ones count too. A server that takes no connection for Wait is an error.
 	Requests uint64
 	// Warm is the warm-up before Measure. Wait is the longest wait for a server that is
-	// not ready, Timeout that for one answer. Start, if above 0, replaces Wait while the server starts.
+	// not ready, Timeout that for one answer. Start, if above 0, replaces Wait until the server has answered once, however wrongly.
 	Warm, Measure, Wait, Timeout, Start time.Duration
 	// Waiting, if not nil, is told once what the load waits for, if the server is slow to start.
 	Waiting func(what string)

@@ -675,6 +675,25 @@ func TestServerThatNeverStarts(t *testing.T) {
 	}
 }
 
+// TestSlowServerAnswersWrongly: from its first answer on, a server that started late has no longer than any other to answer
+// rightly.
+func TestSlowServerAnswersWrongly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, _, answered := server(t, false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		began := time.Now()
+		v.Opens = began.Add(time.Hour)
+		o := short(t, "http1", v)
+		o.Start = 24 * time.Hour
+		_, err := load.Run(t.Context(), o)
+		if err == nil || !strings.Contains(err.Error(), "did not become ready within 5s") || !strings.Contains(err.Error(), "503") || answered.Load() < 2 {
+			t.Errorf("%v, after %d answers", err, answered.Load())
+		}
+		if took := time.Since(began); took < time.Hour+o.Wait || took > time.Hour+2*o.Wait {
+			t.Errorf("the load ended after %v", took)
+		}
+	})
+}
+
 // TestStopped: cancelling the context ends the load soon.
 func TestStopped(t *testing.T) {
 	for _, fresh := range []bool{false, true} {

@@ -52,7 +52,7 @@ var loadCommand = Command{
 		f.DurationVar(&o.Measure, "measure", 10*time.Second, "time that is measured")
 		f.Uint64Var(&o.Requests, "requests", 0, "`NUMBER` of requests that are made after the warm-up and measured, however long they take (not with measure)")
 		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
-		f.DurationVar(&o.Start, "start", 0, "longest wait for the server's start; 0 is wait")
+		f.DurationVar(&o.Start, "start", 0, "longest wait for the first answer, however wrong, of a server that starts; 0 is wait")
 		f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
 		f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
 		f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres, mongodb), or the line to send (line)")

@@ -87,10 +87,10 @@ func TestNetSettles(t *testing.T) {
 // TestExhausted: an error says that the guest ran out of memory if its console does.
 func TestExhausted(t *testing.T) {
 	console := []byte("[  9.1] Out of memory: Killed process 87 (redis-server) total-vm:12kB\n")
-	if err := exhausted(errEarly, console); !strings.Contains(err.Error(), "ran out of memory and its kernel killed redis-server") {
+	if err := exhausted(bench.ErrEarly, console); !strings.Contains(err.Error(), "ran out of memory and its kernel killed redis-server") {
 		t.Error(err)
 	}
-	if err := exhausted(errEarly, []byte("quiet")); err != errEarly {
+	if err := exhausted(bench.ErrEarly, []byte("quiet")); err != bench.ErrEarly {
 		t.Error(err)
 	}
 	if err := exhausted(nil, console); err != nil {

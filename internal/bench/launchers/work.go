@@ -272,14 +272,14 @@ func underLoad(ctx context.Context, p server, job bench.Job, load func(context.C
 	go func() {
 		select {
 		case <-p.Done():
-			cancel(errEarly)
+			cancel(bench.ErrEarly)
 		case <-loaded.Done():
 		}
 	}()
 	out, err := load(loaded)
-	if errors.Is(context.Cause(loaded), errEarly) { // the load was ended because the server had ended
+	if errors.Is(context.Cause(loaded), bench.ErrEarly) { // the load was ended because the server had ended
 		in, end := p.Wait()
-		return bench.Outcome{Inside: in, Outside: out}, because(errEarly, end)
+		return bench.Outcome{Inside: in, Outside: out}, because(bench.ErrEarly, end)
 	}
 	p.Stop()
 	in, end := p.Wait()
@@ -296,9 +296,6 @@ func because(err, cause error) error {
 	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
-
-// errEarly says that a server did not outlive its load.
-var errEarly = errors.New("the program inside ended before the load generator outside")
 
 // awaitLine waits until a process has printed a line.
 func awaitLine(ctx context.Context, p server, line string) error {

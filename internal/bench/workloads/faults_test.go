@@ -38,7 +38,7 @@ func faulty(t *testing.T, server, load, wrap, name string) *bench.Workload {
 		Metrics: loadMetrics, Primary: loadPrimary, Operations: loadRequests, Estimate: loadEstimate, Parse: parseLoad, Failures: loadFailures,
 		Check: func(o bench.Outcome) (string, error) { return checkLoad(o) },
 		Job: func(p bench.Params) (bench.Job, error) {
-			outside, err := loadOutside(p, append([]string{"--protocol", "raw", "--value-size", "64", "--wait", "10m", "--timeout", "10m"}, strings.Fields(load)...)...)
+			outside, err := loadOutside(p, append([]string{"--protocol", "raw", "--value-size", "64", "--start", "0", "--wait", "10m", "--timeout", "10m"}, strings.Fields(load)...)...)
 			if err != nil {
 				return bench.Job{}, err
 			}
