@@ -17,7 +17,7 @@ import (
 // emulated is the package that boots kernels in emulated guests of one CPU.
 const emulated = "./e2e/kernels"
 
-// guests are the tests of package e2e that boot such guests. They and the package run one after the other.
+// guests are the tests of package e2e that boot such guests.
 var guests = []string{"TestDMCrypt", "TestQEMU", "TestServerInGuest"}
 
 // waiting is how many of the tests that mostly wait run at the same time.
@@ -32,8 +32,8 @@ func long(args ...string) func(context.Context, *tally) error {
 // must not fail on a slow one.
 const patient = "TEESCOPE_PATIENCE=10"
 
-// e2e runs the tests of package e2e in three lanes beside each other, and then those of the packages below it one by
-// one. The lanes are the emulated guests, the tests that run in parallel, and the others; all but the guests mostly wait.
+// e2e runs the tests of package e2e and the package of kernels in four lanes beside each other, and then the packages
+// below it one by one. Two lanes have emulated guests, which compute; the tests that run in parallel and the others mostly wait.
 func e2e(ctx context.Context, t *tally) error {
 	all, err := testPackages(ctx)
 	if err != nil {
@@ -51,7 +51,8 @@ func e2e(ctx context.Context, t *tally) error {
 	}
 	return errors.Join(
 		beside(
-			inTurn(long("-run", pattern(guests), "./e2e"), long(emulated)),
+			long("-run", pattern(guests), "./e2e"),
+			long(emulated),
 			long("-parallel", waiting, "-run", pattern(parallel), "./e2e"),
 			long("-skip", pattern(slices.Concat(guests, parallel)), "./e2e"),
 		)(ctx, t),
@@ -124,16 +125,6 @@ func constrained(f *ast.File) bool {
 
 // pattern matches exactly the names.
 func pattern(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
-
-// inTurn runs all one after the other.
-func inTurn(runs ...func(context.Context, *tally) error) func(context.Context, *tally) error {
-	return func(ctx context.Context, t *tally) (err error) {
-		for _, run := range runs {
-			err = errors.Join(err, run(ctx, t))
-		}
-		return err
-	}
-}
 
 // beside runs all at the same time and adds up their tallies.
 func beside(runs ...func(context.Context, *tally) error) func(context.Context, *tally) error {

@@ -347,13 +347,3 @@ func TestCutOff(t *testing.T) {
 		"package " + module + "p": "these tests did not run: TestSecond, TestThird",
 	})
 }
-
-func TestInTurn(t *testing.T) {
-	var said []string
-	say := func(s string, err error) func(context.Context, *tally) error {
-		return func(context.Context, *tally) error { said = append(said, s); return err }
-	}
-	if err := inTurn(say("a", errors.New("no")), say("b", nil))(t.Context(), &tally{}); err == nil || !slices.Equal(said, []string{"a", "b"}) {
-		t.Errorf("%q, %v", said, err)
-	}
-}

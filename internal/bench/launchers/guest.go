@@ -246,10 +246,10 @@ func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 			return nil
 		}
 		done[name] = true
+		const deepest = 6 // folders below kernel: drivers/net/ethernet/VENDOR/NAME are 5
 		file := ""
-		// The modules for block, network and virtio devices are at these depths.
-		for _, pattern := range []string{"kernel/*/*/", "kernel/*/"} {
-			found, err := h.Glob(path.Join(folder, pattern, name+".ko*"))
+		for depth := 1; file == "" && depth <= deepest; depth++ {
+			found, err := h.Glob(path.Join(folder, "kernel", strings.Repeat("*/", depth), name+".ko*"))
 			if err == nil && len(found) > 0 {
 				file = found[0]
 			}

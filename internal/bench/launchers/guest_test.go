@@ -3,6 +3,7 @@ package launchers
 import (
 	"bytes"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,15 @@ func TestModules(t *testing.T) {
 	}
 	if err := g.addModules(h, folder, "virtio_blk"); err == nil || !strings.Contains(err.Error(), "virtio_blk.ko") {
 		t.Errorf("a module that is not there: %v", err)
+	}
+	for _, where := range []string{"fs/one", "arch/x86/kernel/two", "drivers/net/ethernet/vendor/three/three"} {
+		if err := h.Install(folder+"/kernel/"+where+".ko", []byte(where), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		name := path.Base(where)
+		if err := g.addModules(h, folder, name); err != nil || string(g["/modules/"+name+".ko"].data) != where {
+			t.Errorf("%s: %v, %q", where, err, g["/modules/"+name+".ko"].data)
+		}
 	}
 	for end, command := range expanders {
 		t.Run(command, func(t *testing.T) {
