@@ -148,3 +148,16 @@ func onInit(t testing.TB, tracepoints ...string) func() uint64 {
 
 // within reports whether got is want, or less by up to lost.
 func within(got, want, lost uint64) bool { return got <= want && got+lost >= want }
+
+// exactly complains unless got is want, but for the events that the kernel says it missed: since Linux 7.2 a task can be
+// preempted in the program of a system call, which that CPU then does not run for others.
+func exactly(t *testing.T, c *Counters, what string, got, want uint64) {
+	t.Helper()
+	missed, err := c.Missed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !within(got, want, missed) {
+		t.Errorf("%s: counted %d, missed %d of all processes, want %d in all", what, got, missed, want)
+	}
+}

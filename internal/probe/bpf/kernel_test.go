@@ -310,9 +310,7 @@ func TestProcessTableIsShared(t *testing.T) {
 	key := name + " getppid"
 	was := syscallCounts(a)[key]
 	events(t, func() {}, func() {
-		if got := syscallCounts(a)[key] - was; got != 1000 {
-			t.Errorf("counted %d calls after another user of the table was closed, want 1000", got)
-		}
+		exactly(t, a, "calls after another user of the table was closed", syscallCounts(a)[key]-was, 1000)
 	}, "--comm", name, "getppid", "1000")
 }
 

@@ -71,9 +71,7 @@ func TestSyscallTimes(t *testing.T) {
 			if again := durations(c)["nanosleep"]; again.Count() != n {
 				t.Errorf("%d times after level 0 was set, want %d", again.Count(), n)
 			}
-			if is := syscallCounts(c)[name+" nanosleep"]; is != was+n {
-				t.Errorf("counted %d calls in all, want %d", is, was+n)
-			}
+			exactly(t, c, "calls at level 0", syscallCounts(c)[name+" nanosleep"]-was, n)
 		})
 	}
 }
@@ -147,9 +145,7 @@ func TestRefusedLevel(t *testing.T) {
 	name := probetest.Name("refuse")
 	was := syscallCounts(c)[name+" getppid"]
 	events(t, func() {}, func() {}, "--comm", name, "getppid", "1000")
-	if got := syscallCounts(c)[name+" getppid"] - was; got != 1000 {
-		t.Errorf("counted %d calls, want 1000", got)
-	}
+	exactly(t, c, "calls", syscallCounts(c)[name+" getppid"]-was, 1000)
 }
 
 // Counts stay when programs are detached and attached again. Events in between are not counted,
@@ -170,9 +166,7 @@ func TestGapIsNotCounted(t *testing.T) {
 	events(t, func() {}, func() {}, "--comm", name, "getppid", "1000")
 	both((*Counters).Detach)
 	events(t, func() {}, func() {}, "--comm", name, "getppid", "5000")
-	if got := calls(); got != 1000 {
-		t.Errorf("counted %d calls, want the 1000 before the gap", got)
-	}
+	exactly(t, sys, "calls before the gap", calls(), 1000)
 	// It burns through the gap.
 	before := cpu(burning)
 	w := start(t, "--comm", burning, "cpu", "300")
@@ -183,9 +177,7 @@ func TestGapIsNotCounted(t *testing.T) {
 		t.Errorf("counted %v s of CPU time, want between %v and %v", got, d.CPUSeconds, d.total)
 	}
 	events(t, func() {}, func() {}, "--comm", name, "getppid", "1000")
-	if got := calls(); got != 2000 {
-		t.Errorf("counted %d calls after the gap, want 2000", got)
-	}
+	exactly(t, sys, "calls before and after the gap", calls(), 2000)
 }
 
 // Programs come and go, at both levels, and leave nothing behind. BenchmarkAttach does it a

@@ -55,22 +55,16 @@ func TestNarrowToProcess(t *testing.T) {
 	before := syscallCounts(c)[name+" getppid"]
 	in.work()
 	out.work()
-	if got := syscallCounts(c)[name+" getppid"] - before; got != 1000 {
-		t.Errorf("counted %d calls, want 1000", got)
-	}
+	exactly(t, c, "calls", syscallCounts(c)[name+" getppid"]-before, 1000)
 	key := fmt.Sprint(pid, " "+name+" getppid")
-	if got := ownSyscalls(c)[key]; got != 1000 {
-		t.Errorf("counted %d calls of the process alone, want 1000", got)
-	}
+	exactly(t, c, "calls of the process alone", ownSyscalls(c)[key], 1000)
 	in.end()
 	out.end()
 	// It has ended, and stays listed until another process needs its place.
 	if err := (Table{c}).Narrow([]int{pid}, func(int) (Member, bool) { return Member{}, false }); err != nil {
 		t.Fatal(err)
 	}
-	if got := ownSyscalls(c)[key]; got != 1000 {
-		t.Errorf("counted %d calls of the process after its end, want 1000", got)
-	}
+	exactly(t, c, "calls of the process after its end", ownSyscalls(c)[key], 1000)
 	if err := (Table{c}).Widen(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +72,7 @@ func TestNarrowToProcess(t *testing.T) {
 		t.Errorf("still on their own: %v", got)
 	}
 	events(t, func() {}, func() {}, "--comm", name, "getppid", "500")
-	if got := syscallCounts(c)[name+" getppid"] - before; got != 1500 {
-		t.Errorf("counted %d calls after everything was counted again, want 1500", got)
-	}
+	exactly(t, c, "calls after everything was counted again", syscallCounts(c)[name+" getppid"]-before, 1500)
 }
 
 // A reused id is another process.
@@ -153,8 +145,9 @@ func TestNarrowFollowsChildren(t *testing.T) {
 	in.work()
 	out.work()
 	nowCalled, nowSwitched, nowFaulted := read()
-	if i, o := nowCalled[inside]-called[inside], nowCalled[outside]; i != children*calls || o != 0 {
-		t.Errorf("counted %d calls of children inside and %d outside, want %d and none", i, o, children*calls)
+	exactly(t, sys, "calls of children inside", nowCalled[inside]-called[inside], children*calls)
+	if o := nowCalled[outside]; o != 0 {
+		t.Errorf("counted %d calls of children outside, want none", o)
 	}
 	if i, o := nowSwitched[inside]-switched[inside], nowSwitched[outside]-switched[outside]; i < children || o != 0 {
 		t.Errorf("counted %d switches of children inside and %d outside, want at least %d and none", i, o, children)
@@ -266,9 +259,7 @@ func TestRecycle(t *testing.T) {
 		if all+(Table{sys}).Retired() != sys.Events() {
 			t.Errorf("round %d: %d in series and %d retired make %d, %d happened", round, all, Table{sys}.Retired(), all+Table{sys}.Retired(), sys.Events())
 		}
-		if named != children*calls {
-			t.Errorf("round %d: %d calls counted by name, want %d; %d folded", round, named, children*calls, folded)
-		}
+		exactly(t, sys, fmt.Sprintf("round %d: calls by name, %d folded", round, folded), named, children*calls)
 		if (round > 0) != ((Table{sys}).Retired() > 0) {
 			t.Errorf("round %d: %d events retired", round, Table{sys}.Retired())
 		}
@@ -316,9 +307,7 @@ func TestManyNames(t *testing.T) {
 		}
 	}
 	alive.work()
-	if got := syscallCounts(c)[aliveName+" getppid"]; got != 1000 {
-		t.Errorf("counted %d calls, want 1000", got)
-	}
+	exactly(t, c, "calls", syscallCounts(c)[aliveName+" getppid"], 1000)
 	if err := c.Detach(); err != nil {
 		t.Fatal(err)
 	}
@@ -337,9 +326,7 @@ func TestManyNames(t *testing.T) {
 	}
 	// There are free slots again.
 	events(t, func() {}, func() {}, "--comm", later, "getppid", "1000")
-	if got := syscallCounts(c)[later+" getppid"]; got != 1000 {
-		t.Errorf("counted %d calls of a name that came later, want 1000", got)
-	}
+	exactly(t, c, "calls of a name that came later", syscallCounts(c)[later+" getppid"], 1000)
 	w.end()
 	alive.end()
 }
