@@ -93,6 +93,61 @@ func TestManyMachines(t *testing.T) {
 	}
 }
 
+// TestManyTargets: the number of queries does not depend on how many targets do not answer, or are not scraped any more;
+// each has its own finding.
+func TestManyTargets(t *testing.T) {
+	kinds := []struct{ up, title string }{
+		{"1x80 0x40", "is down: 100 % of its scrapes in the last 1m failed."},
+		{"1x80 _x40", "was last scraped 200 s ago."},
+		{"_x50 1x30 _x40", "was last scraped 200 s ago."}, // since 5m50s ago
+	}
+	var asks []int
+	for _, targets := range []int{2, 300} {
+		var load strings.Builder
+		load.WriteString("load 5s\n")
+		for i := range targets {
+			for k, kind := range kinds {
+				fmt.Fprintf(&load, "  up{job=\"agents\",instance=\"10.0.%d.%d:9781\",pod=\"p\"} %s\n", k, i, kind.up)
+			}
+		}
+		fmt.Fprintf(&load, "  up{job=\"others\",instance=\"10.0.1.1:9781\"} 1x120\n")
+		at := time.Unix(600, 0)
+		q := asked{storetest.Load(t, load.String()), map[string]int{}}
+		o := findings.DefaultOptions()
+		o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
+		e := findings.New([]*findings.Rule{targetDown}, q, o)
+		e.Evaluate(t.Context())
+		n := 0
+		for expr, times := range q.times {
+			n += times
+			if times > 1 {
+				t.Errorf("%d times in one pass: %s", times, expr)
+			}
+		}
+		asks = append(asks, n)
+		found := map[string]bool{}
+		for _, r := range e.Records() {
+			found[r.Title] = true
+		}
+		for i := range targets {
+			for k, kind := range kinds {
+				if title := fmt.Sprintf("The target 10.0.%d.%d:9781 (job agents) %s", k, i, kind.title); !found[title] {
+					t.Errorf("of %d targets of each kind, no finding %q; %+v", targets, title, e.Rules())
+				}
+			}
+		}
+		if len(found) != len(kinds)*targets {
+			t.Errorf("%d findings, want %d", len(found), len(kinds)*targets)
+		}
+		for _, r := range e.Records()[:len(kinds)] {
+			checkFinding(t, q.Querier, at, r.Finding)
+		}
+	}
+	if asks[0] != asks[1] {
+		t.Errorf("%d queries with 2 targets of each kind, %d with 300", asks[0], asks[1])
+	}
+}
+
 // TestQuietMachines: machines without a cause are judged by queries about all of them: their number does not matter.
 func TestQuietMachines(t *testing.T) {
 	var asks []map[string]int

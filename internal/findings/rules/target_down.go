@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/findings"
@@ -36,57 +38,108 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 	}
 	failed := func(selector string) string { return fmt.Sprintf("1 - avg_over_time(%s[%s])", selector, window(p)) }
 	age := func(selector string) string { return fmt.Sprintf("time() - timestamp(%s)", selector) }
-	points, err := p.Query(ctx, fmt.Sprintf("(%s >= %g and up == 0) or %s >= %g", failed("up"), p.Least("failed"), age("up"), p.Least("age")), p.To)
+	// A network that fails takes hundreds of targets with it, so each query is about all of them.
+	down, err := p.Query(ctx, fmt.Sprintf("%s >= %g and up == 0", failed("up"), p.Least("failed")), p.To)
 	if err != nil {
 		return err
 	}
-	for _, pt := range points {
-		subject := fmt.Sprintf("%s (job %s)", pt.Labels["instance"], pt.Labels["job"])
-		here := findings.Selector("up", pt.Labels)
-		e := evidence{pass: p}
-		up := e.add(ctx, "1 if its last scrape succeeded", "", here)
-		share := e.add(ctx, "share of its scrapes in the last "+window(p)+" that failed", "ratio", failed(here))
-		old := e.add(ctx, "time since its last scrape", "seconds", age(here))
-		between, err := betweenScrapes(ctx, p, here)
-		if err != nil {
-			return err
-		}
-		usual := e.add(ctx, "time between two scrapes, mean of the last 10m", "seconds", between)
-		if e.err != nil {
-			return e.err
-		}
-		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Evidence: e.list}
-		switch {
-		case up == 0 && share >= p.Limit("failed", subject):
-			f.Title = fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p))
-			f.Cost = fmt.Sprintf("Its metrics are missing for %s of the last %s.", metric.Percent(share), window(p))
-			if why := p.Failure(pt.Labels["job"], pt.Labels["instance"]); why != "" {
-				f.Cost += " The last error: " + why + "."
-				f.Remedy = scrapeRemedy(why)
-			}
-		case old >= p.Limit("age", subject) && old >= 3*usual:
-			f.Title = fmt.Sprintf("The target %s was last scraped %s ago.", subject, metric.Value(old, "seconds"))
-			f.Confidence = findings.Medium
-			f.Cost = fmt.Sprintf("Its metrics have been missing for %s.", metric.Value(old, "seconds"))
-		default:
+	reported := map[string]bool{}
+	for _, pt := range down {
+		subject, here, share := subjectOf(pt), findings.Selector("up", pt.Labels), pt.Value
+		if share < p.Limit("failed", subject) {
 			continue
 		}
+		reported[here] = true
+		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning,
+			Title: fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p)),
+			Cost:  fmt.Sprintf("Its metrics are missing for %s of the last %s.", metric.Percent(share), window(p)),
+			Evidence: []findings.Evidence{
+				{Text: "1 if its last scrape succeeded", Value: 0, Expr: here},
+				{Text: "share of its scrapes in the last " + window(p) + " that failed", Value: share, Unit: "ratio", Expr: failed(here)},
+			}}
+		if why := p.Failure(pt.Labels["job"], pt.Labels["instance"]); why != "" {
+			f.Cost += " The last error: " + why + "."
+			f.Remedy = scrapeRemedy(why)
+		}
 		p.Report(f)
+	}
+	old, err := p.Query(ctx, fmt.Sprintf("%s >= %g", age("up"), p.Least("age")), p.To)
+	if err != nil {
+		return err
+	}
+	old = slices.DeleteFunc(old, func(pt metric.Point) bool {
+		return reported[findings.Selector("up", pt.Labels)] || pt.Value < p.Limit("age", subjectOf(pt))
+	})
+	usual, err := betweenScrapes(ctx, p, old)
+	if err != nil {
+		return err
+	}
+	for _, pt := range old {
+		subject, here := subjectOf(pt), findings.Selector("up", pt.Labels)
+		between, ok := usual[here]
+		if !ok || !(pt.Value >= 3*between.Value) {
+			continue
+		}
+		p.Report(findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Confidence: findings.Medium,
+			Title:    fmt.Sprintf("The target %s was last scraped %s ago.", subject, metric.Value(pt.Value, "seconds")),
+			Cost:     fmt.Sprintf("Its metrics have been missing for %s.", metric.Value(pt.Value, "seconds")),
+			Evidence: []findings.Evidence{{Text: "time since its last scrape", Value: pt.Value, Unit: "seconds", Expr: age(here)}, between}})
 	}
 	return nil
 }
 
-// betweenScrapes returns the query for the mean time between two scrapes in the last 10 minutes. A younger target was
-// not scraped in all of them.
-func betweenScrapes(ctx context.Context, p *findings.Pass, up string) (string, error) {
-	old, err := p.Query(ctx, up+" offset 10m", p.To)
+// subjectOf names the target of an element of up.
+func subjectOf(pt metric.Point) string {
+	return fmt.Sprintf("%s (job %s)", pt.Labels["instance"], pt.Labels["job"])
+}
+
+// betweenScrapes returns the mean time between two scrapes in the last 10 minutes, by the target's selector. A younger
+// target was not scraped in all of them.
+func betweenScrapes(ctx context.Context, p *findings.Pass, targets []metric.Point) (map[string]findings.Evidence, error) {
+	was, err := ofTargets(ctx, p, targets, "%s offset 10m")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if len(old) > 0 {
-		return fmt.Sprintf("600 / count_over_time(%s[10m])", up), nil
+	out := map[string]findings.Evidence{}
+	for format, young := range map[string]bool{
+		"600 / count_over_time(%s[10m])": false,
+		"(timestamp(%[1]s) - min_over_time(timestamp(%[1]s)[10m:1s])) / (count_over_time(%[1]s[10m]) - 1)": true,
+	} {
+		of := slices.DeleteFunc(slices.Clone(targets), func(pt metric.Point) bool {
+			_, old := was[findings.Selector("up", pt.Labels)]
+			return old == young
+		})
+		values, err := ofTargets(ctx, p, of, format)
+		if err != nil {
+			return nil, err
+		}
+		for here, v := range values {
+			out[here] = findings.Evidence{Text: "time between two scrapes, mean of the last 10m", Value: v, Unit: "seconds", Expr: fmt.Sprintf(format, here)}
+		}
 	}
-	return fmt.Sprintf("(timestamp(%[1]s) - min_over_time(timestamp(%[1]s)[10m:1s])) / (count_over_time(%[1]s[10m]) - 1)", up), nil
+	return out, nil
+}
+
+// ofTargets evaluates a query about a selector of up for all targets at once, and returns their values by the selector
+// of each.
+func ofTargets(ctx context.Context, p *findings.Pass, targets []metric.Point, format string) (map[string]float64, error) {
+	if len(targets) == 0 {
+		return nil, nil
+	}
+	wanted := map[string]bool{}
+	var instances []string
+	for _, pt := range targets {
+		wanted[findings.Selector("up", pt.Labels)] = true
+		instances = append(instances, regexp.QuoteMeta(pt.Labels["instance"]))
+	}
+	points, err := p.Query(ctx, fmt.Sprintf(format, fmt.Sprintf("up{instance=~%q}", strings.Join(instances, "|"))), p.To)
+	out := map[string]float64{}
+	for _, pt := range points { // other jobs may have the same instances
+		if here := findings.Selector("up", withoutName(pt.Labels)); wanted[here] {
+			out[here] = pt.Value
+		}
+	}
+	return out, err
 }
 
 // scrapeRemedies is the advice on errors of scrapes, by a part of their text, which is Prometheus'. The default is the
