@@ -148,7 +148,7 @@ func TestPanicInRule(t *testing.T) {
 // TestNoTighterLimits: a job that sets no limit has none, but for the memory of a page.
 func TestNoTighterLimits(t *testing.T) {
 	for text, want := range map[string][4]int{
-		"": {256 << 20},
+		"": {64 << 20},
 		", body_size_limit: 1MB, sample_limit: 2, target_limit: 3, keep_dropped_targets: 4": {1 << 20, 2, 3, 4},
 		", body_size_limit: 10GB": {10 << 30},
 	} {

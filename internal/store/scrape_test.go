@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -262,4 +264,62 @@ scrape_configs:
 		get(t, srv.URL, "targets", &d)
 		return len(d.ActiveTargets) == 1
 	})
+}
+
+// TestPageTooLarge: a target whose page never ends, or is too large, is down for a reason that names the limit, and its
+// page is not read to its end. The others are not affected.
+func TestPageTooLarge(t *testing.T) {
+	const line = "app_requests_total{path=\"/a/path/of/some/length/to/make/the/line/as/long/as/those/of/an/agent/are/or/so\"} 7\n"
+	part := bytes.Repeat([]byte(line), 1000)
+	var most atomic.Int64 // bytes of an endless page that a connection took
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		switch r.URL.Path {
+		case "/sound":
+			fmt.Fprint(w, "app_requests_total 7\n")
+		case "/large":
+			_, _ = w.Write(bytes.Repeat(part, 2<<20/len(part)))
+		case "/compressed":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(bytes.Repeat(part, 2<<20/len(part)))
+			_ = z.Close()
+		case "/endless":
+			var n int
+			for err := error(nil); err == nil; {
+				var more int
+				more, err = w.Write(part)
+				n += more
+			}
+			most.Store(max(most.Load(), int64(n)))
+		}
+	}))
+	defer srv.Close()
+	instance := strings.TrimPrefix(srv.URL, "http://")
+	s := open(t, options(t))
+	bad := []string{"large", "compressed", "endless"}
+	var b strings.Builder
+	b.WriteString("global: {body_size_limit: 1MiB}\nscrape_configs:\n")
+	for _, job := range append([]string{"sound"}, bad...) {
+		fmt.Fprintf(&b, "- {job_name: %s, metrics_path: /%s, scrape_interval: 1s, scrape_timeout: 1s, static_configs: [{targets: [%q]}]}\n", job, job, instance)
+	}
+	must(t, s.ApplyConfig(parsed(t, b.String())))
+	for _, job := range bad {
+		const want = "body size limit exceeded: its page is larger than 1MiB, the body_size_limit of its job"
+		eventually(t, job+" is down for the reason", func() bool { return s.Failure(job, instance) == want })
+		if up := one(t, s, `max_over_time(up{job="`+job+`"}[1h])`, time.Now()); up != 0 {
+			t.Errorf("%s was up", job)
+		}
+		if p := query(t, s, `last_over_time(app_requests_total{job="`+job+`"}[1h])`, time.Now()); len(p) > 0 {
+			t.Errorf("%v of %s is stored", p, job)
+		}
+	}
+	eventually(t, "the other target is up", func() bool {
+		return len(query(t, s, `count_over_time(app_requests_total{job="sound"}[1h]) >= 2`, time.Now())) == 1
+	})
+	eventually(t, "reading the endless page stops", func() bool { return most.Load() > 0 })
+	// Twice the limit and 1 MiB are read; the rest is what kernels buffer.
+	if n := most.Load(); n > 3<<20+64<<20 {
+		t.Errorf("%d bytes of a page that never ends were taken", n)
+	}
 }
