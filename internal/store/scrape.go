@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,15 +147,25 @@ func (sc *scraper) use(c *ScrapeConfig) error {
 		page = max(page, int64(sc.BodySizeLimit))
 	}
 	sc.answers.page(page)
-	if err := sc.ApplyConfig(c.config); err != nil {
-		return fmt.Errorf("apply scrape configuration: %w", err)
-	}
 	found := map[string]discovery.Configs{}
 	for _, sc := range c.config.ScrapeConfigs {
 		found[sc.JobName] = nil
 		for _, d := range sc.ServiceDiscoveryConfigs {
 			found[sc.JobName] = append(found[sc.JobName], discovered{d})
 		}
+	}
+	// Prometheus does not end the series of a job that is taken out, which then seem to be of targets that are not
+	// scraped. So the job stays until the next configuration, without targets.
+	with := *c.config
+	with.ScrapeConfigs = slices.Clone(with.ScrapeConfigs)
+	for _, old := range t.config.ScrapeConfigs {
+		if _, stays := found[old.JobName]; !stays {
+			with.ScrapeConfigs = append(with.ScrapeConfigs, old)
+			found[old.JobName] = nil
+		}
+	}
+	if err := sc.ApplyConfig(&with); err != nil {
+		return fmt.Errorf("apply scrape configuration: %w", err)
 	}
 	if err := sc.discovery.ApplyConfig(found); err != nil {
 		return fmt.Errorf("apply discovery configuration: %w", err)

@@ -203,7 +203,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // TestScrape: a target joins, is listed with its metadata, is kept within its
-// limit, and leaves when the configuration no longer names it.
+// limit, and leaves, with its series, when the configuration no longer names it.
 func TestScrape(t *testing.T) {
 	var series atomic.Int64
 	series.Store(2)
@@ -264,6 +264,7 @@ scrape_configs:
 		get(t, srv.URL, "targets", &d)
 		return len(d.ActiveTargets) == 1
 	})
+	eventually(t, "its series end", func() bool { return len(query(t, s, `{job="app"}`, time.Now())) == 0 })
 }
 
 // TestPageTooLarge: a target whose page never ends, or is too large, is down for a reason that names the limit, and its

@@ -148,6 +148,55 @@ func TestManyTargets(t *testing.T) {
 	}
 }
 
+// TestMachineLeaves: when a node leaves the cluster, its series end, and so do all its findings. Those of others stay.
+func TestMachineLeaves(t *testing.T) {
+	var load strings.Builder
+	load.WriteString("load 5s\n")
+	for node, ends := range map[string]string{"node-1": " stale", "node-2": " %sx132"} { // node-1 after 10 minutes
+		for series, values := range map[string][2]string{
+			`up{instance=%q,job="agents"}`:                                                   {"1x60 0x59", "0"},
+			`node_cpu_seconds_total{instance=%q,job="agents",cpu="0",mode="idle"}`:           {"0+3x120", "363+3"},
+			`node_cpu_seconds_total{instance=%q,job="agents",cpu="0",mode="steal"}`:          {"0+2x120", "242+2"},
+			`teescope_source_blind{instance=%q,job="agents",source="llc",reason="no PMU"}`:   {"1x120", "1"},
+			`teescope_source_up{instance=%q,job="agents",source="llc"}`:                      {"0x120", "0"},
+			`node_pressure_cpu_waiting_seconds_total{instance=%q,job="agents"}`:              {"0+4x120", "484+4"},
+			`node_netstat_Tcp_RetransSegs{instance=%q,job="agents"}`:                         {"0+5000x120", "605000+5000"},
+			`node_netstat_Tcp_OutSegs{instance=%q,job="agents"}`:                             {"0+10000x120", "1210000+10000"},
+			`teescope_overhead_cpu_seconds_total{instance=%q,job="agents",part="userspace"}`: {"0+4x120", "484+4"},
+		} {
+			end := strings.Replace(ends, "%s", values[1], 1)
+			fmt.Fprintf(&load, "  "+series+" %s%s\n", node, values[0], end)
+		}
+	}
+	var at time.Time
+	o := findings.DefaultOptions()
+	o.Now, o.Started, o.Interval = func() time.Time { return at }, time.Unix(0, 0), 5*time.Second
+	e := findings.New(All, storetest.Load(t, load.String()), o)
+	open := func() map[string][]string {
+		out := map[string][]string{}
+		for _, r := range e.Records() {
+			if r.State == findings.Open {
+				out[r.Instance] = append(out[r.Instance], r.Rule)
+				slices.Sort(out[r.Instance])
+			}
+		}
+		return out
+	}
+	for at = time.Unix(450, 0); !at.After(time.Unix(600, 0)); at = at.Add(15 * time.Second) {
+		e.Evaluate(t.Context())
+	}
+	before := open()
+	if len(before["node-1"]) < 4 || !slices.Contains(before["node-1"], "target_down") || !slices.Equal(before["node-1"], before["node-2"]) {
+		t.Fatalf("before: findings %v", before)
+	}
+	for ; !at.After(time.Unix(600, 0).Add(o.Windows.Long + o.CloseAfter)); at = at.Add(15 * time.Second) {
+		e.Evaluate(t.Context())
+	}
+	if after := open(); len(after["node-1"]) > 0 || !slices.Equal(after["node-2"], before["node-2"]) {
+		t.Errorf("findings before %v, after %v", before, after)
+	}
+}
+
 // TestQuietMachines: machines without a cause are judged by queries about all of them: their number does not matter.
 func TestQuietMachines(t *testing.T) {
 	var asks []map[string]int
