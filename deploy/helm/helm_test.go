@@ -245,6 +245,46 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// TestWrongTypes: each value is refused by its name if it is of another type.
+func TestWrongTypes(t *testing.T) {
+	c, n := load(t), 0
+	var try func(path []string, v any)
+	try = func(path []string, v any) {
+		if below, ok := v.(map[string]any); ok {
+			for k, v := range below {
+				try(append(slices.Clone(path), k), v)
+			}
+		}
+		if n++; len(path) == 0 {
+			return
+		}
+		for _, wrong := range []any{"text", 7.5, true, []any{7.5}, map[string]any{"unknown": []any{7.5}}} {
+			_, number := wrong.(float64)
+			_, boolean := wrong.(bool)
+			quantity := slices.Contains([]string{"cpu", "memory"}, path[len(path)-1])
+			if reflect.TypeOf(wrong) == reflect.TypeOf(v) || number && quantity || (number || boolean) && slices.Contains(path[:len(path)-1], "env") {
+				continue // a quantity may be a number, and the templates quote what env has
+			}
+			values := wrong
+			for _, k := range slices.Backward(path) {
+				values = map[string]any{k: values}
+			}
+			name := "/" + strings.Join(path, "/") + "'"
+			if strings.Contains(path[len(path)-1], "/") { // JSON pointers write it otherwise
+				name = "/" + strings.Join(path[:len(path)-1], "/") + "/"
+			}
+			_, err := util.ToRenderValues(c, values.(map[string]any), common.ReleaseOptions{Name: "teescope", Namespace: "teescope"}, nil)
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v (%T, for a %T): error %v", name, wrong, wrong, v, err)
+			}
+		}
+	}
+	try(nil, c.Values)
+	if n < 100 {
+		t.Errorf("values.yaml has %d values only", n)
+	}
+}
+
 // TestDashboards: each dashboard has a labelled ConfigMap of its own, which etcd takes.
 func TestDashboards(t *testing.T) {
 	got, _, err := render(t, []byte("enabled: false\nmonitor: {enabled: false}\ndashboards: {enabled: true, namespace: grafana, annotations: {grafana_folder: teescope}}"))
