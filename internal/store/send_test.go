@@ -253,9 +253,16 @@ func TestReceiverSlow(t *testing.T) {
 	arrives(t, r, s, s, end)
 }
 
-// TestReceiverRefuses: a batch that is answered 400 is not sent again; it is counted, and the log has the reason once. What
+// TestReceiverRefuses: a batch that is answered 4xx is not sent again; it is counted, and the log has the reason once. What
 // comes after it arrives.
 func TestReceiverRefuses(t *testing.T) {
+	for _, code := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) { testReceiverRefuses(t, code) })
+	}
+}
+
+func testReceiverRefuses(t *testing.T, code int) {
+	t.Helper()
 	var log kept
 	o := options(t)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -263,7 +270,7 @@ func TestReceiverRefuses(t *testing.T) {
 	var refused atomic.Int64
 	r.answer(func(w http.ResponseWriter, _ *http.Request) bool {
 		refused.Add(1)
-		http.Error(w, "this tenant has too many series", http.StatusBadRequest)
+		http.Error(w, "this tenant has too many series", code)
 		return true
 	})
 	must(t, s.ApplyConfig(sendTo(t, r.URL, "")))
@@ -301,6 +308,33 @@ func TestReceiverRefuses(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestReceiverLimitsRate: where the configuration says so, what is answered 429 is sent again, not before the time of
+// Retry-After, and nothing is lost.
+func TestReceiverLimitsRate(t *testing.T) {
+	r, s := newReceiver(t, 0), open(t, options(t))
+	began := make(chan time.Time, 2)
+	r.answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		select {
+		case began <- time.Now():
+		default:
+			return false
+		}
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	must(t, s.ApplyConfig(parsed(t, "global: {external_labels: {cluster: north}}\nremote_write: [{url: '"+r.URL+
+		"', queue_config: {retry_on_http_429: true, batch_send_deadline: 10ms, min_backoff: 1ms, max_backoff: 10ms, max_shards: 1}}]")))
+	end := rounds(t, s, time.Now().Add(ahead), 30)
+	arrives(t, r, s, s, end)
+	if first, second := <-began, <-began; second.Sub(first) < time.Second {
+		t.Errorf("sent again after %s, want 1 s at least", second.Sub(first))
+	}
+	if n := own(s, "prometheus_remote_storage_samples_failed_total"); n != 0 {
+		t.Errorf("%v samples failed", n)
+	}
 }
 
 // TestReceiverAfterTheClockWentBack: then the log begins anew, and its references name other series.
