@@ -1,6 +1,9 @@
 package sources
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -69,6 +72,68 @@ func TestVanishedCgroup(t *testing.T) {
 	(&containers{cgroups: trees}).readGroup(&r, all[unit])
 	if bad.Err() != nil {
 		t.Error(bad.Err())
+	}
+}
+
+// TestManyPods: of 500 pods that start on a node at once each shown one has its names, and their number is bounded. When
+// they have ended, nothing of them is left. Other pods follow.
+func TestManyPods(t *testing.T) {
+	f := hosttest.Open(t, "testdata/container.txtar")
+	trees, err := cgroupTrees(f.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &containers{cgroups: trees, limit: cgroupLimit}
+	read := func() (series map[string]bool, pods map[string]bool, err error) {
+		series, pods = map[string]bool{}, map[string]bool{}
+		ids := map[string]bool{}
+		err = c.read(t.Context(), func(s metric.Sample) {
+			series[s.Desc.Name+strings.Join(s.Labels, " ")], ids[s.Labels[0]] = true, true
+			if strings.HasPrefix(s.Labels[3], "job-") {
+				pods[s.Labels[3]] = true
+			}
+		})
+		if len(ids) > cgroupLimit {
+			t.Errorf("%d cgroups are shown", len(ids))
+		}
+		return series, pods, err
+	}
+	before, _, errBefore := read()
+	root := f.Host.Root
+	burstable := filepath.Join(root, "sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice")
+	one := os.DirFS(filepath.Join(burstable, "kubepods-burstable-pod1c0ffee_0000_4000_8000_000000000001.slice/cri-containerd-"+strings.Repeat("b", 64)+".scope"))
+	logs := filepath.Join(root, "var/log/containers")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for wave := range 2 {
+		var made []string
+		for i := range 500 {
+			id := fmt.Sprintf("%064x", 1000*wave+i)
+			dir := filepath.Join(burstable, fmt.Sprintf("kubepods-burstable-pod%d.slice", 1000*wave+i))
+			log := filepath.Join(logs, fmt.Sprintf("job-%d-%d_batch_main-%s.log", wave, i, id))
+			made = append(made, dir, log)
+			if err := errors.Join(os.CopyFS(filepath.Join(dir, "cri-containerd-"+id+".scope"), one), os.WriteFile(log, nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, pods, err := read()
+		if len(pods) < cgroupLimit-len(before) || err == nil || !strings.Contains(err.Error(), "have no series of their own") {
+			t.Errorf("%d pods of wave %d are shown, error %v", len(pods), wave, err)
+		}
+		for p := range pods {
+			if !strings.HasPrefix(p, fmt.Sprintf("job-%d-", wave)) {
+				t.Errorf("pod %s is shown in wave %d", p, wave)
+			}
+		}
+		for _, path := range made {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after, _, err := read(); !maps.Equal(after, before) || fmt.Sprint(err) != fmt.Sprint(errBefore) {
+			t.Errorf("%d series before, %d when the pods have ended; errors %v and %v", len(before), len(after), errBefore, err)
+		}
 	}
 }
 
