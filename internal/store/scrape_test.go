@@ -324,3 +324,30 @@ func TestPageTooLarge(t *testing.T) {
 		t.Errorf("%d bytes of a page that never ends were taken", n)
 	}
 }
+
+// TestClocksApart: the samples of a target have the monitor's time, whatever its own clock says. What a page dates in the
+// future is refused, and costs no other sample.
+func TestClocksApart(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		w.Header().Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		fmt.Fprintf(w, "app_time_seconds %d\nearly 1 %d\nlast 1\n", time.Now().Add(time.Hour).Unix(), time.Now().Add(time.Hour).UnixMilli())
+	}))
+	defer srv.Close()
+	s := open(t, options(t))
+	before := time.Now()
+	must(t, s.ApplyConfig(parsed(t, fmt.Sprintf("scrape_configs: [{job_name: app, scrape_interval: 500ms, scrape_timeout: 500ms, static_configs: [{targets: [%q]}]}]",
+		strings.TrimPrefix(srv.URL, "http://")))))
+	for _, name := range []string{"app_time_seconds", "last", "up"} {
+		eventually(t, name+" is stored again and again", func() bool {
+			return len(query(t, s, `count_over_time(`+name+`{job="app"}[1h]) >= 3`, time.Now())) == 1
+		})
+		now := time.Now()
+		if at := one(t, s, `timestamp(`+name+`{job="app"})`, now); at < float64(before.Unix()) || at > float64(now.Unix()+1) {
+			t.Errorf("%s has the time %.0f, asked from %d to %d", name, at, before.Unix(), now.Unix())
+		}
+	}
+	if p := query(t, s, `early`, time.Now().Add(time.Hour)); len(p) > 0 {
+		t.Errorf("stored of the future: %v", p)
+	}
+}
