@@ -159,8 +159,8 @@ type Job struct {
 	// Waits begins lines that Outside prints to standard error when it has waited for a while;
 	// the rest says for what. Only for jobs with a Window.
 	Waits string
-	// Waiting, if not nil, is told by the launcher what the run waits for before its load
-	// begins, and "" when it waits no more. It does not block.
+	// Waiting, if not nil, is called by the launcher with what the run waits for before its
+	// load begins, and with "" when the wait ends. It does not block.
 	Waiting func(what string)
 	// Processes are further names under which the inside works (if a script starts the
 	// server, say), for the counters.

@@ -162,7 +162,7 @@ type session struct {
 	lost    map[string]error // why an arm was given up
 	// inside are the Counters in the arms' own kernels; empty if runs are counted outside.
 	inside map[string]Counters
-	// doing is the last step that Progress was told of.
+	// doing is the last step reported to Progress.
 	doing Progress
 }
 

@@ -9,9 +9,9 @@ import (
 // slow is how long a server may take to start before progress says that the run waits for it.
 var slow = 2 * time.Second
 
-// waiting tells Options.Progress what a run waits for.
+// waiting reports to Options.Progress what a run waits for.
 type waiting struct {
-	mu    sync.Mutex // held while progress is told: by one goroutine at a time, and by none after the run
+	mu    sync.Mutex // held during calls of Progress, so they come one at a time, and none after the run
 	step  Progress
 	tell  func(Progress)
 	what  string
@@ -19,7 +19,7 @@ type waiting struct {
 	over  bool
 }
 
-// waited is a job whose waits are told; the returned function is called after its run.
+// waited returns a job whose waits are reported, and a function to call after its run.
 func (s *session) waited(job Job) (Job, func()) {
 	if s.o.Progress == nil || job.Outside == nil {
 		return job, func() {}
@@ -79,7 +79,7 @@ func (w *waiting) say(what string) {
 	w.tell(p)
 }
 
-// end waits for what is being told.
+// end waits for a report that is under way, and allows no more.
 func (w *waiting) end() {
 	w.begin("")
 	w.mu.Lock()

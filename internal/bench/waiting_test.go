@@ -75,7 +75,7 @@ func TestWaitsAreTold(t *testing.T) {
 	}
 }
 
-// TestWaitsAreOver: after the end of a run nothing is told, and what is waited for no longer is not told either.
+// TestWaitsAreOver: nothing is reported after the end of a run, nor a wait that has ended.
 func TestWaitsAreOver(t *testing.T) {
 	defer func(was time.Duration) { slow = was }(slow)
 	slow = time.Hour

@@ -30,8 +30,8 @@ func serving(t *testing.T) map[string]bench.Environment {
 	return map[string]bench.Environment{"native": open(t, &native, nil), "pod": e}
 }
 
-// TestSlowServer: the load begins when the server is ready, and the caller is told of the wait while it lasts. The end of the
-// run's time ends it.
+// TestSlowServer: the load begins when the server is ready, and the wait is reported while it lasts. It ends with the run's
+// time.
 func TestSlowServer(t *testing.T) {
 	for name, env := range serving(t) {
 		ready, loaded := filepath.Join(t.TempDir(), "ready"), filepath.Join(t.TempDir(), "loaded")
