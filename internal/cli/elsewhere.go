@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/metric"
@@ -34,6 +35,11 @@ func (m *monitor) machines() *fleet.Fleet {
 		Open: func() []findings.Record {
 			return slices.DeleteFunc(m.analysis.Records(), func(r findings.Record) bool { return r.State != findings.Open })
 		}})
+}
+
+// shared returns what pages ask through.
+func (m *monitor) shared() *feed.Feed {
+	return feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
 }
 
 func (m *monitor) elsewhere(on findings.Machine) bool {
@@ -248,17 +254,22 @@ func describeSource(s *web.Source, p metric.Point) {
 	}
 }
 
-// present returns the number of a machine's series by metric.
+// presence is how long pages share the number of a machine's series, which takes a reading of each of them.
+const presence = 15 * time.Second
+
+// present returns the number of a machine's series by metric, at most presence before a time.
 func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time) (map[string]int, error) {
-	points, err := m.series.Query(ctx, fmt.Sprintf("count by (__name__) ({%s})", on.Matchers()), at)
-	if err != nil {
-		return nil, err
-	}
+	q := feed.Query{Expr: fmt.Sprintf("count by (__name__) ({%s})", on.Matchers()), To: at.Truncate(presence)}
+	q.From = q.To
 	out := map[string]int{}
-	for _, p := range points {
-		out[p.Labels["__name__"]] = int(p.Value)
-	}
-	return out, nil
+	var failed error
+	err := m.pages.Ask(ctx, []feed.Query{q}, func(_ int, a feed.Answer, err error) {
+		failed = err
+		for _, l := range a.Lines {
+			out[l.Labels["__name__"]] = int(l.Values[0])
+		}
+	}, func() {})
+	return out, errors.Join(failed, err)
 }
 
 // findingsOf returns the findings and answers of one machine, or of all.
@@ -266,6 +277,10 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
 	if on == (findings.Machine{}) {
 		return out, nil
+	}
+	rows, err := m.fleet.Rows(ctx)
+	if err != nil {
+		return out, err
 	}
 	owner, err := m.fleet.Owner(ctx)
 	if err != nil {
@@ -282,9 +297,14 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 			gone = unseen(r)
 		}
 	}
-	present, err := m.present(ctx, on, out.At)
-	if err != nil {
-		return out, err
+	// A rule is checked where some machine has what it needs; of several, this one may lack it.
+	lacks := func(string) bool { return false }
+	if len(rows) > 1 {
+		present, err := m.present(ctx, on, out.At)
+		if err != nil {
+			return out, err
+		}
+		lacks = func(name string) bool { return present[name] == 0 }
 	}
 	fires := map[string]bool{}
 	for _, r := range out.Findings {
@@ -301,8 +321,7 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 		if s.Answer = findings.Silent; fires[s.Name] {
 			s.Answer = findings.Fires
 		}
-		// A rule is checked where some machine has what it needs; this one may lack it.
-		if j := slices.IndexFunc(s.Needs, func(name string) bool { return present[name] == 0 }); j >= 0 && s.Answer == findings.Silent {
+		if j := slices.IndexFunc(s.Needs, lacks); j >= 0 && s.Answer == findings.Silent {
 			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("needs %s: no reading of this machine", s.Needs[j])
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +92,8 @@ func watching(t *testing.T) *monitor {
 	m.analysis.Evaluate(t.Context())
 	m.fleet = m.machines()
 	t.Cleanup(m.fleet.Close)
+	m.pages = m.shared()
+	t.Cleanup(m.pages.Close)
 	return m
 }
 
@@ -152,6 +155,42 @@ func TestElsewhere(t *testing.T) {
 		if err := ask(); !errors.Is(err, web.ErrNotFound) {
 			t.Errorf("%s of a machine that is not known: %v, want not found", name, err)
 		}
+	}
+}
+
+// counted counts the queries of a store.
+type counted struct {
+	series
+	n atomic.Int64
+}
+
+func (a *counted) Steps(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Line, []string, error) {
+	a.n.Add(1)
+	return a.series.Steps(ctx, expr, from, to, step)
+}
+
+func (a *counted) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
+	a.n.Add(1)
+	return a.series.Query(ctx, expr, at)
+}
+
+// TestFindingsAreShared: however many pages show the findings of a machine, its series are counted once.
+func TestFindingsAreShared(t *testing.T) {
+	m := watching(t)
+	if _, err := m.fleet.Rows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := &counted{series: m.series}
+	m.series = a
+	m.pages = m.shared()
+	t.Cleanup(m.pages.Close)
+	for range 10 {
+		if _, err := m.findingsOf(t.Context(), twin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := a.n.Load(); n != 1 {
+		t.Errorf("10 pages: %d queries, want 1", n)
 	}
 }
 

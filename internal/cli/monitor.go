@@ -105,6 +105,7 @@ type monitor struct {
 	costs    atomic.Pointer[unitCosts] // nil until they are known
 	rounds   atomic.Int64              // readings of all sources that were stored
 	fleet    *fleet.Fleet
+	pages    *feed.Feed   // what pages ask, evaluated once for all
 	slowest  atomic.Int64 // the longest time between two readings of a target, in ns
 	failing  atomic.Bool  // the last round could not be stored, and this was logged
 	refusing atomic.Bool  // some samples of the last stored round were refused, and this was logged
@@ -207,9 +208,9 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.Result = kept.Get
 	wo.Compare = kept.sideBySide
 	wo.Prometheus = m.series.Handler()
-	pages := feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
-	defer pages.Close()
-	wo.Query = pages.Ask
+	m.pages = m.shared()
+	defer m.pages.Close()
+	wo.Query = m.pages.Ask
 	wo.Page = page
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
