@@ -64,6 +64,11 @@ func TestParseScrape(t *testing.T) {
 
 // TestScrapeForms: it does not matter how a file is written: JSON or YAML, lines, the order of keys, aliases.
 func TestScrapeForms(t *testing.T) {
+	type target struct {
+		ScrapePool, ScrapeInterval string
+		Labels                     map[string]string
+	}
+	scraping := map[string]string{} // URLs: a scraper takes seconds to know its targets, so all begin first
 	const job = `{"job_name": "a", "scrape_interval": "7s", "static_configs": [{"targets": ["localhost:1"], "labels": {"yes": "no", "n": "1e3"}}]}`
 	for name, text := range map[string]string{
 		"alone":            `{"scrape_configs": [` + job + `]}`,
@@ -85,20 +90,22 @@ func TestScrapeForms(t *testing.T) {
 		"document marks":   "%YAML 1.1\n---\nscrape_configs:\n- " + job + "\n...\n",
 		"quoted keys":      "'analysis': {}\n\"scrape_configs\":\n- " + job + "\n",
 	} {
+		c, err := store.ParseScrape([]byte(text), "", "analysis", "sources")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		s := open(t, options(t))
+		must(t, s.ApplyConfig(c))
+		srv := httptest.NewServer(s.Handler())
+		defer srv.Close()
+		scraping[name] = srv.URL
+	}
+	for name, url := range scraping {
 		t.Run(name, func(t *testing.T) {
-			c, err := store.ParseScrape([]byte(text), "", "analysis", "sources")
-			must(t, err)
-			s := open(t, options(t))
-			must(t, s.ApplyConfig(c))
-			srv := httptest.NewServer(s.Handler())
-			defer srv.Close()
-			type target struct {
-				ScrapePool, ScrapeInterval string
-				Labels                     map[string]string
-			}
 			var d struct{ ActiveTargets []target }
 			eventually(t, "the target", func() bool {
-				get(t, srv.URL, "targets", &d)
+				get(t, url, "targets", &d)
 				d.ActiveTargets = slices.DeleteFunc(d.ActiveTargets, func(g target) bool { return g.ScrapePool == "teescope" })
 				return len(d.ActiveTargets) > 0
 			})
