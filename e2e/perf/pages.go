@@ -24,7 +24,8 @@ import (
 var openPages = []int{0, 1, 10}
 
 // pages measures the cost of open pages to the monitor: its CPU time with none, one and ten open, in random order,
-// next to a load of many process names and with an hour of their data in the store.
+// next to a load of many process names and with an hour of their data in the store. The CPUs do not sleep: pages are drawn
+// here too, so without any each of the monitor's wake-ups would cost more.
 func (o options) pages() error {
 	dir, err := os.MkdirTemp("", "perf")
 	if err != nil {
@@ -39,6 +40,11 @@ func (o options) pages() error {
 		return err
 	}
 	defer stop()
+	sleepless, err := awake()
+	if err != nil {
+		return err
+	}
+	defer sleepless.Close()
 	m, err := o.monitor(filepath.Join(dir, "data"))
 	if err != nil {
 		return err
@@ -73,7 +79,7 @@ func (o options) pages() error {
 			ledger[n] = append(ledger[n], 100*(m.pageSeconds()-page)/o.pageMeasure.Seconds())
 		}
 	}
-	how := fmt.Sprintf("user and system time of the process over %v; median of %d rounds in random order (least, most); %d process names under load, an hour of data, refresh every 5 s", o.pageMeasure, o.pageRounds, o.names)
+	how := fmt.Sprintf("user and system time of the process over %v; median of %d rounds in random order (least, most); %d process names under load, an hour of data, refresh every 5 s, CPUs that do not sleep", o.pageMeasure, o.pageRounds, o.names)
 	for _, n := range openPages {
 		o.row(fmt.Sprintf("CPU, %d pages open", n), middle(used[n])+" of one core", how)
 		if n == 0 {
@@ -161,6 +167,18 @@ func (b *tabs) close() error {
 var burdens = []string{"getpid", "getppid", "getuid", "getcpu", "umask", "sched_yield", "clock_gettime", "times", "sysinfo", "uname", "getrusage", "futex"}
 
 func nameOf(i int) string { return fmt.Sprintf("load-%03d", i) }
+
+// awake keeps the CPUs from sleeping until the file is closed (Documentation/power/pm_qos_interface.rst).
+func awake() (*os.File, error) {
+	f, err := os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("keep the CPUs awake: %w", err)
+	}
+	if _, err := f.Write(make([]byte, 4)); err != nil { // a latency of 0 us
+		return nil, errors.Join(fmt.Errorf("keep the CPUs awake: %w", err), f.Close())
+	}
+	return f, nil
+}
 
 // load starts a process for each name, which makes some fifty system calls a second.
 func (o options) load(dir string) (stop func(), err error) {
