@@ -32,8 +32,10 @@ again() {
 	"$@"
 }
 
+# install_missing [COMMAND] installs the list, and runs the command meanwhile: apt mostly waits.
 install_missing() {
-	[ ${#missing[@]} -gt 0 ] || return 0
+	local meanwhile=${1:-true}
+	[ ${#missing[@]} -gt 0 ] || { "$meanwhile"; return; }
 	local list="${missing[*]}"
 	command -v apt-get >/dev/null 2>&1 || die "needs $list (Debian's names); install them with this system's package manager"
 	[ "$(id -u)" = 0 ] || die "needs $list; install them with: sudo apt-get install --no-install-recommends $list"
@@ -44,13 +46,15 @@ install_missing() {
 		chmod +x /usr/sbin/policy-rc.d
 		trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 	fi
-	local log
+	"$meanwhile" &
+	local log running=$!
 	log=$(mktemp)
 	export DEBIAN_FRONTEND=noninteractive
 	again apt_install "${missing[@]}" >"$log" 2>&1 ||
 		{ tail -n 20 "$log" >&2; die "install $list: apt-get failed; its output is in $log"; }
 	rm -f "$log"
 	missing=()
+	wait "$running"
 }
 
 # apt_install waits for another apt that holds the lock.
@@ -138,6 +142,9 @@ want_runsc() {
 		echo "setup: building runsc failed, so the tests that need it will be skipped; the output is in $log"
 }
 
+# want_tools gets what `make test` needs and apt does not have.
+want_tools() { want_modules && want_lint && want_runsc; }
+
 # want_debian_kernel downloads the kernel that e2e/kernel_test.go boots. Without it those tests download it, or are skipped.
 want_debian_kernel() {
 	local cache=${XDG_CACHE_HOME:-$HOME/.cache}/teescope/debian name
@@ -210,10 +217,7 @@ test)
 	needs swtpm_setup swtpm swtpm-tools
 	needs javac openjdk-17-jdk-headless
 	needs mvn maven
-	install_missing
-	want_modules
-	want_runsc
-	want_lint
+	install_missing want_tools
 	# The tests that boot Debian's kernel get its package from apt.
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
 		again apt-get -o DPkg::Lock::Timeout=600 update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
