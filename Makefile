@@ -73,9 +73,9 @@ e2e-kubernetes: build ## install the chart on a real Kubernetes of one node (the
 	@tools/setup.sh kubernetes
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -v -count=1 -timeout 120m ./e2e/kubernetes -args -node
 
-check: ## check format, vet, lints, import table and generated files (needs clang and node)
+check: ## check format, lints (vet among them), import table and generated files (needs clang and node)
 	@tools/setup.sh check
-	@go run ./tools/stages format vet lint types generated
+	@go run ./tools/stages format lint types generated
 	go test -count=1 ./internal
 
 bench: build ## measure cost, speed and size; print the tables of docs/performance.md (two hours)

@@ -20,7 +20,7 @@ import (
 )
 
 // goTest runs `go test` with args, never from the test cache: most tests look at the machine, which the cache does
-// not track. It leaves out vet, which is a separate stage.
+// not track. It leaves out vet, which is one of the lints.
 func goTest(args ...string) func(context.Context, *tally) error { return goTestIn("", args...) }
 
 // goTestIn runs goTest in the folder of another module.
