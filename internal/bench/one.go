@@ -207,7 +207,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	defer waited()
 	s.watch.Begin()
 	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
-	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended", limit))
+	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended (--timeout allows it more)", limit))
 	out, err := env.Run(rctx, job)
 	if err != nil && rctx.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", context.Cause(rctx), err)

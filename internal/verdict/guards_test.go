@@ -522,3 +522,17 @@ func (tr trial) check(t *testing.T, id string) {
 	}
 	t.Error("no comparison")
 }
+
+// TestFailedAlone: failed runs are said of an environment that was compared with none.
+func TestFailedAlone(t *testing.T) {
+	l := newLab("s", "seconds", "lower", "native").add("default", "native", 10, 1, 0.01).each("native", func(r *result.Run) {
+		if r.Pair == 3 {
+			r.Status, r.Reason, r.Metrics[0].Value = result.Failed, "killed by signal 9", nil
+		}
+	})
+	Conclude(l.Experiment, Options{})
+	if i := slices.IndexFunc(l.Guards, func(g result.Guard) bool { return g.ID == "failed-runs" }); i < 0 || l.Guards[i].Level != result.Warn ||
+		!strings.Contains(l.Guards[i].Message, "1 of 10 runs of default in native gave no value, the last because: killed by signal 9") {
+		t.Errorf("guards %+v", l.Guards)
+	}
+}
