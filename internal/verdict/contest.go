@@ -88,6 +88,17 @@ func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest
 	return k
 }
 
+// each goes through the cases and the environments that ran them, also those that are compared with none.
+func (p *pass) each(yield func(cas *result.Case, env string) bool) {
+	for i := range p.e.Cases {
+		for _, env := range p.e.Environments {
+			if cas := &p.e.Cases[i]; len(p.runs(cas.ID, env.ID)) > 0 && !yield(cas, env.ID) {
+				return
+			}
+		}
+	}
+}
+
 // runs returns the runs of a case in an arm, in the order of their pairs.
 func (p *pass) runs(cas, env string) []*result.Run {
 	var out []*result.Run

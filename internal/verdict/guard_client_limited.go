@@ -21,14 +21,12 @@ var clientLimited = Guard{
 			if name == "" {
 				continue
 			}
-			for _, k := range p.contests {
-				for _, env := range []string{k.base.ID, k.treat.ID} {
-					switch v := p.median(k.cas, env, name); {
-					case math.IsNaN(v):
-						p.unknown(scope{cas: k.cas.ID, arm: env}, "whether the client was the bottleneck of %s in %s: no run has %s", k.cas.ID, env, name)
-					case v > r.limit:
-						p.say(refuse, scope{cas: k.cas.ID, arm: env}, values{"ratio": v}, "the client was the bottleneck of %s in %s: %s %s", k.cas.ID, env, metric.Percent(v), r.what)
-					}
+			for cas, env := range p.each {
+				switch v := p.median(cas, env, name); {
+				case math.IsNaN(v):
+					p.unknown(scope{cas: cas.ID, arm: env}, "whether the client was the bottleneck of %s in %s: no run has %s", cas.ID, env, name)
+				case v > r.limit:
+					p.say(refuse, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "the client was the bottleneck of %s in %s: %s %s", cas.ID, env, metric.Percent(v), r.what)
 				}
 			}
 		}

@@ -20,14 +20,14 @@ var clockSource = Guard{
 	Help:   "pin the clock source (clocksource= on the kernel's command line); the kernel log says why the old one was given up",
 	check: func(p *pass) {
 		disagreement := p.named("clock_disagreement_ratio")
-		for _, k := range p.contests {
-			for _, env := range []string{k.base.ID, k.treat.ID} {
-				if v := p.median(k.cas, env, disagreement); math.Abs(v) > clocksAgree {
-					p.say(doubt, scope{cas: k.cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, metric.Percent(v), k.cas.ID)
-				} else if disagreement != "" && math.IsNaN(v) {
-					p.unknown(scope{cas: k.cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, k.cas.ID, disagreement)
-				}
+		for cas, env := range p.each {
+			if v := p.median(cas, env, disagreement); math.Abs(v) > clocksAgree {
+				p.say(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, metric.Percent(v), cas.ID)
+			} else if disagreement != "" && math.IsNaN(v) {
+				p.unknown(scope{cas: cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, cas.ID, disagreement)
 			}
+		}
+		for _, k := range p.contests {
 			var seen []string
 			blind := 0
 			for _, u := range k.duos {

@@ -20,8 +20,8 @@ var disturbed = Guard{
 	check: func(p *pass) {
 		for _, k := range p.contests {
 			p.interference(k)
-			p.paging(k)
 		}
+		p.paging()
 	},
 }
 
@@ -119,10 +119,10 @@ func (p *pass) typical(env, cas, name string) float64 {
 
 // paging warns of SGX pages evicted during the runs: the enclave did not fit. That is a separate cost unless the
 // experiment is about it.
-func (p *pass) paging(k *contest) {
-	for _, arm := range []string{k.base.ID, k.treat.ID} {
+func (p *pass) paging() {
+	for cas, arm := range p.each {
 		pages, runs := 0.0, 0
-		for _, r := range p.runs(k.cas.ID, arm) {
+		for _, r := range p.runs(cas.ID, arm) {
 			for _, c := range r.Counters {
 				if c.Name == "tee_sgx_epc_pages_evicted_total" && c.Value != nil && *c.Value > 0 {
 					pages, runs = pages+*c.Value, runs+1
@@ -130,7 +130,7 @@ func (p *pass) paging(k *contest) {
 			}
 		}
 		if runs > 0 {
-			p.say(warn, scope{cas: k.cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs of %s in %s: paging is part of the number", metric.Count(pages), runs, k.cas.ID, arm)
+			p.say(warn, scope{cas: cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs of %s in %s: paging is part of the number", metric.Count(pages), runs, cas.ID, arm)
 		}
 	}
 }

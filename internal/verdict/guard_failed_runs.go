@@ -10,27 +10,24 @@ var failedRuns = Guard{
 	Effect: "inconclusive if an arm lost more than a fifth, else a warning",
 	Help:   "read why the runs failed; a job that fails in one arm only is a result of its own",
 	check: func(p *pass) {
-		for _, cas := range p.e.Cases { // a result of one environment has no contest
-			for _, env := range p.e.Environments {
-				arm := env.ID
-				runs, lost, why := p.runs(cas.ID, arm), 0, ""
-				for _, r := range runs {
-					m := r.Metric(p.e.Design.Primary)
-					if unsteady(r) || r.Status != result.Failed && m != nil && m.Value != nil {
-						continue
-					}
-					lost, why = lost+1, reason(r, m)
-				}
-				if lost == 0 || lost == len(runs) { // all: missing-metric reports it
+		for cas, arm := range p.each {
+			runs, lost, why := p.runs(cas.ID, arm), 0, ""
+			for _, r := range runs {
+				m := r.Metric(p.e.Design.Primary)
+				if unsteady(r) || r.Status != result.Failed && m != nil && m.Value != nil {
 					continue
 				}
-				e := warn
-				if 5*lost > len(runs) {
-					e = doubt
-				}
-				p.say(e, scope{cas: cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
-					"%d of %d runs of %s in %s gave no value, the last because: %s", lost, len(runs), cas.ID, arm, why)
+				lost, why = lost+1, reason(r, m)
 			}
+			if lost == 0 || lost == len(runs) { // all: missing-metric reports it
+				continue
+			}
+			e := warn
+			if 5*lost > len(runs) {
+				e = doubt
+			}
+			p.say(e, scope{cas: cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
+				"%d of %d runs of %s in %s gave no value, the last because: %s", lost, len(runs), cas.ID, arm, why)
 		}
 	},
 }

@@ -12,27 +12,25 @@ var noSteadyState = Guard{
 	Effect: "invalid if at least half of an arm's runs never settled, else a warning",
 	Help:   "make the runs longer; the series in the report shows what keeps changing",
 	check: func(p *pass) {
-		for _, k := range p.contests {
-			for _, arm := range []string{k.base.ID, k.treat.ID} {
-				runs, n, blind := p.runs(k.cas.ID, arm), 0, ""
-				for _, r := range runs {
-					if unsteady(r) {
-						n++
-					}
-					if r.Warmup == nil && r.Missing["warmup"] != "" {
-						blind = r.Missing["warmup"]
-					}
+		for cas, arm := range p.each {
+			runs, n, blind := p.runs(cas.ID, arm), 0, ""
+			for _, r := range runs {
+				if unsteady(r) {
+					n++
 				}
-				s := scope{cas: k.cas.ID, arm: arm}
-				v := values{"unsteady": float64(n), "runs": float64(len(runs))}
-				switch {
-				case blind != "":
-					p.unknown(s, "whether %s settled in %s: %s", k.cas.ID, arm, blind)
-				case 2*n >= len(runs) && n > 0:
-					p.say(withdraw, s, v, "%d of %d runs of %s in %s reached no steady state", n, len(runs), k.cas.ID, arm)
-				case n > 0:
-					p.say(warn, s, v, "%d of %d runs of %s in %s reached no steady state and do not count", n, len(runs), k.cas.ID, arm)
+				if r.Warmup == nil && r.Missing["warmup"] != "" {
+					blind = r.Missing["warmup"]
 				}
+			}
+			s := scope{cas: cas.ID, arm: arm}
+			v := values{"unsteady": float64(n), "runs": float64(len(runs))}
+			switch {
+			case blind != "":
+				p.unknown(s, "whether %s settled in %s: %s", cas.ID, arm, blind)
+			case 2*n >= len(runs) && n > 0:
+				p.say(withdraw, s, v, "%d of %d runs of %s in %s reached no steady state", n, len(runs), cas.ID, arm)
+			case n > 0:
+				p.say(warn, s, v, "%d of %d runs of %s in %s reached no steady state and do not count", n, len(runs), cas.ID, arm)
 			}
 		}
 	},

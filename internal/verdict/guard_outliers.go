@@ -14,20 +14,18 @@ var outliers = Guard{
 	Effect: "a note or a warning; the estimator is robust against a few",
 	Help:   "read the run's interference and raw output; with more pairs a single one matters less",
 	check: func(p *pass) {
-		for _, k := range p.contests {
-			for _, env := range []string{k.base.ID, k.treat.ID} {
-				runs, x := p.logs(k.cas.ID, env)
-				for i, z := range stats.Flags(x) {
-					if !(math.Abs(z) > stats.NoteScore) || len(x) < stats.MinPairs {
-						continue
-					}
-					e := tell
-					if math.Abs(z) > stats.WarnScore {
-						e = warn
-					}
-					p.say(e, scope{cas: k.cas.ID, arm: env, metric: p.e.Design.Primary}, values{"value": math.Exp(x[i]), "z": z},
-						"run %s has %s where %s in %s has a median of %s (modified z-score %s)", runs[i].ID, p.value(math.Exp(x[i]), p.e.Design.Primary), k.cas.ID, env, p.value(math.Exp(stats.Median(x)), p.e.Design.Primary), metric.Digits(z))
+		for cas, env := range p.each {
+			runs, x := p.logs(cas.ID, env)
+			for i, z := range stats.Flags(x) {
+				if !(math.Abs(z) > stats.NoteScore) || len(x) < stats.MinPairs {
+					continue
 				}
+				e := tell
+				if math.Abs(z) > stats.WarnScore {
+					e = warn
+				}
+				p.say(e, scope{cas: cas.ID, arm: env, metric: p.e.Design.Primary}, values{"value": math.Exp(x[i]), "z": z},
+					"run %s has %s where %s in %s has a median of %s (modified z-score %s)", runs[i].ID, p.value(math.Exp(x[i]), p.e.Design.Primary), cas.ID, env, p.value(math.Exp(stats.Median(x)), p.e.Design.Primary), metric.Digits(z))
 			}
 		}
 	},
