@@ -26,7 +26,7 @@ func TestRunning(t *testing.T) {
 		"12/cmdline": "server: user secret\x00",
 		"11/comm":    "server\n", // it has ended: the rest cannot be read
 		"30/comm":    "exe\n",    // Gramine's loader re-executes /proc/self/exe
-		"30/cmdline": "/usr/lib/gramine/direct/loader\x00init\x00redis-server\x00--requirepass\x00secret\x00",
+		"30/cmdline": "/usr/lib/gramine/direct/loader\x00/usr/lib/gramine/direct/libpal.so\x00init\x00redis-server\x00",
 		"31/comm":    "java\n",
 		"31/cmdline": "java\x00-cp\x00/a\x00org.example.Main\x00secret\x00",
 		"32/comm":    "java\n",

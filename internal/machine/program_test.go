@@ -6,11 +6,14 @@ import (
 	"testing"
 )
 
-// TestProgram reads command lines. That of Gramine has what the field report on Gramine 1.9post saw (gramine-direct): the
-// executable gramine/direct/libpal.so, and "init NAME"; that of gramine-sgx is from its source and was not run.
+// TestProgram reads command lines. The first two were recorded of Gramine 1.9post (gramine-direct, in /opt/gramine): Redis started by
+// hand, and by the launcher gramine-direct. Those of gramine-sgx are from its source and were not run.
 func TestProgram(t *testing.T) {
+	const built = "/opt/gramine/lib/x86_64-linux-gnu/gramine/direct/"
 	const direct, sgx = "/usr/lib/x86_64-linux-gnu/gramine/direct/", "/usr/lib/x86_64-linux-gnu/gramine/sgx/"
 	for _, c := range []struct{ exe, argv, want string }{
+		{built + "libpal.so", built + "loader|" + built + "libpal.so|init|redis-server", "redis-server in Gramine"},
+		{built + "libpal.so", built + "loader|" + built + "libpal.so|init|/tmp/teescope-gramine-direct-jobs2764139201/1/redis-server", "redis-server in Gramine"},
 		{direct + "libpal.so", "/proc/self/exe|init|redis-server|--port|6379", "redis-server in Gramine"},
 		{direct + "libpal.so", direct + "loader|" + direct + "libpal.so|init|/tmp/job/1/job|secret", "job in Gramine"},
 		{sgx + "loader", sgx + "loader|" + sgx + "libpal.so|init|java", "java in Gramine"},

@@ -30,7 +30,9 @@ func askMemcached(ctx context.Context, q Question) (map[string]string, error) {
 	if _, err := io.WriteString(c, "stats\r\n"); err != nil {
 		return nil, err
 	}
-	return memcachedStats(bufio.NewReader(c))
+	said, err := memcachedStats(bufio.NewReader(c))
+	dropImpossible(said, "uptime", "rusage_user", "rusage_system")
+	return said, err
 }
 
 // mostStats is ten times what memcached has.

@@ -30,6 +30,9 @@ var Redis = App{
 	Version: "redis_version",
 }
 
+// redisTimes are the server's CPU times in INFO.
+var redisTimes = []string{"used_cpu_sys", "used_cpu_user", "used_cpu_sys_children", "used_cpu_user_children", "used_cpu_sys_main_thread", "used_cpu_user_main_thread"}
+
 func askRedis(ctx context.Context, q Question) (map[string]string, error) {
 	c, err := q.Dial(ctx)
 	if err != nil {
@@ -51,7 +54,9 @@ func askRedis(ctx context.Context, q Question) (map[string]string, error) {
 		words = append(words, "stats")
 	}
 	info, err := ask(c, in, words...)
-	return readInfo(info), err
+	said := readInfo(info)
+	dropImpossible(said, "uptime_in_seconds", redisTimes...)
+	return said, err
 }
 
 // readInfo reads lines "name:value" of an answer to INFO.

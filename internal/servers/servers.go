@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"path"
 	"strconv"
@@ -184,4 +185,22 @@ func CheckSocket(address string) error {
 		return fmt.Errorf("%q: want HOST:PORT or the absolute path of a unix socket", address)
 	}
 	return nil
+}
+
+// mostCPUs is the largest CONFIG_NR_CPUS of x86-64.
+const mostCPUs = 8192
+
+// dropImpossible drops CPU times that are more than all CPUs can have given the server since it started. A server on a library
+// OS that keeps no account may report what its memory held: Redis on Gramine 1.9 does.
+func dropImpossible(said map[string]string, uptime string, times ...string) {
+	up, err := strconv.ParseFloat(said[uptime], 64)
+	if err != nil {
+		return
+	}
+	for _, name := range times {
+		// It has run for up to a second more than it says.
+		if used, err := strconv.ParseFloat(said[name], 64); err == nil && (math.IsNaN(used) || used < 0 || used > (up+1)*mostCPUs) {
+			delete(said, name)
+		}
+	}
 }

@@ -35,8 +35,9 @@ var TemplateSchema []byte
 //
 // In the words of a step {work} and {data} are the job's folders, {job} is a
 // folder of this job's own for what is generated and built, {program} is the
-// job's first word, {params.NAME} a parameter. A word that is {argv} or {args}
-// becomes all of the job's words, or all but the first. Generated files are
+// job's first word, {name} that without its folders, {params.NAME} a parameter.
+// A word that is {argv} or {args} becomes all of the job's words, or all but the
+// first. Generated files, whose names have the same placeholders, are
 // text/template with <% and %> around the actions (braces are common in the
 // files to be made), given .Work .Data .Job .Program .Argv .Dir .Env .Files
 // .Own .Params and the functions json and shell, which quote, and paths, which
@@ -102,8 +103,8 @@ type templateNeed struct {
 }
 
 type templateFile struct {
-	Name string `yaml:"name"`
-	Text words  `yaml:"text"`
+	Name words `yaml:"name"`
+	Text words `yaml:"text"`
 }
 
 type step struct {
@@ -281,11 +282,6 @@ func (t *template) validate() error {
 			return fmt.Errorf("check: %s%s: want a command or a path, and a hint", n.Command, n.Path)
 		}
 	}
-	for _, f := range t.Files {
-		if !filepath.IsLocal(f.Name) {
-			return fmt.Errorf("line %d: file %q: want a name below the job's folder", f.Text.line, f.Name)
-		}
-	}
 	names := map[string]bool{}
 	for _, r := range t.Evidence {
 		if r.Name == "" || names[r.Name] || (r.File.text == "") == (r.Argv == nil) {
@@ -449,18 +445,21 @@ func (s scope) expand(w words) (string, error) {
 			return s.Work
 		case "data":
 			return s.Data
-		case "job", "program":
+		case "job", "program", "name":
 			if s.jobless {
 				err = fmt.Errorf("line %d: %s: start, ready, stop and versions belong to no job, so they cannot use it", w.line, p)
 			}
-			if name == "job" {
+			switch name {
+			case "job":
 				return s.Job
+			case "name":
+				return path.Base(s.Program)
 			}
 			return s.Program
 		case "argv", "args":
 			err = fmt.Errorf("line %d: %s: it stands for several words, so it must be an argument of its own, in an argv that knows the job", w.line, p)
 		default:
-			err = fmt.Errorf("line %d: %s: no such placeholder; there are {work} {data} {job} {program} {argv} {args} {params.NAME}", w.line, p)
+			err = fmt.Errorf("line %d: %s: no such placeholder; there are {work} {data} {job} {program} {name} {argv} {args} {params.NAME}", w.line, p)
 		}
 		return p
 	})
@@ -505,15 +504,22 @@ func (s scope) step(st step) (host.Cmd, error) {
 func (s scope) files(list []templateFile) ([]bench.File, error) {
 	var out []bench.File
 	for _, f := range list {
+		name, err := s.expand(f.Name)
+		if err == nil && !filepath.IsLocal(name) {
+			err = fmt.Errorf("line %d: file %q: want a name below the job's folder", f.Name.line, name)
+		}
+		if err != nil {
+			return nil, err
+		}
 		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": host.Quote, "paths": filepath.SplitList}).Parse(f.Text.text)
 		var b bytes.Buffer
 		if err == nil {
 			err = tt.Execute(&b, s)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: text of file %s: %s", f.Text.line, f.Name, notInType.ReplaceAllString(err.Error(), ""))
+			return nil, fmt.Errorf("line %d: text of file %s: %s", f.Text.line, name, notInType.ReplaceAllString(err.Error(), ""))
 		}
-		out = append(out, bench.File{Name: f.Name, Data: b.Bytes()})
+		out = append(out, bench.File{Name: name, Data: b.Bytes()})
 	}
 	return out, nil
 }

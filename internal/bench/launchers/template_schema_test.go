@@ -16,7 +16,7 @@ func TestTemplateSchema(t *testing.T) {
 	texts := func(t reflect.Type) *jsonschema.Schema {
 		switch t {
 		case reflect.TypeFor[words]():
-			return &jsonschema.Schema{Type: "string", Description: "Text with {work}, {data}, {job}, {program}, {argv}, {args} and {params.NAME}."}
+			return &jsonschema.Schema{Type: "string", Description: "Text with {work}, {data}, {job}, {program}, {name}, {argv}, {args} and {params.NAME}."}
 		case reflect.TypeFor[pattern]():
 			return &jsonschema.Schema{Type: "string", Format: "regex", Description: "A regular expression (RE2); ^ and $ match at lines."}
 		}

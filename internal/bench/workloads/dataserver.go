@@ -219,7 +219,7 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 		found.value(serverMemory, said(r, s.memory), silent(s.memory))
 	}
 	if s.cpu != nil {
-		used, why := said(r, s.cpu...), silent(append(s.cpu, s.requests...)...)
+		used, why := said(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or values that are impossible"
 		if used <= 0 { // as in a library OS that keeps no account
 			used, why = math.NaN(), "the server reports no CPU time, so the system under it keeps no account"
 		}
