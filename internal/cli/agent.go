@@ -42,21 +42,21 @@ receiver is in --data.`,
 				units = o.calibrated(c.Context(), "")
 			}
 			o.open()
-			o.openKernel()
-			settle()
-			if err := o.drop(env, ""); err != nil {
-				return err
-			}
 			work, stop := context.WithCancel(c.Context())
 			done := make(chan struct{})
 			go func() { o.govern(work); close(done) }()
+			defer func() { stop(); <-done }()
+			o.openKernel()
+			settle("")
+			if err := o.drop(env, ""); err != nil {
+				return err
+			}
 			go o.reload(work, func(c config) error {
 				if c.scrape.Receivers() > 0 {
 					return errors.New("remote_write: an agent that was started without it has no queue: restart it")
 				}
 				return nil
 			})
-			defer func() { stop(); <-done }()
 			fmt.Fprintf(env.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", orUnknown(o.platform.Hostname), badge(o.found), o.url())
 			return o.serve(c.Context(), web.Handler(o.options(func(ctx context.Context) []metric.Sample {
 				_, samples := o.engine.Collect(ctx)

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -45,10 +47,10 @@ func followHeap() {
 // gaps between objects; pages without any it does not count.
 func limitFor(live, beside uint64) int64 { return int64(max(floor, live+live/2+beside+32<<20)) }
 
-// settle gives back what only the start needed: garbage such as the kernel's types, and the
-// pages of the program's file that were read for it. A page that is needed after all is mapped
-// again from the page cache.
-func settle() {
+// settle gives back what only the start needed: garbage such as the kernel's types, and pages that were
+// read for it of the program's file and of files in folder, the store's ("" for none). A page that is needed after all is
+// mapped again from the page cache.
+func settle(folder string) {
 	debug.FreeOSMemory()
 	b, err := host.Local().ReadFile("/proc/self/maps")
 	if err != nil {
@@ -58,8 +60,17 @@ func settle() {
 	if err != nil {
 		return
 	}
+	if folder != "" {
+		if folder, err = filepath.Abs(folder); err == nil {
+			folder, err = filepath.EvalSymlinks(folder)
+		}
+		if err != nil {
+			return
+		}
+		folder += "/"
+	}
 	for _, m := range probe.ParseMappings(b) {
-		if m.Path == self && !m.Write { // nothing is lost that the file does not hold
+		if !m.Write && (m.Path == self || folder != "" && strings.HasPrefix(m.Path, folder)) { // nothing is lost that the file does not hold
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(m.Start), uintptr(m.End-m.Start), unix.MADV_DONTNEED)
 		}
 	}

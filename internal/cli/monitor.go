@@ -235,11 +235,10 @@ func (m *monitor) work(ctx context.Context, env Env, wo web.Options, reload func
 	all.Go(func() { m.reload(work, reload) })
 	all.Go(func() {
 		m.keep(m.engine.Collect(work))
-		if err := m.openKernel(work, env); err != nil {
+		if err := m.openKernel(work, env, func() { all.Go(func() { m.govern(work) }) }); err != nil {
 			stop(err)
 			return
 		}
-		all.Go(func() { m.govern(work) })
 		all.Go(func() { analyse(work) })
 		_ = m.engine.Run(work, m.interval, m.keep)
 	})
@@ -252,16 +251,17 @@ func (m *monitor) work(ctx context.Context, env Env, wo web.Options, reload func
 	return err
 }
 
-// openKernel measures what events cost here, unless that is known, then opens the sources
+// openKernel measures what events cost here, unless that is known, then calls govern and opens the sources
 // that make them cost more, and gives up the capabilities that only this needed.
-func (m *monitor) openKernel(ctx context.Context, env Env) error {
+func (m *monitor) openKernel(ctx context.Context, env Env, govern func()) error {
 	costs := m.calibrated(ctx, m.data)
 	m.costs.Store(&costs)
 	if ctx.Err() != nil {
 		return nil
 	}
+	govern() // it holds a load that is there already to the budget
 	m.observer.openKernel()
-	settle()
+	settle(m.data)
 	return m.drop(env, m.data)
 }
 

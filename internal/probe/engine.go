@@ -195,6 +195,8 @@ func (l *live) hold() {
 // open opens a source and puts its settings into force, apart from those that the error
 // names.
 func (e *Engine) open(l *live) error {
+	e.governor.opening(1)
+	defer e.governor.opening(-1)
 	r, err := e.openInTime(l)
 	l.reader = r
 	var refused error

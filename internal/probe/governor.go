@@ -38,9 +38,6 @@ const (
 	// fullLooks is how often in a period a source that counts everything is checked, for
 	// a load that begins. Each check wakes the process up.
 	fullLooks = 8
-	// credit is how many periods' allowance a source that counts everything may use in
-	// one, so a burst is seen whole that fits on average.
-	credit = 2
 	// saturated is the part of a period that a core may be idle for and still count as
 	// busy all the time; the clock of its idle time has ticks of 10 ms.
 	saturated = 0.03
@@ -68,11 +65,12 @@ const (
 type governor struct {
 	now   func() time.Time
 	books locked.Value[books]
+	added chan struct{} // holds one: a source was added
 }
 
 // newGovernor returns a governor whose windows begin when the source of randomness says.
 func newGovernor(now func() time.Time, random rand.Source) governor {
-	return governor{now: now, books: locked.New(books{random: rand.New(random)})}
+	return governor{now: now, books: locked.New(books{random: rand.New(random)}), added: make(chan struct{}, 1)}
 }
 
 // books are the governed sources, and what they cost. A throttle in them, its reader
@@ -86,7 +84,8 @@ type books struct {
 	userNow float64 // user space in cores, smoothed
 	slack   float64 // what no source was allotted of a core, that windows may use
 	used    float64 // the most of a core that was used in a period since it was asked for
-	known   bool
+	opening int     // sources that are being opened, which takes CPU time that they do not cost later
+	known   bool    // of the last period: user, and that nothing was opened in it
 	slow    slowing
 	idle    []float64 // of each CPU in seconds, at the end of the last period that had windows
 }
@@ -103,6 +102,18 @@ func (g *governor) add(t *throttle) {
 	t.from = t.events
 	t.begin, t.end = now, now.Add(time.Hour)
 	b.sources = append(b.sources, t)
+	select {
+	case g.added <- struct{}{}:
+	default:
+	}
+}
+
+// opening notes that n more sources are being opened.
+func (g *governor) opening(n int) {
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	b.opening += n
+	b.known = false
 }
 
 // remove forgets a source. The governor does not touch it afterwards.
@@ -215,10 +226,8 @@ func (b *books) meter(now time.Time) (period float64, spent []spending) {
 		rate := max(0, (user-b.user)/period)
 		b.userNow += (rate - b.userNow) / 10
 		b.used = max(b.used, slices.Max(append(cores, 0))/period+rate/b.budget.cpus())
-	} else {
-		b.userNow = 0
 	}
-	b.user, b.at, b.known = user, now, true
+	b.user, b.at, b.known = user, now, b.opening == 0
 	return period, spent
 }
 
@@ -362,13 +371,10 @@ func (g *governor) step(now, until time.Time) time.Time {
 	for _, t := range b.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
 		most := (t.may + b.slack) * b.budget.period().Seconds()
-		if t.share == 1 {
-			most *= credit
-		}
 		limited := !t.steady && b.budget.Share < 1
 		if !t.attached {
 			t.looked = now
-		} else if on && limited && now.Sub(t.looked) >= t.every(b.budget.period()) {
+		} else if on && limited && now.Sub(t.looked) >= t.due(b.budget.period()) {
 			t.looked = now
 			if t.overdrawn(most) {
 				t.broken, on = true, false
@@ -388,7 +394,16 @@ func (g *governor) step(now, until time.Time) time.Time {
 	return next
 }
 
-// every is the time between two checks of an open window.
+// due is the time after a check from which on another costs no wake-up of its own: sources that count everything are
+// checked together.
+func (t *throttle) due(period time.Duration) time.Duration {
+	if t.share == 1 {
+		return t.every(period) / 2
+	}
+	return t.every(period)
+}
+
+// every is the longest time between two checks of an open window.
 func (t *throttle) every(period time.Duration) time.Duration {
 	if t.share == 1 {
 		return period / fullLooks
@@ -425,6 +440,7 @@ func (g *governor) run(ctx context.Context, b Budget) {
 				g.release()
 				return
 			case <-timer.C:
+			case <-g.added: // a load may be there already
 			}
 		}
 	}

@@ -96,6 +96,8 @@ func (l *links) forget(name string) error {
 
 // Detach detaches the programs; they stay loaded, and the counters stay.
 func (c *Counters) Detach() error {
+	c.kernel.quiet.RLock() // or it would change what an event costs while another's cost is measured
+	defer c.kernel.quiet.RUnlock()
 	defer c.links.Unlock()
 	return c.links.Lock().detach()
 }
@@ -103,6 +105,8 @@ func (c *Counters) Detach() error {
 // Attach attaches the programs again. Because they are loaded, this needs no
 // capability. After an error, those that could be attached stay attached.
 func (c *Counters) Attach() error {
+	c.kernel.quiet.RLock() // see Detach
+	defer c.kernel.quiet.RUnlock()
 	defer c.links.Unlock()
 	return c.links.Lock().attach(c)
 }
@@ -165,7 +169,9 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	detached := l.detached
 	err := l.detach()
 	cost.levels[l.level] = cost.price
+	dispatch := cost.dispatch
 	cost.price = cost.levels[level]
+	cost.dispatch = dispatch
 	l.level = level
 	for i := range l.hooks {
 		l.hooks[i].use(level)
