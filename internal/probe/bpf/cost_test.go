@@ -14,8 +14,11 @@ import (
 	"weak"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
@@ -65,7 +68,7 @@ func BenchmarkCost(b *testing.B) {
 				if err != nil {
 					probetest.Skip(b, "a C compiler", err)
 				}
-				attached := []*Counters{nil, {program: &Program{Name: "empty"}}, openDetached(b, c.from, ours, c.level)}
+				attached := []*Counters{nil, {program: &Program{Name: "empty"}, kernel: kernelOf(local)}, openDetached(b, c.from, ours, c.level)}
 				spec, err := loadEmpty()
 				if err != nil {
 					b.Fatal(err)
@@ -102,6 +105,75 @@ func BenchmarkCost(b *testing.B) {
 				b.ReportMetric(high, "ns-both-high")
 			})
 		}
+	}
+}
+
+// BenchmarkDispatch measures what a system call costs more when it passes an empty program, for each kind of hook that
+// all of them pass, and how long attaching and detaching take. Functions can be hooked where the kernel has them and was
+// built for it: x64_sys_call came with the mitigations of April 2024. On an emulated processor that counts
+// instructions as nanoseconds the result is the same each time (`go test -tags measure ./e2e/kernels -run TestDispatch -v`).
+func BenchmarkDispatch(b *testing.B) {
+	const tracepoint, function = "sys_enter", "x64_sys_call"
+	tracing := func(to string, how ebpf.AttachType) *ebpf.ProgramSpec {
+		return &ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: how, AttachTo: to}
+	}
+	for _, c := range []struct {
+		name   string
+		spec   *ebpf.ProgramSpec
+		attach func(*host.Host, *ebpf.Program) (link.Link, error)
+	}{
+		{"raw_tp", &ebpf.ProgramSpec{Type: ebpf.RawTracepoint}, raw(tracepoint)},
+		{"tp_btf", tracing(tracepoint, ebpf.AttachTraceRawTp), typed},
+		{"tracepoint", &ebpf.ProgramSpec{Type: ebpf.TracePoint}, classic("raw_syscalls", tracepoint)},
+		{"fentry", tracing(function, ebpf.AttachTraceFEntry), typed},
+		{"kprobe", &ebpf.ProgramSpec{Type: ebpf.Kprobe}, kprobe(function)},
+		{"kprobe.multi", &ebpf.ProgramSpec{Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceKprobeMulti}, func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+			return link.KprobeMulti(p, link.KprobeMultiOptions{Symbols: []string{function}})
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			needKernel(b)
+			path, err := eventsProgram()
+			if err != nil {
+				probetest.Skip(b, "a C compiler", err)
+			}
+			c.spec.Name, c.spec.License = "nothing", "GPL"
+			c.spec.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+			p, err := ebpf.NewProgram(c.spec)
+			if err != nil {
+				b.Skipf("this kernel does not load it: %v", err)
+			}
+			defer p.Close()
+			l, err := c.attach(local, p)
+			if err != nil {
+				b.Skipf("this kernel does not attach it: %v", err)
+			}
+			if err := l.Close(); err != nil {
+				b.Fatal(err)
+			}
+			var more, attach, detach []float64
+			count := func(did) float64 { return 300000 }
+			for b.Loop() {
+				without := eventCost(b, nil, count, path, []string{"getppid", "300000"})
+				began := time.Now()
+				l, err := c.attach(local, p)
+				if err != nil {
+					b.Fatal(err)
+				}
+				attach = append(attach, float64(time.Since(began)))
+				with := eventCost(b, nil, count, path, []string{"getppid", "300000"})
+				began = time.Now()
+				if err := l.Close(); err != nil {
+					b.Fatal(err)
+				}
+				detach = append(detach, float64(time.Since(began)))
+				more = append(more, with-without)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(more), "ns-dispatch")
+			b.ReportMetric(median(attach), "ns-attach")
+			b.ReportMetric(median(detach), "ns-detach")
+		})
 	}
 }
 

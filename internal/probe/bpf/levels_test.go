@@ -221,7 +221,7 @@ func openFiles(t testing.TB) int {
 	return len(e)
 }
 
-// What counting costs is charged at the level at which it was done.
+// What counting costs is charged at the level and at the price at which it was done.
 func TestSpentByLevel(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	total := func() (events, seconds float64) {
@@ -250,6 +250,15 @@ func TestSpentByLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	dear := perEvent()
+	if err := c.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	_, before = total()
+	c.kernel.Lock().reprice(c, 1e-3)
+	c.kernel.Unlock()
+	if _, after := total(); after != before {
+		t.Errorf("another price changed what was spent from %v to %v s", before, after)
+	}
 	t.Logf("%.0f ns for a run at level 0, %.0f ns for one at level 1", cheap*1e9, dear*1e9)
 	if cheap <= 0 || dear <= 0 {
 		t.Error("counting costs nothing")

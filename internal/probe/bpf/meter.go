@@ -171,7 +171,7 @@ func (m *Meter) end() {
 		// No program is free: a time not above the clock reads was not measured, and
 		// the last window's figure stays.
 		if perRun := ns/n/1e9 - g.clock; n > 0 && perRun > 0 {
-			r.of(o).body = perRun
+			r.reprice(o, perRun)
 			g.known = true
 		}
 	}

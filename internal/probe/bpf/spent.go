@@ -8,7 +8,7 @@ const assumed = 150e-9
 // cost is the cost of a program's events.
 type cost struct {
 	price
-	// charged is the cost until the level last changed, and levels are the known costs at the
+	// charged is the cost until the price last changed, and levels are the known costs at the
 	// other levels.
 	charged charged
 	levels  []price
@@ -16,9 +16,10 @@ type cost struct {
 
 // price is the cost of an event in seconds; 0 is unknown.
 type price struct {
-	// calibrated is dispatch plus body, if it could be measured when the hook was attached; body
-	// is the part in the program, once a Meter has measured it.
-	calibrated, body float64
+	// calibrated is dispatch plus body, and dispatch the way into a program at this hook, if they could be measured
+	// when the hook was attached: in a loop, in which all of it stays in the caches. body is the part in the program, once a
+	// Meter has measured it beside the load that there is.
+	calibrated, dispatch, body float64
 }
 
 // charged is the cost of each row of counters at some moment.
@@ -31,7 +32,7 @@ type charged struct {
 func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	switch l := r.of(c); {
 	case l.calibrated > 0 && l.body > 0:
-		return l.body, max(0, l.calibrated-l.body)
+		return l.body, max(l.dispatch, l.calibrated-l.body) // beside a load the body costs more than in the loop
 	case l.calibrated > 0:
 		return 0, l.calibrated
 	case l.body > 0:
@@ -40,12 +41,20 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	return 0, assumed
 }
 
-// events is the number of events that c has counted, for a User as of the last reading.
-func (r *registry) events(c *Counters) uint64 {
+// counted is what c has counted, for a User as of the last reading.
+func (r *registry) counted(c *Counters) counts {
 	if polled := r.of(c).polled; polled != nil {
-		return c.program.events(counts{polled, c.program.row})
+		return counts{polled, c.program.row}
 	}
-	return c.Events()
+	return c.counts()
+}
+
+// events is the number of events in what c has counted.
+func (r *registry) events(c *Counters) (n uint64) {
+	for row := range r.counted(c).rows() {
+		n += c.program.events(row)
+	}
+	return n
 }
 
 // charge is the cost of c until now.
@@ -53,7 +62,7 @@ func (r *registry) charge(c *Counters) charged {
 	body, dispatch := r.perEvent(c)
 	before := r.of(c).charged
 	var now charged
-	for row := range c.counts().rows() {
+	for row := range r.counted(c).rows() {
 		i := len(now.events)
 		n := c.program.events(row)
 		events, seconds := n, 0.0
@@ -66,10 +75,11 @@ func (r *registry) charge(c *Counters) charged {
 	return now
 }
 
-// calibrate sets the cost of an event in seconds, dispatch and body.
-func (c *Counters) calibrate(seconds float64) {
+// calibrate sets the cost of an event in seconds, dispatch and body, and that of the dispatch alone, 0 if unknown.
+func (c *Counters) calibrate(seconds, dispatch float64) {
 	defer c.kernel.Unlock()
-	c.kernel.Lock().of(c).calibrated = seconds
+	l := c.kernel.Lock().of(c)
+	l.calibrated, l.dispatch = seconds, dispatch
 }
 
 // calibratedCost is the cost set by calibrate, or 0.
@@ -83,9 +93,20 @@ func (c *Counters) calibratedCost() float64 {
 func (c *Counters) Spent() (events float64, seconds []float64) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
+	return r.spent(c)
+}
+
+func (r *registry) spent(c *Counters) (events float64, seconds []float64) {
 	now := r.charge(c)
 	for _, n := range now.events {
 		events += float64(n)
 	}
 	return events, now.seconds
+}
+
+// reprice sets what the program takes; what was counted until now stays charged at the price until now.
+func (r *registry) reprice(c *Counters, body float64) {
+	l := r.of(c)
+	l.charged = r.charge(c)
+	l.body = body
 }

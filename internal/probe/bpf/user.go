@@ -422,7 +422,7 @@ func (u *User) CountRuns(table string, offset, size int) {
 
 // Calibrate sets the cost of an event in seconds for Spent.
 func (u *User) Calibrate(seconds float64) {
-	u.calibrate(seconds)
+	u.calibrate(seconds, 0)
 }
 
 // Spent is like that of Counters. Maps without a value per CPU do not say where the events were,
@@ -439,18 +439,11 @@ func (u *User) Spent() (events float64, seconds []float64) {
 		}
 	})
 	r := u.kernel.Lock()
+	defer u.kernel.Unlock()
 	if err == nil {
 		r.of(u.Counters).polled = rows
 	}
-	rows = r.of(u.Counters).polled
-	body, dispatch := r.perEvent(u.Counters)
-	u.kernel.Unlock()
-	for row := range (counts{rows, 1}).rows() {
-		n := float64(row.sum(0))
-		events += n
-		seconds = append(seconds, n*(body+dispatch))
-	}
-	return events, seconds
+	return r.spent(u.Counters)
 }
 
 // Number is an unsigned number of 1, 2, 4 or 8 bytes in a map's key or value, or
