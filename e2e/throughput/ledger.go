@@ -49,6 +49,7 @@ func parts() []part {
 	}
 	return append(all, part{name: "monitor", doc: "everything, budget 1 %", budget: "1%", sources: kernelSources},
 		part{name: "first", doc: "everything, budget 1 %, a load that begins", budget: "1%", sources: kernelSources, begins: true},
+		part{name: "full-syscalls", doc: "syscalls alone, every event", budget: "100%", sources: []string{"syscalls"}},
 		part{name: "full", doc: "everything, every event", budget: "100%", sources: kernelSources})
 }
 
