@@ -505,8 +505,8 @@ func (s scope) files(list []templateFile) ([]bench.File, error) {
 	var out []bench.File
 	for _, f := range list {
 		name, err := s.expand(f.Name)
-		if err == nil && !filepath.IsLocal(name) {
-			err = fmt.Errorf("line %d: file %q: want a name below the job's folder", f.Name.line, name)
+		if err == nil && leavesJob(f.Name.text, name) {
+			err = fmt.Errorf("line %d: file %q leaves the job's folder: write a name relative to that folder, without .., a leading / or one of {job} {work} {data}", f.Name.line, name)
 		}
 		if err != nil {
 			return nil, err
@@ -522,6 +522,13 @@ func (s scope) files(list []templateFile) ([]bench.File, error) {
 		out = append(out, bench.File{Name: name, Data: b.Bytes()})
 	}
 	return out, nil
+}
+
+// leavesJob reports whether a generated file, whose name was expanded, would not lie below the job's folder. The folders of
+// the job are absolute where it runs, but not yet where the template is read or only shown.
+func leavesJob(text, name string) bool {
+	folder := slices.ContainsFunc([]string{"{job}", "{work}", "{data}"}, func(p string) bool { return strings.Contains(text, p) })
+	return folder || !filepath.IsLocal(name) || filepath.Clean(name) == "."
 }
 
 // toJSON writes a value in a form that TOML and JSON read alike (strings and lists of strings).
