@@ -98,7 +98,7 @@ func Compose(doc Document) Page {
 func title(doc Document) string {
 	var names []string
 	for _, e := range doc.Experiments {
-		if n := or(e.Name, e.Workload.Name); n != "" && !slices.Contains(names, n) {
+		if n := doc.nameOf(e); n != "" && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -112,7 +112,7 @@ func title(doc Document) string {
 }
 
 func part(e *result.Experiment, n int, doc Document) Part {
-	p := Part{Title: or(e.Name, or(e.Workload.Name, "unnamed experiment")), Facts: designFacts(e), Conclusions: relative(e)}
+	p := Part{Title: or(doc.nameOf(e), "unnamed experiment"), Facts: designFacts(e), Conclusions: relative(e)}
 	for _, c := range primaries(e) {
 		p.Conclusions = append(p.Conclusions, conclusion(doc, e, c))
 	}

@@ -18,11 +18,11 @@ func summary(doc Document) Section {
 	t := newTable("Verdicts", "workload", "metric", "arms", "case", "cost [interval]", "grade", "verdict")
 	for _, e := range doc.Experiments {
 		for _, c := range primaries(e) {
-			t.add(Text(or(e.Name, e.Workload.Name), "unnamed"), Text(labelOf(e, c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), Text(string(c.Grade), "not graded"), verdictCell(c))
+			t.add(Text(doc.nameOf(e), "unnamed"), Text(labelOf(e, c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), Text(string(c.Grade), "not graded"), verdictCell(c))
 		}
 		if len(primaries(e)) == 0 {
 			why := whyNothing(e)
-			t.add(Text(or(e.Name, e.Workload.Name), "unnamed"), Text(labelOf(e, primary(e)), why), Missing(why), Missing(why), Missing(why), Text(string(e.Design.Grade), "not graded"), Missing(why))
+			t.add(Text(doc.nameOf(e), "unnamed"), Text(labelOf(e, primary(e)), why), Missing(why), Missing(why), Missing(why), Text(string(e.Design.Grade), "not graded"), Missing(why))
 		}
 	}
 	s.Facts = t.lift("arms", "case", "grade")
@@ -82,7 +82,7 @@ func platforms(doc Document) []Section {
 			primary := primary(e)
 			name := labelOf(e, primary) + inCase(e, kase)
 			if len(doc.Experiments) > 1 {
-				name = or(e.Name, e.Workload.Name) + ": " + name
+				name = doc.nameOf(e) + ": " + name
 			}
 			here := func(cell func(*result.Environment) Cell) func(column) Cell {
 				return func(c column) Cell {
