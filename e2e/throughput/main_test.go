@@ -30,7 +30,7 @@ func TestBadParts(t *testing.T) {
 }
 
 // TestParts: the ledger splits the loss into what it names: the machine's noise, user space, attaching and detaching, each kernel
-// source, everything, the first seconds of a load, and every event.
+// source, everything, the first seconds of a load, every system call, and every event.
 func TestParts(t *testing.T) {
 	var names []string
 	for _, p := range parts() {
@@ -43,7 +43,7 @@ func TestParts(t *testing.T) {
 	for _, s := range kernelSources {
 		want = append(want, "only-"+s)
 	}
-	if want = append(want, "monitor", "first", "full"); !slices.Equal(names, want) {
+	if want = append(want, "monitor", "first", "full-syscalls", "full"); !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
 }
