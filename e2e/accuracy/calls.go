@@ -1,24 +1,23 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // calls counts the system calls of the threads of a process: perf counters of the kernel's tracepoint
-// raw_syscalls:sys_enter (perf_event_open(2)), which share nothing with the monitor's programs. The counters are of the
-// threads that there were when it was opened.
-type calls []int
+// raw_syscalls:sys_enter (perf_event_open(2)), which share nothing with the monitor's programs.
+type calls []host.PerfGroup
 
-func openCalls(pid int) (_ calls, err error) {
+func openCalls(pid int) (calls, error) {
 	id, err := tracepoint("raw_syscalls/sys_enter")
 	if err != nil {
 		return nil, err
@@ -33,12 +32,11 @@ func openCalls(pid int) (_ calls, err error) {
 		if err != nil {
 			return nil, errors.Join(err, c.close())
 		}
-		fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))},
-			thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		g, err := host.Local().Perf(host.PerfTarget{Thread: thread}, host.PerfEvent{Type: unix.PERF_TYPE_TRACEPOINT, Config: id})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("count the system calls of thread %d: %w", thread, err), c.close())
+			return nil, errors.Join(err, c.close())
 		}
-		c = append(c, fd)
+		c = append(c, g)
 	}
 	return c, nil
 }
@@ -63,20 +61,20 @@ func tracepoint(name string) (uint64, error) {
 // read returns the calls since it was opened.
 func (c calls) read() (float64, error) {
 	var sum float64
-	for _, fd := range c {
-		var b [8]byte
-		if _, err := unix.Read(fd, b[:]); err != nil {
-			return 0, fmt.Errorf("read a count of system calls: %w", err)
+	for _, g := range c {
+		r, err := g.Read()
+		if err != nil {
+			return 0, err
 		}
-		sum += float64(binary.NativeEndian.Uint64(b[:]))
+		sum += float64(r.Values[0])
 	}
 	return sum, nil
 }
 
 func (c calls) close() error {
 	var errs []error
-	for _, fd := range c {
-		errs = append(errs, unix.Close(fd))
+	for _, g := range c {
+		errs = append(errs, g.Close())
 	}
 	return errors.Join(errs...)
 }

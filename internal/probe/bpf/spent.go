@@ -67,7 +67,7 @@ func (r *registry) charge(c *Counters) charged {
 		n := c.program.events(row)
 		events, seconds := n, 0.0
 		if i < len(before.events) {
-			events, seconds = n-before.events[i], before.seconds[i]
+			events, seconds = n-min(n, before.events[i]), before.seconds[i] // a User's map may lose keys
 		}
 		now.events = append(now.events, n)
 		now.seconds = append(now.seconds, seconds+float64(events)*(body+dispatch))

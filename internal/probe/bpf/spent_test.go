@@ -1,6 +1,9 @@
 package bpf
 
-import "testing"
+import (
+	"encoding/binary"
+	"testing"
+)
 
 // TestPerEvent: an event costs what its program takes beside the load that there is, and the way into it as measured at its
 // hook. What a loop measured, in which both stay in the caches, is the least.
@@ -13,9 +16,9 @@ func TestPerEvent(t *testing.T) {
 		{"nothing is known", price{}, 0, assumed},
 		{"in a loop", price{calibrated: 40, dispatch: 21}, 0, 40},
 		{"beside a load", price{calibrated: 40, dispatch: 21, body: 38}, 38, 21},
-		{"the loop was dearer", price{calibrated: 40, dispatch: 21, body: 9}, 9, 31},
+		{"the loop cost more", price{calibrated: 40, dispatch: 21, body: 9}, 9, 31},
 		{"without a program that does nothing", price{calibrated: 40, body: 9}, 9, 31},
-		{"dearer beside a load, without one", price{calibrated: 40, body: 50}, 50, 0},
+		{"more beside a load, without one", price{calibrated: 40, body: 50}, 50, 0},
 		{"no trigger", price{body: 9}, 9, 5},
 	} {
 		c := &Counters{}
@@ -23,6 +26,23 @@ func TestPerEvent(t *testing.T) {
 		body, dispatch := (&registry{dispatch: 5}).perEvent(c)
 		if body != tt.body || dispatch != tt.dispatch {
 			t.Errorf("%s: body %g and dispatch %g, want %g and %g", tt.what, body, dispatch, tt.body, tt.dispatch)
+		}
+	}
+}
+
+// TestSpentOfUser: when the map of a user's program loses keys, as one that keeps the latest does, what was spent stays; it
+// grows again when more is counted than at the last change of the price.
+func TestSpentOfUser(t *testing.T) {
+	r := &registry{dispatch: 5}
+	c := &Counters{program: &Program{layout: layout{row: 1, events: func(row counts) uint64 { return row.sum(0) }}}}
+	for _, tt := range []struct{ counted, seconds float64 }{{100, 1000}, {40, 1000}, {100, 1000}, {110, 1120}} {
+		r.of(c).polled = binary.NativeEndian.AppendUint64(nil, uint64(tt.counted))
+		if tt.counted == 100 && r.of(c).body == 0 {
+			r.of(c).body = 5
+			r.reprice(c, 7)
+		}
+		if events, seconds := r.spent(c); events != tt.counted || len(seconds) != 1 || seconds[0] != tt.seconds {
+			t.Errorf("%g events have cost %v, want %g", events, seconds, tt.seconds)
 		}
 	}
 }
