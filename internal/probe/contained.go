@@ -4,9 +4,14 @@ import "github.com/teescope/teescope/internal/contain"
 
 // The engine calls sources and their readers here only: a panic in one is its error, and ends nothing else.
 
-// call calls a function of the source.
-func (l *live) call(doing string, do func() error) error {
-	return contain.Call(doing+" source "+l.Source.Name, do)
+// call calls a function of the source. What it does is put into words only for a panic: the governor calls a hundred times a second.
+func (l *live) call(doing string, do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = contain.Recovered(doing+" source "+l.Source.Name, v)
+		}
+	}()
+	return do()
 }
 
 // adjust sets the level and the scope of a reader that has them.

@@ -190,7 +190,7 @@ var (
 	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source"},
 		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: the spread between windows, plus the bias of each window. Counting slows the load inside a window, and a window closed early by the budget overestimates. Absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
-		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: events times the cost per event calibrated on this machine, or 150 ns where calibration failed."}
+		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: each event at the price measured on this machine when it was counted, or 150 ns where none was."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: math.MaxFloat64,
 		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
 	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: mostSlowed,

@@ -61,8 +61,10 @@ func (r *registry) events(c *Counters) (n uint64) {
 func (r *registry) charge(c *Counters) charged {
 	body, dispatch := r.perEvent(c)
 	before := r.of(c).charged
-	var now charged
-	for row := range r.counted(c).rows() {
+	counted := r.counted(c)
+	cpus := len(counted.bytes)/max(1, 8*counted.row) + 1
+	now := charged{make([]uint64, 0, cpus), make([]float64, 0, cpus)}
+	for row := range counted.rows() {
 		i := len(now.events)
 		n := c.program.events(row)
 		events, seconds := n, 0.0

@@ -83,16 +83,23 @@ static __always_inline struct thread *thread(struct task_struct *task)
 	return bpf_task_storage_get(&threads, task, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* gain adds what a counter gained. Of two visits at the same time one adds it. */
+/* gain adds what a counter gained. Of visits at the same time each adds what the ones before it did not see. */
 static __always_inline void gain(struct thread *t, __u32 kind, __u64 now, int counted, __u32 slot, __u32 own)
 {
-	__u64 was = *(volatile __u64 *)&t->seen[kind];
+	__u64 was = t->seen[kind];
 
-	if (now <= was || __sync_val_compare_and_swap(&t->seen[kind], was, now) != was || !counted)
-		return;
-	add(&counts, STRIDE, 0, slot * KINDS + kind, now - was);
-	if (own)
-		add(&counts, STRIDE, 0, own * KINDS + kind, now - was);
+	for (int tries = 0; now > was && tries < 4; tries++) {
+		__u64 found = __sync_val_compare_and_swap(&t->seen[kind], was, now);
+
+		if (found == was) {
+			if (counted)
+				add(&counts, STRIDE, 0, slot * KINDS + kind, now - was);
+			if (counted && own)
+				add(&counts, STRIDE, 0, own * KINDS + kind, now - was);
+			return;
+		}
+		was = found;
+	}
 }
 
 static __always_inline void gains(struct thread *t, struct task_struct *task, __u32 last, int counted, __u32 slot, __u32 own)

@@ -32,7 +32,7 @@ enum {
 
 	/* The word of a glibc (lowlevellock.h) or Rust mutex with waiters. */
 	LOCKED_WITH_WAITERS = 2,
-	/* musl's, and glibc's robust ones: this bit, and below it the owner. */
+	/* musl's and glibc's robust ones have this bit, and below it the owner; in Go's runtime it is minus the threads that wait. */
 	HAS_WAITERS = 1u << 31,
 	/* musl's condition variables wait for a 2 as well, which is a variable of the function that waits. */
 	FRAME = 1024,
