@@ -231,7 +231,9 @@ func fakeClock() (*host.Host, func(time.Duration)) {
 func TestRecycle(t *testing.T) {
 	needKernel(t)
 	h, turn := fakeClock()
-	limits := Limits{Processes: 200, Idle: time.Minute}
+	// Room for the names of a round and for 200 of the machine's, not for those of two rounds. A round fills three
+	// quarters, from which on places are given back.
+	limits := Limits{Processes: 900, Idle: time.Minute}
 	var open []*Counters
 	for _, p := range []*Program{Syscalls, Switches, Faults} {
 		c, err := p.open(h, limits)
@@ -242,7 +244,7 @@ func TestRecycle(t *testing.T) {
 		open = append(open, c)
 	}
 	sys, faults := open[0], open[2]
-	const children, calls = 150, 20
+	const children, calls = 700, 20
 	for round := range 6 {
 		prefix := probetest.Name(fmt.Sprintf("r%d", round))
 		events(t, func() {}, func() {}, "--comm", prefix, "children", fmt.Sprint(calls), fmt.Sprint(children))
