@@ -235,6 +235,9 @@ func TestQEMU(t *testing.T) {
 	})
 	t.Run("servers", func(t *testing.T) {
 		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "net": "user", "memory": "256MiB"})
+		if _, err := env.Run(t.Context(), microJob("null")); err != nil { // it boots
+			t.Fatal(err)
+		}
 		far := env.(bench.Reached)
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -313,9 +316,9 @@ func TestQEMU(t *testing.T) {
 		touchedInside(t, env)
 	})
 	t.Run("panic", func(t *testing.T) {
-		l, p := launcher(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "append": "rdinit=/absent root=/dev/absent"})
-		env, err := l.Open(t.Context(), host.Local(), p)
-		if env != nil || err == nil || !strings.Contains(err.Error(), "panic") {
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "append": "rdinit=/absent root=/dev/absent"})
+		err := env.(bench.Prepared).Prepare(t.Context(), microJob("null"))
+		if err == nil || !strings.Contains(err.Error(), "panic") {
 			t.Errorf("a guest without a first program: %v", err)
 		}
 		t.Log(err)

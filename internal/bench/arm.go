@@ -37,9 +37,16 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if job, err = s.placed(ctx, job, a.Label); err != nil {
 		return err
 	}
+	began = s.o.Host.Now()
+	if err := s.prepare(ctx, a, env, job); err != nil {
+		return err
+	}
+	took += s.o.Host.Now().Sub(began).Seconds()
 	if ownKernels(s.Plan, s.o) {
-		if s.inside[a.Label], err = s.o.Inside(ctx, env, job); err != nil {
-			s.inside[a.Label] = noCounters{err}
+		if _, err := env.Run(ctx, s.o.Inside.Job); err != nil {
+			s.inside[a.Label] = noCounters{fmt.Errorf("count inside: %w", err)}
+		} else {
+			s.inside[a.Label] = s.o.Inside.Counters(env)
 		}
 	}
 	rec, err := s.capture(ctx, a, env)
@@ -85,6 +92,29 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 		return err
 	}
 	return env.Idle(ctx, true)
+}
+
+// prepare starts an environment with what its jobs bring; of files of one name those of job, the first.
+func (s *session) prepare(ctx context.Context, a *Arm, env Environment, job Job) error {
+	p, ok := env.(Prepared)
+	if !ok {
+		return nil
+	}
+	var jobs []Job
+	for i := range s.Cases {
+		later, err := s.Workload.Job(s.params(&s.Cases[i], a))
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, later)
+	}
+	if ownKernels(s.Plan, s.o) {
+		jobs = append(jobs, s.o.Inside.Job)
+	}
+	if s.loaded(a) {
+		jobs = append(jobs, identityJob(""))
+	}
+	return p.Prepare(ctx, append(jobs, job)...)
 }
 
 // capture reads an arm's environment from inside, on the same path as every run.

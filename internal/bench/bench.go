@@ -373,6 +373,13 @@ type Reached interface {
 	Reach(ctx context.Context, offered Place) (inside, outside Place, way string, err error)
 }
 
+// Prepared is an environment that takes long to start, and starts once with all that its jobs bring.
+type Prepared interface {
+	// Prepare starts it. It is called before the first job, and after Reach; the jobs are those that will run. Another job
+	// that brings more may cost a second start.
+	Prepare(context.Context, ...Job) error
+}
+
 // Arm is one environment of a plan.
 type Arm struct {
 	Label    string

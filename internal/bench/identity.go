@@ -15,6 +15,16 @@ var identityTime = host.Patience(3 * time.Minute)
 // otherAnswers is the exit status of `teescope-work identity` where another program answered.
 const otherAnswers = 3
 
+// identityJob has a program inside that answers with a word, and one outside that asks for it.
+func identityJob(word string) Job {
+	work := []string{"{work}/teescope-work", "identity", "-word", word}
+	return Job{
+		Inside:  host.Cmd{Argv: append(work[:len(work):len(work)], "-listen", "{host}:{port}"), Ready: "ready"},
+		Outside: &host.Cmd{Argv: append(work[:len(work):len(work)], "-address", "{host}:{port}")},
+		Files:   []File{{Name: "teescope-work", From: Worker, Exec: true}},
+	}
+}
+
 // reaches checks that the load on an arm reaches this arm: a program inside answers with a word
 // that only it knows, at the address of the arm's servers. All arms hold the same data, so a load
 // that reached another one would get only right answers. Only an answer of another program is an
@@ -24,14 +34,8 @@ func (s *session) reaches(ctx context.Context, a *Arm, env Environment) (uncheck
 	if !s.loaded(a) {
 		return "", nil
 	}
-	word := rand.Text()
-	work := []string{"{work}/teescope-work", "identity", "-word", word}
-	job := Job{
-		Inside:  host.Cmd{Argv: append(work[:len(work):len(work)], "-listen", "{host}:{port}"), Ready: "ready"},
-		Outside: &host.Cmd{Argv: append(work[:len(work):len(work)], "-address", "{host}:{port}")},
-		Files:   []File{{Name: "teescope-work", From: Worker, Exec: true}},
-	}
-	if job, err = s.placed(ctx, job, a.Label); err != nil {
+	job, err := s.placed(ctx, identityJob(rand.Text()), a.Label)
+	if err != nil {
 		return "", err
 	}
 	rctx, cancel := context.WithTimeoutCause(ctx, identityTime, fmt.Errorf("the check took longer than %v", identityTime))

@@ -40,6 +40,14 @@ type Counted struct {
 	CPU, Cost *float64
 }
 
+// Inside makes Counters within an environment.
+type Inside struct {
+	// Job brings what counts there, and shows that it runs.
+	Job Job
+	// Counters is called after the job, once for each environment.
+	Counters func(Environment) Counters
+}
+
 // Options are what running needs besides the plan.
 type Options struct {
 	Host  *host.Host
@@ -47,11 +55,9 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
-	// Inside makes the Counters of an environment with a kernel of its own, for plans in which
-	// every arm is one. It is called before the first job, with one of the coming jobs, for
-	// which it may prepare the environment; its error says why counters are missing. With nil,
-	// such environments are counted like all others.
-	Inside func(context.Context, Environment, Job) (Counters, error)
+	// Inside counts in environments with kernels of their own, in plans in which every arm is one. With nil, such
+	// environments are counted like all others.
+	Inside *Inside
 	// UnitCosts price the counters; nil without counters.
 	UnitCosts *result.UnitCosts
 	// Client is where the outside of jobs runs; nil is this machine.
@@ -100,8 +106,8 @@ var ErrKept = errors.New("completed runs are kept")
 // errAnew is wrapped if the begun experiment cannot be continued.
 var errAnew = errors.New("start over")
 
-// giveUp is the number of failed runs, without a good one, after which an arm
-// is given up.
+// giveUp is the number of failed runs, without a good one, after which an arm that has failed in each of its cases is given
+// up, and after which a case is no longer run in an arm.
 const giveUp = 3
 
 // Run runs a plan from its beginning and writes the document at path.
@@ -232,7 +238,7 @@ func (s *session) all(ctx context.Context) error {
 	}
 	began, ran := s.o.Host.Now(), 0
 	for i, slot := range s.doc.Design.Order {
-		if done[runID(slot)] || s.lost[slot.Env] != nil {
+		if done[runID(slot)] || s.lost[slot.Env] != nil || s.barren(slot) {
 			continue
 		}
 		pr := Progress{Done: i, Total: len(s.doc.Design.Order), Doing: runID(slot)}
@@ -270,16 +276,16 @@ func (s *session) progress(p Progress) {
 // hopeless gives up an arm that has only failed; its error says that too few others are
 // left to continue.
 func (s *session) hopeless(label string) error {
-	failed, last := 0, ""
+	failed, last, tried := 0, "", map[string]bool{}
 	for i := range s.doc.Runs {
 		if r := &s.doc.Runs[i]; r.Env == label {
 			if r.Status == result.OK {
 				return nil
 			}
-			failed, last = failed+1, r.Reason
+			failed, last, tried[r.Case] = failed+1, r.Reason, true
 		}
 	}
-	if failed < giveUp {
+	if failed < giveUp || len(tried) < len(s.Cases) {
 		return nil
 	}
 	s.lost[label] = fmt.Errorf("environment %s: %d runs of %d failed, the last because: %s: %w", label, failed, failed, last, ErrArm)
@@ -287,6 +293,20 @@ func (s *session) hopeless(label string) error {
 		return nil
 	}
 	return s.givenUp()
+}
+
+// barren reports whether a slot's case has only failed in its arm, often enough to leave the rest of its runs out.
+func (s *session) barren(slot result.Slot) bool {
+	failed := 0
+	for i := range s.doc.Runs {
+		if r := &s.doc.Runs[i]; r.Env == slot.Env && r.Case == slot.Case {
+			if r.Status == result.OK {
+				return false
+			}
+			failed++
+		}
+	}
+	return failed >= giveUp
 }
 
 // givenUp says which arms were given up, and why; nil if none was.

@@ -37,11 +37,21 @@ type scripted struct {
 	// reached is what the n-th check that the load reaches this environment gives; nil: it does.
 	reached func(n int) (Outcome, error)
 	checks  int
+	full    bool     // the program that counts inside does not fit
+	ready   []string // the programs of the jobs that Prepare got
 	// fail is called before each run of the job.
 	fail func(n int) error
 }
 
 func (s *scripted) Describe(context.Context, *result.Environment) error { return nil }
+
+func (s *scripted) Prepare(_ context.Context, jobs ...Job) error {
+	s.ready = nil
+	for _, j := range jobs {
+		s.ready = append(s.ready, j.Inside.Argv[0])
+	}
+	return nil
+}
 
 func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 	if s.idle {
@@ -54,6 +64,9 @@ func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 		}
 		s.checks++
 		return s.reached(s.checks)
+	}
+	if s.full && j.Inside.Argv[0] == "counts" {
+		return Outcome{}, errors.New("no room for it")
 	}
 	if j.Inside.Argv[0] != "job" {
 		return outcomeOf(host.Local().Exec(ctx, host.Cmd{Argv: []string{"true"}}))
@@ -492,6 +505,31 @@ func TestArmGivenUp(t *testing.T) {
 	}
 }
 
+// TestBarrenCase: a case that has no value in an arm is left out there, and the other cases run to their end.
+func TestBarrenCase(t *testing.T) {
+	p, o, _ := bed(t, 8, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}})
+	p.Cases = []Case{{ID: "even", Params: Params{"kind": "x", "size": "1"}}, {ID: "odd", Params: Params{"kind": "y", "size": "1"}}}
+	parse := p.Workload.Parse
+	p.Workload.Parse = func(out Outcome) ([]metric.Sample, error) {
+		list, err := parse(out)
+		if err == nil && out.Params["kind"] == "y" && list[0].Value > 1.4 {
+			return nil, errors.New("no steady state")
+		}
+		return list, err
+	}
+	e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]int{}
+	for _, r := range e.Runs {
+		runs[r.Case+" "+r.Env+" "+string(r.Status)]++
+	}
+	if want := map[string]int{"even native ok": 8, "even tee ok": 8, "odd native ok": 8, "odd tee failed": giveUp}; !maps.Equal(runs, want) {
+		t.Errorf("%v, want %v", runs, want)
+	}
+}
+
 // TestFullDisk: runs before the disk was full are kept, the error says how to continue, and with
 // free space it does.
 func TestFullDisk(t *testing.T) {
@@ -662,7 +700,7 @@ func TestNothingInside(t *testing.T) {
 	for i := range l.Launchers {
 		l.Launchers[i].OwnKernel = func(Params) bool { return true }
 	}
-	o.Inside = func(context.Context, Environment, Job) (Counters, error) { return nil, errors.New("not asked") }
+	o.Inside = &Inside{}
 	if !ownKernels(p, o) {
 		t.Error("kernels of their own are not counted inside")
 	}
@@ -681,23 +719,24 @@ func TestNothingInside(t *testing.T) {
 // prices are not applied to them. An arm that cannot count says why.
 func TestInside(t *testing.T) {
 	for _, own := range []int{2, 1} {
-		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5, full: true}}
 		p, o, l := bed(t, 6, envs)
 		for i := range own {
 			l.Launchers[i].OwnKernel = func(Params) bool { return true }
 		}
 		o.UnitCosts = &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 1e-7}}}
 		inside := map[Environment]*insideCounting{}
-		o.Inside = func(_ context.Context, env Environment, _ Job) (Counters, error) {
-			if env == envs["tee"] {
-				return nil, errors.New("no room for it")
-			}
+		o.Inside = &Inside{Job: Job{Inside: host.Cmd{Argv: []string{"counts"}}}, Counters: func(env Environment) Counters {
 			inside[env] = &insideCounting{}
-			return inside[env], nil
-		}
+			return inside[env]
+		}}
 		e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
 		if err != nil {
 			t.Fatal(err)
+		}
+		want := append([]string{"job", "counts"}[:own], "job") // the first case's files win
+		if ready := envs["native"].ready; !slices.Equal(ready, want) {
+			t.Errorf("%d arms with their own kernel: prepared for %q, want %q", own, ready, want)
 		}
 		if own < 2 {
 			if len(inside) > 0 || len(e.UnitCosts.Units) != 1 || len(e.Runs[0].Counters) != 1 || e.Runs[0].Counters[0].Name != "tee_syscalls_total" {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto"
@@ -80,13 +81,15 @@ func (a *attesting) names() string {
 }
 
 func (a *attesting) run(ctx context.Context, env Env, path string) error {
-	e, err := result.Read(path)
+	doc, e, err := result.Document(path)
 	if err != nil {
 		return err
 	}
-	doc, err := os.ReadFile(path)
-	if err != nil {
+	switch file, err := os.ReadFile(path); {
+	case err != nil:
 		return err
+	case !bytes.Equal(file, doc):
+		return fmt.Errorf("attest %s: it is compressed; expand it first, with gunzip", path)
 	}
 	if e.Attestation != nil && !a.replace {
 		return fmt.Errorf("attest %s: it is attested or signed already (%s, %s); see `teescope verify`, or replace that with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
@@ -229,11 +232,7 @@ func readKey(name string) (crypto.Signer, error) {
 
 // readWithOrigin reads a result, and says what is proved of where it was made.
 func readWithOrigin(path string) (*result.Experiment, *proof.Report, error) {
-	e, err := result.Read(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := os.ReadFile(path)
+	doc, e, err := result.Document(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -354,10 +353,7 @@ func (v *verifying) run(env Env, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := result.Read(path); err != nil { // it says best what is wrong with a file
-		return err
-	}
-	doc, err := os.ReadFile(path)
+	doc, _, err := result.Document(path)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func benchCommand(env Env) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env), insideCommand(env))
+	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env), insideCommand())
 	return c
 }
 
@@ -361,7 +361,11 @@ func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(ben
 		o.UnitCosts = calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).forResult()
 		c := openCounters(o.Host, found)
 		defer c.Close()
-		o.Counters, o.NoCounters, o.Inside = c, c.reason(), countInside
+		o.Counters, o.NoCounters = c, c.reason()
+		var err error
+		if o.Inside, err = countInside(); err != nil {
+			return nil, fmt.Errorf("find this program's file, for environments with kernels of their own: %w", err)
+		}
 	}
 	return run(o)
 }

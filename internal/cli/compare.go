@@ -103,7 +103,7 @@ func nameByFile(es []*result.Experiment, paths []string) {
 		names[e.Name]++
 	}
 	for i, e := range es {
-		if file := filepath.Base(paths[i]); names[e.Name] > 1 {
+		if file := strings.TrimSuffix(filepath.Base(paths[i]), ".gz"); names[e.Name] > 1 {
 			e.Name = strings.TrimSuffix(file, filepath.Ext(file))
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,38 +17,20 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
+	"github.com/teescope/teescope/workloads/micro"
 )
 
-// insideCommand reads counters inside an environment with a kernel of its own. A server
-// keeps the sources open between the runs, as opening takes seconds.
-func insideCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "inside", Short: "Read counters inside an environment, for bench run", Hidden: true}
+// insideCommand counts inside an environment with a kernel of its own. A server keeps the sources open between the runs, as opening
+// takes seconds; the worker asks it.
+func insideCommand() *cobra.Command {
+	c := &cobra.Command{Use: "inside", Short: "Count inside an environment, for bench run", Hidden: true}
 	var socket string
 	c.PersistentFlags().StringVar(&socket, "socket", "", "socket of the server")
-	sub := func(use, short string, run func(context.Context, []string) error) {
-		c.AddCommand(&cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error { return run(c.Context(), args) }})
+	sub := func(use, short string, run func(context.Context) error) {
+		c.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return run(c.Context()) }})
 	}
-	sub("serve", "Open the sources and serve one client after the other", func(ctx context.Context, _ []string) error { return serveInside(ctx, host.Local(), socket) })
-	sub("open", "Start the server and wait until its sources are open", func(ctx context.Context, _ []string) error {
-		return openInside(ctx, host.Local(), socket)
-	})
-	sub("begin", "Begin to count", func(ctx context.Context, _ []string) error {
-		_, err := askInside(ctx, socket, insideRequest{})
-		return err
-	})
-	for window, short := range map[string]string{windowFrom: "Count from now on", windowTo: "Count up to now"} {
-		sub(window, short, func(ctx context.Context, _ []string) error {
-			_, err := askInside(ctx, socket, insideRequest{Window: window})
-			return err
-		})
-	}
-	sub("end PROCESS...", "Print what was counted since, as JSON", func(ctx context.Context, processes []string) error {
-		a, err := askInside(ctx, socket, insideRequest{End: true, Processes: processes})
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(env.Stdout).Encode(a.Counted)
-	})
+	sub("serve", "Open the sources and serve one client after the other", func(ctx context.Context) error { return serveInside(ctx, host.Local(), socket) })
+	sub("open", "Start the server and wait until its sources are open", func(ctx context.Context) error { return openInside(ctx, host.Local(), socket) })
 	return c
 }
 
@@ -59,14 +40,14 @@ const (
 	windowTo   = "to"
 )
 
-// insideRequest is a line of JSON to the server: begin, an end of the counted window, or end.
+// insideRequest is what the server is sent, as JSON without anything after it: begin, an end of the counted window, or end.
 type insideRequest struct {
 	Window    string
 	End       bool
 	Processes []string
 }
 
-// insideAnswer is the line that the server sends back.
+// insideAnswer is the JSON that it sends back.
 type insideAnswer struct {
 	Counted bench.Counted
 	Error   string
@@ -137,73 +118,62 @@ func openInside(ctx context.Context, h *host.Host, socket string) error {
 	}
 }
 
-func askInside(ctx context.Context, socket string, q insideRequest) (a insideAnswer, err error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return a, err
-	}
-	defer conn.Close()
-	if err = json.NewEncoder(conn).Encode(q); err == nil {
-		err = json.NewDecoder(conn).Decode(&a)
-	}
-	if err == nil && a.Error != "" {
-		err = errors.New(a.Error)
-	}
-	return a, err
-}
-
-// insideCounters implements bench.Counters in an environment. This program is put into
-// it, and its commands are jobs there.
+// insideCounters implements bench.Counters in an environment. This program is put into it as a server, and the worker's
+// questions are jobs there.
 type insideCounters struct {
 	env bench.Environment
 	// window is why the ends of the counted window of a run are not known.
 	window locked.Value[error]
 }
 
-// insideProgram and insideSocket are in the environment's work folder.
+// They are in the environment's work folder.
 const (
 	insideProgram = "{work}/teescope"
+	insideWorker  = "{work}/teescope-ask" // a name that no workload has: calls are counted by it
 	insideSocket  = "{work}/teescope.socket"
 )
 
-// countInside brings the job's files with this program, so that a guest is booted once for all.
-func countInside(ctx context.Context, env bench.Environment, job bench.Job) (bench.Counters, error) {
+// countInside takes this program into environments.
+func countInside() (*bench.Inside, error) {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &insideCounters{env: env}
-	programs := job.Programs
-	if name := job.Inside.Argv[0]; !strings.HasPrefix(name, "{") {
-		programs = append([]string{name}, programs...)
-	}
-	_, err = env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "--version"}},
-		Files: append([]bench.File{{Name: "teescope", From: self, Exec: true}}, job.Files...), Programs: programs, Modules: job.Modules})
-	if err != nil {
-		return nil, fmt.Errorf("run teescope inside: %w", err)
-	}
-	return c, nil
+	return &bench.Inside{
+		Job: bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "--version"}},
+			Files: []bench.File{{Name: "teescope", From: self, Exec: true}, {Name: "teescope-ask", Data: micro.Program, Exec: true}}},
+		Counters: func(env bench.Environment) bench.Counters { return &insideCounters{env: env} },
+	}, err
 }
 
-func (c *insideCounters) do(ctx context.Context, args ...string) ([]byte, error) {
-	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: append([]string{insideProgram, "bench", "inside", "--socket", insideSocket}, args...)}})
+func (c *insideCounters) ask(ctx context.Context, q insideRequest) (bench.Counted, error) {
+	var a insideAnswer
+	text, err := json.Marshal(q)
 	if err != nil {
-		return nil, host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
+		return a.Counted, err
 	}
-	return out.Inside.Stdout, nil
+	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideWorker, "ask", insideSocket, string(text)}}})
+	if err != nil {
+		return a.Counted, host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
+	}
+	if err = json.Unmarshal(out.Inside.Stdout, &a); err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return a.Counted, fmt.Errorf("count inside: %w", err)
+	}
+	return a.Counted, nil
 }
 
 // Begin implements bench.Counters. An environment that was started again has no server.
 func (c *insideCounters) Begin(ctx context.Context) error {
 	*c.window.Lock() = nil
 	c.window.Unlock()
-	if _, err := c.do(ctx, "begin"); err == nil {
+	if _, err := c.ask(ctx, insideRequest{}); err == nil {
 		return nil
 	}
-	if _, err := c.do(ctx, "open"); err != nil {
-		return err
+	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "bench", "inside", "open", "--socket", insideSocket}}})
+	if err != nil {
+		return host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
-	_, err := c.do(ctx, "begin")
+	_, err = c.ask(ctx, insideRequest{})
 	return err
 }
 
@@ -213,7 +183,7 @@ func (c *insideCounters) Window(ctx context.Context, begins bool) {
 	if begins {
 		end = windowFrom
 	}
-	if _, err := c.do(ctx, end); err != nil {
+	if _, err := c.ask(ctx, insideRequest{Window: end}); err != nil {
 		*c.window.Lock() = err
 		c.window.Unlock()
 	}
@@ -221,14 +191,9 @@ func (c *insideCounters) Window(ctx context.Context, begins bool) {
 
 // End implements bench.Counters.
 func (c *insideCounters) End(ctx context.Context, processes []string) (bench.Counted, error) {
-	var counted bench.Counted
 	defer c.window.Unlock()
 	if err := *c.window.Lock(); err != nil {
-		return counted, fmt.Errorf("the requests were not counted apart from the rest of the run: %w", err)
+		return bench.Counted{}, fmt.Errorf("the requests were not counted apart from the rest of the run: %w", err)
 	}
-	out, err := c.do(ctx, append([]string{"end", "--"}, processes...)...)
-	if err == nil {
-		err = json.Unmarshal(out, &counted)
-	}
-	return counted, err
+	return c.ask(ctx, insideRequest{End: true, Processes: processes})
 }

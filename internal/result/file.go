@@ -2,9 +2,11 @@ package result
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,25 +19,54 @@ import (
 // ErrNewer is wrapped by Read for a document of a newer major schema version.
 var ErrNewer = errors.New("schema is newer than this program; use a newer teescope")
 
-// Read reads a finished document and checks it against the schema.
+// Read reads a finished document, which may be compressed with gzip, and checks it against the schema.
 func Read(path string) (*Experiment, error) {
-	b, err := os.ReadFile(path)
+	_, e, err := Document(path)
+	return e, err
+}
+
+// Document is Read that also returns the text of the document, expanded.
+func Document(path string) (text []byte, e *Experiment, err error) {
+	text, err = os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		switch _, e := os.Stat(partial(path)); {
 		case e == nil && busy(partial(path)):
-			return nil, fmt.Errorf("read %s: the experiment still runs; wait for its end", path)
+			return nil, nil, fmt.Errorf("read %s: the experiment still runs; wait for its end", path)
 		case e == nil:
-			return nil, fmt.Errorf("read %s: the experiment is not finished; continue it with `teescope bench run --resume --out %s`", path, path)
+			return nil, nil, fmt.Errorf("read %s: the experiment is not finished; continue it with `teescope bench run --resume --out %s`", path, path)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	e, err := Parse(b)
+	if text, err = unpacked(text); err == nil {
+		e, err = Parse(text)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return e, nil
+	return text, e, nil
+}
+
+// mostUnpacked bounds what a small file may expand to.
+const mostUnpacked = 1 << 30
+
+// unpacked expands a document that is compressed with gzip (RFC 1952).
+func unpacked(b []byte) ([]byte, error) {
+	if !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
+		return b, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err == nil {
+		b, err = io.ReadAll(io.LimitReader(r, mostUnpacked+1))
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("expand it: %w; if the file was cut off, copy it again", err)
+	case len(b) > mostUnpacked:
+		return nil, fmt.Errorf("expand it: it has more than %d bytes", mostUnpacked)
+	}
+	return b, nil
 }
 
 // Parse reads a document from memory and checks it against the schema.

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -143,6 +144,17 @@ func TestFinishAndRead(t *testing.T) {
 	}
 }
 
+func compressed(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.json")
@@ -181,6 +193,8 @@ func TestReadRefuses(t *testing.T) {
 		"an environment twice":    {changed(func(e *Experiment) { e.Environments = append(e.Environments, e.Environments[0]) }), `environment "native" is there twice`},
 		"a case twice":            {changed(func(e *Experiment) { e.Cases = append(e.Cases, e.Cases[0]) }), `case "default" is there twice`},
 		"a margin below 0":        {changed(func(e *Experiment) { e.Design.Margin = -1 }), "shares between 0 and 1"},
+		"compressed, cut off":     {string(compressed(t, text)[:60]), "cut off"},
+		"compressed, foreign":     {string(compressed(t, []byte(`{"hello": 1}`))), "no schema_version"},
 		"missing part":            {strings.Replace(string(text), `"workload"`, `"work"`, 1), "schema"},
 	} {
 		path := filepath.Join(dir, "bad.json")
@@ -190,6 +204,13 @@ func TestReadRefuses(t *testing.T) {
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
+	}
+	packed := filepath.Join(dir, "good.json.gz")
+	if err := os.WriteFile(packed, compressed(t, text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := Read(packed); err != nil || !reflect.DeepEqual(e, sample()) {
+		t.Errorf("compressed: %+v, %v", e, err)
 	}
 	newerMinor := strings.Replace(string(text), `"`+SchemaVersion+`"`, `"1.9.0", "new_field": 1`, 1)
 	if _, err := Parse([]byte(newerMinor)); err != nil {

@@ -25,6 +25,7 @@ static const struct mode *modes[] = {
 	&has_mode,
 	&ports_mode,
 	&enclave_mode,
+	&ask_mode,
 };
 
 _Noreturn void fail(const char *what)

@@ -38,6 +38,6 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern const struct mode null_mode, pause_mode, syscall_mode, wakeup_mode, memory_mode, startup_mode;
 extern const struct mode first_touch_mode, fault_mode, futex_mode, sampled_mode, cpuid_mode, exits_mode;
-extern const struct mode agent_mode, capture_mode, calm_mode, has_mode, ports_mode, enclave_mode;
+extern const struct mode agent_mode, capture_mode, calm_mode, has_mode, ports_mode, enclave_mode, ask_mode;
 
 #endif

@@ -142,7 +142,7 @@ func promises(t *testing.T, l *bench.Launcher, path string) {
 	failingOpen(t, l, f.Host, params, before)
 }
 
-// failingOpen makes Open's first command fail, then its second, and so on until Open succeeds,
+// failingOpen makes the first command of Open and Prepare fail, then their second, and so on until they succeed,
 // with background programs that end at once and with some that never print anything.
 func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params bench.Params, before string) {
 	local := host.Local()
@@ -171,6 +171,9 @@ func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params ben
 			}
 			env, err := l.Open(ctx, &h, maps.Clone(params))
 			if err == nil {
+				if p, ok := env.(bench.Prepared); ok {
+					err = p.Prepare(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "null"}}})
+				}
 				if err := env.Close(); err != nil {
 					t.Errorf("%s, %d commands succeed: close: %v", program[0], succeed, err)
 				}

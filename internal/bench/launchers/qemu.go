@@ -253,8 +253,8 @@ type qemuEnv struct {
 	files    guest
 	taken    map[string]bool // patterns of Job.Programs
 	modules  []string
-	vm       *vm // nil: not running
-	accel    string
+	vm       *vm    // nil: not running
+	accel    string // of the machines so far; "": none has booted
 	fallback string // why accel=auto did not take kvm
 	describe readBack
 }
@@ -294,13 +294,21 @@ func (e *qemuEnv) open(ctx context.Context) error {
 			return err
 		}
 	}
-	e.accel = e.params["accel"]
-	if e.accel == "auto" {
-		e.accel = "kvm"
+	return nil
+}
+
+// start boots a machine with the current content; the first one shows which accelerator works.
+func (e *qemuEnv) start(ctx context.Context) error {
+	if e.accel != "" {
+		return e.boot(ctx, e.accel, bootLimit)
+	}
+	accel := e.params["accel"]
+	if accel == "auto" {
 		if e.params["cvm"] == "none" {
 			e.fallback = noKVM(e.h)
 		}
 		if e.fallback == "" {
+			var err error
 			if e.fallback, err = e.tryKVM(ctx); err != nil || e.fallback == "" {
 				return err
 			}
@@ -308,9 +316,9 @@ func (e *qemuEnv) open(ctx context.Context) error {
 		if e.params["idle"] == "haltpoll" {
 			return fmt.Errorf("parameter idle=haltpoll: the guest's kernel has it under kvm only: %s", e.fallback)
 		}
-		e.accel = "tcg"
+		accel = "tcg"
 	}
-	return e.boot(ctx, bootLimit)
+	return e.boot(ctx, accel, bootLimit)
 }
 
 // noKVM returns why KVM cannot be used, or "" if it might work. KVM without one of the two
@@ -331,10 +339,10 @@ func noKVM(h *host.Host) string {
 // reason to emulate instead. A confidential VM has no such alternative.
 func (e *qemuEnv) tryKVM(ctx context.Context) (fallback string, err error) {
 	if e.params["cvm"] != "none" {
-		return "", e.boot(ctx, bootLimit)
+		return "", e.boot(ctx, "kvm", bootLimit)
 	}
-	err = e.boot(ctx, kvmTrial)
-	if err == nil || ctx.Err() != nil {
+	err = e.boot(ctx, "kvm", kvmTrial)
+	if err == nil || ctx.Err() != nil || e.accel != "" { // a machine that came up and then failed is no reason
 		return "", err
 	}
 	return err.Error(), nil
@@ -421,12 +429,12 @@ func (e *qemuEnv) openDisk(ctx context.Context) error {
 }
 
 // boot starts a machine with the current content.
-func (e *qemuEnv) boot(ctx context.Context, limit time.Duration) error {
-	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: e.accel, root: e.root, image: e.image, data: e.data, net: e.net}
+func (e *qemuEnv) boot(ctx context.Context, accel string, limit time.Duration) error {
+	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: accel, root: e.root, image: e.image, data: e.data, net: e.net}
 	if err := v.start(ctx, e.files, limit); err != nil {
 		return err
 	}
-	e.vm = v
+	e.vm, e.accel = v, accel
 	if err := v.forward(e.forwards); err != nil {
 		return errors.Join(err, e.halt())
 	}

@@ -143,7 +143,20 @@ func (e *qemuEnv) ready(ctx context.Context, fresh bool) error {
 	if err := e.halt(); err != nil {
 		return err
 	}
-	return e.boot(ctx, bootLimit)
+	return e.start(ctx)
+}
+
+// Prepare implements bench.Prepared.
+func (e *qemuEnv) Prepare(ctx context.Context, jobs ...bench.Job) error {
+	e.using.Lock()
+	defer e.using.Unlock()
+	for _, job := range jobs {
+		command := place(job.Inside, guestWork, guestData)
+		if err := e.take(job, &command); err != nil {
+			return err
+		}
+	}
+	return e.ready(ctx, false)
 }
 
 // Idle stops or resumes the guest's CPUs.
