@@ -79,7 +79,7 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 // blindToRequests returns the number of events of requests that the program may lack.
 func blindToRequests(t *testing.T) func() uint64 {
 	t.Helper()
-	return onInit(t, "block/block_rq_issue", "block/block_rq_complete")
+	return probetest.OnInit(t, "block/block_rq_issue", "block/block_rq_complete")
 }
 
 // served returns the requests and bytes of a device by operation, as the kernel counts them

@@ -469,12 +469,12 @@ func TestPageCache(t *testing.T) {
 var pageEvent = regexp.MustCompile(`^(\w+): .*\bino[= ](\w+)\b.*\b(?:ofs|index)=(\d+)`)
 
 // alone reports whether the tracer saw nothing but this thread's operations on one file, each page once.
-func alone(x *tracer) bool {
-	events, lost := x.read()
+func alone(x *probetest.Tracer) bool {
+	events, lost := x.Read()
 	seen, file := map[string]bool{}, map[string]string{}
 	for _, e := range events {
-		m := pageEvent.FindStringSubmatch(e.event)
-		if m == nil || e.thread != strconv.Itoa(unix.Gettid()) || file[m[1]] != "" && file[m[1]] != m[2] || seen[m[1]+m[3]] {
+		m := pageEvent.FindStringSubmatch(e.Event)
+		if m == nil || e.Thread != strconv.Itoa(unix.Gettid()) || file[m[1]] != "" && file[m[1]] != m[2] || seen[m[1]+m[3]] {
 			return false
 		}
 		file[m[1]], seen[m[1]+m[3]] = m[2], true
@@ -505,7 +505,7 @@ func testPageCache(t *testing.T, p *Program) {
 			tracepoints = append(tracepoints, name)
 		}
 	}
-	x := newTracer(t, tracepoints...)
+	x := probetest.NewTracer(t, tracepoints...)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const pages = 1024
@@ -513,7 +513,7 @@ func testPageCache(t *testing.T, p *Program) {
 	for _, chunk := range []int{size / pages, size / 64, size} {
 		exact := 0
 		during := func(what string, operation int, f func()) {
-			x.clear()
+			x.Clear()
 			was := read()[operation]
 			f()
 			n, alone := read()[operation]-was, alone(x)

@@ -101,7 +101,7 @@ func TestRunQueue(t *testing.T) {
 		return events(t, func() { Table{c}.Time(regexp.MustCompile("^" + name + "$")) }, func() {}, "--comm", name, "switches", fmt.Sprint(n))
 	}
 	play() // from here on its name is known, and no other's
-	blind := onInit(t, "sched/sched_switch", "sched/sched_wakeup", "sched/sched_wakeup_new")
+	blind := probetest.OnInit(t, "sched/sched_switch", "sched/sched_wakeup", "sched/sched_wakeup_new")
 	began, was := time.Now(), QueueTimes{c}.Waits()
 	d := play()
 	// clock: no wait is longer than the whole, however long that is.

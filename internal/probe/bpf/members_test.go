@@ -130,7 +130,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		return n
 	}
 	inside, outside := probetest.Name("in"), probetest.Name("out")
-	blind := onInit(t, "sched/sched_process_free")
+	blind := probetest.OnInit(t, "sched/sched_process_free")
 	called, _, _ := read()
 	in, out := start(t, "--comm", inside, "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", outside, "children", "10", "50")
 	pid := in.cmd.Process.Pid

@@ -159,12 +159,12 @@ var troubled = []string{"tcp/tcp_send_reset", "tcp/tcp_receive_reset", "tcp/tcp_
 // most, the kernel's tracer says.
 func testTroubles(t *testing.T, c *Counters, step func(), want map[string]uint64) {
 	t.Helper()
-	x, blind := newTracer(t, troubled...), onInit(t, troubled...)
-	x.clear()
+	x, blind := probetest.NewTracer(t, troubled...), probetest.OnInit(t, troubled...)
+	x.Clear()
 	was := troubles(c)
 	step()
 	is := troubles(c)
-	others, lost := x.all()+passing(), blind()
+	others, lost := x.All()+passing(), blind()
 	for _, n := range want {
 		others -= min(others, n)
 	}
@@ -174,7 +174,7 @@ func testTroubles(t *testing.T, c *Counters, step func(), want map[string]uint64
 		}
 	}
 	for what := range is {
-		if n := is[what] - was[what]; x.folder != "" && n > want[what]+others {
+		if n := is[what] - was[what]; x.Works() && n > want[what]+others {
 			t.Errorf("%s: %d, want %d; others have %d in all at most", what, n, want[what], others)
 		}
 	}
@@ -234,7 +234,7 @@ func TestRetransmits(t *testing.T) {
 			network(t)
 			c := openProgram(t, tcpVariant(TCP, ending), Limits{})
 			wants := map[string]uint64{"connect": 2, "accept": 1, "open": 2}
-			x, blind := newTracer(t, troubled[2:]...), onInit(t, troubled[2:]...)
+			x, blind := probetest.NewTracer(t, troubled[2:]...), probetest.OnInit(t, troubled[2:]...)
 			// Three kinds of packets are lost: data of an open connection, a request for
 			// one, and the answer to that request.
 			from, to, _ := pair(t)
@@ -254,7 +254,7 @@ func TestRetransmits(t *testing.T) {
 			l2, answer := listen()
 			defer unix.Close(l2)
 
-			x.clear()
+			x.Clear()
 			was, mine := troubles(c), tcpMIB(t, "RetransSegs")
 			if _, err := unix.Write(from, make([]byte, 40_000)); err != nil {
 				t.Fatal(err)
@@ -307,9 +307,9 @@ func TestRetransmits(t *testing.T) {
 				}
 				return nil
 			})
-			most := x.all() + passing()
+			most := x.All() + passing()
 			t.Logf("at least %d segments here, at most %d on the machine; counted %d: %v", least, most, sum, is)
-			if least < 5 || x.folder != "" && sum > most {
+			if least < 5 || x.Works() && sum > most {
 				t.Errorf("counted %d segments, the network %d, the machine %d at most", sum, least, most)
 			}
 		})
@@ -332,7 +332,7 @@ func TestTCPConnect(t *testing.T) {
 			}
 			closed, port := socket(t)
 			defer unix.Close(closed)
-			blind := onInit(t, "sock/inet_sock_set_state")
+			blind := probetest.OnInit(t, "sock/inet_sock_set_state")
 			attempts, failures := read()
 			failed := tcpMIB(t, "AttemptFails")
 			for range 30 {
@@ -374,7 +374,7 @@ func TestTCPConnectRecycles(t *testing.T) {
 	closed, port := socket(t)
 	defer unix.Close(closed)
 	prefix := probetest.Name("cycle")
-	blind := onInit(t, "sock/inet_sock_set_state")
+	blind := probetest.OnInit(t, "sock/inet_sock_set_state")
 	names := 0
 	// The last one comes while half of the places are free, so that it stays, idle or not; others have names too.
 	for few := false; names < least || !few; names++ {
