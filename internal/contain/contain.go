@@ -29,12 +29,16 @@ func (p *Panic) Error() string {
 // Call returns the error of do. A panic of do is the error of type *Panic; its trace is logged when it happens at that
 // line for the first time.
 func Call(what string, do func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = Recovered(what, v)
-		}
-	}()
+	defer Into(&err, what)
 	return do()
+}
+
+// Into is deferred by a function that calls a member: it makes a panic the function's error, as Call does. What was being
+// done is joined from words only then, for who calls members a hundred times a second.
+func Into(err *error, what ...string) {
+	if v := recover(); v != nil {
+		*err = Recovered(strings.Join(what, " "), v)
+	}
 }
 
 // Recovered returns the error of a panic, and logs it as Call does, for a deferred function that has recovered v itself.

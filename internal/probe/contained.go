@@ -4,13 +4,9 @@ import "github.com/teescope/teescope/internal/contain"
 
 // The engine calls sources and their readers here only: a panic in one is its error, and ends nothing else.
 
-// call calls a function of the source. What it does is put into words only for a panic: the governor calls a hundred times a second.
+// call calls a function of the source.
 func (l *live) call(doing string, do func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = contain.Recovered(doing+" source "+l.Source.Name, v)
-		}
-	}()
+	defer contain.Into(&err, doing, "source", l.Source.Name)
 	return do()
 }
 
