@@ -106,10 +106,6 @@ var ErrKept = errors.New("completed runs are kept")
 // errAnew is wrapped if the begun experiment cannot be continued.
 var errAnew = errors.New("start over")
 
-// giveUp is the number of failed runs, without a good one, after which an arm that has failed in each of its cases is given
-// up, and after which a case is no longer run in an arm.
-const giveUp = 3
-
 // Run runs a plan from its beginning and writes the document at path.
 func Run(ctx context.Context, p *Plan, o Options, path string) (*result.Experiment, error) {
 	doc, err := document(p, o)
@@ -238,7 +234,7 @@ func (s *session) all(ctx context.Context) error {
 	}
 	began, ran := s.o.Host.Now(), 0
 	for i, slot := range s.doc.Design.Order {
-		if done[runID(slot)] || s.lost[slot.Env] != nil || s.barren(slot) {
+		if done[runID(slot)] || s.lost[slot.Env] != nil || s.doc.Barren(slot.Case, slot.Env) {
 			continue
 		}
 		pr := Progress{Done: i, Total: len(s.doc.Design.Order), Doing: runID(slot)}
@@ -273,7 +269,7 @@ func (s *session) progress(p Progress) {
 	}
 }
 
-// hopeless gives up an arm that has only failed; its error says that too few others are
+// hopeless gives up an arm that has only failed, in each of its cases; its error says that too few others are
 // left to continue.
 func (s *session) hopeless(label string) error {
 	failed, last, tried := 0, "", map[string]bool{}
@@ -285,7 +281,7 @@ func (s *session) hopeless(label string) error {
 			failed, last, tried[r.Case] = failed+1, r.Reason, true
 		}
 	}
-	if failed < giveUp || len(tried) < len(s.Cases) {
+	if failed < result.GiveUp || len(tried) < len(s.Cases) {
 		return nil
 	}
 	s.lost[label] = fmt.Errorf("environment %s: %d runs of %d failed, the last because: %s: %w", label, failed, failed, last, ErrArm)
@@ -293,20 +289,6 @@ func (s *session) hopeless(label string) error {
 		return nil
 	}
 	return s.givenUp()
-}
-
-// barren reports whether a slot's case has only failed in its arm, often enough to leave the rest of its runs out.
-func (s *session) barren(slot result.Slot) bool {
-	failed := 0
-	for i := range s.doc.Runs {
-		if r := &s.doc.Runs[i]; r.Env == slot.Env && r.Case == slot.Case {
-			if r.Status == result.OK {
-				return false
-			}
-			failed++
-		}
-	}
-	return failed >= giveUp
 }
 
 // givenUp says which arms were given up, and why; nil if none was.

@@ -413,7 +413,7 @@ func TestFailures(t *testing.T) {
 		want string
 	}{
 		"once":   {func(n int) error { return map[bool]error{true: broken}[n == 4] }, 16, nil, "exit status 1: it broke"},
-		"always": {func(int) error { return broken }, 2*giveUp - 1, ErrArm, "exit status 1: it broke"},
+		"always": {func(int) error { return broken }, 2*result.GiveUp - 1, ErrArm, "exit status 1: it broke"},
 	} {
 		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1, fail: c.fail}}
 		p, o, _ := bed(t, 8, envs)
@@ -455,9 +455,9 @@ func TestArmGivenUp(t *testing.T) {
 		runs map[string]int // that succeeded
 		all  int
 	}{
-		"one of three":     {[]string{"tee"}, map[string]int{"native": 8, "other": 8}, 16 + giveUp},
-		"the first":        {[]string{"native"}, map[string]int{"tee": 8, "other": 8}, 16 + giveUp},
-		"all but the last": {[]string{"native", "tee"}, map[string]int{"other": giveUp}, 3 * giveUp},
+		"one of three":     {[]string{"tee"}, map[string]int{"native": 8, "other": 8}, 16 + result.GiveUp},
+		"the first":        {[]string{"native"}, map[string]int{"tee": 8, "other": 8}, 16 + result.GiveUp},
+		"all but the last": {[]string{"native", "tee"}, map[string]int{"other": result.GiveUp}, 3 * result.GiveUp},
 	} {
 		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}, "other": {factor: 2}}
 		for _, arm := range c.bad {
@@ -525,7 +525,7 @@ func TestBarrenCase(t *testing.T) {
 	for _, r := range e.Runs {
 		runs[r.Case+" "+r.Env+" "+string(r.Status)]++
 	}
-	if want := map[string]int{"even native ok": 8, "even tee ok": 8, "odd native ok": 8, "odd tee failed": giveUp}; !maps.Equal(runs, want) {
+	if want := map[string]int{"even native ok": 8, "even tee ok": 8, "odd native ok": 8, "odd tee failed": result.GiveUp}; !maps.Equal(runs, want) {
 		t.Errorf("%v, want %v", runs, want)
 	}
 }

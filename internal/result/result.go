@@ -707,33 +707,3 @@ func Describe(d *metric.Desc) MetricDesc {
 	}
 	return MetricDesc{Name: d.Name, Help: d.Help, Unit: d.Unit, Better: better, Least: d.Least, Most: d.Most}
 }
-
-// Metric returns the run's metric of a name, or nil.
-func (r *Run) Metric(name string) *Metric {
-	for i := range r.Metrics {
-		if r.Metrics[i].Name == name {
-			return &r.Metrics[i]
-		}
-	}
-	return nil
-}
-
-// Environment returns the arm of an id, or nil.
-func (e *Experiment) Environment(id string) *Environment {
-	for i := range e.Environments {
-		if e.Environments[i].ID == id {
-			return &e.Environments[i]
-		}
-	}
-	return nil
-}
-
-// Desc returns the declaration of a metric of the workload, or nil.
-func (e *Experiment) Desc(name string) *MetricDesc {
-	for i := range e.Workload.Metrics {
-		if e.Workload.Metrics[i].Name == name {
-			return &e.Workload.Metrics[i]
-		}
-	}
-	return nil
-}

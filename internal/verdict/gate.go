@@ -88,10 +88,8 @@ func (g *gate) refusals() {
 	}
 	for _, s := range e.Design.Order {
 		// A planned run that is missing may have been removed to change the outcome.
-		// The rest of a case that never worked in an arm is left out, and the case is refused below.
-		if !slices.ContainsFunc(e.Runs, func(r result.Run) bool {
-			return r.Case == s.Case && r.Env == s.Env && (r.Pair == s.Pair || barren(g.runs(s.Case, s.Env)))
-		}) {
+		// One that was left out belongs to a case that has no value, which is refused in judge.
+		if !e.Barren(s.Case, s.Env) && !slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Pair == s.Pair && r.Case == s.Case && r.Env == s.Env }) {
 			refuse("the planned run of pair %d, case %s, in %s is missing", s.Pair, s.Case, s.Env)
 		}
 	}
@@ -235,9 +233,4 @@ func (g *gate) result() Result {
 	}
 	r.Text = strings.Join(lines, "\n") + "\n"
 	return r
-}
-
-// barren reports whether the runs of a case in an arm are several, and all failed.
-func barren(runs []*result.Run) bool {
-	return len(runs) > 1 && !slices.ContainsFunc(runs, func(r *result.Run) bool { return r.Status == result.OK })
 }

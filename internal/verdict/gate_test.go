@@ -37,6 +37,23 @@ func rates(factor float64) *lab {
 	return l
 }
 
+// barren returns a gate's experiment in which one arm has that many runs, all of which failed.
+func barren(runs int) *lab {
+	l := builds(1, 0.003, 10)
+	var kept []result.Run
+	for _, r := range l.Runs {
+		l.Design.Order = append(l.Design.Order, result.Slot{Pair: r.Pair, Case: r.Case, Env: r.Env})
+		if r.Env == "head" {
+			r.Status, r.Reason, r.Metrics = result.Failed, "exit status 1", nil
+		}
+		if r.Env != "head" || r.Pair < runs {
+			kept = append(kept, r)
+		}
+	}
+	l.Runs = kept
+	return l
+}
+
 func TestGate(t *testing.T) {
 	opts := func(o Options) GateOptions {
 		if o.Diff == nil {
@@ -95,6 +112,8 @@ func TestGate(t *testing.T) {
 			l.Runs = append(l.Runs[:3:3], l.Runs[4:]...)
 			return l
 		}(), opts(Options{}), NotValid, "the planned run of pair 3, case default, in base is missing"},
+		{"the rest of a case that always failed was left out", barren(result.GiveUp), opts(Options{}), NotValid, "no run of default in head has seconds: exit status 1"},
+		{"more than the rest was left out", barren(result.GiveUp - 1), opts(Options{}), NotValid, "the planned run of pair 2, case default, in head is missing"},
 		{"not finished", func() *lab { l := builds(1, 0.003, 10); l.EndedAt = nil; return l }(), opts(Options{}), NotValid, "--resume"},
 		{"another kernel in one arm", builds(1, 0.003, 10).env(1, func(e *result.Environment) { e.Software.Kernel = "6.8" }), opts(Options{}),
 			NotValid, `differ in more than the subject "binary": kernel`},
