@@ -211,14 +211,14 @@ func (o options) one(ctx context.Context, m *process, dir, name string, load fun
 	}
 	of, names := fmt.Sprintf("process=%q", comm), `"p?readv?(64)?|p?writev?(64)?"`
 	for _, row := range []struct {
-		calls, labels string
-		truth         []point
+		calls, labels, of string
+		truth             []point
 	}{
-		{"reads and writes", of + ",syscall=~" + names, transfers},
-		{"others", of + ",syscall!~" + names, others},
-		{"all", of, all},
+		{"reads and writes", of + ",syscall=~" + names, "sum", transfers},
+		{"others", of + ",syscall!~" + names, "rest", others},
+		{"all", of, "sum", all},
 	} {
-		if err := o.compare(ctx, m, name+" | "+row.calls, row.labels, row.truth, length); err != nil {
+		if err := o.compare(ctx, m, name+" | "+row.calls, row.labels, row.of, row.truth, length); err != nil {
 			return err
 		}
 	}
@@ -291,24 +291,27 @@ func between(points []point, at float64) float64 {
 	return a.value + (b.value-a.value)*(at-a.at)/(b.at-a.at)
 }
 
-// compare prints a row: the monitor's count of the calls that the labels choose, against the truth.
-func (o options) compare(ctx context.Context, m *process, name, labels string, truth []point, length time.Duration) error {
+// compare prints a row: the monitor's count of the calls that the labels choose, against the truth. of is the events
+// whose error is stated for them: the sum or, while the kernel gives a part of it, the rest.
+func (o options) compare(ctx context.Context, m *process, name, labels, of string, truth []point, length time.Duration) error {
 	span := fmt.Sprintf("[%ds]", int(length.Seconds())+10)
 	said, err := m.samples(ctx, "tee_syscalls_total{"+labels+"}"+span)
 	if err != nil {
 		return err
 	}
-	stated, err := m.samples(ctx, `teescope_source_standard_error_ratio{source="syscalls"}`+span)
-	if err != nil {
-		return err
+	stateds := map[float64]float64{}
+	for _, of := range []string{"sum", of} {
+		stated, err := m.samples(ctx, fmt.Sprintf(`teescope_source_standard_error_ratio{source="syscalls",of=%q}%s`, of, span))
+		if err != nil {
+			return err
+		}
+		for _, p := range stated {
+			stateds[p.at] = p.value
+		}
 	}
 	covered, err := m.samples(ctx, `teescope_source_coverage_ratio{source="syscalls"}`+span)
 	if err != nil {
 		return err
-	}
-	stateds := map[float64]float64{}
-	for _, p := range stated {
-		stateds[p.at] = p.value
 	}
 	var errs, claims, shares []float64
 	within, calls, seconds, bias := 0, 0.0, 0.0, 0.0

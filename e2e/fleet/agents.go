@@ -203,7 +203,7 @@ func pageOf(enclaves int) []line {
 	c.is(1, nil, each("teescope_source_up{source=%q}", "tee", "samples", "waits", "syscalls", "faults", "switches", "cpu", "memory", "pressure", "network", "disk", "interrupts", "swiotlb", "conversions", "clocksource")...)
 	c.is(1, kind(1), `teescope_source_blind{source="llc",reason="no cache counters on this VM: the hypervisor shows it none: open performance counter 0:0x2 of CPU 0: no such file or directory"}`)
 	c.level(0.9, 4, each("teescope_source_coverage_ratio{source=%q}", "samples", "waits", "syscalls", "faults")...)
-	c.level(0.002, 6, `teescope_source_standard_error_ratio{source="syscalls"}`)
+	c.level(0.002, 6, each(`teescope_source_standard_error_ratio{source="syscalls",of=%q}`, "sum", "rest")...)
 	c.count(0.001, 3, each("teescope_overhead_cpu_seconds_total{part=%q}", "userspace", "page", "body", "dispatch")...)
 	c.add("teescope_budget_ratio", 2, func(int, float64) float64 { return 0.01 }, nil)
 	c.level(45<<20, 0, `teescope_memory_bytes{kind="rss"}`)

@@ -165,6 +165,7 @@ func sourceList(e *probe.Engine) []web.Source {
 		}
 		w.PIDs, w.Process, w.Cgroup, w.Container = s.Scope.PIDs, pattern(s.Scope.Process), pattern(s.Scope.Cgroup), pattern(s.Scope.Container)
 		w.Level, w.Wanted, w.Sample, w.Files, w.Error = s.Level, s.Wanted, s.Sample, s.Files, s.Error
+		w.RestError = s.RestError
 		w.Auto, w.Seen, w.Narrows, w.Series = s.Auto, s.Seen, s.Narrows, s.Series
 		if s.State == probe.Available && s.Read > 0 && s.Series == 0 && s.Reason == "" {
 			w.Reason = "it works, but has nothing to report now, so it has no series"

@@ -242,7 +242,11 @@ func describeSource(s *web.Source, p metric.Point) {
 	case probe.Coverage.Name:
 		s.Coverage = &v
 	case probe.StandardError.Name:
-		s.Error = &v
+		if p.Labels["of"] == probe.OfRest {
+			s.RestError = &v
+		} else {
+			s.Error = &v
+		}
 	case probe.Missed.Name:
 		s.Missed = &v
 	case probe.Folded.Name:

@@ -64,7 +64,7 @@ func watching(t *testing.T) *monitor {
 			on(agent, budgetDesc, 0.02), on(agent, probe.SlowedDesc, 2), on(twin, probe.SlowedDesc, 1),
 			on(agent, teeInfo, 1, "cca", "", "guest", "true", "true"),
 			on(agent, probe.Up, 1, "tee"), on(agent, probe.Up, 1, "syscalls"), on(agent, probe.Up, 0, "system"), on(agent, probe.Up, 1, "of the future"),
-			on(agent, probe.Coverage, 0.25, "syscalls"), on(agent, probe.StandardError, 0.05, "syscalls"), on(agent, probe.LevelDesc, 1, "syscalls", "count"),
+			on(agent, probe.Coverage, 0.25, "syscalls"), on(agent, probe.StandardError, 0.05, "syscalls", probe.OfSum), on(agent, probe.StandardError, 0.2, "syscalls", probe.OfRest), on(agent, probe.LevelDesc, 1, "syscalls", "count"),
 			on(agent, probe.BlindDesc, 1, "llc", "no PMU"),
 			on(agent, memory, 1<<34), on(agent, idle, 1000+age, "0", "idle"), on(agent, idle, 1000+age, "1", "idle"),
 			on(agent, overhead, 1000+0.012*age, "userspace"), on(agent, rss, 1<<25, "rss"),
@@ -238,7 +238,7 @@ func TestElsewhereSources(t *testing.T) {
 			t.Errorf("source %s is %s (%s), want %s", name, got[name].State, got[name].Reason, want)
 		}
 	}
-	if s := got["syscalls"]; s.Coverage == nil || *s.Coverage != 0.25 || s.Error == nil || *s.Error != 0.05 || s.Level != "count" || s.Doc == "" {
+	if s := got["syscalls"]; s.Coverage == nil || *s.Coverage != 0.25 || s.Error == nil || *s.Error != 0.05 || s.RestError == nil || *s.RestError != 0.2 || s.Level != "count" || s.Doc == "" {
 		t.Errorf("syscalls: %+v", s)
 	}
 	if s := got["llc"]; !s.Blind || s.Reason != "no PMU" {

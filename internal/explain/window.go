@@ -79,7 +79,8 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		{"avg by (access, size, bound) (" + l.mean(MemoryCost) + ")", l.takeMemory},
 		{l.changed(UnitCost), func(p metric.Point) { l.repriced = p.Value > 0 }},
 		{"avg by (source) (" + l.mean("teescope_source_coverage_ratio") + ") < 0.999", func(p metric.Point) { l.coverage[p.Labels["source"]] = p.Value }},
-		{"avg by (source) (" + l.mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { l.deviation[p.Labels["source"]] = p.Value }},
+		// Of the sum and of the rest the larger: which of a process's calls the kernel counts is not known here.
+		{"max by (source) (" + l.mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { l.deviation[p.Labels["source"]] = p.Value }},
 		{l.hiding(), func(p metric.Point) { l.hiddenSources[p.Labels["source"]] = p.Labels["reason"] }},
 		{l.stealing(), func(p metric.Point) { l.stolen = p.Value }},
 		{l.readings(), func(p metric.Point) { l.present = p.Value }},

@@ -37,7 +37,8 @@ var load = regexp.MustCompile(`\n(\s*(#.*)?\n)+`).ReplaceAllString(`load 15s
   teescope_source_blind{job="agents",instance="node-2",source="llc",reason="no PMU"} 1x80
   teescope_source_coverage_ratio{job="agents",instance="node-2",source="syscalls"} 0.25x80
   teescope_source_coverage_ratio{job="agents",instance="node-2",source="tee"} 1x80
-  teescope_source_standard_error_ratio{job="agents",instance="node-2",source="syscalls"} 0.05x80
+  teescope_source_standard_error_ratio{job="agents",instance="node-2",of="rest",source="syscalls"} 0.05x80
+  teescope_source_standard_error_ratio{job="agents",instance="node-2",of="sum",source="syscalls"} 0.01x80
   teescope_overhead_cpu_seconds_total{job="agents",instance="node-2",part="userspace"} 0+0.09x80
   teescope_overhead_cpu_seconds_total{job="agents",instance="node-2",part="body"} 0+0.06x80
   node_pressure_cpu_waiting_seconds_total{job="agents",instance="node-2"} 0+1.2x80

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"math"
+	"slices"
+	"time"
 
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -44,7 +46,8 @@ type agreement struct {
 	rounds                    int
 	exact, estimated, squares float64
 	believed                  bool
-	round                     int // in which it was seen last
+	told                      bool // the round's factor is the total's increase
+	round                     int  // in which it was seen last
 }
 
 // agree ends a round for the totals of the samples; now are their values. It returns the factor for each
@@ -79,11 +82,7 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 			if a.round != e.round {
 				a.round, a.counted = e.round, 0
 			}
-			last := 0.0
-			if was := e.series[keyOf(s)]; was != nil {
-				last = was.last
-			}
-			a.counted += grown(s.Value, last)
+			a.counted += e.growth(s)
 		}
 	}
 	for key, a := range e.totals {
@@ -96,11 +95,50 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 		if s.Desc != x.Counter || scale == 1 {
 			return scale
 		}
-		for _, total := range x.Of(s.Labels) {
-			return e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: total})].factor
+		factor, told := scale, false
+		if totals := x.Of(s.Labels); len(totals) > 0 {
+			a := e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: totals[0]})]
+			factor, told = a.factor, a.told
+		} else {
+			factor *= e.missed(x, s.Labels)
 		}
-		return scale * e.missed(x, s.Labels)
+		n := e.growth(s) * factor
+		e.lately.all += n
+		if told {
+			e.lately.told += n
+		}
+		return factor
 	}
+}
+
+// sums are numbers of events: all that were estimated, and those of them that totals gave.
+type sums struct{ all, told float64 }
+
+// share ends a round for the sums, and returns the part of the events of the last minute that totals gave: only the
+// others have the error of windows. scale is that of the round; one that saw everything begins anew, as the windows do.
+func (e *estimator) share(at time.Time, scale float64) float64 {
+	if e.lately != (sums{}) {
+		e.rounds = append(e.rounds, summed{at, e.lately})
+		e.lately = sums{}
+	}
+	old := func(r summed) bool { return scale == 1 || at.Sub(r.at) >= time.Minute }
+	var all, told float64
+	for _, r := range e.rounds {
+		if !old(r) {
+			all, told = all+r.all, told+r.told
+		}
+	}
+	e.rounds = slices.DeleteFunc(e.rounds, old)
+	if all == 0 {
+		return 0
+	}
+	return told / all
+}
+
+// summed are the sums of a round.
+type summed struct {
+	at time.Time
+	sums
 }
 
 // missed returns the events for each estimated one, of the totals beside a series.
@@ -121,7 +159,7 @@ func (e *estimator) missed(x *Exact, labels []string) float64 {
 // it is left for the next round that sees some.
 func (a *agreement) end(total float64, known bool, scale float64) {
 	counted, gained, comparable := a.counted, total-a.used, known && a.known && total >= a.used
-	a.factor = scale
+	a.factor, a.told = scale, false
 	if !known || scale == 0 {
 		a.known, a.believed = false, false
 		return
@@ -141,6 +179,6 @@ func (a *agreement) end(total float64, known bool, scale float64) {
 	differs, err := math.Abs(a.exact/a.estimated-1), math.Sqrt(a.squares)/a.estimated
 	a.believed = a.rounds > acquainted && err <= unclear && differs <= apart+err
 	if a.believed && gained >= counted {
-		a.factor = gained / counted
+		a.factor, a.told = gained/counted, true
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -102,6 +103,39 @@ func TestSlowedInWindows(t *testing.T) {
 		rounds(2000)
 		if got := (s.estimateC - estimate) / (s.c - c); math.Abs(got-want) > 0.02 {
 			t.Errorf("the kernel counts %g of the calls: the others are estimated at %.3f of what they were, want %g", told, got, want)
+		}
+	}
+}
+
+// TestToldShare: the part of the events that totals give, which have no error, is that of the last minute; it is 0 before
+// totals are believed, and begins anew after a time that was seen in full.
+func TestToldShare(t *testing.T) {
+	var s sampled
+	now := time.Unix(1e9, 0)
+	share := func(rounds int, others, seen, scale float64) (share float64) {
+		for range rounds {
+			now = now.Add(5 * time.Second)
+			s.round(600, 300, others, seen, 1, scale, true)
+			share = s.e.share(now, scale)
+		}
+		return share
+	}
+	for _, c := range []struct {
+		what                      string
+		rounds                    int
+		others, seen, scale, want float64
+	}{
+		{"no total is believed yet", 1 + acquainted, 100, 0.02, 50, 0},
+		{"some of the minute", 6, 100, 0.02, 50, 0.45},
+		{"all of it", 6, 100, 0.02, 50, 0.9},
+		{"more others for half a minute", 6, 900, 0.02, 50, 0.9 * 1000 / 1400},
+		{"and for the other half", 6, 900, 0.02, 50, 0.5},
+		{"nothing was seen for half a minute", 6, 900, 0, 0, 0.5},
+		{"nor for all of it", 6, 900, 0, 0, 0},
+		{"in full", 1, 100, 1, 1, 0},
+	} {
+		if got := share(c.rounds, c.others, c.seen, c.scale); math.Abs(got-c.want) > 1e-3 {
+			t.Errorf("%s: the kernel gives %.3f of the events, want %.3f", c.what, got, c.want)
 		}
 	}
 }

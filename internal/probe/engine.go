@@ -62,11 +62,12 @@ type Status struct {
 	// reader lost an unknown amount.
 	Coverage *float64
 	// Error is the relative standard error of the scaled number of events; nil
-	// where every event is counted or the error is unknown.
-	Error          *float64
-	Missed, Folded float64
-	Series         int
-	Read           time.Duration
+	// where every event is counted or the error is unknown. RestError is that of the events whose
+	// number the kernel does not give; nil also where it gives none.
+	Error, RestError *float64
+	Missed, Folded   float64
+	Series           int
+	Read             time.Duration
 }
 
 // Engine holds open sources. Its methods are safe for concurrent use.
@@ -343,7 +344,10 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *
 			out = append(out, metric.Sample{Desc: Coverage, Labels: name, Value: *l.Coverage})
 		}
 		if l.Error != nil {
-			out = append(out, metric.Sample{Desc: StandardError, Labels: name, Value: *l.Error, Trust: metric.Estimated})
+			out = append(out, metric.Sample{Desc: StandardError, Labels: []string{l.Source.Name, OfSum}, Value: *l.Error, Trust: metric.Estimated})
+		}
+		if l.RestError != nil {
+			out = append(out, metric.Sample{Desc: StandardError, Labels: []string{l.Source.Name, OfRest}, Value: *l.RestError, Trust: metric.Estimated})
 		}
 		if l.throttle != nil {
 			_, seconds := l.throttle.reader.Spent()
@@ -377,7 +381,7 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *
 // values reads the source's own metrics, scaled where it saw only part of the time,
 // and updates its state.
 func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round *unique) ([]metric.Sample, bool) {
-	l.Coverage, l.Error, l.Missed, l.Folded = nil, nil, 0, 0
+	l.Coverage, l.Error, l.RestError, l.Missed, l.Folded = nil, nil, nil, 0, 0
 	seen := coverage{share: 1}
 	if l.throttle != nil {
 		seen = e.governor.round(l.throttle)
@@ -408,6 +412,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 			}
 		}
 	}
+	told := l.estimate.share(e.host.Now(), seen.scale())
 	l.estimate.end()
 	if l.Coverage == nil && err == nil {
 		all := 1.0
@@ -418,7 +423,10 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 		l.Coverage = &share
 	}
 	if !math.IsNaN(seen.err) && seen.limited {
-		l.Error = &seen.err
+		sum := seen.err * (1 - told)
+		if l.Error = &sum; told > 0 && told < 1 {
+			l.RestError = &seen.err
+		}
 	}
 	l.note(err)
 	if l.throttle != nil {
@@ -484,6 +492,9 @@ func (l *live) limited(level int, seen coverage) {
 		why += "; its counters are scaled to all events"
 		if l.Error != nil {
 			why += ", with a standard error of " + metric.Percent(*l.Error) + " of their sum"
+			if l.RestError != nil {
+				why += ", " + metric.Percent(*l.RestError) + " of those whose number the kernel does not give"
+			}
 		}
 	}
 	if why == "" || l.State != Available {

@@ -14,6 +14,9 @@ import (
 type estimator struct {
 	series map[seriesKey]*estimate
 	totals map[seriesKey]*agreement
+	// lately are the sums of the round, rounds those of the last minute.
+	lately sums
+	rounds []summed
 	// scaled says that some value was ever extrapolated.
 	scaled bool
 	round  int
@@ -104,6 +107,14 @@ func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
 		s.Trust = max(s.Trust, metric.Estimated)
 	}
 	return s
+}
+
+// growth is the increase of a sample's counter since it was taken last.
+func (e *estimator) growth(s metric.Sample) float64 {
+	if x := e.series[keyOf(s)]; x != nil {
+		return grown(s.Value, x.last)
+	}
+	return s.Value
 }
 
 // grown is the increase of a counter. One that fell has restarted from 0.

@@ -187,8 +187,8 @@ var (
 		Help: "Events that the source saw but could not count, from the kernel's own miss counters."}
 	Folded = &metric.Desc{Name: "teescope_series_folded_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
-	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source"},
-		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: the spread between windows, plus the bias of each window. Counting slows the load inside a window, and a window closed early by the budget overestimates. Absent where every event is counted."}
+	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source", "of"},
+		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: of sum, all its events, and of rest, those whose number the kernel does not give; absent of rest where it gives none. The error of the rest is the spread between windows, plus the bias of each window: counting slows the load inside a window, and a window closed early by the budget overestimates. The error of the sum is the same times the part of the rest. Absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
 		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: each event at the price measured on this machine when it was counted, or 150 ns where none was."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: math.MaxFloat64,
@@ -199,6 +199,12 @@ var (
 		Help: "1 for the level of detail at which the source works now."}
 	ReadSeconds = &metric.Desc{Name: "teescope_source_read_seconds", Kind: metric.Gauge, Labels: []string{"source"},
 		Help: "Wall time of the source's last read in seconds."}
+)
+
+// What a standard error is of: the values of the label of of StandardError.
+const (
+	OfSum  = "sum"  // all events of the source
+	OfRest = "rest" // those whose number no total of the kernel gives
 )
 
 // Metrics lists what the engine itself emits.

@@ -108,7 +108,8 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 	return notesOn(source, coverage, deviation, slices.Sorted(maps.Keys(blind)))
 }
 
-// notesOn says what a source did not count: the least coverage, the largest standard error, and why it was blind.
+// notesOn says what a source did not count: the least coverage, the largest standard error, of all its events or of those
+// whose number the kernel does not give, and why it was blind.
 func notesOn(source string, coverage, deviation float64, blind []string) []error {
 	var out []error
 	for _, why := range blind {
@@ -118,7 +119,7 @@ func notesOn(source string, coverage, deviation float64, blind []string) []error
 		say := "source " + source + " counted down to " + strconv.FormatFloat(100*coverage, 'g', 2, 64) +
 			" % of its events for part of this time; counters are scaled up"
 		if deviation > 0 {
-			say += ", with a standard error of up to " + strconv.FormatFloat(100*deviation, 'g', 2, 64) + " % of their sum"
+			say += ", with a standard error of up to " + strconv.FormatFloat(100*deviation, 'g', 2, 64) + " %"
 		}
 		out = append(out, errors.New(say))
 	}

@@ -18,7 +18,7 @@ import (
 // times and machines.
 func TestNotes(t *testing.T) {
 	coverage := &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"}, Help: "Coverage."}
-	deviation := &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"}, Help: "Error."}
+	deviation := &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source", "of"}, Help: "Error."}
 	blind := &metric.Desc{Name: "teescope_source_blind", Kind: metric.Gauge, Labels: []string{"source", "reason"}, Help: "Blind."}
 	o := options(t)
 	o.Sources = map[string]string{"tee_syscalls_total": "syscalls", "node_load1": "system"}
@@ -32,7 +32,7 @@ func TestNotes(t *testing.T) {
 		share := 1.0
 		if i >= 96 {
 			share = 0.24
-			samples = append(samples, metric.Sample{Desc: deviation, Labels: []string{"syscalls"}, Value: 0.034})
+			samples = append(samples, metric.Sample{Desc: deviation, Labels: []string{"syscalls", "rest"}, Value: 0.034}, metric.Sample{Desc: deviation, Labels: []string{"syscalls", "sum"}, Value: 0.012})
 		}
 		samples = append(samples, metric.Sample{Desc: coverage, Labels: []string{"syscalls"}, Value: share})
 		if i >= 108 {

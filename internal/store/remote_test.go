@@ -36,12 +36,12 @@ func TestRemote(t *testing.T) {
 	s := open(t, o)
 	begin := time.Now().Truncate(time.Second)
 	coverage := &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"}, Help: "Coverage."}
-	deviation := &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"}, Help: "Error."}
+	deviation := &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source", "of"}, Help: "Error."}
 	blind := &metric.Desc{Name: "teescope_source_blind", Kind: metric.Gauge, Labels: []string{"source", "reason"}, Help: "Blind."}
 	for i := range 20 {
 		must(t, s.Append(begin.Add(time.Duration(i)*time.Second), []metric.Sample{
 			call("redis", "read", float64(10*i)), call(`a "b" \c`, "write", float64(i)), {Desc: load, Value: 1.5},
-			{Desc: coverage, Labels: []string{"syscalls"}, Value: 0.25}, {Desc: deviation, Labels: []string{"syscalls"}, Value: 0.125},
+			{Desc: coverage, Labels: []string{"syscalls"}, Value: 0.25}, {Desc: deviation, Labels: []string{"syscalls", "sum"}, Value: 0.03125}, {Desc: deviation, Labels: []string{"syscalls", "rest"}, Value: 0.125},
 			{Desc: blind, Labels: []string{"syscalls", "the hypervisor hides it"}, Value: 1},
 		}))
 	}

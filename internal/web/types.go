@@ -78,9 +78,11 @@ type Source struct {
 	Sample float64 `json:"sample,omitempty"`
 	// Files are the patterns of files set for it.
 	Files []string `json:"files,omitempty"`
-	// Error is the relative standard error of the scaled number of events.
-	Error *float64 `json:"error,omitempty"`
-	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
+	// Error is the relative standard error of the scaled number of events. RestError is that of the events
+	// whose number the kernel does not give; absent where it gives none.
+	Error     *float64 `json:"error,omitempty"`
+	RestError *float64 `json:"restError,omitempty"`
+	OptIn     bool     `json:"optIn,omitempty"` // off until it is switched on
 	// Waits is the condition, such as "an enclave runs", under which it switches itself on
 	// and off. Auto: it does so now, because no setting says on or off. Seen names the process
 	// that meets the condition, until shortly after its end.

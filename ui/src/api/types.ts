@@ -103,8 +103,9 @@ export interface Source {
   sample?: number;
   /** Files are the patterns of files set for it. */
   files?: string[];
-  /** Error is the relative standard error of the scaled number of events. */
+  /** Error is the relative standard error of the scaled number of events. RestError is that of the events whose number the kernel does not give; absent where it gives none. */
   error?: number;
+  restError?: number;
   /** off until it is switched on */
   optIn?: boolean;
   /** Waits is the condition, such as "an enclave runs", under which it switches itself on and off. Auto: it does so now, because no setting says on or off. Seen names the process that meets the condition, until shortly after its end. */

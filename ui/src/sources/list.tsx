@@ -8,7 +8,7 @@ import { formatValue, rawValue } from "../format/number";
 import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
 import { Problem } from "../frame/problem";
 import { blindReason, narrowedTo, sentence } from "../words/empty";
-import { complete, halfInterval, roughly } from "../words/remarks";
+import { complete, errorOf, halfInterval, roughly } from "../words/remarks";
 import { canNarrow, canSample, parsePercent, parsePIDs, stateWords } from "../words/source";
 import { Sentence } from "../words/term";
 import { count } from "../words/verdict";
@@ -70,6 +70,7 @@ function SourceItem({ source: s, changed, readOnly }: { source: Source; changed:
   const { error, busy, send } = useSetting(s, changed);
   const { look, icon: Icon } = looks[s.state] ?? { look: "", icon: IconUnknown };
   const on = s.state !== "off";
+  const stated = errorOf(s);
   const reads = s.state === "available" || s.state === "degraded";
   return (
     <tbody role="rowgroup" className="source" data-source={s.name} data-state={s.state} aria-label={s.name}>
@@ -92,7 +93,7 @@ function SourceItem({ source: s, changed, readOnly }: { source: Source; changed:
           {reads && s.coverage !== undefined && (s.coverage < complete || canSample(s)) && (
             <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
               counts {roughly(s.coverage)}
-              {s.error !== undefined && ` ± ${roughly(halfInterval(s.error))}`}
+              {stated !== undefined && ` ± ${roughly(halfInterval(stated))}`}
             </span>
           )}
         </td>
@@ -203,6 +204,7 @@ function Details({ source: s, reads }: { source: Source; reads: boolean }) {
           <dd>
             {s.coverage === undefined ? "Unknown." : `${formatValue(s.coverage, "ratio")} of the events`}
             {s.error !== undefined && `; standard error of the scaled sum ${roughly(s.error)}`}
+            {s.restError !== undefined && `, of the events whose number the kernel does not give ${roughly(s.restError)}`}
           </dd>
           <dt>Missed</dt>
           <dd title={rawValue(s.missed, "")}>{s.missed === undefined ? "Unknown." : `${formatValue(s.missed, "")} events seen but not counted`}</dd>

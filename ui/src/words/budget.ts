@@ -1,7 +1,7 @@
 // The present effect of the budget on the sources, and how to avoid it.
 import type { Source } from "../api/types";
 import { formatValue } from "../format/number";
-import { complete, roughly } from "./remarks";
+import { complete, errorOf, roughly } from "./remarks";
 
 export interface Loss {
   /** Names of the sources that get less than requested. */
@@ -20,7 +20,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
   // Sampling set by the user is not a loss; it varies slightly around its setting.
   const asked = (s: Source) => (s.sample && s.sample < 1 ? 0.9 * s.sample : complete);
   const sampled = on.filter((s) => !off.includes(s) && s.coverage !== undefined && s.coverage < asked(s));
-  const errors = sampled.flatMap((s) => (s.error === undefined ? [] : [s.error]));
+  const errors = sampled.flatMap((s) => errorOf(s) ?? []);
   const said = [
     off.length > 0 && `${list(off.map((s) => s.name))} ${off.length === 1 ? "is" : "are"} off; ${off.length === 1 ? "its" : "their"} numbers are missing.`,
     lowered.length > 0 && `${list(lowered.map((s) => `${s.name} runs at level ${s.level} instead of ${s.wanted}`))}.`,

@@ -1,7 +1,7 @@
 // The quality of the page's numbers: one phrase for all of them, and its reasons.
 import type { Source } from "../api/types";
 import { because, blindReason, sentence } from "./empty";
-import { complete, estimateWords, halfInterval, roughly } from "./remarks";
+import { complete, errorOf, estimateWords, halfInterval, roughly } from "./remarks";
 import { count } from "./verdict";
 
 export interface Quality {
@@ -26,7 +26,7 @@ export function qualityOf(sources: Source[]): Quality {
   const hidden = sources.filter((s) => s.blind && !isOff(s));
   const failed = sources.filter((s) => s.state === "unavailable" && !s.blind);
   const partly = sources.filter((s) => s.state === "degraded" && !s.blind && !isEstimate(s));
-  const errors = estimates.flatMap((s) => (s.error === undefined ? [] : [s.error]));
+  const errors = estimates.flatMap((s) => errorOf(s) ?? []);
   const said = [
     estimates.length > 0 && `estimates${errors.length === 0 ? "" : ` ±${roughly(halfInterval(Math.max(...errors)))}`}`,
     off.length > 0 && `${count(off.length, "source")} off`,
@@ -37,7 +37,7 @@ export function qualityOf(sources: Source[]): Quality {
     {
       title: "Estimates",
       list: estimates,
-      text: (s: Source) => `${sentence(estimateWords(s.coverage ?? 0, s.error))}${s.reason ? ` ${sentence(s.reason)}` : ""}`,
+      text: (s: Source) => `${sentence(estimateWords(s.coverage ?? 0, errorOf(s)))}${s.reason ? ` ${sentence(s.reason)}` : ""}`,
     },
     { title: "Off", list: off, text: (s: Source) => (s.blind ? why(s) : "Switched off.") },
     { title: "Failed", list: failed, text: why },

@@ -20,7 +20,12 @@ export function halfInterval(error: number): number {
   return 1.96 * error;
 }
 
-/** "counts 24 % of events, scaled, ± 6 %", from the standard error of the sum. */
+/** The standard error of a source's estimates: that of the events whose number the kernel does not give is the larger. */
+export function errorOf(s: Source): number | undefined {
+  return s.restError ?? s.error;
+}
+
+/** "counts 24 % of events, scaled, ± 6 %", from the standard error. */
 export function estimateWords(coverage: number, error: number | undefined): string {
   return `counts ${roughly(coverage)} of events, scaled${error === undefined ? "" : `, ± ${roughly(halfInterval(error))}`}`;
 }
@@ -64,7 +69,7 @@ function remarkNow(s: Source, who: string): Remark | null {
   const now = [because(`Now ${s.name}`, { reason: blindReason(s), remedy: s.remedy })];
   if (s.blind) return { kind: "blind", short: `${who}unavailable here`, text: now };
   if ((s.state === "available" || s.state === "degraded") && s.coverage !== undefined && s.coverage < complete) {
-    return { kind: "estimate", short: who + estimateWords(s.coverage, s.error), text: s.reason ? now : [] };
+    return { kind: "estimate", short: who + estimateWords(s.coverage, errorOf(s)), text: s.reason ? now : [] };
   }
   return null;
 }

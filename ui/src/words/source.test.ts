@@ -19,6 +19,7 @@ test("what is so now and what was so in the window is one remark for each source
   const [one, ...more] = remarksOf([sampled()], [counted], true);
   expect(more).toEqual([]);
   expect(one).toMatchObject({ kind: "estimate", short: "counts 24 % of events, scaled, ± 6.1 %" });
+  expect(remarksOf([sampled({ error: 0.004, restError: 0.0313 })], [], true)[0]?.short).toBe(one?.short);
   expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to stay within the budget. Fix: raise --budget", `S${counted.slice(1)}.`]);
 });
 

@@ -74,6 +74,7 @@ test("an empty chart says why", () => {
 test("one phrase says how good the numbers are", () => {
   const estimate = source({ name: "syscalls", coverage: 0.2, error: 0.09 });
   expect(qualityOf([source({}), estimate, source({ name: "net", state: "off" }), source({ name: "tcp", state: "off", optIn: true })])).toMatchObject({ text: "estimates ±18 %, 1 source off", level: "warning" });
+  expect(qualityOf([{ ...estimate, error: 0.01, restError: 0.09 }]).text).toBe("estimates ±18 %");
   const llc = qualityOf([source({ name: "llc", blind: true, state: "degraded", reason: "this virtual machine has no PMU" })]);
   expect(llc).toMatchObject({ text: "full counts", level: "good" });
   expect(llc.groups).toEqual([{ title: "Not on this machine", sources: [{ name: "llc", text: "This virtual machine has no PMU." }] }]);
