@@ -210,15 +210,16 @@ func (o options) one(ctx context.Context, m *process, dir, name string, load fun
 		others[i] = point{transfers[i].at, all[i].value - transfers[i].value}
 	}
 	of, names := fmt.Sprintf("process=%q", comm), `"p?readv?(64)?|p?writev?(64)?"`
+	ofProcess := `teescope_process_standard_error_ratio{source="syscalls",` + of + `}`
 	for _, row := range []struct {
-		calls, labels, of string
-		truth             []point
+		calls, labels, stated string
+		truth                 []point
 	}{
-		{"reads and writes", of + ",syscall=~" + names, "sum", transfers},
-		{"others", of + ",syscall!~" + names, "rest", others},
-		{"all", of, "sum", all},
+		{"reads and writes", of + ",syscall=~" + names, ofProcess, transfers},
+		{"others", of + ",syscall!~" + names, `teescope_source_standard_error_ratio{source="syscalls",of="rest"}`, others},
+		{"all", of, ofProcess, all},
 	} {
-		if err := o.compare(ctx, m, name+" | "+row.calls, row.labels, row.of, row.truth, length); err != nil {
+		if err := o.compare(ctx, m, name+" | "+row.calls, row.labels, row.stated, row.truth, length); err != nil {
 			return err
 		}
 	}
@@ -291,21 +292,21 @@ func between(points []point, at float64) float64 {
 	return a.value + (b.value-a.value)*(at-a.at)/(b.at-a.at)
 }
 
-// compare prints a row: the monitor's count of the calls that the labels choose, against the truth. of is the events
-// whose error is stated for them: the sum or, while the kernel gives a part of it, the rest.
-func (o options) compare(ctx context.Context, m *process, name, labels, of string, truth []point, length time.Duration) error {
+// compare prints a row: the monitor's count of the calls that the labels choose, against the truth. stated is the series
+// of their standard error; where it is not there, that of all events stands for it.
+func (o options) compare(ctx context.Context, m *process, name, labels, stated string, truth []point, length time.Duration) error {
 	span := fmt.Sprintf("[%ds]", int(length.Seconds())+10)
 	said, err := m.samples(ctx, "tee_syscalls_total{"+labels+"}"+span)
 	if err != nil {
 		return err
 	}
 	stateds := map[float64]float64{}
-	for _, of := range []string{"sum", of} {
-		stated, err := m.samples(ctx, fmt.Sprintf(`teescope_source_standard_error_ratio{source="syscalls",of=%q}%s`, of, span))
+	for _, series := range []string{`teescope_source_standard_error_ratio{source="syscalls",of="sum"}`, stated} {
+		points, err := m.samples(ctx, series+span)
 		if err != nil {
 			return err
 		}
-		for _, p := range stated {
+		for _, p := range points {
 			stateds[p.at] = p.value
 		}
 	}

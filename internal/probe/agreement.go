@@ -2,8 +2,6 @@ package probe
 
 import (
 	"math"
-	"slices"
-	"time"
 
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -102,43 +100,9 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 		} else {
 			factor *= e.missed(x, s.Labels)
 		}
-		n := e.growth(s) * factor
-		e.lately.all += n
-		if told {
-			e.lately.told += n
-		}
+		e.lately.add(process(s), e.growth(s)*factor, told)
 		return factor
 	}
-}
-
-// sums are numbers of events: all that were estimated, and those of them that totals gave.
-type sums struct{ all, told float64 }
-
-// share ends a round for the sums, and returns the part of the events of the last minute that totals gave: only the
-// others have the error of windows. scale is that of the round; one that saw everything begins anew, as the windows do.
-func (e *estimator) share(at time.Time, scale float64) float64 {
-	if e.lately != (sums{}) {
-		e.rounds = append(e.rounds, summed{at, e.lately})
-		e.lately = sums{}
-	}
-	old := func(r summed) bool { return scale == 1 || at.Sub(r.at) >= time.Minute }
-	var all, told float64
-	for _, r := range e.rounds {
-		if !old(r) {
-			all, told = all+r.all, told+r.told
-		}
-	}
-	e.rounds = slices.DeleteFunc(e.rounds, old)
-	if all == 0 {
-		return 0
-	}
-	return told / all
-}
-
-// summed are the sums of a round.
-type summed struct {
-	at time.Time
-	sums
 }
 
 // missed returns the events for each estimated one, of the totals beside a series.

@@ -3,6 +3,7 @@ package probe
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -116,7 +117,8 @@ func TestToldShare(t *testing.T) {
 		for range rounds {
 			now = now.Add(5 * time.Second)
 			s.round(600, 300, others, seen, 1, scale, true)
-			share = s.e.share(now, scale)
+			all, _ := s.e.told(now, scale)
+			share = 1 - all.untold()
 		}
 		return share
 	}
@@ -137,6 +139,31 @@ func TestToldShare(t *testing.T) {
 		if got := share(c.rounds, c.others, c.seen, c.scale); math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%s: the kernel gives %.3f of the events, want %.3f", c.what, got, c.want)
 		}
+	}
+}
+
+// TestBusyProcesses: a process with a hundredth of the events or more has sums of its own, which include no name's events
+// twice.
+func TestBusyProcesses(t *testing.T) {
+	var e estimator
+	now := time.Unix(1e9, 0)
+	for range 3 {
+		for _, c := range []struct {
+			process string
+			n       float64
+			told    bool
+		}{{"redis", 700, true}, {"redis", 200, false}, {"client", 80, false}, {"small", 9, true}, {"", 11, false}, {"none", 0, true}} {
+			e.lately.add(c.process, c.n, c.told)
+		}
+		now = now.Add(time.Second)
+		e.told(now, 50)
+	}
+	all, busy := e.told(now, 50)
+	if want := []processSums{{"client", sums{240, 0}}, {"redis", sums{2700, 2100}}}; all != (sums{3000, 2127}) || !slices.Equal(busy, want) {
+		t.Errorf("all %v, busy %v, want %v", all, busy, want)
+	}
+	if all, busy := e.told(now, 1); all != (sums{}) || busy != nil || all.untold() != 1 {
+		t.Errorf("after a round that saw everything: %v of %v", busy, all)
 	}
 }
 

@@ -412,7 +412,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 			}
 		}
 	}
-	told := l.estimate.share(e.host.Now(), seen.scale())
+	all, busy := l.estimate.told(e.host.Now(), seen.scale())
 	l.estimate.end()
 	if l.Coverage == nil && err == nil {
 		all := 1.0
@@ -423,9 +423,14 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 		l.Coverage = &share
 	}
 	if !math.IsNaN(seen.err) && seen.limited {
-		sum := seen.err * (1 - told)
-		if l.Error = &sum; told > 0 && told < 1 {
+		sum := seen.err * all.untold()
+		if l.Error = &sum; sum > 0 && all.told > 0 {
 			l.RestError = &seen.err
+		}
+		for _, p := range busy {
+			if s := (metric.Sample{Desc: ProcessError, Labels: []string{l.Source.Name, p.process}, Value: seen.err * p.untold(), Trust: metric.Estimated}); l.keeps(s) {
+				out = append(out, s)
+			}
 		}
 	}
 	l.note(err)

@@ -15,8 +15,8 @@ type estimator struct {
 	series map[seriesKey]*estimate
 	totals map[seriesKey]*agreement
 	// lately are the sums of the round, rounds those of the last minute.
-	lately sums
-	rounds []summed
+	lately byProcess
+	rounds []round
 	// scaled says that some value was ever extrapolated.
 	scaled bool
 	round  int

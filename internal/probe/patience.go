@@ -30,15 +30,29 @@ func WithPatience(ctx context.Context, patience time.Duration) (context.Context,
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		for range parts {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(patience / parts):
-			}
-		}
+		within(ctx.Done(), patience)
 	}()
 	return ctx, cancel
+}
+
+// within waits until done is closed, and reports whether that happened before the patience ended.
+func within(done <-chan struct{}, patience time.Duration) bool {
+	part := time.NewTimer(patience / parts)
+	defer part.Stop()
+	for range parts {
+		select {
+		case <-done:
+			return true
+		case <-part.C:
+			part.Reset(patience / parts)
+		}
+	}
+	select {
+	case <-done: // both happened while this waited for a CPU
+		return true
+	default:
+		return false
+	}
 }
 
 // patient makes calls that may hang, one at a time.
@@ -56,20 +70,11 @@ func (p *patient) inTime(patience time.Duration, f func()) bool {
 		defer close(done)
 		f()
 	}()
-	ctx, stop := WithPatience(context.Background(), patience)
-	defer stop()
-	select {
-	case <-done:
+	if within(done, patience) {
 		return true
-	case <-ctx.Done():
 	}
-	select {
-	case <-done: // both happened while this waited for a CPU
-		return true
-	default:
-		p.stuck = done
-		return false
-	}
+	p.stuck = done
+	return false
 }
 
 // waiting reports whether a late call is still running.

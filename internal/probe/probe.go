@@ -189,6 +189,8 @@ var (
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
 	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source", "of"},
 		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: of sum, all its events, and of rest, those whose number the kernel does not give; absent of rest where it gives none. The error of the rest is the spread between windows, plus the bias of each window: counting slows the load inside a window, and a window closed early by the budget overestimates. The error of the sum is the same times the part of the rest. Absent where every event is counted."}
+	ProcessError = &metric.Desc{Name: "teescope_process_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source", "process"},
+		Help: "Standard error of a process's scaled number of events of a source in the last minute, as a ratio to that number: the source's error of the rest times the part of the process's events whose number the kernel does not give. For processes with 1 % or more of the source's events; absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
 		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: each event at the price measured on this machine when it was counted, or 150 ns where none was."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: math.MaxFloat64,
@@ -208,4 +210,4 @@ const (
 )
 
 // Metrics lists what the engine itself emits.
-var Metrics = []*metric.Desc{Up, BlindDesc, Coverage, StandardError, Missed, Folded, LevelDesc, SourceCPU, ReadSeconds, BudgetUsed, SlowedDesc}
+var Metrics = []*metric.Desc{Up, BlindDesc, Coverage, StandardError, ProcessError, Missed, Folded, LevelDesc, SourceCPU, ReadSeconds, BudgetUsed, SlowedDesc}
