@@ -31,7 +31,7 @@ const (
 	// window. A source with fewer than one window in mostSkipped periods is off.
 	leastOpen   = 2 * time.Millisecond
 	mostSkipped = 20
-	// looks is how often an open window is checked for an exhausted share, at least
+	// looks is how often an open window is checked for an exhausted share, where it may be exhausted, at least
 	// leastLook apart.
 	looks     = 16
 	leastLook = time.Millisecond
@@ -360,6 +360,7 @@ func (g *governor) start(now time.Time) {
 		if t.share == 1 {
 			t.end = now.Add(time.Hour) // until the next plan says otherwise
 		}
+		t.look = earlier(t.look, now.Add(t.every(period))) // the plan may leave less than the last one
 	}
 }
 
@@ -370,40 +371,47 @@ func (g *governor) step(now, until time.Time) time.Time {
 	next := until
 	for _, t := range b.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
-		most := (t.may + b.slack) * b.budget.period().Seconds()
 		limited := !t.steady && b.budget.Share < 1
-		if !t.attached {
-			t.looked = now
-		} else if on && limited && now.Sub(t.looked) >= t.due(b.budget.period()) {
-			t.looked = now
-			if t.overdrawn(most) {
-				t.broken, on = true, false
-			}
+		if limited && !b.look(t, now, on) {
+			t.broken, on = true, false
 		}
 		t.set(on, g.now)
+		if on && limited {
+			next = earlier(next, t.look)
+		}
 		switch {
-		case t.share == 1 && on && limited:
-			next = earlier(next, t.looked.Add(t.every(b.budget.period())))
 		case t.broken || !now.Before(t.end) || t.share == 1:
 		case now.Before(t.begin):
 			next = earlier(next, t.begin)
 		default:
-			next = earlier(next, earlier(t.end, now.Add(t.every(b.budget.period()))))
+			next = earlier(next, t.end)
 		}
 	}
 	return next
 }
 
-// due is the time after a check from which on another costs no wake-up of its own: sources that count everything are
-// checked together.
-func (t *throttle) due(period time.Duration) time.Duration {
-	if t.share == 1 {
-		return t.every(period) / 2
+// look checks an open window if it is time to, and reports whether it may stay open: it is closed where the load grew since
+// the window was planned, and not for less, because closing it by its own events overestimates the rate. Then it sets the
+// next time. A core cannot spend what is left in less than that time, so a check before it is of no use.
+func (b *books) look(t *throttle, now time.Time, on bool) bool {
+	period := b.budget.period()
+	every := t.every(period)
+	left := (t.may + b.slack) * period.Seconds()
+	if t.attached && on {
+		due := t.look
+		if t.share == 1 { // all of these are checked together, which saves wake-ups
+			due = due.Add(-every / 2)
+		}
+		if now.Before(due) {
+			return true
+		}
+		left -= t.overall()
 	}
-	return t.every(period)
+	t.look = now.Add(max(every, time.Duration(left*float64(time.Second))))
+	return left >= 0
 }
 
-// every is the longest time between two checks of an open window.
+// every is the shortest time that is planned between two checks of an open window.
 func (t *throttle) every(period time.Duration) time.Duration {
 	if t.share == 1 {
 		return period / fullLooks

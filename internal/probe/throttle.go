@@ -44,7 +44,7 @@ type throttle struct {
 	within     float64
 	begin, end time.Time
 	broken     bool
-	looked     time.Time // when it was last checked for an exhausted share
+	look       time.Time // when it is checked next for an exhausted share
 	// Of the periods that ended since the last round: events counted, events
 	// estimated, and how many periods saw nothing and all.
 	counted, estimated float64
@@ -306,15 +306,13 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 	t.share, t.may = share, may
 }
 
-// overdrawn reports whether the period has cost some core more than most seconds: the
-// load grew since the window was planned. A window is not closed for less, because
-// closing it by its own events overestimates the rate.
-func (t *throttle) overdrawn(most float64) bool {
+// overall is what the period has cost the busiest core until now, in seconds.
+func (t *throttle) overall() (most float64) {
 	_, seconds := t.reader.Spent()
 	for cpu, s := range seconds {
-		if cpu < len(t.seconds) && s-t.seconds[cpu] > most {
-			return true
+		if cpu < len(t.seconds) {
+			most = max(most, s-t.seconds[cpu])
 		}
 	}
-	return false
+	return most
 }

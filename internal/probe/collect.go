@@ -1,0 +1,201 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Collect reads every open source once and returns the time of the reading and the
+// samples, the engine's own included, ordered by metric name. It begins a new round
+// for values that cover the time since the last one.
+func (e *Engine) Collect(ctx context.Context) (time.Time, []metric.Sample) {
+	return e.collect(ctx, e.governor.busy)
+}
+
+// Peek is Collect without beginning a new round: it takes nothing from the next one.
+func (e *Engine) Peek(ctx context.Context) (time.Time, []metric.Sample) {
+	return e.collect(ctx, e.governor.mostUsed)
+}
+
+func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time.Time, []metric.Sample) {
+	sources := *e.sources.Lock()
+	defer e.sources.Unlock()
+	at := e.host.Now()
+	var out []metric.Sample
+	round := e.round.begin()
+	for _, known := range []bool{false, true} { // the totals of a source are read before it
+		for _, l := range sources {
+			if known != (l.Source.Exact != nil) {
+				continue
+			}
+			if known {
+				l.exact = exact(sources, l)
+			}
+			l.estimate.at, l.estimate.zero = time.Time{}, time.Time{}
+			if l.fromZero && l.before {
+				l.estimate.at, l.estimate.zero = at, l.lastAt
+			}
+			out = e.read(ctx, l, out, round)
+			l.lastAt = at
+		}
+	}
+	if ratio, ok := used(); ok {
+		out = append(out, metric.Sample{Desc: BudgetUsed, Value: ratio, Trust: metric.Estimated})
+	}
+	if times := e.governor.slowed(); times > 0 {
+		out = append(out, metric.Sample{Desc: SlowedDesc, Value: float64(times)})
+	}
+	metric.SortByName(out)
+	return at, out
+}
+
+func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *unique) []metric.Sample {
+	name := []string{l.Source.Name}
+	delivered := false
+	if l.reader != nil {
+		first := len(out)
+		if u, ok := l.reader.(Unhurried); ok {
+			u.Slow(e.Slowed())
+		}
+		began := e.host.Now()
+		out, delivered = e.values(ctx, l, out, round)
+		l.Read = e.host.Now().Sub(began)
+		l.Series = len(out) - first
+		if l.Coverage != nil {
+			out = append(out, metric.Sample{Desc: Coverage, Labels: name, Value: *l.Coverage})
+		}
+		if l.Error != nil {
+			out = append(out, metric.Sample{Desc: StandardError, Labels: []string{l.Source.Name, OfSum}, Value: *l.Error, Trust: metric.Estimated})
+		}
+		if l.RestError != nil {
+			out = append(out, metric.Sample{Desc: StandardError, Labels: []string{l.Source.Name, OfRest}, Value: *l.RestError, Trust: metric.Estimated})
+		}
+		if l.throttle != nil {
+			_, seconds := l.throttle.reader.Spent()
+			var sum float64
+			for _, s := range seconds {
+				sum += s
+			}
+			out = append(out, metric.Sample{Desc: SourceCPU, Labels: name, Value: sum, Trust: metric.Estimated})
+		}
+		if l.Level != "" {
+			out = append(out, metric.Sample{Desc: LevelDesc, Labels: []string{l.Source.Name, l.Level}, Value: 1})
+		}
+		out = append(out,
+			metric.Sample{Desc: Missed, Labels: name, Value: l.Missed},
+			metric.Sample{Desc: Folded, Labels: name, Value: l.Folded},
+			metric.Sample{Desc: ReadSeconds, Labels: name, Value: l.Read.Seconds()})
+	}
+	if l.Blind {
+		out = append(out, metric.Sample{Desc: BlindDesc, Labels: []string{l.Source.Name, l.Reason}, Value: 1})
+	}
+	if !slices.Contains([]State{Absent, Off, Opening}, l.State) {
+		up := 0.0
+		if delivered {
+			up = 1
+		}
+		out = append(out, metric.Sample{Desc: Up, Labels: name, Value: up})
+	}
+	return out
+}
+
+// values reads the source's own metrics, scaled where it saw only part of the time,
+// and updates its state.
+func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round *unique) ([]metric.Sample, bool) {
+	l.Coverage, l.Error, l.RestError, l.Missed, l.Folded = nil, nil, nil, 0, 0
+	seen := coverage{share: 1}
+	if l.throttle != nil {
+		seen = e.governor.round(l.throttle)
+	}
+	delivered := false
+	samples, err := e.readInTime(ctx, l)
+	samples, refused := round.tidy(samples)
+	if err = joined(err, refused); seen.refused != nil && !errors.Is(err, seen.refused) { // some readers say it themselves
+		err = joined(err, seen.refused)
+	}
+	factor := l.estimate.agree(l.exact, samples, totals(l.exact, out), seen.scale())
+	for _, s := range samples {
+		switch s.Desc {
+		case Coverage:
+			v := s.Value
+			l.Coverage = &v
+		case Missed:
+			l.Missed = s.Value
+		case Folded:
+			l.Folded = s.Value
+		default:
+			delivered = true
+			if l.throttle != nil || l.fromZero {
+				s = l.estimate.take(s, factor(s))
+			}
+			if !seen.off && !seen.gone && l.keeps(s) {
+				out = append(out, s)
+			}
+		}
+	}
+	all, busy := l.estimate.told(e.host.Now(), seen.scale())
+	l.estimate.end()
+	if l.Coverage == nil && err == nil {
+		all := 1.0
+		l.Coverage = &all
+	}
+	if l.Coverage != nil {
+		share := *l.Coverage * seen.share
+		l.Coverage = &share
+	}
+	if !math.IsNaN(seen.err) && seen.limited {
+		sum := seen.err * all.untold()
+		if l.Error = &sum; sum > 0 && all.told > 0 {
+			l.RestError = &seen.err
+		}
+		for _, p := range busy {
+			if s := (metric.Sample{Desc: ProcessError, Labels: []string{l.Source.Name, p.process}, Value: seen.err * p.untold(), Trust: metric.Estimated}); l.keeps(s) {
+				out = append(out, s)
+			}
+		}
+	}
+	l.note(err)
+	if l.throttle != nil {
+		l.limited(e.governor.level(l.throttle), seen)
+	}
+	l.before = !seen.off && !seen.gone && (delivered || err == nil)
+	return out, l.before
+}
+
+// exact is the source's Exact while both sources count all processes.
+func exact(sources []*live, l *live) *Exact {
+	x := l.Source.Exact
+	for _, o := range sources {
+		if (o == l || slices.Contains(o.Source.Metrics, x.Total)) && o.Scope.narrow() {
+			return nil
+		}
+	}
+	return x
+}
+
+// totals are the values of a source's totals among the samples of a round.
+func totals(x *Exact, samples []metric.Sample) map[seriesKey]float64 {
+	if x == nil {
+		return nil
+	}
+	now := map[seriesKey]float64{}
+	for _, s := range samples {
+		if s.Desc == x.Total {
+			now[keyOf(s)] = s.Value
+		}
+	}
+	return now
+}
+
+func (l *live) keeps(s metric.Sample) bool {
+	if l.Scope.Process == nil {
+		return true
+	}
+	i := slices.Index(s.Desc.Labels, "process")
+	return i < 0 || l.Scope.Process.MatchString(s.Labels[i])
+}

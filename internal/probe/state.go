@@ -1,0 +1,143 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// State of a source, as doctor and the page show it.
+type State string
+
+// The states. Absent is no fault: the machine lacks what the source reads. Opening is
+// that of a source before Start.
+const (
+	Opening     State = "opening"
+	Available   State = "available"
+	Degraded    State = "degraded"
+	Unavailable State = "unavailable"
+	Absent      State = "not here"
+	Off         State = "off"
+)
+
+// Status is what is known of one source now.
+type Status struct {
+	Source *Source
+	State  State
+	// Reason and Remedy explain every state but Available.
+	Reason, Remedy string
+	Blind          bool
+	// Scope is what the source is narrowed to.
+	Scope Scope
+	// Level is the level of detail in force, "" where there is one only; Wanted
+	// the user's. They differ where the budget allows less.
+	Level, Wanted string
+	// Sample is the largest share of time in which the source may count, 0
+	// where it cannot be sampled.
+	Sample float64
+	// Narrows: the source takes PIDs, control groups and containers.
+	Narrows bool
+	// Files are the patterns of files that were set, none for the source's own.
+	Files []string
+	// Auto: no setting says on or off, so the source is on while what it waits for is
+	// there. Seen is what of it was seen last, and shortly after its end; else "".
+	Auto bool
+	Seen string
+	// Coverage, Missed and Folded are those of the last round; see the metrics
+	// of these names. Coverage is nil where it is unknown: nothing was read, or the
+	// reader lost an unknown amount.
+	Coverage *float64
+	// Error is the relative standard error of the scaled number of events; nil
+	// where every event is counted or the error is unknown. RestError is that of the events whose
+	// number the kernel does not give; nil also where it gives none.
+	Error, RestError *float64
+	Missed, Folded   float64
+	Series           int
+	Read             time.Duration
+}
+
+// note sets the state from the error of opening or reading. What is shown of it is UTF-8, whatever names are in it.
+func (l *live) note(err error) {
+	l.Reason, l.Remedy, l.Blind = "", "", false
+	switch {
+	case err == nil:
+		l.State = Available
+		return
+	case l.reader != nil:
+		l.State = Degraded
+	case errors.Is(err, errors.ErrUnsupported):
+		l.State = Absent
+	default:
+		l.State = Unavailable
+	}
+	// The state says "not here"; the sentinel's own text adds nothing.
+	l.Reason = metric.Label(strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error()))
+	l.Remedy, l.Blind = Remedy(err), Blind(err)
+}
+
+// budgetReason is the label of teescope_source_blind where the budget switches a
+// source off.
+const budgetReason = "budget"
+
+// limited sets the state of a source that the budget or its user limits.
+func (l *live) limited(level int, seen coverage) {
+	if len(l.Source.Levels) > 0 {
+		l.Level = l.Source.Levels[level].Name
+	}
+	var why string
+	switch {
+	case seen.off:
+		l.State, l.Blind, l.Reason = Degraded, true, budgetReason
+		l.Remedy = "raise --budget: counting these frequent events costs more than the budget even for a ten-thousandth of the time"
+		return
+	case seen.limited && l.Level != l.Wanted:
+		why = fmt.Sprintf("the budget allows level %s, not %s", l.Level, l.Wanted)
+	}
+	if seen.share < 1 {
+		if why != "" {
+			why += "; "
+		}
+		why += fmt.Sprintf("it counts %s of the time", metric.Percent(seen.share))
+		if l.Sample < 1 && seen.share > 0.9*l.Sample {
+			why += ", the rate that was set"
+		} else {
+			why += " to stay within the budget"
+		}
+		why += "; its counters are scaled to all events"
+		if l.Error != nil {
+			why += ", with a standard error of " + metric.Percent(*l.Error) + " of their sum"
+			if l.RestError != nil {
+				why += ", " + metric.Percent(*l.RestError) + " of those whose number the kernel does not give"
+			}
+		}
+	}
+	if why == "" || l.State != Available {
+		return
+	}
+	l.State, l.Reason, l.Remedy = Degraded, why, "raise --budget for more, or narrow the source"
+}
+
+// Status describes all sources, in the order of the list.
+func (e *Engine) Status() []Status {
+	sources := *e.sources.Lock()
+	defer e.sources.Unlock()
+	out := make([]Status, len(sources))
+	for i, l := range sources {
+		out[i] = l.status()
+	}
+	return out
+}
+
+func (l *live) status() Status {
+	s := l.Status
+	if l.reader != nil {
+		s.Narrows = l.narrows()
+		if l.throttle == nil {
+			s.Sample = 0
+		}
+	}
+	return s
+}
