@@ -168,7 +168,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	h := host.Local()
 	o := bench.Options{Host: h, Kinds: kinds.All, Version: version(), Command: append([]string{"teescope"}, env.Args...),
-		Timeout: f.timeout, Verdict: judged(), Progress: newProgress(env.Stderr).show}
+		Timeout: f.timeout, Verdict: judged()}
 	if f.commit != "" {
 		if o.Commit, err = commitOf(ctx, h, f.commit); err != nil {
 			return err
@@ -303,7 +303,7 @@ func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format
 // finish runs one experiment with the counters attached and prints the result.
 func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, format *report.Format, asked, path string, run func(bench.Options) (*result.Experiment, error)) error {
 	fmt.Fprintf(env.Stderr, "writing %s\n", path)
-	e, err := f.measured(ctx, o, run)
+	e, err := f.measured(ctx, env, o, run)
 	if e == nil {
 		return err
 	}
@@ -352,9 +352,10 @@ func printFloor(w io.Writer, e *result.Experiment) {
 	}
 }
 
-// measured attaches the counters around a run of an experiment. It first measures what
+// measured attaches the counters around a run of an experiment, and shows its progress. It first measures what
 // events cost, unless the data folder has that.
-func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(bench.Options) (*result.Experiment, error)) (*result.Experiment, error) {
+func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run func(bench.Options) (*result.Experiment, error)) (*result.Experiment, error) {
+	o.Progress = newProgress(env.Stderr).show
 	o.NoCounters = "switched off by --no-counters"
 	if !f.noCounters {
 		found := tee.Detect(o.Host, o.Kinds)

@@ -177,7 +177,7 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 	for _, p := range plans {
 		fmt.Fprintln(env.Stderr, p.Name)
 		path := filepath.Join(dir, filepath.Base(f.path(strings.ReplaceAll(p.Name, ", ", "-"), o.Host.Now(), true)))
-		e, err := f.measured(ctx, o, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
+		e, err := f.measured(ctx, env, o, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
 		switch {
 		case e == nil && ctx.Err() != nil:
 			printPlatform(env.Stdout, done, cost)
