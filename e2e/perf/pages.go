@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -44,7 +45,7 @@ func (o options) pages() error {
 	if err != nil {
 		return err
 	}
-	defer sleepless.Close()
+	defer sleepless.Close() // nil too
 	m, err := o.monitor(filepath.Join(dir, "data"))
 	if err != nil {
 		return err
@@ -168,9 +169,14 @@ var burdens = []string{"getpid", "getppid", "getuid", "getcpu", "umask", "sched_
 
 func nameOf(i int) string { return fmt.Sprintf("load-%03d", i) }
 
-// awake keeps the CPUs from sleeping until the file is closed (Documentation/power/pm_qos_interface.rst).
+// awake keeps the CPUs from sleeping until the file is closed (Documentation/power/pm_qos_interface.rst). Where the
+// kernel has no such file, it says so and returns nil.
 func awake() (*os.File, error) {
 	f, err := os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, "no /dev/cpu_dma_latency here: CPUs that sleep between wake-ups make the monitor alone look more expensive")
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("keep the CPUs awake: %w", err)
 	}
