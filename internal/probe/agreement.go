@@ -100,7 +100,8 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 		} else {
 			factor *= e.missed(x, s.Labels)
 		}
-		e.lately.add(process(s), e.growth(s)*factor, told)
+		name, _ := process(s)
+		e.lately.add(name, e.growth(s)*factor, told)
 		return factor
 	}
 }

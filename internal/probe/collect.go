@@ -196,6 +196,6 @@ func (l *live) keeps(s metric.Sample) bool {
 	if l.Scope.Process == nil {
 		return true
 	}
-	i := slices.Index(s.Desc.Labels, "process")
-	return i < 0 || l.Scope.Process.MatchString(s.Labels[i])
+	name, has := process(s)
+	return !has || l.Scope.Process.MatchString(name)
 }

@@ -40,12 +40,13 @@ func (b *byProcess) add(process string, n float64, told bool) {
 	(*b)[process] = (*b)[process].plus(more)
 }
 
-// process is the process name in a sample's labels, or "".
-func process(s metric.Sample) string {
-	if i := slices.Index(s.Desc.Labels, "process"); i >= 0 {
-		return s.Labels[i]
+// process is the process name in a sample's labels, if it has one.
+func process(s metric.Sample) (name string, has bool) {
+	i := slices.Index(s.Desc.Labels, "process")
+	if i < 0 {
+		return "", false
 	}
-	return ""
+	return s.Labels[i], true
 }
 
 // round holds the sums of a round that ended at a time.
