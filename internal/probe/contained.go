@@ -45,3 +45,9 @@ func (c contained) Spent() (events float64, seconds []float64) {
 	_ = c.call("asking for the cost of", func() error { events, seconds = c.governed.Spent(); return nil }) // it was logged
 	return events, seconds
 }
+
+// Limit implements Governed.
+func (c contained) Limit(most []float64, reached func()) (can bool) {
+	_ = c.call("limiting", func() error { can = c.governed.Limit(most, reached); return nil }) // it was logged
+	return can
+}

@@ -32,10 +32,10 @@ const (
 	leastOpen   = 2 * time.Millisecond
 	mostSkipped = 20
 	// looks is how often an open window is checked for an exhausted share, where it may be exhausted, at least
-	// leastLook apart.
+	// leastLook apart. A reader that says so itself is not checked.
 	looks     = 16
 	leastLook = time.Millisecond
-	// fullLooks is how often in a period a source that counts everything is checked, for
+	// fullLooks is the same in a period of a source that counts everything, for
 	// a load that begins. Each check wakes the process up.
 	fullLooks = 8
 	// saturated is the part of a period that a core may be idle for and still count as
@@ -66,11 +66,12 @@ type governor struct {
 	now   func() time.Time
 	books locked.Value[books]
 	added chan struct{} // holds one: a source was added
+	spent chan struct{} // holds one: a source has spent what it may
 }
 
 // newGovernor returns a governor whose windows begin when the source of randomness says.
 func newGovernor(now func() time.Time, random rand.Source) governor {
-	return governor{now: now, books: locked.New(books{random: rand.New(random)}), added: make(chan struct{}, 1)}
+	return governor{now: now, books: locked.New(books{random: rand.New(random)}), added: make(chan struct{}, 1), spent: make(chan struct{}, 1)}
 }
 
 // books are the governed sources, and what they cost. A throttle in them, its reader
@@ -102,8 +103,13 @@ func (g *governor) add(t *throttle) {
 	t.from = t.events
 	t.begin, t.end = now, now.Add(time.Hour)
 	b.sources = append(b.sources, t)
+	nudge(g.added)
+}
+
+// nudge puts something into a channel that holds one.
+func nudge(c chan struct{}) {
 	select {
-	case g.added <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -361,6 +367,7 @@ func (g *governor) start(now time.Time) {
 			t.end = now.Add(time.Hour) // until the next plan says otherwise
 		}
 		t.look = earlier(t.look, now.Add(t.every(period))) // the plan may leave less than the last one
+		t.told = false
 	}
 }
 
@@ -372,11 +379,11 @@ func (g *governor) step(now, until time.Time) time.Time {
 	for _, t := range b.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
 		limited := !t.steady && b.budget.Share < 1
-		if limited && !b.look(t, now, on) {
+		if limited && !t.told && !t.broken && !b.look(t, now, on, func() { nudge(g.spent) }) {
 			t.broken, on = true, false
 		}
 		t.set(on, g.now)
-		if on && limited {
+		if on && limited && !t.told {
 			next = earlier(next, t.look)
 		}
 		switch {
@@ -391,12 +398,14 @@ func (g *governor) step(now, until time.Time) time.Time {
 }
 
 // look checks an open window if it is time to, and reports whether it may stay open: it is closed where the load grew since
-// the window was planned, and not for less, because closing it by its own events overestimates the rate. Then it sets the
-// next time. A core cannot spend what is left in less than that time, so a check before it is of no use.
-func (b *books) look(t *throttle, now time.Time, on bool) bool {
+// the window was planned, and not for less, because closing it by its own events overestimates the rate. Then it has the
+// reader say when nothing is left. For one that cannot it sets the next time: a core cannot spend what is left in less than
+// that time, so a check before it is of no use.
+func (b *books) look(t *throttle, now time.Time, on bool, reached func()) bool {
 	period := b.budget.period()
 	every := t.every(period)
-	left := (t.may + b.slack) * period.Seconds()
+	may := (t.may + b.slack) * period.Seconds()
+	left := may
 	if t.attached && on {
 		due := t.look
 		if t.share == 1 { // all of these are checked together, which saves wake-ups
@@ -407,8 +416,13 @@ func (b *books) look(t *throttle, now time.Time, on bool) bool {
 		}
 		left -= t.overall()
 	}
-	t.look = now.Add(max(every, time.Duration(left*float64(time.Second))))
-	return left >= 0
+	if left < 0 {
+		return false
+	}
+	if t.told = t.limitTo(may, reached); !t.told {
+		t.look = now.Add(max(every, time.Duration(left*float64(time.Second))))
+	}
+	return true
 }
 
 // every is the shortest time that is planned between two checks of an open window.
@@ -449,8 +463,19 @@ func (g *governor) run(ctx context.Context, b Budget) {
 				return
 			case <-timer.C:
 			case <-g.added: // a load may be there already
+			case <-g.spent:
+				g.recheck()
 			}
 		}
+	}
+}
+
+// recheck has the next step check every source.
+func (g *governor) recheck() {
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	for _, t := range b.sources {
+		t.told = false
 	}
 }
 

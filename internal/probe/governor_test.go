@@ -41,6 +41,11 @@ type load struct {
 	asked []time.Time // when it was asked what it has spent
 	// late is how much later than asked for window n, from 1, is closed.
 	late func(n int) time.Duration
+	// tells: it can say when it has spent what it may, most; told is how often it did.
+	tells   bool
+	most    []float64
+	reached func()
+	told    int
 }
 
 func newLoad(cost float64, rates ...float64) *load {
@@ -136,6 +141,28 @@ func (l *load) Spent() (float64, []float64) {
 	return n, slices.Clone(l.spent)
 }
 
+func (l *load) Limit(most []float64, reached func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most, l.reached = most, reached
+	return l.tells
+}
+
+// tell says that it has spent what it may, if it has: once for each limit.
+func (l *load) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advance()
+	for cpu, most := range l.most {
+		if l.tells && l.spent[cpu] >= most {
+			l.most = nil
+			l.told++
+			l.reached()
+			return
+		}
+	}
+}
+
 func (l *load) Adjust(level string, _ Scope) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,10 +228,22 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 			e.Govern(ctx, Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2, Idle: idle})
 			close(done)
 		}()
+		var tellers sync.WaitGroup
+		if slices.ContainsFunc(loads, func(l *load) bool { return l.tells }) {
+			tellers.Go(func() {
+				time.Sleep(aside / 2)
+				for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+					for _, l := range loads {
+						l.tell()
+					}
+				}
+			})
+		}
 		time.Sleep(aside)
 		do(e)
 		cancel()
 		<-done
+		tellers.Wait()
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
@@ -213,8 +252,14 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 
 // TestBudgetIsKept: an adversary on all cores, from nothing to millions of calls a second, may cost more than the
 // budget in the period in which it begins, and in no other. What is estimated stays within two stated errors. When
-// the adversary has gone, everything is counted again.
+// the adversary has gone, everything is counted again. A reader that says itself what it has spent is never over.
 func TestBudgetIsKept(t *testing.T) {
+	for _, tells := range []bool{false, true} {
+		t.Run(map[bool]string{false: "looked at", true: "says so"}[tells], func(t *testing.T) { budgetIsKept(t, tells) })
+	}
+}
+
+func budgetIsKept(t *testing.T, tells bool) {
 	const share, cost, seconds = 0.01, 88e-9, 60
 	for _, c := range []struct {
 		name  string
@@ -232,6 +277,7 @@ func TestBudgetIsKept(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLoad(cost, 0, 0)
+			l.tells = tells
 			govern(t, share, []*load{l}, func(e *Engine) {
 				time.Sleep(3 * time.Second)
 				began := time.Now()
@@ -254,7 +300,7 @@ func TestBudgetIsKept(t *testing.T) {
 						adapted = was
 					}
 				}
-				if over > c.rises {
+				if over > c.rises || tells && over > 0 {
 					t.Errorf("over the budget in %d of %d periods, want %d", over, seconds, c.rises)
 				}
 				if mean := (was - adapted) / (seconds - 1); mean > share {
@@ -356,14 +402,24 @@ func TestSlowedLoad(t *testing.T) {
 // TestFirstSecond: a load that begins from nothing costs the budget at most in the second in which it begins, and what one
 // look later is noticed; what was seen then tells its number.
 func TestFirstSecond(t *testing.T) {
+	for _, tells := range []bool{false, true} {
+		t.Run(map[bool]string{false: "looked at", true: "says so"}[tells], func(t *testing.T) { firstSecond(t, tells) })
+	}
+}
+
+func firstSecond(t *testing.T, tells bool) {
 	l := newLoad(88e-9, 0, 0)
+	l.tells = tells
 	govern(t, 0.01, []*load{l}, func(e *Engine) {
 		time.Sleep(3*time.Second + 300*time.Millisecond)
 		l.set(func(time.Time) []float64 { return []float64{2e6, 1e6} })
 		time.Sleep(700 * time.Millisecond)
 		_, spent := l.Spent()
-		// It is looked at eight times a second.
-		if most := 0.01 + 2e6*88e-9/8; spent[0] > most {
+		most := 0.01 + 2e6*88e-9/8 // it is looked at eight times a second
+		if tells {
+			most = 0.01
+		}
+		if spent[0] > most {
 			t.Errorf("the first second cost %.4f s of a core, want %.4f at most", spent[0], most)
 		}
 		time.Sleep(time.Second)
@@ -525,6 +581,34 @@ func TestCheckedTogether(t *testing.T) {
 		}
 		if n := len(moments); n < fullLooks || n > fullLooks+2 {
 			t.Errorf("checked in %d moments of a second, want %d and the end of a period", n, fullLooks)
+		}
+	})
+}
+
+// TestSaysSo: a source that says when it has spent what it may is asked only at the ends of periods, and after it has said so.
+func TestSaysSo(t *testing.T) {
+	l := newLoad(88e-9, 0, 0)
+	l.tells = true
+	govern(t, 0.01, []*load{l}, func(*Engine) {
+		for _, c := range []struct {
+			rate float64
+			told int
+		}{{0, 0}, {1000, 0}, {5e6, 1}} {
+			time.Sleep(5 * time.Second)
+			l.set(func(time.Time) []float64 { return []float64{c.rate, c.rate} })
+			l.mu.Lock()
+			l.asked, l.told = nil, 0
+			l.mu.Unlock()
+			time.Sleep(time.Second)
+			moments := map[time.Time]bool{}
+			l.mu.Lock()
+			for _, at := range l.asked {
+				moments[at] = true
+			}
+			if l.told != c.told || len(moments) > 1+c.told {
+				t.Errorf("%g events a second: it said so %d times and was asked in %d moments, want %d and %d at most", c.rate, l.told, len(moments), c.told, 1+c.told)
+			}
+			l.mu.Unlock()
 		}
 	})
 }
@@ -826,9 +910,10 @@ func TestRefusesToAttach(t *testing.T) {
 
 type refusing struct{}
 
-func (refusing) Attach() error               { return errors.New("no") }
-func (refusing) Detach() error               { return errors.New("no") }
-func (refusing) Spent() (float64, []float64) { return 0, nil }
+func (refusing) Attach() error                { return errors.New("no") }
+func (refusing) Detach() error                { return errors.New("no") }
+func (refusing) Limit([]float64, func()) bool { return false }
+func (refusing) Spent() (float64, []float64)  { return 0, nil }
 
 func TestMaxMin(t *testing.T) {
 	for _, c := range []struct {

@@ -102,6 +102,10 @@ type Governed interface {
 	// Spent returns the number of events counted since opening and the seconds that
 	// counting them cost on each CPU, including the entry to the program.
 	Spent() (events float64, seconds []float64)
+	// Limit has reached called once, soon after the seconds that Spent returns have come up to most on some CPU. It may be
+	// called earlier and again, from any goroutine, and must not block. A later limit replaces this one. It reports whether
+	// the reader can do so; the engine asks the others for what they have spent, several times a period.
+	Limit(most []float64, reached func()) bool
 }
 
 // Steady is implemented by Governed readers whose cost does not grow with the load

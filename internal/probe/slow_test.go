@@ -190,8 +190,9 @@ type slowToRead struct {
 	rate      float64
 }
 
-func (s *slowToRead) Attach() error { s.since = s.at; return nil }
-func (s *slowToRead) Detach() error { return nil }
+func (s *slowToRead) Attach() error                { s.since = s.at; return nil }
+func (s *slowToRead) Detach() error                { return nil }
+func (s *slowToRead) Limit([]float64, func()) bool { return false }
 func (s *slowToRead) Spent() (float64, []float64) {
 	s.at = s.at.Add(time.Millisecond / 2)
 	defer func() { s.at = s.at.Add(time.Millisecond / 2) }()

@@ -45,6 +45,7 @@ type throttle struct {
 	begin, end time.Time
 	broken     bool
 	look       time.Time // when it is checked next for an exhausted share
+	told       bool      // its reader says when the share is exhausted
 	// Of the periods that ended since the last round: events counted, events
 	// estimated, and how many periods saw nothing and all.
 	counted, estimated float64
@@ -304,6 +305,15 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 		share = t.limit * max(least, min(1, left/full)) // least, so that something is seen
 	}
 	t.share, t.may = share, may
+}
+
+// limitTo has the reader say when the period has cost so many seconds on a core, if it can.
+func (t *throttle) limitTo(may float64, reached func()) bool {
+	most := slices.Clone(t.seconds)
+	for cpu := range most {
+		most[cpu] += may
+	}
+	return t.reader.Limit(most, reached)
 }
 
 // overall is what the period has cost the busiest core until now, in seconds.

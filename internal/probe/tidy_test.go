@@ -108,16 +108,17 @@ func (b *breaking) Read(_ context.Context, emit func(metric.Sample)) error {
 	return nil
 }
 
-func (b *breaking) Close() error                { b.maybe("Close"); return nil }
-func (b *breaking) Attach() error               { b.maybe("Attach"); return nil }
-func (b *breaking) Detach() error               { b.maybe("Detach"); return nil }
-func (b *breaking) Spent() (float64, []float64) { b.maybe("Spent"); return 0, nil }
-func (b *breaking) Adjust(string, Scope) error  { b.maybe("Adjust"); return nil }
-func (b *breaking) Follow([]string) error       { b.maybe("Follow"); return nil }
+func (b *breaking) Close() error                 { b.maybe("Close"); return nil }
+func (b *breaking) Attach() error                { b.maybe("Attach"); return nil }
+func (b *breaking) Detach() error                { b.maybe("Detach"); return nil }
+func (b *breaking) Limit([]float64, func()) bool { b.maybe("Limit"); return false }
+func (b *breaking) Spent() (float64, []float64)  { b.maybe("Spent"); return 0, nil }
+func (b *breaking) Adjust(string, Scope) error   { b.maybe("Adjust"); return nil }
+func (b *breaking) Follow([]string) error        { b.maybe("Follow"); return nil }
 
 // TestPanics: a panic of a source is its error, in whichever call. The others go on, and what it emitted before counts.
 func TestPanics(t *testing.T) {
-	for _, call := range []string{"Open", "Read", "Close", "Attach", "Detach", "Spent", "Adjust", "Follow"} {
+	for _, call := range []string{"Open", "Read", "Close", "Attach", "Detach", "Spent", "Limit", "Adjust", "Follow"} {
 		b := &breaking{in: call}
 		bad := &Source{Name: "bad", Doc: "Breaks.", Metrics: []*metric.Desc{calls}, Open: func(*host.Host, []tee.Facts) (Reader, error) {
 			b.maybe("Open")

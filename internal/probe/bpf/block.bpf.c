@@ -10,7 +10,7 @@
  * the latency is counted only if it was. A request that the driver gave back
  * and was issued again counts from the last issue.
  */
-#include "common.h"
+#include "runs.h"
 
 enum { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_OTHER, OPERATIONS };
 
@@ -26,16 +26,14 @@ enum {
 	LATENCY,
 	CELLS = LATENCY + HIST_CELLS,
 
-	/*
-	 * Cells of a row, before those. Each belongs to one program: a
-	 * completion interrupts an issue, and must not add to the same cell.
-	 */
-	ISSUED = 0,
-	LOST, /* requests that found no free entry at issue */
-	COMPLETED,
+	/* Cells of a row, before those. */
+	LOST = 0, /* requests that found no free entry at issue */
 	FIRST,
 	STRIDE = FIRST + DEVICES * OPERATIONS * CELLS,
 };
+
+/* A completion interrupts an issue. */
+enum { ISSUE, COMPLETION, EVENTS };
 
 const volatile __u32 max_devices = DEVICES;
 
@@ -149,7 +147,7 @@ static __always_inline int issue(__u64 rq)
 	__u32 cpu = bpf_get_smp_processor_id(), zero = 0;
 	__u64 *s = bpf_map_lookup_elem(&since, &zero);
 
-	add(&counts, STRIDE, cpu, ISSUED, 1);
+	ran(cpu, ISSUE, EVENTS);
 	if (s && !*s)
 		__sync_val_compare_and_swap(s, 0, now);
 	if (bpf_map_update_elem(&pending, &rq, &now, 0 /* BPF_ANY */))
@@ -168,7 +166,7 @@ static __always_inline int complete(struct request *rq, __u32 error, __u32 bytes
 	struct gendisk *disk = 0;
 	struct device name;
 
-	add(&counts, STRIDE, cpu, COMPLETED, 1);
+	ran(cpu, COMPLETION, EVENTS);
 	q = READ(typed, rq, q);
 	if (bpf_core_field_exists(q->disk))
 		disk = READ(typed, q, disk);

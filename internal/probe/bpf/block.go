@@ -4,9 +4,7 @@ package bpf
 
 // Sizes and cells of block.bpf.c.
 const (
-	blockIssued = iota
-	blockLost
-	blockCompleted
+	blockLost = iota
 	blockFirst
 
 	blockRequests = 0
@@ -38,9 +36,6 @@ var Block = &Program{
 		row:   blockFirst + blockDevices*len(BlockOperations)*blockCells,
 		read:  []string{"counts", "devices"},
 		reset: []string{"since"},
-		events: func(row counts) uint64 {
-			return row.sum(blockIssued) + row.sum(blockCompleted)
-		},
 	},
 }
 

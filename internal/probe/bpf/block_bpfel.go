@@ -18,6 +18,12 @@ type blockDevice struct {
 	Word [2]uint64
 }
 
+type blockRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -27,7 +33,9 @@ const (
 	blockMapDevices      = "devices"
 	blockMapDevicesUsed  = "devices_used"
 	blockMapPending      = "pending"
+	blockMapRuns         = "runs"
 	blockMapSince        = "since"
+	blockMapTold         = "told"
 	blockProgCompleteBtf = "complete_btf"
 	blockProgCompleteRaw = "complete_raw"
 	blockProgIssueBtf    = "issue_btf"
@@ -94,7 +102,9 @@ type blockMapSpecs struct {
 	Devices     *ebpf.MapSpec `ebpf:"devices"`
 	DevicesUsed *ebpf.MapSpec `ebpf:"devices_used"`
 	Pending     *ebpf.MapSpec `ebpf:"pending"`
+	Runs        *ebpf.MapSpec `ebpf:"runs"`
 	Since       *ebpf.MapSpec `ebpf:"since"`
+	Told        *ebpf.MapSpec `ebpf:"told"`
 }
 
 // blockVariableSpecs contains global variables before they are loaded into the kernel.
@@ -131,7 +141,9 @@ type blockMaps struct {
 	Devices     *ebpf.Map `ebpf:"devices"`
 	DevicesUsed *ebpf.Map `ebpf:"devices_used"`
 	Pending     *ebpf.Map `ebpf:"pending"`
+	Runs        *ebpf.Map `ebpf:"runs"`
 	Since       *ebpf.Map `ebpf:"since"`
+	Told        *ebpf.Map `ebpf:"told"`
 }
 
 func (m *blockMaps) Close() error {
@@ -141,7 +153,9 @@ func (m *blockMaps) Close() error {
 		m.Devices,
 		m.DevicesUsed,
 		m.Pending,
+		m.Runs,
 		m.Since,
+		m.Told,
 	)
 }
 

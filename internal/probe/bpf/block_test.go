@@ -271,7 +271,7 @@ func FuzzDecodeIO(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0xff}, 4099), slices.Repeat([]byte("loop0\x00"), 90), []byte{})
 	f.Fuzz(func(t *testing.T, counts, devices, names []byte) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": counts, "devices": devices, "names": names}, nil
+			return map[string][]byte{runsMap: counts, "counts": counts, "devices": devices, "names": names}, nil
 		}}
 		for _, p := range []*Program{Block, TCP, TCPConnect} {
 			c, err := p.Open(h)

@@ -15,7 +15,7 @@
  * name cannot be read, it is counted in slot OTHER. Copies in a thread's own
  * context have slots in the same way, by its process's name and system call.
  */
-#include "common.h"
+#include "runs.h"
 
 enum {
 	OTHER = 0,
@@ -38,8 +38,7 @@ enum {
 	OP_UNMAP,
 	OP_SYNC,
 	OPERATIONS,
-	RUNS = TIMES + OPERATIONS * CONTEXTS * TIME_CELLS, /* of the programs at entries */
-	UNTIMED, /* calls whose beginning was not known at their end, by operation */
+	UNTIMED = TIMES + OPERATIONS * CONTEXTS * TIME_CELLS, /* calls whose beginning was not known at their end, by operation */
 	BY_TASK = UNTIMED + OPERATIONS,
 	TASKS = 256,
 	STRIDE = BY_TASK + TASKS * TIME_CELLS,
@@ -56,6 +55,9 @@ enum {
 	CALL_THREAD,
 	NO_CALL,
 };
+
+/* What runs; an interrupt may do so in the middle of another's. */
+enum { MAPPED, BEGIN, END, EVENTS };
 
 COUNTS(STRIDE);
 
@@ -136,6 +138,7 @@ static __always_inline int bounced(__u32 slot, __u64 bytes)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
+	ran(cpu, MAPPED, EVENTS);
 	if (slot >= DEVICES)
 		return 0;
 	add(&counts, STRIDE, cpu, slot * CELLS + MAPPINGS, 1);
@@ -300,7 +303,7 @@ static __noinline int begin(void *ctx)
 	__u64 key = whose(!on_stack(task, ctx));
 	struct begun *b = begun_by(key);
 
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), RUNS, 1);
+	ran(bpf_get_smp_processor_id(), BEGIN, EVENTS);
 	if (b) {
 		b->whose = key;
 		b->at = bpf_ktime_get_ns();
@@ -316,6 +319,7 @@ static __noinline int end(void *ctx, __u32 operation)
 	int interrupt = !on_stack(task, ctx);
 	struct begun *b;
 
+	ran(cpu, END, EVENTS);
 	key = whose(interrupt);
 	b = begun_by(key);
 	if (!b || b->whose != key || !b->at || now < b->at) {

@@ -26,8 +26,7 @@ const (
 	bounceTimes     = bounceFull + 1
 	bounceContexts  = 2
 	bounceTimeCells = 2 // calls and nanoseconds
-	bounceRuns      = bounceTimes + int(bounceOperations)*bounceContexts*bounceTimeCells
-	bounceUntimed   = bounceRuns + 1
+	bounceUntimed   = bounceTimes + int(bounceOperations)*bounceContexts*bounceTimeCells
 	bounceByTask    = bounceUntimed + int(bounceOperations)
 	bounceTasks     = 256
 	bounceRow       = bounceByTask + bounceTasks*bounceTimeCells
@@ -111,19 +110,6 @@ var Bounce = &Program{
 		row:   bounceRow,
 		read:  []string{"counts", "names", "tasks"},
 		reset: []string{"begun"},
-		events: func(row counts) uint64 {
-			n := row.sum(bounceReturns) + row.sum(bounceRuns)
-			for op := BounceUnmap; op < bounceOperations; op++ {
-				n += row.sum(bounceUntimed + int(op))
-				for context := range bounceContexts {
-					n += row.sum(bounceTime(op, context))
-				}
-			}
-			for slot := range bounceDevices {
-				n += row.sum(slot*bounceCells + bounceMappings)
-			}
-			return n
-		},
 	},
 }
 

@@ -31,6 +31,12 @@ type bounceDoing struct {
 	Unused uint32
 }
 
+type bounceRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -41,8 +47,10 @@ const (
 	bounceMapDevicesUsed         = "devices_used"
 	bounceMapDoings              = "doings"
 	bounceMapNames               = "names"
+	bounceMapRuns                = "runs"
 	bounceMapTasks               = "tasks"
 	bounceMapTasksUsed           = "tasks_used"
+	bounceMapTold                = "told"
 	bounceProgBouncedBtf         = "bounced_btf"
 	bounceProgBouncedNameless    = "bounced_nameless"
 	bounceProgBouncedRaw         = "bounced_raw"
@@ -163,8 +171,10 @@ type bounceMapSpecs struct {
 	DevicesUsed *ebpf.MapSpec `ebpf:"devices_used"`
 	Doings      *ebpf.MapSpec `ebpf:"doings"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
+	Runs        *ebpf.MapSpec `ebpf:"runs"`
 	Tasks       *ebpf.MapSpec `ebpf:"tasks"`
 	TasksUsed   *ebpf.MapSpec `ebpf:"tasks_used"`
+	Told        *ebpf.MapSpec `ebpf:"told"`
 }
 
 // bounceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -201,8 +211,10 @@ type bounceMaps struct {
 	DevicesUsed *ebpf.Map `ebpf:"devices_used"`
 	Doings      *ebpf.Map `ebpf:"doings"`
 	Names       *ebpf.Map `ebpf:"names"`
+	Runs        *ebpf.Map `ebpf:"runs"`
 	Tasks       *ebpf.Map `ebpf:"tasks"`
 	TasksUsed   *ebpf.Map `ebpf:"tasks_used"`
+	Told        *ebpf.Map `ebpf:"told"`
 }
 
 func (m *bounceMaps) Close() error {
@@ -213,8 +225,10 @@ func (m *bounceMaps) Close() error {
 		m.DevicesUsed,
 		m.Doings,
 		m.Names,
+		m.Runs,
 		m.Tasks,
 		m.TasksUsed,
+		m.Told,
 	)
 }
 

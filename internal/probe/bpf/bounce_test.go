@@ -318,7 +318,7 @@ func TestBounceDecode(t *testing.T) {
 		text := name("") + name("0000:00:04.0") + name("x\xff") + name("x\xfe")
 		text += strings.Repeat(name("unused"), 60) + name(c.last)
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": cells, "names": []byte(text), "tasks": tasks}, nil
+			return map[string][]byte{runsMap: nil, "counts": cells, "names": []byte(text), "tasks": tasks}, nil
 		}}
 		counters, err := Bounce.Open(h)
 		if err != nil {
@@ -352,7 +352,7 @@ func FuzzBounceDecode(f *testing.F) {
 	f.Add([]byte(strings.Repeat("\xff", 4099)), []byte(strings.Repeat("\xff", 999)))
 	f.Fuzz(func(t *testing.T, counts, names []byte) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": counts, "names": names, "tasks": names}, nil
+			return map[string][]byte{runsMap: counts, "counts": counts, "names": names, "tasks": names}, nil
 		}}
 		c, err := Bounce.Open(h)
 		if err != nil {

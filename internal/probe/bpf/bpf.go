@@ -61,8 +61,6 @@ type layout struct {
 	// reset names maps that remember the last event; they are emptied before the
 	// programs are attached again.
 	reset []string
-	// events is the number of runs of all programs, from one CPU's row.
-	events func(row counts) uint64
 }
 
 // filter narrows a program to some processes.
@@ -152,7 +150,7 @@ func (c *Counters) replay(h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Concat(c.program.read, c.program.write) {
+	for _, name := range slices.Concat(c.program.reads(), c.program.write) {
 		b, ok := maps[name]
 		if !ok {
 			return fmt.Errorf("read map %s of %s: not recorded", name, c.program.Name)
@@ -207,8 +205,8 @@ func (c *Counters) Missed() (uint64, error) {
 // Events is the number of events that the attached programs counted.
 func (c *Counters) Events() uint64 {
 	var n uint64
-	for row := range c.counts().rows() {
-		n += c.program.events(row)
+	for row := range c.runs().rows() {
+		n += row.ran()
 	}
 	return n
 }

@@ -68,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0xff}, 4099), slices.Repeat([]byte{0xff}, 8*pairs+3), slices.Repeat([]byte{0xff}, 999))
 	f.Fuzz(func(t *testing.T, counts, keys, names []byte) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": counts, "keys": keys, "names": names, "times": counts, "timed_numbers": keys}, nil
+			return map[string][]byte{runsMap: counts, "counts": counts, "keys": keys, "names": names, "times": counts, "timed_numbers": keys}, nil
 		}}
 		for _, p := range []*Program{Syscalls, Switches, RunQueue, Faults, PageCache} {
 			c, err := p.Open(h)
@@ -115,7 +115,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestMissingRecording(t *testing.T) {
-	h := &host.Host{Maps: func(string) (map[string][]byte, error) { return map[string][]byte{"counts": nil, "names": nil}, nil }}
+	h := &host.Host{Maps: func(string) (map[string][]byte, error) {
+		return map[string][]byte{runsMap: nil, "counts": nil, "names": nil}, nil
+	}}
 	if _, err := Syscalls.Open(h); err == nil || !strings.Contains(err.Error(), "keys") {
 		t.Errorf("opened without the map keys: %v", err)
 	}

@@ -19,8 +19,8 @@ typedef __u64 __be64;
 typedef __u32 __wsum;
 
 /* Values of the kernel's BPF interface, include/uapi/linux/bpf.h. */
-enum bpf_map_type { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_QUEUE = 22, BPF_MAP_TYPE_TASK_STORAGE = 29 };
-enum { BPF_NOEXIST = 1, BPF_F_NO_PREALLOC = 1, BPF_LOCAL_STORAGE_GET_F_CREATE = 1, BPF_F_MMAPABLE = 1 << 10 };
+enum bpf_map_type { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_QUEUE = 22, BPF_MAP_TYPE_RINGBUF = 27, BPF_MAP_TYPE_TASK_STORAGE = 29 };
+enum { BPF_NOEXIST = 1, BPF_F_NO_PREALLOC = 1, BPF_LOCAL_STORAGE_GET_F_CREATE = 1, BPF_RB_FORCE_WAKEUP = 2, BPF_F_MMAPABLE = 1 << 10 };
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>

@@ -25,7 +25,7 @@ enum cause {
 	CAUSES,
 };
 
-enum { SPACES = 2, RUNS = SLOTS * SPACES * CAUSES, STRIDE = RUNS + 8 };
+enum { SPACES = 2, STRIDE = SLOTS * SPACES * CAUSES };
 
 COUNTS(STRIDE);
 
@@ -47,7 +47,7 @@ static __always_inline int count(__u32 space, __u64 code)
 	__u32 cpu = bpf_get_smp_processor_id(), cause = cause_of(code), slot, own;
 
 	/* Each program has cells and a half of the cache of its own: a fault in the kernel may interrupt the other program. */
-	add(&counts, STRIDE, cpu, RUNS + space, 1);
+	ran(cpu, space, SPACES);
 	if (outside(task->group_leader, FAULTS, &own))
 		return 0;
 	slot = process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), cpu * SPACES + space);

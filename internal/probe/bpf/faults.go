@@ -11,7 +11,6 @@ var (
 
 const (
 	faultCells = len(Spaces) * len(Causes)
-	faultRuns  = allSlots * faultCells
 )
 
 var faultSlots = slotCells{each: faultCells, events: faultCells}
@@ -36,16 +35,9 @@ var Faults = &Program{
 		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:  faultRuns + 8,
+		row:  allSlots * faultCells,
 		read: []string{"counts", "names"},
 		tell: []string{"cache", "control", "wanted"},
-		events: func(row counts) uint64 {
-			var n uint64
-			for space := range Spaces {
-				n += row.sum(faultRuns + space)
-			}
-			return n
-		},
 	},
 	filter: filter{
 		slots:  faultSlots,

@@ -40,6 +40,12 @@ type faultsName struct {
 	Text [16]int8
 }
 
+type faultsRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type faultsWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -54,9 +60,11 @@ const (
 	faultsMapCounts                  = "counts"
 	faultsMapMembers                 = "members"
 	faultsMapNames                   = "names"
+	faultsMapRuns                    = "runs"
 	faultsMapSlots                   = "slots"
 	faultsMapSlotsFree               = "slots_free"
 	faultsMapSlotsUsed               = "slots_used"
+	faultsMapTold                    = "told"
 	faultsMapWanted                  = "wanted"
 	faultsProgPageFaultKernelBtf     = "page_fault_kernel_btf"
 	faultsProgPageFaultKernelClassic = "page_fault_kernel_classic"
@@ -128,9 +136,11 @@ type faultsMapSpecs struct {
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
+	Runs      *ebpf.MapSpec `ebpf:"runs"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Told      *ebpf.MapSpec `ebpf:"told"`
 	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -168,9 +178,11 @@ type faultsMaps struct {
 	Counts    *ebpf.Map `ebpf:"counts"`
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
+	Runs      *ebpf.Map `ebpf:"runs"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Told      *ebpf.Map `ebpf:"told"`
 	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -181,9 +193,11 @@ func (m *faultsMaps) Close() error {
 		m.Counts,
 		m.Members,
 		m.Names,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
+		m.Told,
 		m.Wanted,
 	)
 }

@@ -10,7 +10,7 @@
  *   hypercall  calls to the hypervisor by sub-function, which below 0x10000 is
  *              the exit reason; only tdx:tdx_hypercall_enter of some vendors
  */
-#include "common.h"
+#include "runs.h"
 
 enum {
 	REASONS = 96, /* the last one is all above, arch/x86/include/uapi/asm/vmx.h ends at 77 */
@@ -20,6 +20,8 @@ enum {
 	HYPERCALL = REASONS,
 	STRIDE = HYPERCALL + REASONS + CALLS,
 };
+
+enum { EXCEPTION, CALL, EVENTS };
 
 COUNTS(STRIDE);
 
@@ -33,23 +35,28 @@ struct pt_regs {
 
 static __always_inline int ve(__u64 reason)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	ran(cpu, EXCEPTION, EVENTS);
 	if (reason >= REASONS)
 		reason = REASONS - 1;
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), VE + reason, 1);
+	add(&counts, STRIDE, cpu, VE + reason, 1);
 	return 0;
 }
 
 static __always_inline int hypercall(__u64 function)
 {
 	__u64 cell = function;
+	__u32 cpu = bpf_get_smp_processor_id();
 
+	ran(cpu, CALL, EVENTS);
 	if (function >= FIRST_CALL + CALLS)
 		cell = REASONS + CALLS - 1;
 	else if (function >= FIRST_CALL)
 		cell = REASONS + function - FIRST_CALL;
 	else if (function >= REASONS)
 		cell = REASONS - 1;
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), HYPERCALL + cell, 1);
+	add(&counts, STRIDE, cpu, HYPERCALL + cell, 1);
 	return 0;
 }
 

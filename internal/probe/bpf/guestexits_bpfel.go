@@ -8,15 +8,24 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type guestExitsRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	guestExitsMapCounts        = "counts"
+	guestExitsMapRuns          = "runs"
+	guestExitsMapTold          = "told"
 	guestExitsProgHypercallBtf = "hypercall_btf"
 	guestExitsProgHypercallRaw = "hypercall_raw"
 	guestExitsProgVeBtf        = "ve_btf"
@@ -82,6 +91,8 @@ type guestExitsProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type guestExitsMapSpecs struct {
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 }
 
 // guestExitsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -113,11 +124,15 @@ func (o *guestExitsObjects) Close() error {
 // It can be passed to loadGuestExitsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type guestExitsMaps struct {
 	Counts *ebpf.Map `ebpf:"counts"`
+	Runs   *ebpf.Map `ebpf:"runs"`
+	Told   *ebpf.Map `ebpf:"told"`
 }
 
 func (m *guestExitsMaps) Close() error {
 	return _GuestExitsClose(
 		m.Counts,
+		m.Runs,
+		m.Told,
 	)
 }
 

@@ -22,10 +22,9 @@ func GuestMemory(acceptance bool) *Program {
 			hooks: hooks,
 		},
 		layout: layout{
-			row:    len(memoryFunctions) * spanCells,
-			read:   []string{"counts"},
-			reset:  []string{"begun"},
-			events: spanEvents,
+			row:   len(memoryFunctions) * spanCells,
+			read:  []string{"counts"},
+			reset: []string{"begun"},
 		},
 	}
 }

@@ -20,12 +20,20 @@ type guestMemoryBegun struct {
 	At   uint64
 }
 
+type guestMemoryRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	guestMemoryMapBegun               = "begun"
 	guestMemoryMapCounts              = "counts"
+	guestMemoryMapRuns                = "runs"
+	guestMemoryMapTold                = "told"
 	guestMemoryProgAcceptFentry       = "accept_fentry"
 	guestMemoryProgAcceptFexit        = "accept_fexit"
 	guestMemoryProgAcceptKprobe       = "accept_kprobe"
@@ -104,6 +112,8 @@ type guestMemoryProgramSpecs struct {
 type guestMemoryMapSpecs struct {
 	Begun  *ebpf.MapSpec `ebpf:"begun"`
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 }
 
 // guestMemoryVariableSpecs contains global variables before they are loaded into the kernel.
@@ -136,12 +146,16 @@ func (o *guestMemoryObjects) Close() error {
 type guestMemoryMaps struct {
 	Begun  *ebpf.Map `ebpf:"begun"`
 	Counts *ebpf.Map `ebpf:"counts"`
+	Runs   *ebpf.Map `ebpf:"runs"`
+	Told   *ebpf.Map `ebpf:"told"`
 }
 
 func (m *guestMemoryMaps) Close() error {
 	return _GuestMemoryClose(
 		m.Begun,
 		m.Counts,
+		m.Runs,
+		m.Told,
 	)
 }
 

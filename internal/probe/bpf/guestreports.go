@@ -35,10 +35,9 @@ func GuestReports(ways ...Report) *Program {
 			hooks: hooks,
 		},
 		layout: layout{
-			row:    len(reportFunctions) * spanCells,
-			read:   []string{"counts"},
-			reset:  []string{"begun"},
-			events: spanEvents,
+			row:   len(reportFunctions) * spanCells,
+			read:  []string{"counts"},
+			reset: []string{"begun"},
 		},
 	}
 }

@@ -20,12 +20,20 @@ type guestReportsBegun struct {
 	At   uint64
 }
 
+type guestReportsRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	guestReportsMapBegun            = "begun"
 	guestReportsMapCounts           = "counts"
+	guestReportsMapRuns             = "runs"
+	guestReportsMapTold             = "told"
 	guestReportsProgCcaTokenFentry  = "cca_token_fentry"
 	guestReportsProgCcaTokenFexit   = "cca_token_fexit"
 	guestReportsProgSevReportFentry = "sev_report_fentry"
@@ -96,6 +104,8 @@ type guestReportsProgramSpecs struct {
 type guestReportsMapSpecs struct {
 	Begun  *ebpf.MapSpec `ebpf:"begun"`
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 }
 
 // guestReportsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -128,12 +138,16 @@ func (o *guestReportsObjects) Close() error {
 type guestReportsMaps struct {
 	Begun  *ebpf.Map `ebpf:"begun"`
 	Counts *ebpf.Map `ebpf:"counts"`
+	Runs   *ebpf.Map `ebpf:"runs"`
+	Told   *ebpf.Map `ebpf:"told"`
 }
 
 func (m *guestReportsMaps) Close() error {
 	return _GuestReportsClose(
 		m.Begun,
 		m.Counts,
+		m.Runs,
+		m.Told,
 	)
 }
 

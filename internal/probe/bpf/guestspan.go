@@ -51,11 +51,3 @@ func spanHooks(name, function string, kprobes bool) []hook {
 	}
 	return []hook{{name: exitOf(function), variants: exit}, {name: entryOf(function), variants: entry}}
 }
-
-// spanEvents is the number of runs of the programs of an object.
-func spanEvents(row counts) (n uint64) {
-	for at := 0; at < row.row; at += spanCells {
-		n += row.sum(at+spanCalls) + row.sum(at+spanDone)
-	}
-	return n
-}

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "common.h"
+#include "runs.h"
 
 enum {
 	SPAN_CALLS,  /* entries */
@@ -21,6 +21,9 @@ enum {
 	BEGUN_BITS = 8,
 	BEGUN = 1 << BEGUN_BITS,
 };
+
+/* Entries and returns. */
+enum { ENTRY, RETURN, EVENTS };
 
 COUNTS(STRIDE);
 
@@ -52,6 +55,7 @@ static __always_inline int begin(__u32 span, __u64 units)
 	__u64 task = bpf_get_current_task();
 	struct begun *b = begun_by(task);
 
+	ran(cpu, ENTRY, EVENTS);
 	add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_CALLS, 1);
 	add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_UNITS, units);
 	if (b) {
@@ -68,6 +72,7 @@ static __always_inline int end(__u32 span, int failed)
 	__u64 task = bpf_get_current_task();
 	struct begun *b = begun_by(task);
 
+	ran(cpu, RETURN, EVENTS);
 	add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_DONE, 1);
 	if (failed)
 		add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_FAILED, 1);

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -75,6 +76,10 @@ type registry struct {
 	opening int
 	// shared holds the maps shared by open objects, by name.
 	shared map[string]*sharedMap
+	// told is read while there are listeners, the objects that set limits; hears says that it can be.
+	told      *ringbuf.Reader
+	listeners int
+	hears     bool
 	// members keeps the table of members while inheriting is not empty; noMembers
 	// says why it cannot.
 	members    *Counters
@@ -95,6 +100,8 @@ type ledger struct {
 	places
 	// polled holds a User's counts as last read; a User maps none.
 	polled []byte
+	// reached is called when a limit has been, or is nil.
+	reached func()
 }
 
 // of is the ledger of c.

@@ -27,8 +27,7 @@ enum {
 	RMP = TDVMCALL + TDVMCALL_CELLS,
 	RMP_FAILED,           /* the huge page could not be split */
 	PRIVATE,              /* a page of guest_memfd was looked up */
-	RUNS,                 /* in slot OTHER_VM: runs of all programs on a CPU */
-	KVM_CELLS = RUNS + 5,
+	KVM_CELLS,
 	STRIDE = VM_SLOTS * KVM_CELLS,
 };
 
@@ -40,8 +39,8 @@ static __always_inline int count(__u32 cell)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
+	ran(cpu, 0, 1);
 	add(&counts, STRIDE, cpu, vm_slot() * KVM_CELLS + cell, 1);
-	add(&counts, STRIDE, cpu, OTHER_VM * KVM_CELLS + RUNS, 1);
 	return 0;
 }
 

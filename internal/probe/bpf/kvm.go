@@ -28,15 +28,13 @@ const (
 	rmpCell       = tdvmcallCell + tdvmcallCells
 	rmpFailedCell = rmpCell + 1
 	privateCell   = rmpCell + 2
-	kvmRuns       = rmpCell + 3
-	kvmCells      = kvmRuns + 5
+	kvmCells      = rmpCell + 3
 )
 
 // Cells of kvmtimes.bpf.c.
 const (
 	handledKinds = 3
-	timesRuns    = handledKinds * histCells
-	timesCells   = timesRuns + 1
+	timesCells   = handledKinds * histCells
 )
 
 // Handled says how an exit was handled until the next entry.
@@ -59,10 +57,9 @@ func KVM(sev, private, tdx bool) *Program {
 			},
 		},
 		layout: layout{
-			row:    vmSlots * kvmCells,
-			read:   []string{"counts"},
-			write:  []string{"vms"},
-			events: func(row counts) uint64 { return row.sum(kvmRuns) },
+			row:   vmSlots * kvmCells,
+			read:  []string{"counts"},
+			write: []string{"vms"},
 		},
 	}
 	if sev {
@@ -95,11 +92,10 @@ var KVMTimes = &Program{
 		},
 	},
 	layout: layout{
-		row:    vmSlots * timesCells,
-		read:   []string{"counts"},
-		write:  []string{"vms"},
-		reset:  []string{"left"},
-		events: func(row counts) uint64 { return row.sum(timesRuns) },
+		row:   vmSlots * timesCells,
+		read:  []string{"counts"},
+		write: []string{"vms"},
+		reset: []string{"left"},
 	},
 }
 

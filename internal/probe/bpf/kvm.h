@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "common.h"
+#include "runs.h"
 
 enum {
 	OTHER_VM = 0,

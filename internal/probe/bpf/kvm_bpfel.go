@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type kvmRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type kvmVmTable struct {
 	_   structs.HostLayout
 	Key [64]uint64
@@ -23,6 +29,8 @@ type kvmVmTable struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	kvmMapCounts                 = "counts"
+	kvmMapRuns                   = "runs"
+	kvmMapTold                   = "told"
 	kvmMapVms                    = "vms"
 	kvmProgHandleTdvmcall        = "handle_tdvmcall"
 	kvmProgKvmExitArm            = "kvm_exit_arm"
@@ -99,6 +107,8 @@ type kvmProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type kvmMapSpecs struct {
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 	Vms    *ebpf.MapSpec `ebpf:"vms"`
 }
 
@@ -131,12 +141,16 @@ func (o *kvmObjects) Close() error {
 // It can be passed to loadKvmObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kvmMaps struct {
 	Counts *ebpf.Map `ebpf:"counts"`
+	Runs   *ebpf.Map `ebpf:"runs"`
+	Told   *ebpf.Map `ebpf:"told"`
 	Vms    *ebpf.Map `ebpf:"vms"`
 }
 
 func (m *kvmMaps) Close() error {
 	return _KvmClose(
 		m.Counts,
+		m.Runs,
+		m.Told,
 		m.Vms,
 	)
 }

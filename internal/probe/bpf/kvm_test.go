@@ -182,7 +182,7 @@ func FuzzMachines(f *testing.F) {
 	f.Add(key, binary.NativeEndian.AppendUint64(make([]byte, 8*kvmCells*4), 9))
 	f.Fuzz(func(t *testing.T, keys, counts []byte) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": slices.Clone(counts), "vms": slices.Clone(keys)}, nil
+			return map[string][]byte{runsMap: slices.Clone(counts), "counts": slices.Clone(counts), "vms": slices.Clone(keys)}, nil
 		}}
 		for _, p := range []*Program{KVM(true, true, true), KVMTimes} {
 			c, err := p.Open(h)

@@ -12,9 +12,7 @@ enum {
 	USERSPACE,
 	HALTED,
 	HANDLED,
-	VM_TIMES = HANDLED * HIST_CELLS,
-	RUNS = VM_TIMES, /* in slot OTHER_VM: runs of all programs on a CPU */
-	VM_CELLS = VM_TIMES + 1,
+	VM_CELLS = HANDLED * HIST_CELLS,
 	STRIDE = VM_SLOTS * VM_CELLS,
 	VCPUS = 4096, /* remembered at once; if two share an entry, one is not timed */
 };
@@ -41,7 +39,7 @@ static __always_inline struct left *mine(__u64 *pid)
 
 	*pid = bpf_get_current_pid_tgid() & 0xffffffff;
 	i = *pid % VCPUS;
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), OTHER_VM * VM_CELLS + RUNS, 1);
+	ran(bpf_get_smp_processor_id(), 0, 1);
 	return bpf_map_lookup_elem(&left, &i);
 }
 

@@ -20,6 +20,12 @@ type kvmtimesLeft struct {
 	Handled uint64
 }
 
+type kvmtimesRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type kvmtimesVmTable struct {
 	_   structs.HostLayout
 	Key [64]uint64
@@ -31,6 +37,8 @@ type kvmtimesVmTable struct {
 const (
 	kvmtimesMapCounts               = "counts"
 	kvmtimesMapLeft                 = "left"
+	kvmtimesMapRuns                 = "runs"
+	kvmtimesMapTold                 = "told"
 	kvmtimesMapVms                  = "vms"
 	kvmtimesProgKvmEntryBtf         = "kvm_entry_btf"
 	kvmtimesProgKvmEntryRaw         = "kvm_entry_raw"
@@ -102,6 +110,8 @@ type kvmtimesProgramSpecs struct {
 type kvmtimesMapSpecs struct {
 	Counts *ebpf.MapSpec `ebpf:"counts"`
 	Left   *ebpf.MapSpec `ebpf:"left"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 	Vms    *ebpf.MapSpec `ebpf:"vms"`
 }
 
@@ -135,6 +145,8 @@ func (o *kvmtimesObjects) Close() error {
 type kvmtimesMaps struct {
 	Counts *ebpf.Map `ebpf:"counts"`
 	Left   *ebpf.Map `ebpf:"left"`
+	Runs   *ebpf.Map `ebpf:"runs"`
+	Told   *ebpf.Map `ebpf:"told"`
 	Vms    *ebpf.Map `ebpf:"vms"`
 }
 
@@ -142,6 +154,8 @@ func (m *kvmtimesMaps) Close() error {
 	return _KvmtimesClose(
 		m.Counts,
 		m.Left,
+		m.Runs,
+		m.Told,
 		m.Vms,
 	)
 }

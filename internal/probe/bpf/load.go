@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	gomaps "maps"
+	"os"
 	"slices"
 	"time"
 
@@ -177,7 +178,13 @@ func (c *Counters) prepare(h *host.Host, spec *ebpf.CollectionSpec, types *btf.C
 	if err != nil {
 		return nil, refused(h, c.program.Name, err)
 	}
-	return maps, r.mapArrays(c, maps)
+	if err := r.mapArrays(c, maps); err != nil {
+		return nil, err
+	}
+	for row := range c.runs().rows() {
+		row.most(unlimited)
+	}
+	return maps, nil
 }
 
 // size adapts the maps to the maximum number of CPUs of this kernel.
@@ -202,6 +209,8 @@ func (p *Program) size(spec *ebpf.CollectionSpec, limits Limits, cpus int) (err 
 	for name, row := range p.more {
 		spec.Maps[name].MaxEntries = uint32(n * row)
 	}
+	spec.Maps[runsMap].MaxEntries = uint32(cpus)
+	spec.Maps[toldMap].MaxEntries = uint32(os.Getpagesize())
 	for name, entries := range p.sized {
 		spec.Maps[name].MaxEntries = entries(cpus)
 	}
@@ -236,7 +245,8 @@ func (r *registry) makeMaps(c *Counters, spec *ebpf.CollectionSpec, types *btf.C
 			opts.MapReplacements[name] = m
 		}
 	}
-	for _, name := range c.program.shares {
+	shares := append([]string{toldMap}, c.program.shares...)
+	for _, name := range shares {
 		if s := r.shared[name]; s != nil {
 			opts.MapReplacements[name] = s.Map
 		}
@@ -247,10 +257,13 @@ func (r *registry) makeMaps(c *Counters, spec *ebpf.CollectionSpec, types *btf.C
 	}
 	c.onClose(func() error { coll.Close(); return nil })
 	c.tables = coll.Maps
-	for _, name := range c.program.shares {
+	for _, name := range shares {
 		if err := r.share(c, name); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.listen(c); err != nil {
+		return nil, err
 	}
 	if c.program.slots == nil {
 		return coll.Maps, nil
@@ -303,7 +316,7 @@ func (r *registry) share(c *Counters, name string) error {
 // mapArrays makes the maps readable as memory of this process.
 func (r *registry) mapArrays(c *Counters, maps map[string]*ebpf.Map) error {
 	for name, m := range maps {
-		if r.tableUsers > 1 && slices.Contains(tableMaps, name) {
+		if r.tableUsers > 1 && slices.Contains(tableMaps, name) || r.shared[name] != nil && r.shared[name].users > 1 {
 			continue
 		}
 		if info, err := m.Info(); err == nil {
@@ -311,7 +324,7 @@ func (r *registry) mapArrays(c *Counters, maps map[string]*ebpf.Map) error {
 			c.memory += n
 		}
 	}
-	for _, name := range slices.Concat(c.program.read, c.program.write, c.program.tell, c.program.reset) {
+	for _, name := range slices.Concat(c.program.reads(), c.program.write, c.program.tell, c.program.reset) {
 		m := maps[name]
 		size := int(m.MaxEntries()) * int(m.ValueSize())
 		page := unix.Getpagesize()

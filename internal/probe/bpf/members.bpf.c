@@ -7,8 +7,10 @@
  * last switch away from the process, which still counts.
  */
 #include "members.h"
+#include "runs.h"
 
-enum { RUNS, FULL, STRIDE = 8 };
+enum { FORK, FREE, EVENTS };
+enum { FULL, STRIDE = 8 };
 
 COUNTS(STRIDE);
 
@@ -19,7 +21,7 @@ int fork_btf(__u64 *args)
 	__u32 cpu = bpf_get_smp_processor_id(), tgid = child->pid;
 	struct member *m, born = {};
 
-	add(&counts, STRIDE, cpu, RUNS, 1);
+	ran(cpu, FORK, EVENTS);
 	if (child->tgid != child->pid)
 		return 0; /* a thread */
 	m = find_member(parent->group_leader);
@@ -38,7 +40,7 @@ int free_btf(__u64 *args)
 	struct task_struct *task = (void *)args[0];
 	__u32 tgid = task->pid;
 
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), RUNS, 1);
+	ran(bpf_get_smp_processor_id(), FREE, EVENTS);
 	if (task->tgid == task->pid && find_member(task))
 		bpf_map_delete_elem(&members, &tgid);
 	return 0;

@@ -22,12 +22,20 @@ type membersMember struct {
 	Pad      [2]uint8
 }
 
+type membersRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	membersMapCounts      = "counts"
 	membersMapMembers     = "members"
+	membersMapRuns        = "runs"
+	membersMapTold        = "told"
 	membersProgForkBtf    = "fork_btf"
 	membersProgFreeBtf    = "free_btf"
 	membersVarBankMask    = "bank_mask"
@@ -86,6 +94,8 @@ type membersProgramSpecs struct {
 type membersMapSpecs struct {
 	Counts  *ebpf.MapSpec `ebpf:"counts"`
 	Members *ebpf.MapSpec `ebpf:"members"`
+	Runs    *ebpf.MapSpec `ebpf:"runs"`
+	Told    *ebpf.MapSpec `ebpf:"told"`
 }
 
 // membersVariableSpecs contains global variables before they are loaded into the kernel.
@@ -118,12 +128,16 @@ func (o *membersObjects) Close() error {
 type membersMaps struct {
 	Counts  *ebpf.Map `ebpf:"counts"`
 	Members *ebpf.Map `ebpf:"members"`
+	Runs    *ebpf.Map `ebpf:"runs"`
+	Told    *ebpf.Map `ebpf:"told"`
 }
 
 func (m *membersMaps) Close() error {
 	return _MembersClose(
 		m.Counts,
 		m.Members,
+		m.Runs,
+		m.Told,
 	)
 }
 

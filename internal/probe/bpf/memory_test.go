@@ -36,7 +36,7 @@ func mapped(t *testing.T, p *Program, cpus int) (n int) {
 	if err := p.size(spec, Limits{}, cpus); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range slices.Concat(p.read, p.write, p.tell, p.reset) {
+	for _, name := range slices.Concat(p.reads(), p.write, p.tell, p.reset) {
 		m := spec.Maps[name]
 		if m == nil {
 			t.Fatalf("%s has no map %s", p.Name, name)

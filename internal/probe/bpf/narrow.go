@@ -43,9 +43,8 @@ var members = &Program{
 		levels: 2, // at level 0 nothing is attached
 	},
 	layout: layout{
-		row:    8,
-		read:   []string{"counts"},
-		events: func(row counts) uint64 { return row.sum(0) },
+		row:  8,
+		read: []string{"counts"},
 	},
 }
 

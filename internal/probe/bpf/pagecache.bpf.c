@@ -8,9 +8,9 @@
  *   dirty         writeback:writeback_dirty_folio
  *   buffer_dirty  block:block_dirty_buffer
  */
-#include "common.h"
+#include "runs.h"
 
-enum { ADD, ACCESS, DIRTY, BUFFER_DIRTY, OPERATIONS, EVENTS = OPERATIONS, STRIDE = 2 * OPERATIONS };
+enum { ADD, ACCESS, DIRTY, BUFFER_DIRTY, OPERATIONS, STRIDE = 8 };
 
 COUNTS(STRIDE);
 
@@ -60,8 +60,8 @@ static __always_inline int count(__u32 operation, __u64 n)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
+	ran(cpu, operation, OPERATIONS);
 	add(&counts, STRIDE, cpu, operation, n);
-	add(&counts, STRIDE, cpu, EVENTS + operation, 1);
 	return 0;
 }
 

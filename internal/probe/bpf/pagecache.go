@@ -25,15 +25,8 @@ var PageCache = &Program{
 		},
 	},
 	layout: layout{
-		row:  2 * len(Operations),
+		row:  8,
 		read: []string{"counts"},
-		events: func(row counts) uint64 {
-			var n uint64
-			for i := range Operations {
-				n += row.sum(len(Operations) + i)
-			}
-			return n
-		},
 	},
 }
 

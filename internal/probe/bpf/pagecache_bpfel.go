@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type pageCacheRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type pageCacheStep struct {
 	_       structs.HostLayout
 	Task    uint64
@@ -26,7 +32,9 @@ type pageCacheStep struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	pageCacheMapCounts          = "counts"
+	pageCacheMapRuns            = "runs"
 	pageCacheMapSteps           = "steps"
+	pageCacheMapTold            = "told"
 	pageCacheProgAccessBtf      = "access_btf"
 	pageCacheProgAccessFentry   = "access_fentry"
 	pageCacheProgAccessKprobe   = "access_kprobe"
@@ -100,7 +108,9 @@ type pageCacheProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type pageCacheMapSpecs struct {
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
 	Steps  *ebpf.MapSpec `ebpf:"steps"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 }
 
 // pageCacheVariableSpecs contains global variables before they are loaded into the kernel.
@@ -132,13 +142,17 @@ func (o *pageCacheObjects) Close() error {
 // It can be passed to loadPageCacheObjects or ebpf.CollectionSpec.LoadAndAssign.
 type pageCacheMaps struct {
 	Counts *ebpf.Map `ebpf:"counts"`
+	Runs   *ebpf.Map `ebpf:"runs"`
 	Steps  *ebpf.Map `ebpf:"steps"`
+	Told   *ebpf.Map `ebpf:"told"`
 }
 
 func (m *pageCacheMaps) Close() error {
 	return _PageCacheClose(
 		m.Counts,
+		m.Runs,
 		m.Steps,
+		m.Told,
 	)
 }
 

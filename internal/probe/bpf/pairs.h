@@ -14,7 +14,7 @@
 enum {
 	NUMBERS = 512,
 	PAIRS = 8184,
-	RUNS = PAIRS, /* cells from here on belong to the object; the first is the number of its runs */
+	OWN = PAIRS, /* cells from here on belong to the object */
 	STRIDE = PAIRS + 8,
 	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h: a 32-bit call, whose numbers mean something else */
 };

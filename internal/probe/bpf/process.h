@@ -12,6 +12,7 @@
 #pragma once
 
 #include "members.h"
+#include "runs.h"
 
 enum {
 	PROCESSES = 1024,

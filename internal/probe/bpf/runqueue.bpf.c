@@ -6,7 +6,8 @@
  */
 #include "process.h"
 
-enum { SWITCHES_SEEN = HIST_CELLS, WAKEUPS_SEEN, STRIDE = HIST_CELLS + 7 };
+enum { SWITCH, WAKEUP, EVENTS };
+enum { STRIDE = HIST_CELLS + 5 };
 
 COUNTS(STRIDE);
 
@@ -34,7 +35,7 @@ static __always_inline void waits(struct task_struct *task)
 		*at = bpf_ktime_get_ns();
 }
 
-static __always_inline void runs(struct task_struct *task, __u32 cpu)
+static __always_inline void arrives(struct task_struct *task, __u32 cpu)
 {
 	volatile struct control *control = controls();
 	__u64 *at;
@@ -54,11 +55,11 @@ int sched_switch_btf(__u64 *args)
 	struct task_struct *prev = (void *)args[1], *next = (void *)args[2];
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	add(&counts, STRIDE, cpu, SWITCHES_SEEN, 1);
+	ran(cpu, SWITCH, EVENTS);
 	/* Preempted while going to sleep, it still waits for a CPU. */
 	if ((args[0] || !prev->__state) && counted(prev, cpu))
 		waits(prev);
-	runs(next, cpu);
+	arrives(next, cpu);
 	return 0;
 }
 
@@ -66,7 +67,7 @@ static __always_inline int wakeup(struct task_struct *task)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	add(&counts, STRIDE, cpu, WAKEUPS_SEEN, 1);
+	ran(cpu, WAKEUP, EVENTS);
 	if (counted(task, cpu))
 		waits(task);
 	return 0;

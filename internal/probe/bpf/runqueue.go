@@ -2,12 +2,6 @@ package bpf
 
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf runqueue runqueue.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
-// queueSwitches and queueWakeups are the cells of runqueue.bpf.c that count runs.
-const (
-	queueSwitches = histCells
-	queueWakeups  = histCells + 1
-)
-
 // RunQueue times how long threads that could run waited for a CPU.
 var RunQueue = &Program{
 	Name: "run_queue",
@@ -21,10 +15,9 @@ var RunQueue = &Program{
 		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:    histCells + 7,
-		read:   []string{"counts", "names"},
-		tell:   []string{"cache", "control", "wanted"},
-		events: func(row counts) uint64 { return row.sum(queueSwitches) + row.sum(queueWakeups) },
+		row:  histCells + 5,
+		read: []string{"counts", "names"},
+		tell: []string{"cache", "control", "wanted"},
 	},
 	filter: filter{
 		slots:  slotCells{}, // the table only chooses whose waits are timed

@@ -40,6 +40,12 @@ type runqueueName struct {
 	Text [16]int8
 }
 
+type runqueueRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type runqueueWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -55,9 +61,11 @@ const (
 	runqueueMapMembers            = "members"
 	runqueueMapNames              = "names"
 	runqueueMapReady              = "ready"
+	runqueueMapRuns               = "runs"
 	runqueueMapSlots              = "slots"
 	runqueueMapSlotsFree          = "slots_free"
 	runqueueMapSlotsUsed          = "slots_used"
+	runqueueMapTold               = "told"
 	runqueueMapWanted             = "wanted"
 	runqueueProgSchedSwitchBtf    = "sched_switch_btf"
 	runqueueProgSchedWakeupBtf    = "sched_wakeup_btf"
@@ -124,9 +132,11 @@ type runqueueMapSpecs struct {
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Ready     *ebpf.MapSpec `ebpf:"ready"`
+	Runs      *ebpf.MapSpec `ebpf:"runs"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Told      *ebpf.MapSpec `ebpf:"told"`
 	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -165,9 +175,11 @@ type runqueueMaps struct {
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Ready     *ebpf.Map `ebpf:"ready"`
+	Runs      *ebpf.Map `ebpf:"runs"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Told      *ebpf.Map `ebpf:"told"`
 	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -179,9 +191,11 @@ func (m *runqueueMaps) Close() error {
 		m.Members,
 		m.Names,
 		m.Ready,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
+		m.Told,
 		m.Wanted,
 	)
 }

@@ -30,9 +30,9 @@ enum {
 	NR_COMPAT = 510,
 	NR_UNKNOWN = 511,
 
-	/* Cells behind the number of runs. */
-	LATE = RUNS + 1, /* ticks that did not come, or for which the program did not run */
-	TRIED,           /* ticks of other periods, which do not count: they measure the cost */
+	/* Cells of the object. */
+	LATE = OWN, /* ticks that did not come, or for which the program did not run */
+	TRIED,      /* ticks of other periods, which do not count: they measure the cost */
 
 	PF_VCPU = 0x1, /* include/linux/sched.h: set until the interrupt that ended the guest's turn is served */
 };
@@ -142,7 +142,10 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, int exact)
 	__u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&ticked, &cpu);
 	int valid = ctx->sample_period == period;
 
-	add(&counts, STRIDE, cpu, valid ? RUNS : TRIED, 1);
+	if (valid)
+		ran(cpu, 0, 1);
+	else
+		add(&counts, STRIDE, cpu, TRIED, 1);
 	if (last && valid) {
 		if (*last && now > *last + period + period / 2)
 			add(&counts, STRIDE, cpu, LATE, (now - *last + period / 2) / period - 1);

@@ -31,8 +31,8 @@ const (
 	nrInterrupt
 	nrThread
 
-	cellLate  = pairs + 1
-	cellTried = pairs + 2
+	cellLate  = pairs
+	cellTried = pairs + 1
 )
 
 // SamplePeriod is the time between two samples of a CPU. 97 a second are in step with no timer,
@@ -143,11 +143,10 @@ func samplesProgram(period time.Duration, start func(*host.Host, *ebpf.Program) 
 			shares: handshakeMaps,
 		},
 		layout: layout{
-			row:    pairsRow,
-			read:   []string{"counts", "keys", "names"},
-			tell:   []string{"cache", "pairs", "entries"},
-			reset:  []string{"ticked"},
-			events: func(row counts) uint64 { return row.sum(pairs) },
+			row:   pairsRow,
+			read:  []string{"counts", "keys", "names"},
+			tell:  []string{"cache", "pairs", "entries"},
+			reset: []string{"ticked"},
 		},
 		filter: filter{
 			slots: pairTally{},

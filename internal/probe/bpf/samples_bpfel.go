@@ -51,6 +51,12 @@ type samplesNumbers struct {
 	Pair [512]uint16
 }
 
+type samplesRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type samplesWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -72,10 +78,12 @@ const (
 	samplesMapPairs           = "pairs"
 	samplesMapPairsFree       = "pairs_free"
 	samplesMapPairsUsed       = "pairs_used"
+	samplesMapRuns            = "runs"
 	samplesMapSlots           = "slots"
 	samplesMapSlotsFree       = "slots_free"
 	samplesMapSlotsUsed       = "slots_used"
 	samplesMapTicked          = "ticked"
+	samplesMapTold            = "told"
 	samplesMapWanted          = "wanted"
 	samplesProgEntryCall      = "entry_call"
 	samplesProgEntryFault     = "entry_fault"
@@ -152,10 +160,12 @@ type samplesMapSpecs struct {
 	Pairs           *ebpf.MapSpec `ebpf:"pairs"`
 	PairsFree       *ebpf.MapSpec `ebpf:"pairs_free"`
 	PairsUsed       *ebpf.MapSpec `ebpf:"pairs_used"`
+	Runs            *ebpf.MapSpec `ebpf:"runs"`
 	Slots           *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree       *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed       *ebpf.MapSpec `ebpf:"slots_used"`
 	Ticked          *ebpf.MapSpec `ebpf:"ticked"`
+	Told            *ebpf.MapSpec `ebpf:"told"`
 	Wanted          *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -202,10 +212,12 @@ type samplesMaps struct {
 	Pairs           *ebpf.Map `ebpf:"pairs"`
 	PairsFree       *ebpf.Map `ebpf:"pairs_free"`
 	PairsUsed       *ebpf.Map `ebpf:"pairs_used"`
+	Runs            *ebpf.Map `ebpf:"runs"`
 	Slots           *ebpf.Map `ebpf:"slots"`
 	SlotsFree       *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed       *ebpf.Map `ebpf:"slots_used"`
 	Ticked          *ebpf.Map `ebpf:"ticked"`
+	Told            *ebpf.Map `ebpf:"told"`
 	Wanted          *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -223,10 +235,12 @@ func (m *samplesMaps) Close() error {
 		m.Pairs,
 		m.PairsFree,
 		m.PairsUsed,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
 		m.Ticked,
+		m.Told,
 		m.Wanted,
 	)
 }

@@ -248,7 +248,7 @@ func FuzzDecodeSamples(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0xff}, 4099), slices.Repeat([]byte{0xff}, 8*pairs+3), slices.Repeat([]byte{0xff}, 999))
 	f.Fuzz(func(t *testing.T, counts, keys, names []byte) {
 		h := &host.Host{Now: time.Now, Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": counts, "keys": keys, "names": names, "walk": counts}, nil
+			return map[string][]byte{runsMap: counts, "counts": counts, "keys": keys, "names": names, "walk": counts}, nil
 		}}
 		s, err := OpenSamples(h)
 		if err != nil {

@@ -41,7 +41,6 @@ enum event {
 	BATCHES_DIRECT,
 	FAULTS_RESOLVED,
 	FAULTS_FAILED,
-	RUNS,
 	EVENTS,
 };
 
@@ -149,14 +148,14 @@ static __always_inline void time(__u32 cell, const struct call *c)
 	SEC("fentry/" #function)                                                                  \
 	int function##_fentry(__u64 *args)                                                        \
 	{                                                                                         \
-		count(RUNS);                                                                      \
+		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
 		enter_##function(args[0], args[1]);                                               \
 		return 0;                                                                         \
 	}                                                                                         \
 	SEC("kprobe/" #function)                                                                  \
 	int function##_kprobe(struct pt_regs *regs)                                               \
 	{                                                                                         \
-		count(RUNS);                                                                      \
+		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
 		enter_##function(regs->di, regs->si);                                             \
 		return 0;                                                                         \
 	}                                                                                         \
@@ -170,7 +169,7 @@ static __always_inline void time(__u32 cell, const struct call *c)
 	{                                                                                         \
 		__u64 returned = 0;                                                               \
                                                                                                   \
-		count(RUNS);                                                                      \
+		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
 		bpf_get_func_ret(args, &returned);                                                \
 		leave_##function(returned, args[0]);                                              \
 		return 0;                                                                         \
@@ -178,7 +177,7 @@ static __always_inline void time(__u32 cell, const struct call *c)
 	SEC("kretprobe/" #function)                                                               \
 	int function##_kretprobe(struct pt_regs *regs)                                            \
 	{                                                                                         \
-		count(RUNS);                                                                      \
+		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
 		leave_##function(regs->ax, UNKNOWN);                                              \
 		return 0;                                                                         \
 	}                                                                                         \

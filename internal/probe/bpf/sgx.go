@@ -39,7 +39,6 @@ const (
 	SGXReclaimedDirect
 	SGXFaultsResolved // includes retries: the driver returns the same
 	SGXFaultsFailed
-	sgxRuns
 	sgxEvents
 )
 
@@ -126,11 +125,10 @@ func sgxProgram(prefix string) *Program {
 			sized: map[string]func(int) uint32{"cache": func(cpus int) uint32 { return uint32(cpus * sgxBy * 64) }},
 		},
 		layout: layout{
-			row:    sgxRow,
-			read:   []string{"counts", "names"},
-			tell:   []string{"cache"},
-			reset:  []string{"since"},
-			events: func(row counts) uint64 { return row.sum(sgxFirstEvent + int(sgxRuns)) },
+			row:   sgxRow,
+			read:  []string{"counts", "names"},
+			tell:  []string{"cache"},
+			reset: []string{"since"},
 		},
 		filter: filter{
 			slots: sgxSlots,

@@ -46,6 +46,12 @@ type sgxName struct {
 	Text [16]int8
 }
 
+type sgxRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type sgxWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -63,10 +69,12 @@ const (
 	sgxMapMembers                            = "members"
 	sgxMapNames                              = "names"
 	sgxMapReclaims                           = "reclaims"
+	sgxMapRuns                               = "runs"
 	sgxMapSince                              = "since"
 	sgxMapSlots                              = "slots"
 	sgxMapSlotsFree                          = "slots_free"
 	sgxMapSlotsUsed                          = "slots_used"
+	sgxMapTold                               = "told"
 	sgxMapWanted                             = "wanted"
 	sgxProgSgxAllocEpcPageFexit              = "sgx_alloc_epc_page_fexit"
 	sgxProgSgxAllocEpcPageKretprobe          = "sgx_alloc_epc_page_kretprobe"
@@ -185,10 +193,12 @@ type sgxMapSpecs struct {
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Reclaims  *ebpf.MapSpec `ebpf:"reclaims"`
+	Runs      *ebpf.MapSpec `ebpf:"runs"`
 	Since     *ebpf.MapSpec `ebpf:"since"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Told      *ebpf.MapSpec `ebpf:"told"`
 	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -229,10 +239,12 @@ type sgxMaps struct {
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Reclaims  *ebpf.Map `ebpf:"reclaims"`
+	Runs      *ebpf.Map `ebpf:"runs"`
 	Since     *ebpf.Map `ebpf:"since"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Told      *ebpf.Map `ebpf:"told"`
 	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -246,10 +258,12 @@ func (m *sgxMaps) Close() error {
 		m.Members,
 		m.Names,
 		m.Reclaims,
+		m.Runs,
 		m.Since,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
+		m.Told,
 		m.Wanted,
 	)
 }

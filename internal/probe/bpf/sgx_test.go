@@ -90,7 +90,7 @@ func TestSGXRenamed(t *testing.T) {
 	if err := os.WriteFile(stubTrigger, []byte("5"), 0); err != nil {
 		t.Fatal(err)
 	}
-	for e := range sgxRuns {
+	for e := range sgxEvents {
 		n, ok := SGXCounts{c}.Total(e)
 		if fault := e == SGXFaultsResolved || e == SGXFaultsFailed; ok == fault || ok && n != 5*stubLife[e] {
 			t.Errorf("event %d: counted %d (live %v), want %d", e, n, ok, 5*stubLife[e])
@@ -112,7 +112,7 @@ func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 	if missed, err := c.Missed(); err != nil || missed > 0 {
 		t.Errorf("missed %d: %v", missed, err)
 	}
-	for e := range sgxRuns {
+	for e := range sgxEvents {
 		want := stubLife[e] * lives
 		if e == SGXAdded && kretprobe {
 			want += lives // the version array, which a kretprobe cannot tell from a page
@@ -191,7 +191,7 @@ func TestSGXHooks(t *testing.T) {
 			t.Errorf("hook %s is not live: %v", hook, c.Lost)
 		}
 	})
-	for e := range sgxRuns {
+	for e := range sgxEvents {
 		if n, _ := (SGXCounts{c}).Total(e); n != 0 {
 			t.Logf("event %d: %d", e, n)
 		}

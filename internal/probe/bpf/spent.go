@@ -22,7 +22,7 @@ type price struct {
 	calibrated, dispatch, body float64
 }
 
-// charged is the cost of each row of counters at some moment.
+// charged is the cost on each CPU at some moment.
 type charged struct {
 	events  []uint64
 	seconds []float64
@@ -41,18 +41,18 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	return 0, assumed
 }
 
-// counted is what c has counted, for a User as of the last reading.
+// counted is how often c's programs ran, for a User as of the last reading.
 func (r *registry) counted(c *Counters) counts {
 	if polled := r.of(c).polled; polled != nil {
-		return counts{polled, c.program.row}
+		return counts{polled, 1}
 	}
-	return c.counts()
+	return c.runs()
 }
 
 // events is the number of events in what c has counted.
 func (r *registry) events(c *Counters) (n uint64) {
 	for row := range r.counted(c).rows() {
-		n += c.program.events(row)
+		n += row.ran()
 	}
 	return n
 }
@@ -66,7 +66,7 @@ func (r *registry) charge(c *Counters) charged {
 	now := charged{make([]uint64, 0, cpus), make([]float64, 0, cpus)}
 	for row := range counted.rows() {
 		i := len(now.events)
-		n := c.program.events(row)
+		n := row.ran()
 		events, seconds := n, 0.0
 		if i < len(before.events) {
 			events, seconds = n-min(n, before.events[i]), before.seconds[i] // a User's map may lose keys
@@ -91,7 +91,7 @@ func (c *Counters) calibratedCost() float64 {
 }
 
 // Spent is the number of events counted since opening, and the seconds that
-// each CPU, or group of CPUs that share a row, has spent on counting them.
+// each CPU has spent on counting them.
 func (c *Counters) Spent() (events float64, seconds []float64) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()

@@ -34,7 +34,7 @@ func TestPerEvent(t *testing.T) {
 // grows again when more is counted than at the last change of the price.
 func TestSpentOfUser(t *testing.T) {
 	r := &registry{dispatch: 5}
-	c := &Counters{program: &Program{layout: layout{row: 1, events: func(row counts) uint64 { return row.sum(0) }}}}
+	c := &Counters{program: &Program{layout: layout{row: 1}}}
 	for _, tt := range []struct{ counted, seconds float64 }{{100, 1000}, {40, 1000}, {100, 1000}, {110, 1120}} {
 		r.of(c).polled = binary.NativeEndian.AppendUint64(nil, uint64(tt.counted))
 		if tt.counted == 100 && r.of(c).body == 0 {

@@ -18,10 +18,11 @@ enum {
 	READS,
 	WRITES,
 	KINDS,
-	/* Runs on events: threads that end. Visits are time of the process that reads. */
-	RUNS = SLOTS * KINDS,
-	STRIDE = RUNS + 8,
+	STRIDE = SLOTS * KINDS,
 };
+
+/* Events: of a thread that ends. Visits are time of the process that reads. */
+enum { EXIT, FREE, EVENTS };
 
 /* The caches of names: a thread may end in the middle of a visit. */
 enum { VISITING, ENDING, USERS };
@@ -150,7 +151,7 @@ int exit_btf(__u64 *args)
 	__u32 slot = OTHER, own;
 	int counted;
 
-	add(&counts, STRIDE, 0, RUNS, 1);
+	ran(bpf_get_smp_processor_id(), EXIT, EVENTS);
 	if (!t)
 		return 0;
 	counted = !outside(task->group_leader, SWITCHES, &own);
@@ -172,7 +173,7 @@ int free_btf(__u64 *args)
 	struct task_struct *task = (void *)args[0];
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
-	add(&counts, STRIDE, 0, RUNS, 1);
+	ran(bpf_get_smp_processor_id(), FREE, EVENTS);
 	if (t && t->slot)
 		gains(t, task, 0, 1, t->slot - 1, t->own);
 	return 0;

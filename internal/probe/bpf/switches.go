@@ -17,8 +17,6 @@ const (
 	readCalls
 	writeCalls
 	switchKinds
-
-	switchRuns = allSlots * switchKinds
 )
 
 // switchSlots: only the switches are events; the cells after them are not.
@@ -50,11 +48,10 @@ var Switches = &Program{
 		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:    switchRuns + 8,
-		rare:   true,
-		read:   []string{"counts", "names"},
-		tell:   []string{"cache", "control", "wanted"},
-		events: func(row counts) uint64 { return row.sum(switchRuns) },
+		row:  allSlots * switchKinds,
+		rare: true,
+		read: []string{"counts", "names"},
+		tell: []string{"cache", "control", "wanted"},
 	},
 	filter: filter{
 		slots:  switchSlots,

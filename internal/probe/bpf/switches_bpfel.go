@@ -40,6 +40,12 @@ type switchesName struct {
 	Text [16]int8
 }
 
+type switchesRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type switchesThread struct {
 	_    structs.HostLayout
 	Seen [5]uint64
@@ -61,10 +67,12 @@ const (
 	switchesMapCounts       = "counts"
 	switchesMapMembers      = "members"
 	switchesMapNames        = "names"
+	switchesMapRuns         = "runs"
 	switchesMapSlots        = "slots"
 	switchesMapSlotsFree    = "slots_free"
 	switchesMapSlotsUsed    = "slots_used"
 	switchesMapThreads      = "threads"
+	switchesMapTold         = "told"
 	switchesMapWanted       = "wanted"
 	switchesProgExitBtf     = "exit_btf"
 	switchesProgFreeBtf     = "free_btf"
@@ -131,10 +139,12 @@ type switchesMapSpecs struct {
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
+	Runs      *ebpf.MapSpec `ebpf:"runs"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	Told      *ebpf.MapSpec `ebpf:"told"`
 	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -173,10 +183,12 @@ type switchesMaps struct {
 	Counts    *ebpf.Map `ebpf:"counts"`
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
+	Runs      *ebpf.Map `ebpf:"runs"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
 	Threads   *ebpf.Map `ebpf:"threads"`
+	Told      *ebpf.Map `ebpf:"told"`
 	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -187,10 +199,12 @@ func (m *switchesMaps) Close() error {
 		m.Counts,
 		m.Members,
 		m.Names,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
 		m.Threads,
+		m.Told,
 		m.Wanted,
 	)
 }

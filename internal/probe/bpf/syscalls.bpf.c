@@ -75,7 +75,7 @@ static __always_inline int enter(__u64 nr)
 	__u32 cpu = bpf_get_smp_processor_id(), slot, own;
 	struct call *c;
 
-	add(&counts, STRIDE, cpu, RUNS, 1);
+	ran(cpu, 0, 1);
 	if (outside(leader, SYSCALLS, &own))
 		return 0;
 	slot = process_slot(leader, 0, cpu);

@@ -52,11 +52,10 @@ var Syscalls = &Program{
 		sized:  map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:    pairsRow,
-		more:   map[string]int{"times": timesRow},
-		read:   []string{"counts", "keys", "names", "times", "timed_numbers"},
-		tell:   []string{"cache", "control", "wanted", "pairs"},
-		events: func(row counts) uint64 { return row.sum(pairs) },
+		row:  pairsRow,
+		more: map[string]int{"times": timesRow},
+		read: []string{"counts", "keys", "names", "times", "timed_numbers"},
+		tell: []string{"cache", "control", "wanted", "pairs"},
 	},
 	filter: filter{
 		slots:  pairTally{},

@@ -51,6 +51,12 @@ type syscallsNumbers struct {
 	Pair [512]uint16
 }
 
+type syscallsRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type syscallsWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -70,11 +76,13 @@ const (
 	syscallsMapPairs            = "pairs"
 	syscallsMapPairsFree        = "pairs_free"
 	syscallsMapPairsUsed        = "pairs_used"
+	syscallsMapRuns             = "runs"
 	syscallsMapSlots            = "slots"
 	syscallsMapSlotsFree        = "slots_free"
 	syscallsMapSlotsUsed        = "slots_used"
 	syscallsMapTimedNumbers     = "timed_numbers"
 	syscallsMapTimes            = "times"
+	syscallsMapTold             = "told"
 	syscallsMapWanted           = "wanted"
 	syscallsProgSysEnterBtf     = "sys_enter_btf"
 	syscallsProgSysEnterClassic = "sys_enter_classic"
@@ -153,11 +161,13 @@ type syscallsMapSpecs struct {
 	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
 	PairsFree    *ebpf.MapSpec `ebpf:"pairs_free"`
 	PairsUsed    *ebpf.MapSpec `ebpf:"pairs_used"`
+	Runs         *ebpf.MapSpec `ebpf:"runs"`
 	Slots        *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree    *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed    *ebpf.MapSpec `ebpf:"slots_used"`
 	TimedNumbers *ebpf.MapSpec `ebpf:"timed_numbers"`
 	Times        *ebpf.MapSpec `ebpf:"times"`
+	Told         *ebpf.MapSpec `ebpf:"told"`
 	Wanted       *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -202,11 +212,13 @@ type syscallsMaps struct {
 	Pairs        *ebpf.Map `ebpf:"pairs"`
 	PairsFree    *ebpf.Map `ebpf:"pairs_free"`
 	PairsUsed    *ebpf.Map `ebpf:"pairs_used"`
+	Runs         *ebpf.Map `ebpf:"runs"`
 	Slots        *ebpf.Map `ebpf:"slots"`
 	SlotsFree    *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed    *ebpf.Map `ebpf:"slots_used"`
 	TimedNumbers *ebpf.Map `ebpf:"timed_numbers"`
 	Times        *ebpf.Map `ebpf:"times"`
+	Told         *ebpf.Map `ebpf:"told"`
 	Wanted       *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -222,11 +234,13 @@ func (m *syscallsMaps) Close() error {
 		m.Pairs,
 		m.PairsFree,
 		m.PairsUsed,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
 		m.TimedNumbers,
 		m.Times,
+		m.Told,
 		m.Wanted,
 	)
 }

@@ -12,10 +12,11 @@
  * not the connection's, so it is counted by the connection's phase. Each
  * program has its own cells, because one may interrupt another.
  */
-#include "common.h"
+#include "runs.h"
 
 enum { CONNECT, ACCEPT, OPEN, CLOSED, NONE, PHASES };
-enum { RETRANSMITTED, SENT, RECEIVED, SYNACKS = 3 * PHASES, STRIDE };
+enum { RETRANSMITTED, SENT, RECEIVED, ANSWERED, EVENTS };
+enum { SYNACKS = 3 * PHASES, STRIDE };
 
 COUNTS(STRIDE);
 
@@ -75,7 +76,10 @@ static __always_inline __u32 phase(struct sock *sk, int typed)
 
 static __always_inline int count(__u32 what, struct sock *sk, __u64 n, int typed)
 {
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), what * PHASES + phase(sk, typed), n);
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	ran(cpu, what, EVENTS);
+	add(&counts, STRIDE, cpu, what * PHASES + phase(sk, typed), n);
 	return 0;
 }
 
@@ -119,7 +123,10 @@ int retransmit_raw(__u64 *args)
 
 static __always_inline int synack(void)
 {
-	add(&counts, STRIDE, bpf_get_smp_processor_id(), SYNACKS, 1);
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	ran(cpu, ANSWERED, EVENTS);
+	add(&counts, STRIDE, cpu, SYNACKS, 1);
 	return 0;
 }
 

@@ -39,13 +39,6 @@ var TCP = &Program{
 	layout: layout{
 		row:  tcpSynacks + 1,
 		read: []string{"counts"},
-		// One run counts all segments of a packet, so this is an upper bound.
-		events: func(row counts) (n uint64) {
-			for cell := range tcpSynacks + 1 {
-				n += row.sum(cell)
-			}
-			return n
-		},
 	},
 }
 

@@ -8,15 +8,24 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type tcpRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	tcpMapCounts         = "counts"
+	tcpMapRuns           = "runs"
+	tcpMapTold           = "told"
 	tcpProgReceivedBtf   = "received_btf"
 	tcpProgReceivedRaw   = "received_raw"
 	tcpProgRetransmitBtf = "retransmit_btf"
@@ -86,6 +95,8 @@ type tcpProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type tcpMapSpecs struct {
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Runs   *ebpf.MapSpec `ebpf:"runs"`
+	Told   *ebpf.MapSpec `ebpf:"told"`
 }
 
 // tcpVariableSpecs contains global variables before they are loaded into the kernel.
@@ -117,11 +128,15 @@ func (o *tcpObjects) Close() error {
 // It can be passed to loadTcpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tcpMaps struct {
 	Counts *ebpf.Map `ebpf:"counts"`
+	Runs   *ebpf.Map `ebpf:"runs"`
+	Told   *ebpf.Map `ebpf:"told"`
 }
 
 func (m *tcpMaps) Close() error {
 	return _TcpClose(
 		m.Counts,
+		m.Runs,
+		m.Told,
 	)
 }
 

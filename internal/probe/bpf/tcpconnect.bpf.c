@@ -11,8 +11,7 @@
 
 enum { ATTEMPTS, FAILURES, KINDS };
 enum {
-	RUNS = PROCESSES * KINDS, /* how often the program ran */
-	STRIDE,
+	STRIDE = PROCESSES * KINDS,
 	OPENING = 8192,
 
 	TCP_SYN_SENT = 2, /* include/net/tcp_states.h */
@@ -40,7 +39,7 @@ static __always_inline int count(__u64 sk, __u16 protocol, int from, int to)
 	__u32 cpu = bpf_get_smp_processor_id(), slot, *p;
 	struct task_struct *task;
 
-	add(&counts, STRIDE, cpu, RUNS, 1);
+	ran(cpu, 0, 1);
 	if (protocol != IPPROTO_TCP)
 		return 0;
 	if (to == TCP_SYN_SENT) {

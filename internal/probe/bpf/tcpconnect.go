@@ -14,8 +14,6 @@ const (
 	connectAttempts = iota
 	connectFailures
 	connectKinds
-
-	connectRuns = slots * connectKinds
 )
 
 // TCPConnect counts connections that processes open, and those that fail.
@@ -33,10 +31,9 @@ var TCPConnect = &Program{
 		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:    connectRuns + 1,
-		read:   []string{"counts", "names"},
-		tell:   []string{"cache"},
-		events: func(row counts) uint64 { return row.sum(connectRuns) },
+		row:  slots * connectKinds,
+		read: []string{"counts", "names"},
+		tell: []string{"cache"},
 	},
 	filter: filter{
 		slots: connectSlots,

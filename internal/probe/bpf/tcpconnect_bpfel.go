@@ -40,6 +40,12 @@ type tcpConnectName struct {
 	Text [16]int8
 }
 
+type tcpConnectRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type tcpConnectWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -55,9 +61,11 @@ const (
 	tcpConnectMapMembers      = "members"
 	tcpConnectMapNames        = "names"
 	tcpConnectMapOpening      = "opening"
+	tcpConnectMapRuns         = "runs"
 	tcpConnectMapSlots        = "slots"
 	tcpConnectMapSlotsFree    = "slots_free"
 	tcpConnectMapSlotsUsed    = "slots_used"
+	tcpConnectMapTold         = "told"
 	tcpConnectMapWanted       = "wanted"
 	tcpConnectProgSetStateBtf = "set_state_btf"
 	tcpConnectProgSetStateRaw = "set_state_raw"
@@ -122,9 +130,11 @@ type tcpConnectMapSpecs struct {
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Opening   *ebpf.MapSpec `ebpf:"opening"`
+	Runs      *ebpf.MapSpec `ebpf:"runs"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Told      *ebpf.MapSpec `ebpf:"told"`
 	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -163,9 +173,11 @@ type tcpConnectMaps struct {
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Opening   *ebpf.Map `ebpf:"opening"`
+	Runs      *ebpf.Map `ebpf:"runs"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Told      *ebpf.Map `ebpf:"told"`
 	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -177,9 +189,11 @@ func (m *tcpConnectMaps) Close() error {
 		m.Members,
 		m.Names,
 		m.Opening,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
+		m.Told,
 		m.Wanted,
 	)
 }

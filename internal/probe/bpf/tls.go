@@ -18,11 +18,8 @@ import (
 // HandshakeFunction is the function of OpenSSL's libssl in which handshakes are made.
 const HandshakeFunction = "SSL_do_handshake"
 
-// Sizes of tls.bpf.c.
-const (
-	tlsRuns = slots
-	tlsSelf = 1
-)
+// tlsSelf is the cookie of the self-test, SELF of tls.bpf.c.
+const tlsSelf = 1
 
 // handshakeMaps are those of handshakes.h.
 var handshakeMaps = []string{"handshakes", "handshakes_since"}
@@ -54,10 +51,9 @@ func tlsProgram(self func(multi bool) func(*host.Host, *ebpf.Program) (link.Link
 			shares: handshakeMaps,
 		},
 		layout: layout{
-			row:    tlsRuns + 8,
-			read:   []string{"counts", "names"},
-			tell:   []string{"cache", "handshakes_since"},
-			events: func(row counts) uint64 { return row.sum(tlsRuns) },
+			row:  slots,
+			read: []string{"counts", "names"},
+			tell: []string{"cache", "handshakes_since"},
 		},
 		filter: filter{
 			slots: tlsSlots,

@@ -46,6 +46,12 @@ type tlsName struct {
 	Text [16]int8
 }
 
+type tlsRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type tlsWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -62,9 +68,11 @@ const (
 	tlsMapHandshakesSince = "handshakes_since"
 	tlsMapMembers         = "members"
 	tlsMapNames           = "names"
+	tlsMapRuns            = "runs"
 	tlsMapSlots           = "slots"
 	tlsMapSlotsFree       = "slots_free"
 	tlsMapSlotsUsed       = "slots_used"
+	tlsMapTold            = "told"
 	tlsMapWanted          = "wanted"
 	tlsProgBeginMulti     = "begin_multi"
 	tlsProgBeginSingle    = "begin_single"
@@ -134,9 +142,11 @@ type tlsMapSpecs struct {
 	HandshakesSince *ebpf.MapSpec `ebpf:"handshakes_since"`
 	Members         *ebpf.MapSpec `ebpf:"members"`
 	Names           *ebpf.MapSpec `ebpf:"names"`
+	Runs            *ebpf.MapSpec `ebpf:"runs"`
 	Slots           *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree       *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed       *ebpf.MapSpec `ebpf:"slots_used"`
+	Told            *ebpf.MapSpec `ebpf:"told"`
 	Wanted          *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -176,9 +186,11 @@ type tlsMaps struct {
 	HandshakesSince *ebpf.Map `ebpf:"handshakes_since"`
 	Members         *ebpf.Map `ebpf:"members"`
 	Names           *ebpf.Map `ebpf:"names"`
+	Runs            *ebpf.Map `ebpf:"runs"`
 	Slots           *ebpf.Map `ebpf:"slots"`
 	SlotsFree       *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed       *ebpf.Map `ebpf:"slots_used"`
+	Told            *ebpf.Map `ebpf:"told"`
 	Wanted          *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -191,9 +203,11 @@ func (m *tlsMaps) Close() error {
 		m.HandshakesSince,
 		m.Members,
 		m.Names,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
+		m.Told,
 		m.Wanted,
 	)
 }

@@ -11,8 +11,7 @@ enum {
 	RUNTIMES = 8, /* the last is the self-test's */
 	SELF = RUNTIMES - 1,
 	KINDS = 4,
-	TOTAL = PROCESSES * RUNTIMES * KINDS, /* all but the self-test's */
-	SELF_TGID, /* the process that ran the self-test */
+	SELF_TGID = PROCESSES * RUNTIMES * KINDS, /* the process that ran the self-test */
 	ROW,
 
 	/* Flags of a cookie, above runtime (8 bits) and kind (8 bits). */
@@ -142,7 +141,7 @@ static __always_inline int hit(struct pt_regs *regs, __u64 cookie)
 	slot = process_slot(leader, 0, cpu);
 	add(&counts, ROW, cpu, (slot * RUNTIMES + runtime) * KINDS + kind, 1);
 	if (runtime != SELF) {
-		add(&counts, ROW, cpu, TOTAL, 1);
+		ran_by_turns(cpu);
 	} else {
 		__u32 i = SELF_TGID;
 		__u64 *self = bpf_map_lookup_elem(&counts, &i);

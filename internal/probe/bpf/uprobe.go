@@ -23,8 +23,7 @@ const (
 	runtimes       = 8
 	selfRuntime    = runtimes - 1
 	transitions    = 4
-	uprobeTotal    = slots * runtimes * transitions
-	uprobeSelfPID  = uprobeTotal + 1
+	uprobeSelfPID  = slots * runtimes * transitions
 	uprobeRow      = uprobeSelfPID + 1
 	tables         = 32
 	tableBytes     = 1024
@@ -123,10 +122,9 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 			sized: map[string]func(int) uint32{"cache": cacheEntries},
 		},
 		layout: layout{
-			row:    uprobeRow,
-			read:   []string{"counts", "names", "tables"},
-			tell:   []string{"cache"},
-			events: func(row counts) uint64 { return row.sum(uprobeTotal) },
+			row:  uprobeRow,
+			read: []string{"counts", "names", "tables"},
+			tell: []string{"cache"},
 		},
 		filter: filter{
 			slots: uprobeSlots,

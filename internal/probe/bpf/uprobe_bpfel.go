@@ -46,6 +46,12 @@ type uprobeOwner struct {
 	Runtime uint64
 }
 
+type uprobeRuns struct {
+	_    structs.HostLayout
+	Of   [7]uint64
+	Most uint64
+}
+
 type uprobeSeen struct {
 	_       structs.HostLayout
 	Started uint64
@@ -75,12 +81,14 @@ const (
 	uprobeMapMembers       = "members"
 	uprobeMapNames         = "names"
 	uprobeMapOwners        = "owners"
+	uprobeMapRuns          = "runs"
 	uprobeMapSlots         = "slots"
 	uprobeMapSlotsFree     = "slots_free"
 	uprobeMapSlotsUsed     = "slots_used"
 	uprobeMapTables        = "tables"
 	uprobeMapTablesSeen    = "tables_seen"
 	uprobeMapTablesUsed    = "tables_used"
+	uprobeMapTold          = "told"
 	uprobeMapWanted        = "wanted"
 	uprobeProgUprobeMulti  = "uprobe_multi"
 	uprobeProgUprobeSingle = "uprobe_single"
@@ -145,12 +153,14 @@ type uprobeMapSpecs struct {
 	Members    *ebpf.MapSpec `ebpf:"members"`
 	Names      *ebpf.MapSpec `ebpf:"names"`
 	Owners     *ebpf.MapSpec `ebpf:"owners"`
+	Runs       *ebpf.MapSpec `ebpf:"runs"`
 	Slots      *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree  *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed  *ebpf.MapSpec `ebpf:"slots_used"`
 	Tables     *ebpf.MapSpec `ebpf:"tables"`
 	TablesSeen *ebpf.MapSpec `ebpf:"tables_seen"`
 	TablesUsed *ebpf.MapSpec `ebpf:"tables_used"`
+	Told       *ebpf.MapSpec `ebpf:"told"`
 	Wanted     *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -189,12 +199,14 @@ type uprobeMaps struct {
 	Members    *ebpf.Map `ebpf:"members"`
 	Names      *ebpf.Map `ebpf:"names"`
 	Owners     *ebpf.Map `ebpf:"owners"`
+	Runs       *ebpf.Map `ebpf:"runs"`
 	Slots      *ebpf.Map `ebpf:"slots"`
 	SlotsFree  *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed  *ebpf.Map `ebpf:"slots_used"`
 	Tables     *ebpf.Map `ebpf:"tables"`
 	TablesSeen *ebpf.Map `ebpf:"tables_seen"`
 	TablesUsed *ebpf.Map `ebpf:"tables_used"`
+	Told       *ebpf.Map `ebpf:"told"`
 	Wanted     *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -206,12 +218,14 @@ func (m *uprobeMaps) Close() error {
 		m.Members,
 		m.Names,
 		m.Owners,
+		m.Runs,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
 		m.Tables,
 		m.TablesSeen,
 		m.TablesUsed,
+		m.Told,
 		m.Wanted,
 	)
 }

@@ -242,7 +242,7 @@ func (f Function) one(path string, p *ebpf.Program, ret bool) (link.Link, error)
 // at says where uprobes go, by program.
 func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
 	u := &User{Counters: &Counters{host: h, kernel: kernelOf(h), maps: map[string][]byte{}}}
-	u.program = &Program{Name: o.name, layout: layout{row: 1, events: func(row counts) uint64 { return row.sum(0) }}}
+	u.program = &Program{Name: o.name, layout: layout{row: 1}}
 	if err := u.load(h, o, at); err != nil {
 		return nil, errors.Join(err, u.release())
 	}

@@ -239,6 +239,9 @@ func (r *kvmReader) Spent() (events float64, seconds []float64) {
 	return events, seconds
 }
 
+// Limit implements probe.Governed: the programs of one object do not know what those of the other spend.
+func (r *kvmReader) Limit([]float64, func()) bool { return false }
+
 // Close implements probe.Reader.
 func (r *kvmReader) Close() error {
 	defer r.programs.Unlock()

@@ -63,6 +63,9 @@ func (g *governedUser) Attach() error               { return g.user.Attach() }
 func (g *governedUser) Detach() error               { return g.user.Detach() }
 func (g *governedUser) Spent() (float64, []float64) { return g.user.Spent() }
 
+// Limit implements probe.Governed: a user's programs compare nothing.
+func (g *governedUser) Limit([]float64, func()) bool { return false }
+
 // userReader is the Reader of a user's probe.
 type userReader struct {
 	user  *bpf.User

@@ -1,0 +1,109 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// The maps of runs.h, and the cells of a CPU's runs.
+const (
+	runsMap  = "runs"
+	toldMap  = "told"
+	runCells = 7
+	mostCell = runCells
+	runsRow  = runCells + 1
+)
+
+// unlimited is the number of runs that no program reaches.
+const unlimited = math.MaxUint64
+
+// reads names the maps that user space maps.
+func (l layout) reads() []string { return append([]string{runsMap}, l.read...) }
+
+// runs says how often the programs ran on each CPU.
+func (c *Counters) runs() counts { return counts{c.maps[runsMap], runsRow} }
+
+// ran is the sum of a CPU's cells.
+func (c counts) ran() (n uint64) {
+	for cell := range min(c.row, runCells) {
+		n += c.sum(cell)
+	}
+	return n
+}
+
+// most sets the number of runs on a CPU after which user space is told.
+func (c counts) most(n uint64) { binary.NativeEndian.PutUint64(c.bytes[mostCell*8:], n) }
+
+// Limit implements probe.Governed: the programs compare the number of their runs with what the seconds buy at the price of
+// now, which costs them next to nothing, and nobody has to look at them.
+func (c *Counters) Limit(most []float64, reached func()) bool {
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
+	if !r.hears || len(c.maps[runsMap]) == 0 {
+		return false
+	}
+	r.of(c).reached = reached
+	body, dispatch := r.perEvent(c)
+	now := r.charge(c)
+	cpu := 0
+	for row := range c.runs().rows() {
+		limit := uint64(unlimited)
+		if cpu < len(most) {
+			if left := math.Ceil(max(0, most[cpu]-now.seconds[cpu]) / (body + dispatch)); left < math.MaxInt64 {
+				limit = now.events[cpu] + max(1, uint64(left))
+			}
+		}
+		row.most(limit)
+		cpu++
+	}
+	return true
+}
+
+// listen begins to wait for programs that have reached their limit, as long as an object is open.
+func (r *registry) listen(c *Counters) error {
+	if r.listeners == 0 {
+		told, err := ringbuf.NewReader(r.shared[toldMap].Map)
+		if err != nil {
+			return fmt.Errorf("read map %s: %w", toldMap, err)
+		}
+		r.told, r.hears = told, true
+		go c.kernel.hear(told)
+	}
+	r.listeners++
+	c.close = append(c.close, func(r *registry) error {
+		if r.listeners--; r.listeners > 0 {
+			return nil
+		}
+		return r.told.Close()
+	})
+	return nil
+}
+
+// hear passes on that a program has reached its limit, to all who have set one: which it was does not matter to a
+// governor, which checks its sources together. It ends when told is closed, or cannot be read.
+func (k *kernel) hear(told *ringbuf.Reader) {
+	var record ringbuf.Record
+	for {
+		err := told.ReadInto(&record)
+		var all []func()
+		r := k.Lock()
+		if err != nil && r.told == told {
+			r.hears = false
+		}
+		for c := range r.open {
+			if f := r.of(c).reached; f != nil {
+				all = append(all, f)
+			}
+		}
+		k.Unlock()
+		for _, f := range all {
+			f()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
