@@ -307,6 +307,8 @@ var ErrAsks = errors.New("it must be given")
 type Launcher struct {
 	Name, Doc string
 	Params    []Param
+	// Short names the parameter that NAME:VALUE sets; "" is none.
+	Short string
 	// Check says what is missing on the harness's machine, before anything starts; it
 	// names every missing thing, with its package.
 	Check func(*host.Host, Params) error

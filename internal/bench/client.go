@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path"
 	"slices"
@@ -27,26 +28,34 @@ type Client struct {
 	placed map[string]string
 }
 
-// ParseClient reads ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE...].
+// ParseClient reads ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE...], in the notation
+// of environments.
 func ParseClient(text string) (*Client, error) {
 	wrong := func(why string) error {
 		return fmt.Errorf("client %q: %s: want ssh:[USER@]HOST, and after it ,server=ADDRESS ,port=N ,identity=FILE or ,options=NAME=VALUE (of ssh_config(5), separated by spaces)", text, why)
 	}
-	rest, ok := strings.CutPrefix(text, "ssh:")
-	words := strings.Split(rest, ",")
-	if !ok || words[0] == "" || strings.HasPrefix(words[0], "-") {
+	name, given, err := parseNotation(text)
+	if err == nil {
+		err = given.named("host")
+	}
+	if err != nil {
+		return nil, wrong(err.Error())
+	}
+	to := given["host"]
+	if name != "ssh" || to == "" || strings.HasPrefix(to, "-") {
 		return nil, wrong("it names no host")
 	}
-	c := &Client{Name: "ssh:" + words[0], placed: map[string]string{}}
+	c := &Client{Name: "ssh:" + to, placed: map[string]string{}}
 	// As for environments over ssh: there are no prompts, and the host key is checked
 	// as configured for the ssh client.
 	common := []string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-o", "LogLevel=ERROR"}
 	c.ssh = []string{"ssh"} // the first value of an option counts, so the user's come first
-	for _, kv := range words[1:] {
-		k, v, ok := strings.Cut(kv, "=")
+	for _, k := range slices.Sorted(maps.Keys(given)) {
+		v := given[k]
 		switch {
-		case !ok || v == "":
-			return nil, wrong(fmt.Sprintf("%q is not K=V", kv))
+		case v == "":
+			return nil, wrong(k + " is empty")
+		case k == "host": // last
 		case k == "server":
 			if net.ParseIP(v) == nil {
 				return nil, wrong(fmt.Sprintf("server=%s is no address", v))
@@ -64,7 +73,7 @@ func ParseClient(text string) (*Client, error) {
 			return nil, wrong(fmt.Sprintf("%q is not known", k))
 		}
 	}
-	c.ssh = append(append(c.ssh, common...), "--", words[0])
+	c.ssh = append(append(c.ssh, common...), "--", to)
 	return c, nil
 }
 

@@ -95,8 +95,13 @@ func (l Lists) Workload(name string) (*Workload, error) {
 	return nil, fmt.Errorf("workload %q: %w", name, ErrUnknown)
 }
 
+// isTemplate distinguishes the path of a command template from a launcher's name.
+func isTemplate(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
 func (l Lists) launcher(name string) (*Launcher, error) {
-	if (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) && l.File != nil {
+	if isTemplate(name) && l.File != nil {
 		return l.File(name)
 	}
 	for _, x := range l.Launchers {
@@ -284,7 +289,7 @@ func unlabelled(env string) string {
 	return first
 }
 
-// arms reads environments in the notation [LABEL=]LAUNCHER[,K=V]...
+// arms reads environments in the notation [LABEL=]LAUNCHER[:VALUE][,K=V]...
 func arms(envs []string, w *Workload, l Lists) ([]Arm, error) {
 	out := make([]Arm, 0, len(envs))
 	for _, env := range envs {
@@ -308,10 +313,14 @@ func arms(envs []string, w *Workload, l Lists) ([]Arm, error) {
 }
 
 func arm(env string, w *Workload, l Lists) (Arm, error) {
-	parts := strings.Split(env, ",")
-	label, name, labelled := strings.Cut(parts[0], "=")
+	first, _, _ := strings.Cut(env, ",")
+	label, _, labelled := strings.Cut(first, "=")
+	name, all, err := parseNotation(unlabelled(env))
+	if err != nil {
+		return Arm{}, err
+	}
 	if !labelled {
-		name = label
+		label = name
 	}
 	if label == "" || name == "" {
 		return Arm{}, errors.New("want [LABEL=]LAUNCHER, and after it ,K=V for each parameter")
@@ -320,13 +329,13 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	if err != nil {
 		return Arm{}, err
 	}
+	if err := all.named(launcher.Short); err != nil {
+		return Arm{}, fmt.Errorf("launcher %s: %w", name, err)
+	}
 	a := Arm{Label: label, Launcher: launcher, Subject: Params{}}
 	given := Params{}
-	for _, kv := range parts[1:] {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" {
-			return Arm{}, fmt.Errorf("%q: want K=V", kv)
-		}
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		v := all[k]
 		if i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == k }); i >= 0 &&
 			!slices.ContainsFunc(launcher.Params, func(p Param) bool { return p.Name == k }) {
 			if !w.Params[i].Subject {

@@ -33,7 +33,7 @@ func members() Lists {
 			return Job{Inside: host.Cmd{Argv: []string{"job", p["size"], p["binary"]}}}, nil
 		}}
 	plain := func(name string) *Launcher {
-		return &Launcher{Name: name, Params: []Param{{Name: "cpus"}},
+		return &Launcher{Name: name, Params: []Param{{Name: "cpus"}}, Short: map[string]string{"tee": "cpus"}[name],
 			Check:    func(*host.Host, Params) error { return nil },
 			Commands: func(_ Params, j Job) ([]host.Cmd, error) { return []host.Cmd{j.Inside}, nil }}
 	}
@@ -71,6 +71,13 @@ func TestPlanOfAChoice(t *testing.T) {
 		"told apart":           {Choice{Experiment: job(), Envs: []string{"native", "native,cpus=0"}}, "native native,cpus=0", "kind=x kind=y", ""},
 		"a template":           {Choice{Experiment: job(), Envs: []string{"native", "mine=./x.yaml"}}, "native mine", "kind=x kind=y", ""},
 		"calibrate":            {Choice{Experiment: job(), Envs: []string{"x=tee,cpus=1"}, Calibrate: true}, "a b", "kind=x kind=y", ""},
+		"with a colon":         {Choice{Experiment: job(), Envs: []string{"native", "tee:1", "tee:2,binary=a", "x=tee:3"}}, "native tee tee:2,binary=a x", "kind=x kind=y", ""},
+		"a template's colon":   {Choice{Experiment: job(), Envs: []string{"native", "mine=./a:b.yaml"}}, "native mine", "kind=x kind=y", ""},
+		"calibrate a colon":    {Choice{Experiment: job(), Envs: []string{"x=tee:1"}, Calibrate: true}, "a b", "kind=x kind=y", ""},
+		"no such colon":        {Choice{Experiment: job(), Envs: []string{"native:1"}}, "", "", "after the colon"},
+		"an empty colon":       {Choice{Experiment: job(), Envs: []string{"tee:"}}, "", "", "nothing is after the colon"},
+		"a colon and its name": {Choice{Experiment: job(), Envs: []string{"tee:1,cpus=1"}}, "", "", "cpus is there twice"},
+		"a parameter twice":    {Choice{Experiment: job(), Envs: []string{"tee,cpus=1,cpus=1"}}, "", "", "cpus is there twice"},
 		"calibrate two":        {Choice{Experiment: job(), Envs: []string{"native", "tee"}, Calibrate: true}, "", "", "one --env"},
 		"the same twice":       {Choice{Experiment: job(), Envs: []string{"native", "native"}}, "", "", "calibrate"},
 		"unknown workload":     {Choice{Experiment: &Experiment{Workload: "nope"}}, "", "", "bench list"},
@@ -110,6 +117,20 @@ func TestPlanOfAChoice(t *testing.T) {
 		if got := strings.Join(ids, " "); got != c.cases {
 			t.Errorf("%s: cases %q, want %q", name, got, c.cases)
 		}
+	}
+}
+
+// TestNotation: the word after a colon is the parameter that it is short for, so both forms are one environment.
+func TestNotation(t *testing.T) {
+	p, err := onePlan(Choice{Experiment: job(), Envs: []string{"short=tee:me@there", "long=tee,cpus=me@there", "address=tee:::1"}}, members())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := p.Arms[0].Params, p.Arms[1].Params; a["cpus"] != "me@there" || !maps.Equal(a, b) {
+		t.Errorf("%v and %v", a, b)
+	}
+	if a := p.Arms[2].Params; a["cpus"] != "::1" {
+		t.Errorf("an address of version 6: %v", a)
 	}
 }
 

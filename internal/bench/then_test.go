@@ -192,7 +192,11 @@ func TestClient(t *testing.T) {
 	if err != nil || c.Name != "ssh:me@there" || c.Server != "10.0.0.1" || c.server() != "10.0.0.1" || (*Client)(nil).server() != "127.0.0.1" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	for _, text := range []string{"", "there", "ssh:", "ssh:-oProxyCommand=x", "ssh:there,x=1", "ssh:there,server=name", "ssh:there,port"} {
+	long, err := ParseClient("ssh,host=me@there,identity=k,server=10.0.0.1,port=22")
+	if err != nil || !reflect.DeepEqual(c, long) {
+		t.Errorf("in the notation of environments: %+v, %v, want %+v", long, err, c)
+	}
+	for _, text := range []string{"", "there", "ssh", "ssh:", "ssh:-oProxyCommand=x", "ssh:there,x=1", "ssh:there,server=name", "ssh:there,port", "ssh:there,port=", "ssh:there,host=there", "native:there"} {
 		if _, err := ParseClient(text); err == nil {
 			t.Errorf("client %q is accepted", text)
 		}

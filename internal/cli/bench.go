@@ -85,7 +85,7 @@ type benchFlags struct {
 func (f *benchFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	f.changed = fs.Changed
-	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]...; the first is the baseline")
+	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]..., another machine as ssh:[USER@]HOST[,K=V]...; the first is the baseline")
 	fs.StringSliceVar(&f.variants, "variants", nil, "run only these environments of an experiment; the first is the baseline")
 	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (default: the experiment's, or %d)", bench.StandardPairs))

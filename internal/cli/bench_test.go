@@ -201,7 +201,7 @@ func TestPlan(t *testing.T) {
 // environments.
 func TestPlanRefuses(t *testing.T) {
 	out, errs, code := run(t, "bench", "plan", "redis")
-	if code != 0 || !strings.Contains(out, "--env tdx=ssh,host=USER@TD_GUEST") || strings.Contains(out, "cannot run") {
+	if code != 0 || !strings.Contains(out, "--env tdx=ssh:USER@TD_GUEST") || strings.Contains(out, "cannot run") {
 		t.Errorf("exit status %d, %s: %s", code, errs, out)
 	}
 	out, errs, code = run(t, "bench", "plan", "e1-ladder")

@@ -36,13 +36,13 @@ var targets = []target{
 	{
 		name: "TDX guest", needs: "a TDX host with its KVM and QEMU, or two machines of one instance type in a cloud, one of them a TD",
 		setup: []string{"on one TDX host, both guests from one image:  --env vm=qemu,accel=kvm --env bounce=qemu,accel=kvm,bounce=on --env tdx=qemu,accel=kvm,cvm=tdx"},
-		envs:  []string{"vm=ssh,host=USER@PLAIN_VM", "tdx=ssh,host=USER@TD_GUEST"},
+		envs:  []string{"vm=ssh:USER@PLAIN_VM", "tdx=ssh:USER@TD_GUEST"},
 		notes: []string{"two rented machines are two hosts: grade C at best, a platform difference and not overhead; the qemu ladder on one host is grade A"},
 	},
 	{
 		name: "SEV-SNP guest", needs: "an AMD host with SNP enabled (kvm_amd sev_snp=Y) and QEMU 9.1 or newer, or two machines of one instance type in a cloud, one of them confidential",
 		setup: []string{"on one SNP host, both guests from one image:  --env vm=qemu,accel=kvm --env bounce=qemu,accel=kvm,bounce=on --env snp=qemu,accel=kvm,cvm=snp"},
-		envs:  []string{"vm=ssh,host=USER@PLAIN_VM", "snp=ssh,host=USER@SNP_GUEST"},
+		envs:  []string{"vm=ssh:USER@PLAIN_VM", "snp=ssh:USER@SNP_GUEST"},
 		notes: []string{"two rented machines are two hosts: grade C at best; the qemu ladder on one host is grade A"},
 	},
 	{

@@ -82,7 +82,7 @@ func job() bench.Job {
 
 func documented(t *testing.T, l *bench.Launcher) {
 	t.Helper()
-	if l.Name == "" || strings.ContainsAny(l.Name, " =,./") {
+	if l.Name == "" || strings.ContainsAny(l.Name, " =,./:") {
 		t.Errorf("name %q cannot stand in --env", l.Name)
 	}
 	if !strings.HasSuffix(l.Doc, ".") {
@@ -90,6 +90,9 @@ func documented(t *testing.T, l *bench.Launcher) {
 	}
 	if l.Check == nil || l.Commands == nil || l.Open == nil {
 		t.Fatal("Check, Commands and Open are all wanted")
+	}
+	if l.Short != "" && !slices.ContainsFunc(l.Params, func(p bench.Param) bool { return p.Name == l.Short }) {
+		t.Errorf("%s:VALUE sets the parameter %s, which it does not have", l.Name, l.Short)
 	}
 	names := map[string]bool{}
 	for _, p := range l.Params {

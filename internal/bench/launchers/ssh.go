@@ -20,8 +20,9 @@ var ssh = bench.Launcher{
 		"The other machine's programs are used as they are; this machine's counters do not see them. A load from outside reaches its servers directly, or with through=ssh by ssh's port forwarding.",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
+	Short:     "host",
 	Params: []bench.Param{
-		{Name: "host", Doc: "The other machine, as HOST or USER@HOST or a name of the ssh client's configuration."},
+		{Name: "host", Doc: "The other machine, as HOST or USER@HOST or a name of the ssh client's configuration; ssh:HOST is ssh,host=HOST."},
 		{Name: "port", Doc: "Its port. Empty: as the ssh client is configured."},
 		{Name: "identity", Path: true, Doc: "File of the private key. Empty: as the ssh client is configured."},
 		{Name: "options", Doc: "Further options of the ssh client, as NAME=VALUE words (ssh_config(5))."},
@@ -75,7 +76,7 @@ const (
 
 func sshParams(p bench.Params) error {
 	if p["host"] == "" {
-		return fmt.Errorf("launcher ssh: parameter host=HOST or host=USER@HOST: %w", bench.ErrAsks)
+		return fmt.Errorf("launcher ssh: the host, as ssh:HOST or ssh:USER@HOST: %w", bench.ErrAsks)
 	}
 	if strings.HasPrefix(p["host"], "-") {
 		return fmt.Errorf("launcher ssh: parameter host=%q: want HOST or USER@HOST", p["host"])
