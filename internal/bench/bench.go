@@ -33,8 +33,8 @@ type Param struct {
 	// "|" separates alternatives, each of which is a case.
 	Text bool
 	// Path: the value is a path on the harness's machine; a relative one starts in the
-	// user's current folder. List: several, separated by commas.
-	Path, List bool
+	// user's current folder. List: several, separated by commas. Named: what IsPath denies is a name.
+	Path, List, Named bool
 	// Values are the allowed ones; nil is any.
 	Values []string
 }
@@ -412,7 +412,7 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 		if vs := declared[i].Values; vs != nil && !slices.Contains(vs, v) {
 			return nil, fmt.Errorf("%s: parameter %s=%q: want one of %s", what, name, v, strings.Join(vs, ", "))
 		}
-		if declared[i].Path {
+		if declared[i].Path && (!declared[i].Named || IsPath(v)) {
 			var err error
 			if v, err = absolute(v, declared[i].List); err != nil {
 				return nil, fmt.Errorf("%s: parameter %s: %w", what, name, err)
@@ -422,6 +422,9 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 	}
 	return out, nil
 }
+
+// IsPath reports whether a value that may be a path or a name is a path.
+func IsPath(value string) bool { return strings.HasPrefix(value, "/") || strings.HasPrefix(value, ".") }
 
 // absolute makes a path, or each path of a list, absolute.
 func absolute(value string, list bool) (string, error) {

@@ -55,6 +55,9 @@ const (
 )
 
 func checkContainer(h *host.Host, p bench.Params) error {
+	if err := refuseImage(h, p["image"]); err != nil {
+		return err
+	}
 	var needs []need
 	if p["data"] != "" {
 		needs = append(needs, dataFolder(p["data"]))

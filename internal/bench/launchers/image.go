@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 )
 
 // An image is the root file system of an environment, the same for every launcher that
@@ -19,11 +22,11 @@ import (
 // imageParam returns the parameter of that name; without describes the environment without an
 // image.
 func imageParam(without string) bench.Param {
-	return bench.Param{Name: "image", Doc: "Root file system: an OCI image in podman's store by its name, or the path of a folder or of a file with an ext4 file system. Empty: " + without + "."}
+	return bench.Param{Name: "image", Path: true, Named: true, Doc: "Root file system: an OCI image in podman's store by its name, or the path of a folder or of a file with an ext4 file system. Empty: " + without + "."}
 }
 
 // isPath distinguishes the path of an image from the name of one in a store.
-func isPath(image string) bool { return strings.HasPrefix(image, "/") || strings.HasPrefix(image, ".") }
+func isPath(image string) bool { return bench.IsPath(image) }
 
 // imageNeeds lists the tools for using an image.
 func imageNeeds(h *host.Host, image string) []need {
@@ -35,6 +38,50 @@ func imageNeeds(h *host.Host, image string) []need {
 		return needs
 	}
 	return []need{{Command: "podman", Hint: podmanHint}, {Command: "tar", Hint: "package tar"}}
+}
+
+// pseudo are the types of file systems whose files the kernel makes up as they are read. A copy of them ends late or
+// never, and an environment mounts its own.
+var pseudo = []string{"binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs", "mqueue",
+	"nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs", "tracefs"}
+
+// refuseImage says why a folder cannot be packed. What else an image lacks is found by imageNeeds and checkImage.
+func refuseImage(h *host.Host, image string) error {
+	if !isPath(image) {
+		return nil
+	}
+	const advice = "name a folder of files only, such as an unpacked podman export"
+	folder, err := filepath.EvalSymlinks(h.Path(image))
+	if err != nil {
+		return nil
+	}
+	folder = path.Join("/", strings.TrimPrefix(folder, h.Root))
+	if folder == "/" {
+		return fmt.Errorf("pack image %s: it is this machine's root, with /proc and /sys: %s", image, advice)
+	}
+	const file = "/proc/self/mountinfo"
+	b, err := h.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	mounts, _ := machine.ParseMounts(file, b) // lines that are none are left out
+	in := machine.Mount{}
+	for _, m := range mounts {
+		if within(folder, m.Point) && len(m.Point) >= len(in.Point) { // of two at one place, the later one is on top
+			in = m
+		}
+	}
+	for _, m := range append(mounts, in) {
+		if slices.Contains(pseudo, m.Type) && (within(m.Point, folder) || m == in) {
+			return fmt.Errorf("pack image %s: the kernel's file system %s is mounted at %s: unmount it, or %s", image, m.Type, m.Point, advice)
+		}
+	}
+	return nil
+}
+
+// within reports whether a clean path is a folder or below it.
+func within(name, folder string) bool {
+	return name == folder || strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
 }
 
 // isExt4 reports whether a file holds an ext2, ext3 or ext4 file system, by the magic number in

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,81 @@ func TestBadImages(t *testing.T) {
 	for image, want := range bad {
 		if err := checkImage(t.Context(), h, image); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", image, err, want)
+		}
+	}
+}
+
+// TestRefusedFolders: a folder with a file system of the kernel's own in it is not packed, whatever the way to it.
+func TestRefusedFolders(t *testing.T) {
+	h := host.At(t.TempDir())
+	for _, dir := range []string{"/root/proc", "/root/run", "/root space/sys", "/rootless", "/sys/fs", "/plain"} {
+		if err := h.Mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{"/link": "root", "/up": "plain/.."} {
+		if err := h.Symlink(target, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounts := "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n" +
+		"2 1 0:2 / /root rw - overlay overlay rw\n3 2 0:3 / /root/proc rw - proc proc rw\n4 2 0:4 / /root/run rw - tmpfs tmpfs rw\n" +
+		"5 1 0:5 / /root\\040space/sys rw - sysfs sysfs rw\n6 1 0:5 / /sys rw - sysfs sysfs rw\n"
+	if _, err := h.ReadFile("/proc/self/mountinfo"); err == nil {
+		t.Fatal("the fixture has mounts already")
+	}
+	if err := refuseImage(h, "/root"); err != nil {
+		t.Errorf("without a list of mounts: %v", err)
+	}
+	if err := h.Install("/proc/self/mountinfo", []byte(mounts), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range map[string]string{
+		"/": "this machine's root", "/.": "this machine's root", "/up": "this machine's root",
+		"/root": "proc is mounted at /root/proc", "/link": "proc is mounted at /root/proc", "/root space": "sysfs is mounted at /root space/sys",
+		"/root/proc": "proc is mounted at /root/proc", "/sys/fs": "sysfs is mounted at /sys",
+		"/root/run": "", "/rootless": "", "/plain": "", "/absent": "", "proc": "", "": "",
+	} {
+		err := refuseImage(h, image)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("image %q: %v, want %q", image, err, want)
+		}
+	}
+}
+
+// TestImageOfTheMachine: every launcher that packs an image refuses this machine's root before anything else.
+func TestImageOfTheMachine(t *testing.T) {
+	n := 0
+	for _, l := range All {
+		if !slices.ContainsFunc(l.Params, func(p bench.Param) bool { return p.Name == "image" && p.Path }) {
+			continue
+		}
+		n++
+		for _, image := range []string{"/", "/proc/self/root", "/proc"} {
+			p, err := bench.Complete("launcher "+l.Name, l.Params, bench.Params{"image": image})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Check(host.Local(), p); err == nil || !strings.Contains(err.Error(), "pack image "+image+": ") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: image %s: %v", l.Name, image, err)
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("%d launchers pack an image, want container, runsc and qemu", n)
+	}
+}
+
+// TestRelativeImage: a path that begins with a dot starts in the current folder; a name is kept.
+func TestRelativeImage(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{"./root": filepath.Join(here, "root"), ".": here, "/srv/root": "/srv/root", "docker.io/redis:8": "docker.io/redis:8", "": ""} {
+		if p, err := bench.Complete("launcher runsc", gvisor.Params, bench.Params{"image": given}); err != nil || p["image"] != want {
+			t.Errorf("image %q becomes %q, %v; want %q", given, p["image"], err, want)
 		}
 	}
 }

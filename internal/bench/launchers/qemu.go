@@ -179,7 +179,7 @@ func qemuParams(p bench.Params) error {
 }
 
 func checkQEMU(h *host.Host, p bench.Params) error {
-	if err := qemuParams(p); err != nil {
+	if err := errors.Join(qemuParams(p), refuseImage(h, p["image"])); err != nil {
 		return err
 	}
 	if micro.Program == nil {

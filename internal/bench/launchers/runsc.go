@@ -27,6 +27,9 @@ var gvisor = bench.Launcher{
 	},
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Check: func(h *host.Host, p bench.Params) error {
+		if err := refuseImage(h, p["image"]); err != nil {
+			return err
+		}
 		needs := []need{{Command: "runsc", Hint: "no Debian package: https://gvisor.dev/docs/user_guide/install/ or the Go module gvisor.dev/gvisor/runsc"}}
 		if p["platform"] == "kvm" {
 			needs = append(needs, need{Path: "/dev/kvm", Hint: "the kernel's kvm module and virtualisation in the firmware"})
