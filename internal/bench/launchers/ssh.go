@@ -76,7 +76,7 @@ const (
 
 func sshParams(p bench.Params) error {
 	if p["host"] == "" {
-		return fmt.Errorf("launcher ssh: the host, as ssh:HOST or ssh:USER@HOST: %w", bench.ErrAsks)
+		return fmt.Errorf("launcher ssh: parameter host=HOST or host=USER@HOST, in short ssh:HOST: %w", bench.ErrAsks)
 	}
 	if strings.HasPrefix(p["host"], "-") {
 		return fmt.Errorf("launcher ssh: parameter host=%q: want HOST or USER@HOST", p["host"])
