@@ -96,7 +96,8 @@ type Workload struct {
 	// steady state is found; nil if a run is one number.
 	Series func(Outcome) (Series, error)
 	// Check returns a digest of the work that was done, equal in every run of a case,
-	// or an error that describes the wrong answer.
+	// or an error that describes the wrong answer. Words may follow a hash, to say how
+	// unequal work differs.
 	Check func(Outcome) (string, error)
 	// Path is what a run found of the network between the two machines of its job, for
 	// result.Environment.Path; nil for jobs on one machine.

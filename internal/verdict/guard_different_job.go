@@ -48,13 +48,15 @@ func firstOf(digests []string) string {
 	return strings.Join(out, ", ")
 }
 
-// shortened returns the distinguishing start of a hash. Runs have the full hash; other digests are words.
+// shortened returns the distinguishing start of a hash, and the words that follow it. Runs have the full hash; other
+// digests are words.
 func shortened(digest string) string {
 	const enough = len("sha256:") + 12
-	if strings.HasPrefix(digest, "sha256:") {
-		return digest[:min(enough, len(digest))]
+	hash, words, _ := strings.Cut(digest, " ")
+	if !strings.HasPrefix(hash, "sha256:") {
+		return digest
 	}
-	return digest
+	return strings.TrimSuffix(hash[:min(enough, len(hash))]+" "+words, " ")
 }
 
 // digests returns the distinct digests of an arm's outputs, and how many runs have none.

@@ -120,6 +120,8 @@ var guardTrials = map[string]trials{
 	"different-job": {
 		speaks: []trial{{latency().each("gramine-sgx", func(r *result.Run) { r.OutputDigest = "sha256:other" }), Options{},
 			"native gave sha256:answer, gramine-sgx gave sha256:other", result.Refuse, stats.Invalid},
+			{latency().each("gramine-sgx", func(r *result.Run) { r.OutputDigest = "sha256:0123456789abcdef TLS_CHACHA20" }), Options{},
+				"native gave sha256:answer, gramine-sgx gave sha256:0123456789ab TLS_CHACHA20", result.Refuse, stats.Invalid},
 			{latency().each("native", func(r *result.Run) { r.OutputDigest = fmt.Sprint("n=", r.Pair%2) }), Options{}, "runs of one arm did different work", result.Refuse, stats.Invalid},
 			{latency().each("gramine-sgx", func(r *result.Run) {
 				if r.OutputDigest = "sha256:other"; r.Pair == 3 {
