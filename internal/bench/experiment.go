@@ -24,6 +24,9 @@ type Experiment struct {
 	Corrects string            `yaml:"corrects"`
 	Workload string            `yaml:"workload"`
 	Params   map[string]string `yaml:"params"`
+	// Install says how to get the files that the parameters name, for the refusal where one
+	// is missing.
+	Install string `yaml:"install"`
 	// Sweep gives a parameter several values; every combination is a case.
 	Sweep map[string][]string `yaml:"sweep"`
 	// Environments are arms in the notation of --env; the first is the baseline.

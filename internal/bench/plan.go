@@ -45,6 +45,8 @@ type Plan struct {
 	Then []Pass
 	// NoCounters: the experiment wants the monitor's sources off.
 	NoCounters bool
+	// Install says how to get the files that a job does not explain itself.
+	Install string
 	// LoadElsewhere: loads run on another machine than the harness (Options.Client).
 	LoadElsewhere bool
 	// LeftOut are the arms that Here left out.
@@ -214,7 +216,7 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	if e.Source != "" || e.Corrects != "" {
 		p.Origin = &result.Origin{Source: e.Source, Corrects: e.Corrects}
 	}
-	p.References, p.Then, p.NoCounters = e.References, e.Then, e.NoCounters
+	p.References, p.Then, p.NoCounters, p.Install = e.References, e.Then, e.NoCounters, e.Install
 	for i := range p.Then {
 		if err := p.Then[i].possible(p); err != nil {
 			return nil, err
@@ -463,6 +465,7 @@ func (p *Plan) needs(h *host.Host, a *Arm) error {
 			lacks = append(lacks, text)
 		}
 	}
+	said := false // how to get the files, once
 	for i := range p.Cases {
 		params := p.params(&p.Cases[i], a)
 		for _, t := range p.Workload.Tools {
@@ -475,8 +478,13 @@ func (p *Plan) needs(h *host.Host, a *Arm) error {
 			return err
 		}
 		for _, f := range job.Files {
-			if err := f.here(h); err != nil {
+			general := f.Hint == "" && p.Install != ""
+			if general {
+				f.Hint = p.Install
+			}
+			if err := f.here(h); err != nil && !(general && said) {
 				lack(err.Error())
+				said = said || general
 			}
 		}
 	}

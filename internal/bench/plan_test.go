@@ -352,6 +352,32 @@ func TestHere(t *testing.T) {
 	}
 }
 
+// TestInstall: an experiment says once how to get the files that its jobs do not explain.
+func TestInstall(t *testing.T) {
+	l, dir := members(), t.TempDir()
+	w := l.Workloads[0]
+	w.Job = func(Params) (Job, error) {
+		return Job{Inside: host.Cmd{Argv: []string{"job"}}, Files: []File{{Name: "a", From: dir + "/a"}, {Name: "b", From: dir + "/b"}, {Name: "c", From: dir + "/c", Hint: "make c"}}}, nil
+	}
+	missing := func(name, hint string) string {
+		return fmt.Sprintf("file %s of the job: stat %s/%s: no such file or directory%s", name, dir, name, hint)
+	}
+	for install, want := range map[string]string{
+		"":         missing("a", "") + "; " + missing("b", "") + "; " + missing("c", " (make c)"),
+		"unpack x": missing("a", " (unpack x)") + "; " + missing("c", " (make c)"),
+	} {
+		e := job()
+		e.Install = install
+		p, err := onePlan(Choice{Experiment: e}, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Check(host.Local()); err == nil || err.Error() != want {
+			t.Errorf("install %q: %v, want %q", install, err, want)
+		}
+	}
+}
+
 // TestBoots: a boot is measured only where a machine is booted for each run.
 func TestBoots(t *testing.T) {
 	l := members()

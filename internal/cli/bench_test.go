@@ -142,6 +142,9 @@ func TestExperiments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range l.Experiments {
+		if x, err := experiment(e.Name); err != nil || x.Params["files"] != "" && x.Install == "" {
+			t.Errorf("%s: %v; its files need install, which says how to get them", e.Name, err)
+		}
 		out, errs, code := run(t, "bench", "run", e.Name, "--dry-run")
 		// Status 4 is right if this machine lacks something, which is named.
 		if code != 0 && !strings.Contains(out, "cannot run here") || !regexp.MustCompile(`= \d+ runs?, about`).MatchString(out) {
