@@ -34,7 +34,7 @@ func (c counts) ran() (n uint64) {
 	return n
 }
 
-// most sets the number of runs on a CPU after which user space is told.
+// most limits the runs on a CPU: the one that reaches n tells user space.
 func (c counts) most(n uint64) { binary.NativeEndian.PutUint64(c.bytes[mostCell*8:], n) }
 
 // Limit implements probe.Governed: the programs compare the number of their runs with what the seconds buy at the price of
