@@ -19,7 +19,7 @@ import (
 
 // open opens an arm and describes it, as seen from inside.
 func (s *session) open(ctx context.Context, a *Arm) error {
-	s.progress(Progress{Doing: "open " + a.Label, Total: len(s.doc.Design.Order)})
+	s.opening("open " + a.Label)
 	began := s.o.Host.Now()
 	env, err := a.Launcher.Open(ctx, s.o.Host, a.Params)
 	if err != nil {
@@ -73,6 +73,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if why != "" {
 		rec.Missing["identity"] = why
 	}
+	s.opening("first run in " + a.Label + " (not counted)") // may last minutes: keys of proofs are made, models loaded
 	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
 		return err
 	}
@@ -250,6 +251,11 @@ func shortened(argv []string) string {
 		text = text[:most] + "..."
 	}
 	return text
+}
+
+// opening says what comes next before the runs.
+func (s *session) opening(doing string) {
+	s.progress(Progress{Doing: doing, Total: len(s.doc.Design.Order)})
 }
 
 // first makes a run that is not counted: files are laid out, programs and pages are

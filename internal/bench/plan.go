@@ -495,16 +495,26 @@ func (p *Plan) needs(h *host.Host, a *Arm) error {
 }
 
 // Estimate is the time and the disk space that the plan needs, as far as the workload
-// knows; launching is not included.
+// knows, with the first run of each arm, which is not counted; launching is not included.
 func (p *Plan) Estimate() (time.Duration, int64) {
-	var total time.Duration
 	var disk int64
 	for i := range p.Cases {
-		d, b := p.Workload.Estimate(p.Cases[i].Params)
-		total += d * time.Duration(p.Pairs*len(p.Arms))
+		_, b := p.Workload.Estimate(p.Cases[i].Params)
 		disk = max(disk, b)
 	}
-	return total, disk * int64(len(p.Arms))
+	first, _ := p.Workload.Estimate(p.Cases[0].Params)
+	arms := len(p.Arms)
+	return p.Runs(arms*p.Pairs*len(p.Cases)) + first*time.Duration(arms), disk * int64(arms)
+}
+
+// Runs is the time of n runs, as many of each case, by the workload's estimate.
+func (p *Plan) Runs(n int) time.Duration {
+	var all time.Duration
+	for i := range p.Cases {
+		d, _ := p.Workload.Estimate(p.Cases[i].Params)
+		all += d
+	}
+	return all * time.Duration(n) / time.Duration(len(p.Cases))
 }
 
 // metrics are all metrics that the plan's runs may hold, each once.

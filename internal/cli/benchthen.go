@@ -82,8 +82,6 @@ func printThen(w io.Writer, p *bench.Plan) {
 			loads = append(loads, l.String())
 		}
 		runs := pass.Runs(p)
-		took, _ := p.Estimate()
-		took = took * time.Duration(runs) / time.Duration(max(1, p.Pairs*len(p.Arms)*len(p.Cases)))
-		fmt.Fprintf(w, "  then %s: each case at %s of the slower environment's capacity, %d runs, about %s\n", pass.Name, strings.Join(loads, ", "), runs, took.Round(time.Second))
+		fmt.Fprintf(w, "  then %s: each case at %s of the slower environment's capacity, %d runs, about %s\n", pass.Name, strings.Join(loads, ", "), runs, p.Runs(runs).Round(time.Second))
 	}
 }

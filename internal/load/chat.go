@@ -41,7 +41,8 @@ type ChatOptions struct {
 	IgnoreEnd bool
 	// Seed is that of prompts and arrivals, Salt that of the words which differ between runs.
 	Seed, Salt uint64
-	// Wait is the longest wait for a server that is not ready, Stall that for the next piece of an answer, Limit that for all of it.
+	// Wait is the longest wait for a server that is not ready, Stall that for the next piece of an answer, or, before its first, of any
+	// answer, Limit that for all of it.
 	Wait, Stall, Limit time.Duration
 	// TTFT and TPOT are the objectives for goodput.
 	TTFT, TPOT time.Duration
@@ -149,6 +150,8 @@ type chat struct {
 	client *http.Client
 	base   time.Time
 	model  string
+	began  time.Time    // base moves when the measurement begins, this does not
+	heard  atomic.Int64 // when something last came of any answer, in nanoseconds since began
 }
 
 // RunChat waits for the server, warms it up, measures it and reports.
@@ -167,7 +170,7 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 		MaxIdleConns: MostChats, MaxIdleConnsPerHost: MostChats, DisableCompression: true,
 	}
 	defer transport.CloseIdleConnections()
-	c := &chat{o: &o, client: &http.Client{Transport: transport}, base: time.Now(), model: o.Model}
+	c := &chat{o: &o, client: &http.Client{Transport: transport}, base: time.Now(), began: time.Now(), model: o.Model}
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -433,8 +436,6 @@ func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(c.o.Stall, func() { cancel(fault{"stalled", fmt.Sprintf("nothing came for %v", c.o.Stall)}) })
-	defer stall.Stop()
 	limit := time.AfterFunc(c.o.Limit, func() { cancel(fault{"too long", fmt.Sprintf("the answer was not whole after %v", c.o.Limit)}) })
 	defer limit.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL+"/chat/completions", bytes.NewReader(text))
@@ -447,9 +448,11 @@ func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
 	if q.sent = c.now(); c.o.Rate == 0 {
 		q.due = q.sent
 	}
+	var heard atomic.Int64 // of this answer, once it has begun
+	go c.watch(ctx, cancel, time.Since(c.began), &heard)
 	resp, err := c.do(req)
 	if err == nil {
-		err = c.read(resp, p, &q, func() { stall.Reset(c.o.Stall) })
+		err = c.read(resp, p, &q, &heard)
 		_ = resp.Body.Close()
 	}
 	q.end = c.now()
@@ -460,14 +463,42 @@ func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
 	return q
 }
 
+// watch ends a request of which nothing comes any more. Before an answer begins, it may wait for its turn as long as the
+// server works on others.
+func (c *chat) watch(ctx context.Context, cancel context.CancelCauseFunc, sent time.Duration, heard *atomic.Int64) {
+	for {
+		last := time.Duration(heard.Load())
+		if last == 0 {
+			last = max(sent, time.Duration(c.heard.Load()))
+		}
+		left := last + c.o.Stall - time.Since(c.began)
+		if left <= 0 {
+			cancel(fault{"stalled", fmt.Sprintf("nothing came for %v", c.o.Stall)})
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
+}
+
 // read reads an answer. Its error is nil if it has as many tokens as it shall have.
-func (c *chat) read(resp *http.Response, p Prompt, q *call, progress func()) error {
+func (c *chat) read(resp *http.Response, p Prompt, q *call, heard *atomic.Int64) error {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "text/event-stream" {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid))
 		return fault{"not a stream", fmt.Sprintf("its type is %.60q, want text/event-stream: %s", resp.Header.Get("Content-Type"), message(b))}
 	}
 	var at time.Duration // of the last bytes
-	stream := newEvents(stamped{resp.Body, func() { at = c.now(); progress() }})
+	stream := newEvents(stamped{resp.Body, func() {
+		at = c.now()
+		now := int64(time.Since(c.began))
+		c.heard.Store(now)
+		if q.pieces > 0 {
+			heard.Store(now)
+		}
+	}})
 	var used *usage
 	finished := false
 	h := sha256.New()
@@ -507,6 +538,7 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, progress func()) err
 		}
 		if q.pieces++; q.pieces == 1 {
 			q.first = at
+			heard.Store(c.heard.Load())
 		} else if at > q.last { // pieces that come together are one arrival
 			q.gaps = append(q.gaps, at-q.last)
 		}

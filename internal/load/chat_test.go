@@ -207,6 +207,41 @@ func TestChatSchedule(t *testing.T) {
 	}
 }
 
+// TestChatQueue: a request waits for its turn as long as the server answers others, which have begun before it. One whose
+// answer has begun and then stays away has stalled, though others go on.
+func TestChatQueue(t *testing.T) {
+	for name, stalls := range map[string]bool{"each in turn": false, "one stalls": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				turn := make(chan bool, 1)
+				o := chatted(model(t, func(n int64, w http.ResponseWriter, q question) {
+					if n == 1 && stalls {
+						stream{w}.piece("a")
+						time.Sleep(time.Minute)
+						return
+					}
+					turn <- true
+					time.Sleep(3 * time.Second)
+					good(w, q)
+					<-turn
+				}))
+				o.Users, o.Requests = 0, 10
+				r, err := load.RunChat(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := uint64(10)
+				if stalls {
+					want = 9
+				}
+				if r.Done != want || r.Errors["stalled"] != 10-want || r.Seconds < 3*float64(want) || r.Seconds > 3*float64(want)+1 {
+					t.Errorf("%d of %d answered in %.1f s, errors %v", r.Done, r.Asked, r.Seconds, r.Errors)
+				}
+			})
+		})
+	}
+}
+
 // TestChatFaults: each fault of a server is counted under its name with the server's words, and costs only its own answer.
 func TestChatFaults(t *testing.T) {
 	for _, c := range []struct {
@@ -229,6 +264,7 @@ func TestChatFaults(t *testing.T) {
 			s.event(`{"error":{"message":"the GPU is gone"}}`)
 		}},
 		{"stalled", "5s", func(s stream, _ question) { s.piece("a"); time.Sleep(time.Minute) }},
+		{"stalled", "5s", func(stream, question) { time.Sleep(time.Minute) }},
 		{"too long", "1m0s", func(s stream, _ question) {
 			for range 100 {
 				s.event(`{"choices":[]}`)

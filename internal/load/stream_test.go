@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -85,7 +86,7 @@ func readStream(stream string) (call, error) {
 	c := &chat{o: &ChatOptions{IgnoreEnd: true}, base: time.Now()}
 	q := call{cached: -1}
 	resp := &http.Response{Header: http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}, Body: io.NopCloser(strings.NewReader(stream))}
-	err := c.read(resp, Prompt{"a b", 2}, &q, func() {})
+	err := c.read(resp, Prompt{"a b", 2}, &q, new(atomic.Int64))
 	return q, err
 }
 
