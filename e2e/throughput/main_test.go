@@ -29,7 +29,7 @@ func TestBadParts(t *testing.T) {
 	}
 }
 
-// TestParts: the ledger splits the loss into what it names: the machine's noise, user space, attaching and detaching, each kernel
+// TestParts: the ledger splits the loss into what it names: the machine's noise, the CPU time alone, user space, attaching and detaching, each kernel
 // source, everything, the first seconds of a load, every system call, and every event.
 func TestParts(t *testing.T) {
 	var names []string
@@ -39,7 +39,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s is compared with %+v", p.name, b)
 		}
 	}
-	want := []string{"off", "user", "attach"}
+	want := []string{"off", "loop", "user", "attach"}
 	for _, s := range kernelSources {
 		want = append(want, "only-"+s)
 	}
