@@ -32,8 +32,8 @@ func long(args ...string) func(context.Context, *tally) error {
 // must not fail on a slow one.
 const patient = "TEESCOPE_PATIENCE=10"
 
-// e2e runs the tests of package e2e and the package of kernels in four lanes beside each other, and then the packages
-// below it one by one. Two lanes have emulated guests, which compute; the tests that run in parallel and the others mostly wait.
+// e2e runs the package of kernels and the tests of package e2e in three lanes beside each other, and then those with guests beside the
+// packages below it, which run one by one. Emulated guests compute, so each half has one lane with them; the others mostly wait.
 func e2e(ctx context.Context, t *tally) error {
 	all, err := testPackages(ctx)
 	if err != nil {
@@ -51,12 +51,14 @@ func e2e(ctx context.Context, t *tally) error {
 	}
 	return errors.Join(
 		beside(
-			long("-run", pattern(guests), "./e2e"),
 			long(emulated),
 			long("-parallel", waiting, "-run", pattern(parallel), "./e2e"),
 			long("-skip", pattern(slices.Concat(guests, parallel)), "./e2e"),
 		)(ctx, t),
-		long(below...)(ctx, t),
+		beside(
+			long("-run", pattern(guests), "./e2e"),
+			long(below...),
+		)(ctx, t),
 	)
 }
 
