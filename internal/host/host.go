@@ -132,8 +132,26 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer h.enter(name)()
-	b, err := os.ReadFile(h.Path(name))
+	b, err := readFile(h.Path(name))
 	return b, h.errAt(err)
+}
+
+// readFile is os.ReadFile without Go's poller: files of sysfs and some of /proc can be polled and are always ready, so each that
+// is opened with it wakes the thread that waits for all others.
+func readFile(path string) ([]byte, error) {
+	var fd int
+	var err error
+	for {
+		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path) // a blocking one is not polled
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // ReadString returns a file's text without surrounding white space.
