@@ -239,8 +239,26 @@ func (r *kvmReader) Spent() (events float64, seconds []float64) {
 	return events, seconds
 }
 
-// Limit implements probe.Governed: the programs of one object do not know what those of the other spend.
-func (r *kvmReader) Limit([]float64, func()) bool { return false }
+// Limit implements probe.Governed. The programs of one object do not know what those of the other spend, so each may spend an
+// equal part of what is left, and says so too early where the other spends less.
+func (r *kvmReader) Limit(most []float64, reached func()) (can bool) {
+	_, all := r.Spent()
+	p := r.programs.Lock()
+	defer r.programs.Unlock()
+	objects := 0.0
+	_ = p.each(func(*bpf.VMs) error { objects++; return nil })
+	can = true
+	_ = p.each(func(c *bpf.VMs) error {
+		_, own := c.Spent()
+		may := slices.Clone(most)
+		for cpu := range min(len(may), len(all), len(own)) {
+			may[cpu] = own[cpu] + (most[cpu]-all[cpu])/objects
+		}
+		can = c.Limit(may, reached) && can
+		return nil
+	})
+	return can
+}
 
 // Close implements probe.Reader.
 func (r *kvmReader) Close() error {

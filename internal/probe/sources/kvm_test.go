@@ -3,6 +3,7 @@ package sources
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,10 +11,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
@@ -216,6 +219,57 @@ func TestLocalVM(t *testing.T) {
 		t.Errorf("exits of the machine are shown: %v; said to be silent: %v (%v)", hardware, silent, err)
 	}
 	t.Logf("reported by the hardware: %v; %v", hardware, err)
+}
+
+// TestKVMTells: the programs of both objects say that they have spent what they may, also where KVM is not loaded yet and nothing is
+// spent.
+func TestKVMTells(t *testing.T) {
+	f := hosttest.Open(t, "testdata/kvm-latency.txtar")
+	f.Without(t, "dev/kvm", func() {
+		r, err := kvm.Open(f.Host, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if !r.(probe.Governed).Limit([]float64{0}, func() { t.Error("something was spent without KVM") }) {
+			t.Error("without KVM it has to be asked")
+		}
+	})
+
+	v := hosttest.NewTinyVM(t)
+	r, err := kvm.Open(host.Local(), nil)
+	if err != nil {
+		t.Fatalf("%v (%s)", err, probe.Remedy(err))
+	}
+	defer r.Close()
+	if err := r.(probe.Adjustable).Adjust("latency", probe.Scope{}); err != nil {
+		t.Fatal(err)
+	}
+	v.Enter(t, 10) // faults of the first instructions
+	g := r.(probe.Governed)
+	var reached atomic.Int64
+	limit := func(more float64) {
+		_, most := g.Spent()
+		for cpu := range most {
+			most[cpu] += more
+		}
+		if !g.Limit(most, func() { reached.Add(1) }) {
+			t.Fatal("it has to be asked for what it has spent")
+		}
+	}
+	limit(1e9)
+	v.Enter(t, 100)
+	if n := reached.Load(); n != 0 {
+		t.Errorf("it said %d times that all was spent, and nearly nothing was", n)
+	}
+	limit(0)
+	await.Event(t, "it says that all is spent", func() error {
+		v.Enter(t, 10)
+		if reached.Load() == 0 {
+			return errors.New("it did not")
+		}
+		return nil
+	})
 }
 
 // TestNamedSockets: sockets named by the user belong to the machine.
