@@ -27,7 +27,7 @@ const (
 	// core: calmShare while all threads only sleep, walkShare until closeFor after a walk that
 	// found one waiting for a CPU or a disk, closeShare likewise for a lock, since such waits are
 	// short and come in bursts.
-	walkEvery  = 50 * time.Millisecond
+	walkEvery  = 150 * time.Millisecond
 	calmShare  = 5e-4
 	walkShare  = 2e-3
 	closeShare = 5e-3
@@ -146,14 +146,11 @@ func (w *Waits) Close() error {
 	return w.iter.Close()
 }
 
-// run walks until it is stopped. Its thread does nothing else, so the thread's CPU time is that
-// of the walks.
+// run walks until it is stopped.
 func (w *Waits) run() {
 	defer close(w.done)
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
-	last, every, began := now(), walkEvery, threadCPU()
+	last, every := now(), walkEvery
 	var costs [3]time.Duration    // of the last walks
 	until := map[float64]uint64{} // by share
 	for {
@@ -167,15 +164,15 @@ func (w *Waits) run() {
 		}
 		at := now()
 		var threads uint64
-		err := contain.Call("walking over all threads", func() (err error) { threads, err = w.walk(one, buf); return err })
+		var cost time.Duration
+		err := contain.Call("walking over all threads", func() (err error) { threads, cost, err = w.timedWalk(one, buf); return err })
 		if err != nil {
 			w.sums.Lock().err = err
 			w.sums.Unlock()
 			every, last = 10*time.Second, at
 			continue
 		}
-		ended := threadCPU()
-		w.add(one, threads, time.Duration(at-last), ended-began)
+		w.add(one, threads, time.Duration(at-last), cost)
 		// The change of pace causes no bias: a walk represents the time before it, whose length
 		// was set before the walk.
 		until[worth(one)] = at + uint64(closeFor)
@@ -185,10 +182,20 @@ func (w *Waits) run() {
 				share = max(share, s)
 			}
 		}
-		costs[0], costs[1], costs[2] = costs[1], costs[2], ended-began
+		costs[0], costs[1], costs[2] = costs[1], costs[2], cost
 		every = pace(usual(costs), share, w.slow.Load())
-		last, began = at, ended
+		last = at
 	}
+}
+
+// timedWalk is a walk and the CPU time that it took. The thread belongs to it meanwhile, and no longer: one that waits for the
+// next walk would have to be woken by the thread that finds the time has come.
+func (w *Waits) timedWalk(one map[wait]uint64, buf []byte) (threads uint64, cost time.Duration, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := threadCPU()
+	threads, err = w.walk(one, buf)
+	return threads, threadCPU() - began, err
 }
 
 // pace is the mean time between two walks that cost so much each and may use that share of a core, times less often as far as
