@@ -23,6 +23,8 @@ import (
 const (
 	window = 200 * time.Millisecond
 	every  = time.Minute
+	// parts are how many times as long a window becomes at most if a program that counts only now and then has yet to run.
+	parts = 7
 )
 
 // Meter estimates the cost of the open programs: nanoseconds per run in short windows
@@ -45,11 +47,14 @@ type Meter struct {
 type gauge struct {
 	stats          io.Closer // open during a window
 	timer          *time.Timer
+	part           int // of the open window
 	last           time.Time
 	before         map[*ebpf.Program]ebpf.ProgramStats
 	err            error
 	clock          float64 // what the statistics report for a program that does nothing, in seconds
 	seen           map[*Counters]uint64
+	timed          map[*Counters]timing // without the clock reads
+	metered        map[*Counters]uint64 // events until the last window ended
 	body, dispatch float64
 	known          bool
 }
@@ -74,7 +79,7 @@ func NewMeter(h *host.Host) (*Meter, error) {
 		return nil, refused(h, "empty", err)
 	}
 	defer opened()
-	m := &Meter{host: h, kernel: kernelOf(h), gauge: locked.New(gauge{seen: map[*Counters]uint64{}})}
+	m := &Meter{host: h, kernel: kernelOf(h), gauge: locked.New(gauge{seen: map[*Counters]uint64{}, timed: map[*Counters]timing{}, metered: map[*Counters]uint64{}})}
 	types := m.kernel.typeCache()
 	if m.empty, err = m.kernel.loadProgram(spec, "empty_socket", nil, types); err != nil {
 		return nil, refused(h, "empty", err)
@@ -102,7 +107,7 @@ func NewMeter(h *host.Host) (*Meter, error) {
 func (m *Meter) Costs() (Costs, error) {
 	g := m.gauge.Lock()
 	defer m.gauge.Unlock()
-	if g.stats == nil && m.host.Now().Sub(g.last) >= every {
+	if g.stats == nil && (m.host.Now().Sub(g.last) >= every || m.unpriced(g)) {
 		g.begin(m)
 	}
 	r := m.kernel.Lock()
@@ -120,10 +125,29 @@ func (m *Meter) Costs() (Costs, error) {
 	for o := range g.seen {
 		if !r.open[o] {
 			delete(g.seen, o)
+			delete(g.timed, o)
+			delete(g.metered, o)
 		}
 	}
 	c.Body, c.Dispatch, c.Known = g.body, g.dispatch, g.known
 	return c, g.err
+}
+
+// busy reports whether so many events were counted since the last window that their price matters.
+func (g *gauge) busy(r *registry, o *Counters) bool {
+	return r.events(o)-min(r.events(o), g.metered[o]) > 10*enough
+}
+
+// unpriced reports whether a program's price is still that of the loop although a load has begun.
+func (m *Meter) unpriced(g *gauge) bool {
+	r := m.kernel.Lock()
+	defer m.kernel.Unlock()
+	for o := range r.open {
+		if p := r.of(o).price; p.body == 0 && p.loopBody() > 0 && g.busy(r, o) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin opens a window.
@@ -147,7 +171,7 @@ func (g *gauge) begin(m *Meter) {
 	}
 	g.before = m.kernel.Lock().runs()
 	m.kernel.Unlock()
-	g.timer = time.AfterFunc(window, m.end)
+	g.part, g.timer = 1, time.AfterFunc(window, m.end)
 }
 
 // end closes the window and computes the costs from it.
@@ -160,19 +184,32 @@ func (m *Meter) end() {
 	r := m.kernel.Lock()
 	defer m.kernel.Unlock()
 	after := r.runs()
+	seen := map[*Counters]timing{}
+	for o := range r.open {
+		var t timing
+		for _, p := range o.programs() {
+			t.runs += float64(after[p].RunCount - g.before[p].RunCount)
+			t.seconds += (after[p].Runtime - g.before[p].Runtime).Seconds()
+		}
+		t.seconds -= t.runs * g.clock
+		seen[o] = t
+		if t.runs < enough && g.busy(r, o) && g.part < parts {
+			g.part++
+			g.timer = time.AfterFunc(window, m.end)
+			return
+		}
+	}
 	g.err = g.stats.Close()
 	g.stats = nil
-	for o := range r.open {
-		var ns, n float64
-		for _, p := range o.programs() {
-			ns += float64(after[p].Runtime - g.before[p].Runtime)
-			n += float64(after[p].RunCount - g.before[p].RunCount)
-		}
+	for o, t := range seen {
+		g.metered[o] = r.events(o)
 		// No program is free: a time not above the clock reads was not measured, and
-		// the last window's figure stays.
-		if perRun := ns/n/1e9 - g.clock; n > 0 && perRun > 0 {
-			r.reprice(o, perRun)
-			g.known = true
+		// the price stays.
+		t = g.timed[o].add(t)
+		g.timed[o] = t
+		g.known = g.known || t.seconds > 0
+		if r.of(o).believes(t) {
+			r.reprice(o, t.seconds/t.runs)
 		}
 	}
 	g.before = nil

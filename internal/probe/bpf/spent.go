@@ -22,17 +22,30 @@ type price struct {
 	calibrated, dispatch, body float64
 }
 
+// loopBody is the part in the program in the loop, 0 if unknown.
+func (p price) loopBody() float64 {
+	if p.dispatch == 0 {
+		return 0
+	}
+	return max(0, p.calibrated-p.dispatch)
+}
+
 // charged is the cost on each CPU at some moment.
 type charged struct {
 	events  []uint64
 	seconds []float64
 }
 
-// perEvent is the cost of an event of c in seconds: the program and the way into it.
+// perEvent is the cost of an event of c in seconds: the program and the way into it. Beside a load the program takes longer
+// than in the loop, because the load pushes it out of the caches, and the way into it is taken to lose as much.
 func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	switch l := r.of(c); {
 	case l.calibrated > 0 && l.body > 0:
-		return l.body, max(l.dispatch, l.calibrated-l.body) // beside a load the body costs more than in the loop
+		dispatch = max(0, l.calibrated-l.body)
+		if l.dispatch > 0 {
+			dispatch = max(dispatch, l.dispatch+l.body-l.loopBody())
+		}
+		return l.body, dispatch
 	case l.calibrated > 0:
 		return 0, l.calibrated
 	case l.body > 0:
@@ -104,6 +117,23 @@ func (r *registry) spent(c *Counters) (events float64, seconds []float64) {
 		events += float64(n)
 	}
 	return events, now.seconds
+}
+
+// timing are runs of a program, and the seconds that they took.
+type timing struct{ runs, seconds float64 }
+
+// add makes t a mean in which older windows count half as much with each new one.
+func (t timing) add(window timing) timing {
+	return timing{t.runs/2 + window.runs, t.seconds/2 + window.seconds}
+}
+
+// enough runs tell more of a program's price than the loop does. On an idle machine a run takes microseconds, because nothing is
+// in the caches: that is no price for a load that begins, and so few cost nothing that matters.
+const enough = 2000
+
+// believes reports whether t is a better price than p has.
+func (p price) believes(t timing) bool {
+	return t.seconds > 0 && (t.runs >= enough || t.runs > 0 && p.loopBody() == 0)
 }
 
 // reprice sets what the program takes; what was counted until now stays charged at the price until now.

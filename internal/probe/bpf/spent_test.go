@@ -6,7 +6,7 @@ import (
 )
 
 // TestPerEvent: an event costs what its program takes beside the load that there is, and the way into it as measured at its
-// hook. What a loop measured, in which both stay in the caches, is the least.
+// hook and as much more as the program takes more. What a loop measured, in which both stay in the caches, is the least.
 func TestPerEvent(t *testing.T) {
 	for _, tt := range []struct {
 		what           string
@@ -15,7 +15,7 @@ func TestPerEvent(t *testing.T) {
 	}{
 		{"nothing is known", price{}, 0, assumed},
 		{"in a loop", price{calibrated: 40, dispatch: 21}, 0, 40},
-		{"beside a load", price{calibrated: 40, dispatch: 21, body: 38}, 38, 21},
+		{"beside a load", price{calibrated: 40, dispatch: 21, body: 38}, 38, 40},
 		{"the loop cost more", price{calibrated: 40, dispatch: 21, body: 9}, 9, 31},
 		{"without a program that does nothing", price{calibrated: 40, body: 9}, 9, 31},
 		{"more beside a load, without one", price{calibrated: 40, body: 50}, 50, 0},
@@ -44,5 +44,35 @@ func TestSpentOfUser(t *testing.T) {
 		if events, seconds := r.spent(c); events != tt.counted || len(seconds) != 1 || seconds[0] != tt.seconds {
 			t.Errorf("%g events have cost %v, want %g", events, seconds, tt.seconds)
 		}
+	}
+}
+
+// TestBelieves: where the loop has told a program's price, a few runs, as on an idle machine, do not replace it; older windows count half as
+// much with each new one.
+func TestBelieves(t *testing.T) {
+	loop := price{calibrated: 40e-9, dispatch: 21e-9}
+	idle := timing{100, 100 * 3e-6}
+	load := timing{enough, enough * 30e-9}
+	for _, tt := range []struct {
+		what  string
+		price price
+		of    timing
+		want  bool
+	}{
+		{"nothing ran", price{}, timing{}, false},
+		{"the clock reads took longer", price{}, timing{100, -1e-6}, false},
+		{"an idle machine", loop, idle, false},
+		{"an idle machine, a hook without a loop", price{}, idle, true},
+		{"a timer, whose way in is not known", price{calibrated: 18e-6}, idle, true},
+		{"a load", loop, load, true},
+		{"a window without runs after a load", loop, load.add(timing{}), false},
+		{"half of it in each of two windows", loop, timing{enough, 1e-5}.add(timing{enough / 2, 1e-5}), true},
+	} {
+		if got := tt.price.believes(tt.of); got != tt.want {
+			t.Errorf("%s: believed %t", tt.what, got)
+		}
+	}
+	if got, want := idle.add(idle).add(load), (timing{enough + 75, load.seconds + idle.seconds*0.75}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
