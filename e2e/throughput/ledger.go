@@ -83,6 +83,7 @@ func partNames(list []part) []string {
 type slot struct {
 	rate    float64 // requests per second
 	work    float64 // CPU time of server and client per request in seconds
+	busy    float64 // cores that were not idle
 	own     float64 // of the monitor or the loop, in cores
 	kernel  float64 // all cores' time in the monitor's kernel programs, by its own account
 	covered float64 // of system calls
@@ -100,12 +101,12 @@ func (s slot) accounted(cpus int) float64 {
 }
 
 // ledger loads each server without a break and prints what each part takes from the throughput
-// and adds to the CPU time of a request. A round has, in random order, a pair for each part:
+// adds to the CPU time of a request, and leaves idle. A round has, in random order, a pair for each part:
 // the part and nothing, in random order and right after each other, because the speed of a
 // shared machine changes from one half minute to the next.
 func (o options) ledger(ctx context.Context, serverNames []string, list []part) error {
-	fmt.Fprintln(o.out, "| server | monitor | throughput lost | 95 % interval | CPU time of a request, more | 95 % interval | CPU of the monitor, cores | of its programs in the kernel, by its own account | "+
-		"lost beside both | 95 % interval | coverage of system calls |\n|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(o.out, "| server | monitor | throughput lost | 95 % interval | CPU time of a request, more | 95 % interval | CPUs busy, less | 95 % interval | CPU of the monitor, cores | of its programs in the kernel, by its own account | "+
+		"lost beside both | 95 % interval | coverage of system calls |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, name := range serverNames {
 		s, ok := servers[name]
 		if !ok {
@@ -113,7 +114,7 @@ func (o options) ledger(ctx context.Context, serverNames []string, list []part) 
 		}
 		if err := o.ledgerOf(ctx, name, s, list); err != nil {
 			if errors.Is(err, errMissing) {
-				fmt.Fprintf(o.out, "| %s | left out: %v | | | | | | | | | |\n", name, err)
+				fmt.Fprintf(o.out, "| %s | left out: %v | | | | | | | | | | | |\n", name, err)
 				continue
 			}
 			return fmt.Errorf("%s: %w", name, err)
@@ -181,9 +182,10 @@ func (p part) base() part {
 func row(server string, p part, without, with []slot, cpus int) string {
 	lost := against(without, with, 1, func(s slot) float64 { return s.rate })
 	work := against(without, with, -1, func(s slot) float64 { return s.work })
+	busy := against(without, with, 1, func(s slot) float64 { return s.busy })
 	rest := against(without, with, 1, func(s slot) float64 { return s.rate / (1 - s.accounted(cpus)) })
-	return fmt.Sprintf("| %s | %s | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %s | %s | %.2f %% | [%.2f, %.2f] | %s |", server, p.doc,
-		100*(1-lost.Ratio), 100*(1-lost.High), 100*(1-lost.Low), 100*(work.Ratio-1), 100*(work.Low-1), 100*(work.High-1),
+	return fmt.Sprintf("| %s | %s | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %s | %s | %.2f %% | [%.2f, %.2f] | %s |", server, p.doc,
+		100*(1-lost.Ratio), 100*(1-lost.High), 100*(1-lost.Low), 100*(work.Ratio-1), 100*(work.Low-1), 100*(work.High-1), 100*(1-busy.Ratio), 100*(1-busy.High), 100*(1-busy.Low),
 		among(with, func(s slot) float64 { return s.own }), among(with, func(s slot) float64 { return s.kernel }),
 		100*(1-rest.Ratio), 100*(1-rest.High), 100*(1-rest.Low), among(with, func(s slot) float64 { return s.covered }))
 }
@@ -378,6 +380,7 @@ func (l *ledger) one(ctx context.Context, p part) (slot, error) {
 		return m, errors.New("the server answered nothing")
 	}
 	m.rate, m.work, m.own = n/took, (after.work-before.work)/n, (after.own-before.own)/took
+	m.busy = float64(runtime.NumCPU()) - (after.idle-before.idle)/took
 	if w == nil {
 		return m, nil
 	}
@@ -428,8 +431,8 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // reading is the state of all counters at one moment.
 type reading struct {
-	at                time.Time
-	served, work, own float64
+	at                      time.Time
+	served, work, own, idle float64
 }
 
 func (l *ledger) read(own func() (float64, error)) (reading, error) {
@@ -445,9 +448,26 @@ func (l *ledger) read(own func() (float64, error)) (reading, error) {
 	if r.own, err = own(); err != nil {
 		return r, err
 	}
+	if r.idle, err = idle(); err != nil {
+		return r, err
+	}
 	r.at = time.Now()
 	r.served, err = l.served()
 	return r, err
+}
+
+// idle returns the time in seconds for which CPUs were idle, the sum over all (/proc/uptime, proc_uptime(5)).
+func idle() (float64, error) {
+	b, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	_, s, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse /proc/uptime: %w", err)
+	}
+	return v, nil
 }
 
 // ownCPU returns the CPU time of this program in seconds.

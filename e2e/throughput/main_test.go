@@ -55,17 +55,17 @@ func TestRow(t *testing.T) {
 	var without, with, alone []slot
 	for i := range 10 {
 		rate := 1000 * float64(i+1) // the machine's speed drifts
-		without = append(without, slot{rate: rate, work: 1e-3, own: none, kernel: none, covered: none})
-		with = append(with, slot{rate: 0.97 * rate, work: 1.02e-3, own: 0.01, kernel: 0.01, covered: 0.25})
-		alone = append(alone, slot{rate: 0.995 * rate, work: 1e-3, own: 0.01, kernel: none, covered: none})
+		without = append(without, slot{rate: rate, work: 1e-3, busy: 2, own: none, kernel: none, covered: none})
+		with = append(with, slot{rate: 0.97 * rate, work: 1.02e-3, busy: 1.99, own: 0.01, kernel: 0.01, covered: 0.25})
+		alone = append(alone, slot{rate: 0.995 * rate, work: 1e-3, busy: 2, own: 0.01, kernel: none, covered: none})
 	}
 	for _, c := range []struct {
 		with []slot
 		want string
 	}{
-		{with, "| redis | all | 3.00 % | [3.00, 3.00] | 2.00 % | [2.00, 2.00] | 0.01 | 0.01 | 2.02 % | [2.02, 2.02] | 0.25 |"},
-		{alone, "| redis | all | 0.50 % | [0.50, 0.50] | 0.00 % | [0.00, 0.00] | 0.01 |  | 0.00 % | [0.00, 0.00] |  |"},
-		{without, "| redis | all | 0.00 % | [0.00, 0.00] | 0.00 % | [0.00, 0.00] |  |  | 0.00 % | [0.00, 0.00] |  |"},
+		{with, "| redis | all | 3.00 % | [3.00, 3.00] | 2.00 % | [2.00, 2.00] | 0.50 % | [0.50, 0.50] | 0.01 | 0.01 | 2.02 % | [2.02, 2.02] | 0.25 |"},
+		{alone, "| redis | all | 0.50 % | [0.50, 0.50] | 0.00 % | [0.00, 0.00] | 0.00 % | [0.00, 0.00] | 0.01 |  | 0.00 % | [0.00, 0.00] |  |"},
+		{without, "| redis | all | 0.00 % | [0.00, 0.00] | 0.00 % | [0.00, 0.00] | 0.00 % | [0.00, 0.00] |  |  | 0.00 % | [0.00, 0.00] |  |"},
 	} {
 		// A zero may have either sign.
 		if got := strings.ReplaceAll(row("redis", part{doc: "all"}, without, c.with, 2), "-0.00", "0.00"); got != c.want {
