@@ -188,8 +188,11 @@ func (m *Meter) end() {
 	for o := range r.open {
 		var t timing
 		for _, p := range o.programs() {
-			t.runs += float64(after[p].RunCount - g.before[p].RunCount)
-			t.seconds += (after[p].Runtime - g.before[p].Runtime).Seconds()
+			was, is := g.before[p], after[p]
+			if is.RunCount > was.RunCount { // else it did not run, or cannot be read now
+				t.runs += float64(is.RunCount - was.RunCount)
+				t.seconds += (is.Runtime - was.Runtime).Seconds()
+			}
 		}
 		t.seconds -= t.runs * g.clock
 		seen[o] = t
