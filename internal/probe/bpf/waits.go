@@ -188,8 +188,8 @@ func (w *Waits) run() {
 	}
 }
 
-// timedWalk is a walk and the CPU time that it took. The thread belongs to it meanwhile, and no longer: one that waits for the
-// next walk would have to be woken by the thread that finds the time has come.
+// timedWalk is a walk and the CPU time that it took. It locks its thread only for the walk: with a locked thread that sleeps between
+// walks, each walk needs another thread to wake it.
 func (w *Waits) timedWalk(one map[wait]uint64, buf []byte) (threads uint64, cost time.Duration, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

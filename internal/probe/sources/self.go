@@ -30,10 +30,10 @@ var self = probe.Source{
 	Metrics: []*metric.Desc{overheadCPU, memoryBytes},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load empty programs that measure what calling one costs", Optional: true, Open: true},
-		{Capability: "cap_sys_admin", For: "to switch on the kernel's run-time statistics for a fifth of a second, which measures an event's cost in each program; once a minute where the capability is kept", Optional: true, Open: true},
+		{Capability: "cap_sys_admin", For: "to switch on the kernel's run-time statistics for 0.2 to 1.4 s, which measures an event's cost in each program; once a minute where the capability is kept", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
-	Cost:    "10 µs a reading; the statistics cost every program on the machine 50 ns a run while they are on (measured; 200 ms at the start, and each minute with --privileges keep).",
+	Cost:    "10 µs a reading; the statistics cost every program on the machine 50 ns a run while they are on (measured; 0.2 to 1.4 s at the start, and with --privileges keep each minute and when a load begins).",
 	Blind:   "The cost of other tools' programs, and cache pollution caused by teescope.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		s := &selfReader{host: h}
