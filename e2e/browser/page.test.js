@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, filled, fits, missing, openPage, patience, playBack, reached, seconds, secondsOf, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, driveClock, filled, fits, missing, openPage, patience, playBack, reached, seconds, secondsOf, until, write } from "./harness.js";
 
 const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"];
 const tabs = [["processes", "containers"], ["explore", "changes"], ["explore", "dashboards"], ["findings", "history"], ["findings", "checks"]];
@@ -97,6 +97,30 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await page.goto(`${url}/?page=processes&range=5m&refresh=0&process=red(`);
     await chart(page, calls).getByText(/Not a regular expression: missing closing \)\./).waitFor();
     assert.equal(await page.getByText("(?:").count(), 0);
+    await check();
+  });
+
+  test("an answer about the filter does not undo what was typed since", async () => {
+    const { page, check } = await openPage(`${url}/-/healthy`);
+    const clock = await driveClock(page, now);
+    await page.goto(`${url}/?refresh=0`);
+    await page.getByText(/^\d+ names?$/).waitFor();
+    await clock.stop();
+    let answer;
+    const held = new Promise((resolve) => (answer = resolve));
+    await page.route("**/label/process/values?**", async (r) => (await held, await r.continue()));
+    const field = page.getByRole("combobox", { name: /Process filter/ });
+    await field.fill("red");
+    const asked = page.waitForRequest(/label\/process\/values.*red/);
+    await clock.run(1, { wait: false });
+    await asked;
+    await field.fill("redi");
+    answer();
+    await until("the charts have the filter that was checked", () => new URL(page.url()).searchParams.get("process") === "red");
+    assert.equal(await field.inputValue(), "redi");
+    await clock.run(1);
+    await until("and then the next one", () => new URL(page.url()).searchParams.get("process") === "redi");
+    await page.unrouteAll({ behavior: "wait" });
     await check();
   });
 
@@ -202,6 +226,48 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await check();
   });
 
+  /** Lets answers arrive one by one, each when the page has drawn the one before: the order in which a machine gives
+   * them does not matter. */
+  const oneByOne = (page) => {
+    const frames = () => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))).catch(() => {});
+    let before = Promise.resolve();
+    return page.route("**/api/**", (r) => {
+      before = before.then(async () => {
+        await r.fulfill({ response: await r.fetch({ timeout: patience }) });
+        await frames();
+      }).catch(() => {}); // the page has gone on
+      return before;
+    });
+  };
+
+  test("the buttons of the bar stand still while it fills", async () => {
+    const { page, check } = await openPage(`${url}/-/healthy`);
+    await page.addInitScript(() => {
+      window.places = {};
+      const look = () => {
+        for (const b of document.querySelectorAll(".topbar .ranges > button, .topbar .tools > button")) {
+          const { left, top } = b.getBoundingClientRect();
+          (window.places[b.innerText.trim() || b.ariaLabel] ??= new Set()).add(`${left}, ${top}`);
+        }
+        requestAnimationFrame(look);
+      };
+      look();
+    });
+    await oneByOne(page);
+    for (const width of [390, 768, 1000, 1280, 1600]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.goto(`${url}/?range=5m&refresh=0`);
+      await page.getByRole("button", { name: /^Data quality/ }).waitFor();
+      await page.locator(".topbar .chip-link").waitFor();
+      await filled(page);
+      const places = await page.evaluate(() => Object.fromEntries(Object.entries(window.places).map(([name, all]) => [name, [...all]])));
+      assert.ok(Object.keys(places).length >= 12, `${Object.keys(places)}`);
+      assert.deepEqual(Object.entries(places).filter(([, all]) => all.length !== 1), [], `at ${width} pixels`);
+    }
+    await page.unrouteAll({ behavior: "wait" });
+    await check();
+  });
+
   test("nothing jumps while a page fills", async () => {
     const { page, check } = await openPage(`${url}/-/healthy`);
     await page.addInitScript(() => {
@@ -210,17 +276,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
         for (const e of list.getEntries()) if (!e.hadRecentInput) window.shifts.push([e.value, e.sources.map((s) => s.node?.textContent?.slice(0, 40)).join(" | ")]);
       }).observe({ type: "layout-shift", buffered: true });
     });
-    // Answers arrive one by one, each when the page has drawn the one before: the order in which a machine gives them
-    // does not matter.
-    const frames = () => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))).catch(() => {});
-    let before = Promise.resolve();
-    await page.route("**/api/**", (r) => {
-      before = before.then(async () => {
-        await r.fulfill({ response: await r.fetch({ timeout: patience }) });
-        await frames();
-      }).catch(() => {}); // the page has gone on
-      return before;
-    });
+    await oneByOne(page);
     // A table shorter than its place, and one without any row.
     const short = [`processes&process=${redis}`, "processes&tab=containers&from=1000000000&to=1000000300"];
     for (const p of [...pages, ...tabs.map(([p, tab]) => `${p}&tab=${tab}`), `processes&subject=${redis}`, ...short]) {

@@ -18,7 +18,7 @@ const promql = () => new PromQLExtension().activateLinter(true).setComplete({ re
 const look = EditorView.theme({
   "&": { backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "0.8125rem" },
   "&.cm-focused": { outline: "none" },
-  ".cm-content": { fontFamily: "var(--mantine-font-family-monospace)", minHeight: "3.25rem", padding: "0.5rem 0.25rem", caretColor: "var(--text)" },
+  ".cm-content": { fontFamily: "var(--mantine-font-family-monospace)", minHeight: "calc(4rem - 2px)", padding: "0.5rem 0.25rem", caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, ::selection": { backgroundColor: "var(--accent-soft)" },
   ".cm-placeholder": { color: "var(--text-dim)" },

@@ -22,7 +22,7 @@ export function QualityChip() {
     <>
       <button type="button" className={`chip chip-button ${q.level === "warning" ? "chip-warn" : ""}`} data-quality={q.level} aria-haspopup="dialog" aria-label={`Data quality: ${q.text}`} onClick={() => setOpen(true)}>
         {q.level === "warning" ? <IconInfo /> : <IconGood />}
-        {q.text}
+        <span>{q.text}</span>
       </button>
       {open && (
         <Drawer label="Data quality" close={() => setOpen(false)}>

@@ -1,6 +1,6 @@
 // One line on top: the machine, the process filter, the time.
 import { Autocomplete, Popover } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { labelValues } from "../api/client";
 import { useLost } from "../api/reach";
 import { useResource } from "../api/resource";
@@ -40,9 +40,11 @@ export function TopBar() {
         )}
       </div>
       <ProcessFilter />
+      <div className="chips">
+        <FindingsLink />
+        <QualityChip />
+      </div>
       <RangePicker />
-      <FindingsLink />
-      <QualityChip />
       <div className="tools">
         <LiveButton />
         <PaletteButton />
@@ -59,7 +61,13 @@ function ProcessFilter() {
   const [text, setText] = useState(process);
   // Typed text is checked first: charts keep the last valid expression.
   const [tried, setTried] = useState(process);
-  useEffect(() => (setText(process), setTried(process)), [process]);
+  const last = useRef(tried);
+  last.current = tried;
+  useEffect(() => {
+    if (process === last.current) return; // it comes from here, and more may have been typed since
+    setText(process);
+    setTried(process);
+  }, [process]);
   useEffect(() => {
     if (text === tried) return;
     const timer = setTimeout(() => setTried(text), 300);
