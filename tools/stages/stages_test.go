@@ -90,8 +90,12 @@ func TestWhere(t *testing.T) {
 	if got := where("  location: '/a.test.js:4:1'\n  error: '1 == 2'\n"); !slices.Equal(got, []string{"error: '1 == 2'"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := where("  error: |-\n    locator.waitFor: Timeout\n    Call log:\n      - waiting\n  code: 'ERR'\n"); !slices.Equal(got, []string{"locator.waitFor: Timeout", "Call log:"}) {
+	if got := where("  error: |-\n    locator.waitFor: Timeout\n    Call log:\n      - waiting\n  code: 'ERR'\n"); !slices.Equal(got, []string{"locator.waitFor: Timeout", "Call log:", "- waiting"}) {
 		t.Errorf("where(an error of several lines) = %q", got)
+	}
+	compared := "  error: |-\n    Expected values to be strictly equal:\n    + actual - expected\n    \n    + 'false'\n    - 'true'\n    \n  code: 'ERR_ASSERTION'\n  stack: |-\n    Test.run\n"
+	if got := where(compared); !slices.Equal(got, []string{"Expected values to be strictly equal:", "+ actual - expected", "+ 'false'", "- 'true'"}) {
+		t.Errorf("where(a comparison) = %q", got)
 	}
 	if got := where("no place here: 3:4\n"); got != nil {
 		t.Errorf("got %q", got)

@@ -162,15 +162,23 @@ func indent(s string) string {
 }
 
 // where returns the last lines of a test's output that name a place in a file, or node's error: a
-// truncated log still names the fault. An error of several lines ("|-" in YAML) has its first two.
+// truncated log still names the fault. An error of several lines ("|-" in YAML) has its first six: a
+// comparison's values come after its two lines of introduction.
 func where(text string) (lines []string) {
-	more := 0
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
+	more, margin := 0, 0
+	for whole := range strings.Lines(text) {
+		line := strings.TrimSpace(whole)
+		if line == "" {
+			continue
+		}
+		at := strings.Index(whole, line)
+		if at <= margin {
+			more = 0
+		}
 		switch {
 		case line == "error: |-":
-			more = 2
-		case place.MatchString(line), strings.HasPrefix(line, "error: "), more > 0 && line != "":
+			more, margin = 6, at
+		case place.MatchString(line), strings.HasPrefix(line, "error: "), more > 0:
 			lines = append(lines, line)
 			more--
 		}
