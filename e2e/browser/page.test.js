@@ -383,6 +383,27 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await check();
   });
 
+  test("Escape closes a drawer at once, wherever the focus is in it, and gives the focus back", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
+    const chip = page.getByRole("button", { name: /^Data quality/ });
+    const reasons = page.getByRole("dialog", { name: "Data quality" });
+    const escape = () => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true, cancelable: true }));
+    // Before any task that the click has left: on a busy page the key is the next event.
+    await chip.evaluate(async (b) => {
+      b.focus();
+      b.click();
+      for (let i = 0; i < 1000 && !document.querySelector(".drawer"); i++) await null;
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true, cancelable: true }));
+    });
+    await reasons.waitFor({ state: "detached" });
+    assert.equal(await chip.evaluate((b) => b === document.activeElement), true);
+    await chip.click();
+    await reasons.getByRole("button", { name: "Close" }).evaluate((b) => b.blur()); // as a link that a new answer took away
+    await page.evaluate(escape);
+    await reasons.waitFor({ state: "detached" });
+    await check();
+  });
+
   test("Ctrl-K leads to a page and to a process", async () => {
     const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
     await page.getByRole("button", { name: "Go to (Ctrl-K)" }).waitFor();
