@@ -387,7 +387,6 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
     const chip = page.getByRole("button", { name: /^Data quality/ });
     const reasons = page.getByRole("dialog", { name: "Data quality" });
-    const escape = () => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true, cancelable: true }));
     // Before any task that the click has left: on a busy page the key is the next event.
     await chip.evaluate(async (b) => {
       b.focus();
@@ -399,7 +398,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     assert.equal(await chip.evaluate((b) => b === document.activeElement), true);
     await chip.click();
     await reasons.getByRole("button", { name: "Close" }).evaluate((b) => b.blur()); // as a link that a new answer took away
-    await page.evaluate(escape);
+    await page.keyboard.press("Escape");
     await reasons.waitFor({ state: "detached" });
     await check();
   });

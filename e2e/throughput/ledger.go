@@ -226,7 +226,7 @@ func (l *ledger) start(ctx context.Context, budget string) error {
 	if budget == "" || l.monitors[budget] != nil {
 		return nil
 	}
-	a := arm{name: "monitor " + budget, commands: [][]string{{"BIN", "monitor", "--listen", "127.0.0.1:PORT", "--data", "DIR/data", "--budget", budget, "--privileges", "keep"}}}
+	a := arm{name: "monitor " + budget, commands: [][]string{{"BIN", "monitor", "--listen", "127.0.0.1:PORT", "--data", "DIR/data", "--budget", budget}}}
 	w, err := a.start(ctx, l.bin)
 	if err != nil {
 		return err
