@@ -143,11 +143,11 @@ static __always_inline __u32 operation(__u32 flags)
 
 static __always_inline int issue(__u64 rq)
 {
-	__u64 now = bpf_ktime_get_ns();
 	__u32 cpu = bpf_get_smp_processor_id(), zero = 0;
+	MEASURED struct run run = ran(cpu, ISSUE, EVENTS);
+	__u64 now = bpf_ktime_get_ns();
 	__u64 *s = bpf_map_lookup_elem(&since, &zero);
 
-	ran(cpu, ISSUE, EVENTS);
 	if (s && !*s)
 		__sync_val_compare_and_swap(s, 0, now);
 	if (bpf_map_update_elem(&pending, &rq, &now, 0 /* BPF_ANY */))
@@ -162,11 +162,11 @@ static __always_inline int complete(struct request *rq, __u32 error, __u32 bytes
 {
 	__u64 key = (__u64)rq, *began, *s;
 	__u32 cpu = bpf_get_smp_processor_id(), zero = 0, op, cell;
+	MEASURED struct run run = ran(cpu, COMPLETION, EVENTS);
 	struct request_queue *q;
 	struct gendisk *disk = 0;
 	struct device name;
 
-	ran(cpu, COMPLETION, EVENTS);
 	q = READ(typed, rq, q);
 	if (bpf_core_field_exists(q->disk))
 		disk = READ(typed, q, disk);

@@ -134,11 +134,13 @@ static __always_inline __u32 device_slot(struct device *dev, int typed)
 	return p ? *p : new_device(&key);
 }
 
-static __always_inline int bounced(__u32 slot, __u64 bytes)
+/* Without a device it counts for OTHER. */
+static __always_inline int bounced(struct device *dev, __u64 bytes, int typed)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, MAPPED, EVENTS);
+	__u32 slot = dev ? device_slot(dev, typed) : OTHER;
 
-	ran(cpu, MAPPED, EVENTS);
 	if (slot >= DEVICES)
 		return 0;
 	add(&counts, STRIDE, cpu, slot * CELLS + MAPPINGS, 1);
@@ -147,14 +149,14 @@ static __always_inline int bounced(__u32 slot, __u64 bytes)
 }
 
 SEC("tp_btf/swiotlb_bounced")
-int bounced_btf(__u64 *args) { return bounced(device_slot((void *)args[0], 1), args[2]); }
+int bounced_btf(__u64 *args) { return bounced((void *)args[0], args[2], 1); }
 
 SEC("raw_tp/swiotlb_bounced")
-int bounced_raw(__u64 *args) { return bounced(device_slot((void *)args[0], 0), args[2]); }
+int bounced_raw(__u64 *args) { return bounced((void *)args[0], args[2], 0); }
 
 /* Lockdown in confidentiality mode forbids reading the kernel's memory, so names too. */
 SEC("raw_tp/swiotlb_bounced")
-int bounced_nameless(__u64 *args) { return bounced(OTHER, args[2]); }
+int bounced_nameless(__u64 *args) { return bounced(0, args[2], 0); }
 
 /* What a thread did: its process's name, and its system call or one of CALL_. */
 struct doing {
@@ -299,11 +301,11 @@ static __always_inline __u64 whose(int interrupt)
 
 static __noinline int begin(void *ctx)
 {
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), BEGIN, EVENTS);
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 key = whose(!on_stack(task, ctx));
 	struct begun *b = begun_by(key);
 
-	ran(bpf_get_smp_processor_id(), BEGIN, EVENTS);
 	if (b) {
 		b->whose = key;
 		b->at = bpf_ktime_get_ns();
@@ -316,10 +318,10 @@ static __noinline int end(void *ctx, __u32 operation)
 	__u64 now = bpf_ktime_get_ns(), key, took;
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 cpu = bpf_get_smp_processor_id(), cell, call = NO_CALL;
+	MEASURED struct run run = ran(cpu, END, EVENTS);
 	int interrupt = !on_stack(task, ctx);
 	struct begun *b;
 
-	ran(cpu, END, EVENTS);
 	key = whose(interrupt);
 	b = begun_by(key);
 	if (!b || b->whose != key || !b->at || now < b->at) {

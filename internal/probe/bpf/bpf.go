@@ -202,7 +202,7 @@ func (c *Counters) Missed() (uint64, error) {
 	return n, nil
 }
 
-// Events is the number of events that the attached programs counted.
+// Events is how often the programs ran.
 func (c *Counters) Events() uint64 {
 	var n uint64
 	for row := range c.runs().rows() {

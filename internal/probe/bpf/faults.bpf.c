@@ -45,9 +45,9 @@ static __always_inline int count(__u32 space, __u64 code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 cpu = bpf_get_smp_processor_id(), cause = cause_of(code), slot, own;
-
 	/* Each program has cells and a half of the cache of its own: a fault in the kernel may interrupt the other program. */
-	ran(cpu, space, SPACES);
+	MEASURED struct run run = ran(cpu, space, SPACES);
+
 	if (outside(task->group_leader, FAULTS, &own))
 		return 0;
 	slot = process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), cpu * SPACES + space);

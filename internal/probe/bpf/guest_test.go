@@ -164,7 +164,7 @@ func recorded(t *testing.T, p *Program, values map[int]uint64) *Counters {
 		binary.NativeEndian.PutUint64(b[8*i:], v)
 	}
 	ran := make([]byte, 2*8*runsRow) // of two CPUs
-	for i, n := range []uint64{6, 7, 0, 0, 0, 0, 0, 1 << 40, 2, 0, 0, 0, 0, 0, 0, unlimited} {
+	for i, n := range map[int]uint64{0: 6, 1: 7, nextCell: 1 << 40, runsRow: 2, runsRow + mostCell: unlimited, runsRow + timedCell: 1} {
 		binary.NativeEndian.PutUint64(ran[8*i:], n)
 	}
 	c, err := p.Open(&host.Host{Maps: func(string) (map[string][]byte, error) { return map[string][]byte{runsMap: ran, "counts": b}, nil }})

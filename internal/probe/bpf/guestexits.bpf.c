@@ -36,8 +36,8 @@ struct pt_regs {
 static __always_inline int ve(__u64 reason)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, EXCEPTION, EVENTS);
 
-	ran(cpu, EXCEPTION, EVENTS);
 	if (reason >= REASONS)
 		reason = REASONS - 1;
 	add(&counts, STRIDE, cpu, VE + reason, 1);
@@ -48,8 +48,8 @@ static __always_inline int hypercall(__u64 function)
 {
 	__u64 cell = function;
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, CALL, EVENTS);
 
-	ran(cpu, CALL, EVENTS);
 	if (function >= FIRST_CALL + CALLS)
 		cell = REASONS + CALLS - 1;
 	else if (function >= FIRST_CALL)

@@ -21,9 +21,15 @@ type guestMemoryBegun struct {
 }
 
 type guestMemoryRuns struct {
-	_    structs.HostLayout
-	Of   [7]uint64
-	Most uint64
+	_        structs.HostLayout
+	Of       [7]uint64
+	Next     uint64
+	Most     uint64
+	Due      uint64
+	Gap      uint64
+	Timed    uint64
+	Ns       uint64
+	Reserved [3]uint64
 }
 
 // Names of all BPF objects in the ELF.

@@ -52,10 +52,10 @@ static __always_inline struct begun *begun_by(__u64 task)
 static __always_inline int begin(__u32 span, __u64 units)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, ENTRY, EVENTS);
 	__u64 task = bpf_get_current_task();
 	struct begun *b = begun_by(task);
 
-	ran(cpu, ENTRY, EVENTS);
 	add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_CALLS, 1);
 	add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_UNITS, units);
 	if (b) {
@@ -69,10 +69,10 @@ static __always_inline int begin(__u32 span, __u64 units)
 static __always_inline int end(__u32 span, int failed)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, RETURN, EVENTS);
 	__u64 task = bpf_get_current_task();
 	struct begun *b = begun_by(task);
 
-	ran(cpu, RETURN, EVENTS);
 	add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_DONE, 1);
 	if (failed)
 		add(&counts, STRIDE, cpu, span * SPAN_CELLS + SPAN_FAILED, 1);

@@ -35,13 +35,17 @@ enum { ISA_VMX = 1, ISA_SVM = 2 };
 
 COUNTS(STRIDE);
 
+static __always_inline int add_cell(__u32 cell)
+{
+	add(&counts, STRIDE, bpf_get_smp_processor_id(), vm_slot() * KVM_CELLS + cell, 1);
+	return 0;
+}
+
 static __always_inline int count(__u32 cell)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);
 
-	ran(cpu, 0, 1);
-	add(&counts, STRIDE, cpu, vm_slot() * KVM_CELLS + cell, 1);
-	return 0;
+	return add_cell(cell);
 }
 
 /*
@@ -147,22 +151,28 @@ struct vcpu_tdx {
  * of vcpu_tdx. R10 says whose call it is (0: TDX's own), R11 which one (Intel
  * TDX Guest-Host Communication Interface, section 3).
  */
-SEC("fentry/handle_tdvmcall")
-int handle_tdvmcall(__u64 *args)
+static __always_inline __u32 tdvmcall_cell(struct vcpu_tdx *t)
 {
-	struct vcpu_tdx *t = (void *)args[0];
 	__u64 leaf;
 
 	if (!bpf_core_field_exists(t->vp_enter_args.r11))
-		return count(TDVMCALL + TDVMCALL_CELLS - 1);
+		return TDVMCALL_CELLS - 1;
 	if (BPF_CORE_READ(t, vp_enter_args.r10))
-		return count(TDVMCALL + TDVMCALL_KVM);
+		return TDVMCALL_KVM;
 	leaf = BPF_CORE_READ(t, vp_enter_args.r11);
 	if (leaf < 64)
-		return count(TDVMCALL + leaf);
+		return leaf;
 	if (leaf >= 0x10000 && leaf < 0x10008)
-		return count(TDVMCALL + 64 + (leaf - 0x10000));
-	return count(TDVMCALL + TDVMCALL_CELLS - 1);
+		return 64 + (leaf - 0x10000);
+	return TDVMCALL_CELLS - 1;
+}
+
+SEC("fentry/handle_tdvmcall")
+int handle_tdvmcall(__u64 *args)
+{
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);
+
+	return add_cell(TDVMCALL + tdvmcall_cell((void *)args[0]));
 }
 
 SEC("fentry/kvm_gmem_get_pfn")

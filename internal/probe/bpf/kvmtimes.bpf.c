@@ -39,12 +39,12 @@ static __always_inline struct left *mine(__u64 *pid)
 
 	*pid = bpf_get_current_pid_tgid() & 0xffffffff;
 	i = *pid % VCPUS;
-	ran(bpf_get_smp_processor_id(), 0, 1);
 	return bpf_map_lookup_elem(&left, &i);
 }
 
 static __always_inline int leave(void)
 {
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);
 	__u64 pid;
 	struct left *l = mine(&pid);
 
@@ -58,6 +58,7 @@ static __always_inline int leave(void)
 
 static __always_inline int during(__u64 handled)
 {
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);
 	__u64 pid;
 	struct left *l = mine(&pid);
 
@@ -68,6 +69,7 @@ static __always_inline int during(__u64 handled)
 
 static __always_inline int enter(void)
 {
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);
 	__u64 pid, handled;
 	struct left *l = mine(&pid);
 

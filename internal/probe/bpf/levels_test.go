@@ -254,7 +254,7 @@ func TestSpentByLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, before = total()
-	c.kernel.Lock().reprice(c, 1e-3)
+	c.kernel.Lock().reprice(c, price{calibrated: 1e-3})
 	c.kernel.Unlock()
 	if _, after := total(); after != before {
 		t.Errorf("another price changed what was spent from %v to %v s", before, after)

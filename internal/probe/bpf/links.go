@@ -164,6 +164,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 		l.level = level
 		return nil
 	}
+	r.learn(c)
 	cost := &r.of(c).cost
 	cost.charged = r.charge(c)
 	detached := l.detached
@@ -172,6 +173,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	dispatch := cost.dispatch
 	cost.price = cost.levels[level]
 	cost.dispatch = dispatch
+	defer func() { cost.known, cost.since = c.runs().timedRuns(), c.host.Now() }() // the rest was at the level before, or in the loop
 	l.level = level
 	for i := range l.hooks {
 		l.hooks[i].use(level)
@@ -188,6 +190,8 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	if before > 0 {
 		// One trigger reaches every hook once.
 		cost.calibrated = max(0, perCall(trigger)-before) / float64(l.attached())
+		cost.loop = c.loopTime(trigger)
+		cost.price = cost.sound()
 	}
 	return err
 }

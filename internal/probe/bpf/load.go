@@ -146,7 +146,10 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 		}
 		hooks = append(hooks, a)
 		if a.perEvent > 0 {
-			c.calibrate(a.perEvent, a.dispatch)
+			c.kernel.quiet.Lock()
+			loop := c.loopTime(hk.trigger)
+			c.kernel.quiet.Unlock()
+			c.calibrate(price{calibrated: a.perEvent, dispatch: a.dispatch, loop: loop})
 		}
 		for _, p := range a.loaded() {
 			c.onClose(p.Close)
@@ -184,6 +187,7 @@ func (c *Counters) prepare(h *host.Host, spec *ebpf.CollectionSpec, types *btf.C
 	for row := range c.runs().rows() {
 		row.most(unlimited)
 	}
+	c.runs().timeEach(false)
 	return maps, nil
 }
 

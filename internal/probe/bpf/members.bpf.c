@@ -19,9 +19,9 @@ int fork_btf(__u64 *args)
 {
 	struct task_struct *parent = (void *)args[0], *child = (void *)args[1];
 	__u32 cpu = bpf_get_smp_processor_id(), tgid = child->pid;
+	MEASURED struct run run = ran(cpu, FORK, EVENTS);
 	struct member *m, born = {};
 
-	ran(cpu, FORK, EVENTS);
 	if (child->tgid != child->pid)
 		return 0; /* a thread */
 	m = find_member(parent->group_leader);
@@ -39,8 +39,8 @@ int free_btf(__u64 *args)
 {
 	struct task_struct *task = (void *)args[0];
 	__u32 tgid = task->pid;
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), FREE, EVENTS);
 
-	ran(bpf_get_smp_processor_id(), FREE, EVENTS);
 	if (task->tgid == task->pid && find_member(task))
 		bpf_map_delete_elem(&members, &tgid);
 	return 0;

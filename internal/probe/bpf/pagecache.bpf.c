@@ -56,33 +56,33 @@ static __always_inline __u64 pages(struct folio *folio, int typed)
 	return 1ull << (order & 63);
 }
 
-static __always_inline int count(__u32 operation, __u64 n)
+static __always_inline int count(__u32 operation, struct folio *folio, int typed)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, operation, OPERATIONS);
 
-	ran(cpu, operation, OPERATIONS);
-	add(&counts, STRIDE, cpu, operation, n);
+	add(&counts, STRIDE, cpu, operation, folio ? pages(folio, typed) : 1);
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int add_btf(__u64 *args) { return count(ADD, pages((void *)args[0], 1)); }
+int add_btf(__u64 *args) { return count(ADD, (void *)args[0], 1); }
 
 SEC("raw_tp/mm_filemap_add_to_page_cache")
-int add_raw(__u64 *args) { return count(ADD, pages((void *)args[0], 0)); }
+int add_raw(__u64 *args) { return count(ADD, (void *)args[0], 0); }
 
 SEC("tp_btf/writeback_dirty_folio")
-int dirty_btf(__u64 *args) { return count(DIRTY, pages((void *)args[0], 1)); }
+int dirty_btf(__u64 *args) { return count(DIRTY, (void *)args[0], 1); }
 
 SEC("raw_tp/writeback_dirty_folio")
-int dirty_raw(__u64 *args) { return count(DIRTY, pages((void *)args[0], 0)); }
+int dirty_raw(__u64 *args) { return count(DIRTY, (void *)args[0], 0); }
 
 /* A buffer lies in one page. */
 SEC("tp_btf/block_dirty_buffer")
-int buffer_dirty_btf(__u64 *args) { return count(BUFFER_DIRTY, 1); }
+int buffer_dirty_btf(__u64 *args) { return count(BUFFER_DIRTY, 0, 1); }
 
 SEC("raw_tp/block_dirty_buffer")
-int buffer_dirty_raw(__u64 *args) { return count(BUFFER_DIRTY, 1); }
+int buffer_dirty_raw(__u64 *args) { return count(BUFFER_DIRTY, 0, 0); }
 
 /*
  * A large read fetches its pages in several steps, and each requests everything
@@ -108,6 +108,8 @@ struct {
 
 static __always_inline int get_pages(__u64 *args)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, ACCESS, OPERATIONS);
 	__u64 mapping = args[0], index = args[1], last = args[2];
 	__u64 task = bpf_get_current_task();
 	__u32 i = task * 0x9e3779b97f4a7c15ull >> (64 - STEPS_BITS);
@@ -123,7 +125,8 @@ static __always_inline int get_pages(__u64 *args)
 	s->mapping = mapping;
 	s->index = index;
 	s->last = last;
-	return count(ACCESS, last - index + 1);
+	add(&counts, STRIDE, cpu, ACCESS, last - index + 1);
+	return 0;
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
@@ -133,7 +136,7 @@ SEC("raw_tp/mm_filemap_get_pages")
 int access_raw(__u64 *args) { return get_pages(args); }
 
 SEC("fentry/folio_mark_accessed")
-int access_fentry(__u64 *args) { return count(ACCESS, pages((void *)args[0], 1)); }
+int access_fentry(__u64 *args) { return count(ACCESS, (void *)args[0], 1); }
 
 /* The first argument of a function on x86-64; elsewhere the object has no kprobe. */
 struct pt_regs {
@@ -143,7 +146,7 @@ struct pt_regs {
 SEC("kprobe/folio_mark_accessed")
 int access_kprobe(struct pt_regs *regs)
 {
-	return count(ACCESS, pages((void *)BPF_CORE_READ(regs, di), 0));
+	return count(ACCESS, (void *)BPF_CORE_READ(regs, di), 0);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -54,8 +54,8 @@ int sched_switch_btf(__u64 *args)
 {
 	struct task_struct *prev = (void *)args[1], *next = (void *)args[2];
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, SWITCH, EVENTS);
 
-	ran(cpu, SWITCH, EVENTS);
 	/* Preempted while going to sleep, it still waits for a CPU. */
 	if ((args[0] || !prev->__state) && counted(prev, cpu))
 		waits(prev);
@@ -66,8 +66,8 @@ int sched_switch_btf(__u64 *args)
 static __always_inline int wakeup(struct task_struct *task)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, WAKEUP, EVENTS);
 
-	ran(cpu, WAKEUP, EVENTS);
 	if (counted(task, cpu))
 		waits(task);
 	return 0;

@@ -10,15 +10,24 @@ import (
 
 // The maps of runs.h, and the cells of a CPU's runs.
 const (
-	runsMap  = "runs"
-	toldMap  = "told"
-	runCells = 7
-	mostCell = runCells
-	runsRow  = runCells + 1
+	runsMap   = "runs"
+	toldMap   = "told"
+	runCells  = 7
+	nextCell  = runCells
+	mostCell  = 8
+	dueCell   = 9
+	gapCell   = 10
+	timedCell = 11
+	nsCell    = 12
+	runsRow   = 16
 )
 
-// unlimited is the number of runs that no program reaches.
-const unlimited = math.MaxUint64
+const (
+	// unlimited is the number of runs that no program reaches.
+	unlimited = math.MaxUint64
+	// gap makes a program time one of 256 of its runs: two to three readings of the clock, so less than a nanosecond a run.
+	gap = 511
+)
 
 // reads names the maps that user space maps.
 func (l layout) reads() []string { return append([]string{runsMap}, l.read...) }
@@ -34,8 +43,35 @@ func (c counts) ran() (n uint64) {
 	return n
 }
 
-// most limits the runs on a CPU: the one that reaches n tells user space.
-func (c counts) most(n uint64) { binary.NativeEndian.PutUint64(c.bytes[mostCell*8:], n) }
+// most limits the runs on a CPU: the one that reaches n tells user space. A program that runs at the same moment may see it
+// only at the next run that it times.
+func (c counts) most(n uint64) {
+	c.put(mostCell, n)
+	if c.sum(nextCell) > n {
+		c.put(nextCell, n)
+	}
+}
+
+// put sets a cell of a row.
+func (c counts) put(cell int, n uint64) { binary.NativeEndian.PutUint64(c.bytes[cell*8:], n) }
+
+// timedRuns are the runs that were timed, and what they took without the ways into the program and to the clock.
+func (c counts) timedRuns() timing {
+	return timing{float64(c.sum(timedCell)), float64(int64(c.sum(nsCell))) * 1e-9}
+}
+
+// timeEach has every run timed, or again one of many.
+func (c counts) timeEach(each bool) {
+	for row := range c.rows() {
+		if !each {
+			row.put(gapCell, gap)
+			continue
+		}
+		row.put(gapCell, 0)
+		row.put(dueCell, 0)
+		row.put(nextCell, 0)
+	}
+}
 
 // Limit implements probe.Governed: the programs compare the number of their runs with what the seconds buy at the price of
 // now, which costs them next to nothing, and nobody has to look at them.
@@ -46,6 +82,7 @@ func (c *Counters) Limit(most []float64, reached func()) bool {
 		return false
 	}
 	r.of(c).reached = reached
+	r.learn(c)
 	body, dispatch := r.perEvent(c)
 	now := r.charge(c)
 	cpu := 0

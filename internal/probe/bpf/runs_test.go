@@ -59,3 +59,29 @@ func TestLimit(t *testing.T) {
 		t.Errorf("it said so %d times without a limit", n)
 	}
 }
+
+// TestTimedRuns: a program times one of its runs in 1 to 512, and few of many; all of them in the loop that tells what they take in it.
+func TestTimedRuns(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := openProgram(t, Syscalls, Limits{})
+	call := c.program.hooks[0].trigger
+	begin, were := c.runs().timedRuns(), c.Events()
+	for range 200_000 {
+		call()
+	}
+	got, n := c.runs().timedRuns().less(begin), float64(c.Events()-were)
+	if got.runs < n/(gap+1)-float64(runtime.NumCPU()) || got.runs > n/32 || got.seconds <= 0 {
+		t.Errorf("%g of %g runs were timed, %g s", got.runs, n, got.seconds)
+	}
+	begin, were = c.runs().timedRuns(), c.Events()
+	each := c.loopTime(call)
+	got, n = c.runs().timedRuns().less(begin), float64(c.Events()-were)
+	t.Logf("a run takes %.1f ns in the loop", each*1e9)
+	if each <= 0 || got.runs < n-10*float64(runtime.NumCPU()) {
+		t.Errorf("%g of %g runs were timed in the loop, %g s each", got.runs, n, each)
+	}
+	if l := &c.guarded; l.calibrated > 0 && l.dispatch > 0 && l.loop <= 0 {
+		t.Errorf("what was measured at the start lacks it: %+v", l.price)
+	}
+}

@@ -141,10 +141,9 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, int exact)
 	__u32 cpu = bpf_get_smp_processor_id(), slot, nr;
 	__u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&ticked, &cpu);
 	int valid = ctx->sample_period == period;
+	MEASURED struct run run = valid ? ran(cpu, 0, 1) : untimed(cpu, now);
 
-	if (valid)
-		ran(cpu, 0, 1);
-	else
+	if (!valid)
 		add(&counts, STRIDE, cpu, TRIED, 1);
 	if (last && valid) {
 		if (*last && now > *last + period + period / 2)

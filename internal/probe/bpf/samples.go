@@ -119,7 +119,7 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 	clock.Lock().ticked = c.maps["ticked"]
 	clock.Unlock()
 	s.learn()
-	c.calibrate(s.measure(), 0)
+	c.calibrate(price{calibrated: s.measure()})
 	return s, nil
 }
 

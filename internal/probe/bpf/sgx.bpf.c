@@ -148,14 +148,14 @@ static __always_inline void time(__u32 cell, const struct call *c)
 	SEC("fentry/" #function)                                                                  \
 	int function##_fentry(__u64 *args)                                                        \
 	{                                                                                         \
-		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
+		MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);                     \
 		enter_##function(args[0], args[1]);                                               \
 		return 0;                                                                         \
 	}                                                                                         \
 	SEC("kprobe/" #function)                                                                  \
 	int function##_kprobe(struct pt_regs *regs)                                               \
 	{                                                                                         \
-		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
+		MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);                     \
 		enter_##function(regs->di, regs->si);                                             \
 		return 0;                                                                         \
 	}                                                                                         \
@@ -169,7 +169,7 @@ static __always_inline void time(__u32 cell, const struct call *c)
 	{                                                                                         \
 		__u64 returned = 0;                                                               \
                                                                                                   \
-		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
+		MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);                     \
 		bpf_get_func_ret(args, &returned);                                                \
 		leave_##function(returned, args[0]);                                              \
 		return 0;                                                                         \
@@ -177,7 +177,7 @@ static __always_inline void time(__u32 cell, const struct call *c)
 	SEC("kretprobe/" #function)                                                               \
 	int function##_kretprobe(struct pt_regs *regs)                                            \
 	{                                                                                         \
-		ran(bpf_get_smp_processor_id(), 0, 1);                                            \
+		MEASURED struct run run = ran(bpf_get_smp_processor_id(), 0, 1);                     \
 		leave_##function(regs->ax, UNKNOWN);                                              \
 		return 0;                                                                         \
 	}                                                                                         \

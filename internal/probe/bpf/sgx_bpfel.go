@@ -47,9 +47,15 @@ type sgxName struct {
 }
 
 type sgxRuns struct {
-	_    structs.HostLayout
-	Of   [7]uint64
-	Most uint64
+	_        structs.HostLayout
+	Of       [7]uint64
+	Next     uint64
+	Most     uint64
+	Due      uint64
+	Gap      uint64
+	Timed    uint64
+	Ns       uint64
+	Reserved [3]uint64
 }
 
 type sgxWanted struct {

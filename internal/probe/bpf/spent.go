@@ -1,5 +1,7 @@
 package bpf
 
+import "time"
+
 // assumed is the cost of an event in seconds until it is measured: more than a system call, a page fault or a page of
 // the page cache cost on measured machines, so there the budget errs on the safe side. A block request, or an event at
 // level latency, may cost more (docs/performance.md).
@@ -12,14 +14,20 @@ type cost struct {
 	// other levels.
 	charged charged
 	levels  []price
+	// known are the timed runs that the price knows of, and since is when these were looked at.
+	known timing
+	since time.Time
 }
 
 // price is the cost of an event in seconds; 0 is unknown.
 type price struct {
 	// calibrated is dispatch plus body, and dispatch the way into a program at this hook, if they could be measured
-	// when the hook was attached: in a loop, in which all of it stays in the caches. body is the part in the program, once a
-	// Meter has measured it beside the load that there is.
-	calibrated, dispatch, body float64
+	// when the hook was attached: in a loop, in which all of it stays in the caches. loop is what the runs that were timed took in it.
+	calibrated, dispatch, loop float64
+	// body is the part in the program beside the load that there is, from the runs that were timed, of which it is a mean: older ones count half as much
+	// with each look.
+	body float64
+	mean timing
 }
 
 // loopBody is the part in the program in the loop, 0 if unknown.
@@ -47,7 +55,7 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 		}
 		return l.body, dispatch
 	case l.calibrated > 0:
-		return 0, l.calibrated
+		return l.loopBody(), l.calibrated - l.loopBody()
 	case l.body > 0:
 		return l.body, r.dispatch
 	}
@@ -90,11 +98,40 @@ func (r *registry) charge(c *Counters) charged {
 	return now
 }
 
-// calibrate sets the cost of an event in seconds, dispatch and body, and that of the dispatch alone, 0 if unknown.
-func (c *Counters) calibrate(seconds, dispatch float64) {
+// calibrate sets the price that was measured when the hooks were attached. The runs that were timed until then were part of that.
+func (c *Counters) calibrate(p price) {
 	defer c.kernel.Unlock()
 	l := c.kernel.Lock().of(c)
-	l.calibrated, l.dispatch = seconds, dispatch
+	l.price = p.sound()
+	l.known, l.since = c.runs().timedRuns(), c.host.Now()
+}
+
+// sound is p with no more of it in dispatch than the timed part leaves: on a busy machine the two were measured at different speeds.
+func (p price) sound() price {
+	p.loop = min(p.loop, p.calibrated)
+	p.dispatch = min(p.dispatch, p.calibrated-p.loop)
+	return p
+}
+
+// loopTime is what the runs of a loop of triggers took that were timed, all of them, in seconds: the least of several batches, because
+// disturbances only add. It is 0 if none was timed.
+func (c *Counters) loopTime(trigger func()) (least float64) {
+	const batches, calls = 20, 50
+	runs := c.runs()
+	runs.timeEach(true)
+	defer runs.timeEach(false)
+	before := runs.timedRuns()
+	for range batches {
+		for range calls {
+			trigger()
+		}
+		now := runs.timedRuns()
+		if t := now.less(before).each(); t > 0 && (least == 0 || t < least) {
+			least = t
+		}
+		before = now
+	}
+	return least
 }
 
 // calibratedCost is the cost set by calibrate, or 0.
@@ -108,6 +145,7 @@ func (c *Counters) calibratedCost() float64 {
 func (c *Counters) Spent() (events float64, seconds []float64) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
+	r.learn(c)
 	return r.spent(c)
 }
 
@@ -122,23 +160,58 @@ func (r *registry) spent(c *Counters) (events float64, seconds []float64) {
 // timing are runs of a program, and the seconds that they took.
 type timing struct{ runs, seconds float64 }
 
-// add makes t a mean in which older windows count half as much with each new one.
-func (t timing) add(window timing) timing {
-	return timing{t.runs/2 + window.runs, t.seconds/2 + window.seconds}
+func (t timing) less(u timing) timing { return timing{t.runs - u.runs, t.seconds - u.seconds} }
+
+// each is what a run took, 0 if there was none.
+func (t timing) each() float64 {
+	if t.runs == 0 {
+		return 0
+	}
+	return t.seconds / t.runs
 }
 
-// enough runs tell more of a program's price than the loop does. On an idle machine a run takes microseconds, because nothing is
-// in the caches: that is no price for a load that begins, and so few cost nothing that matters.
-const enough = 2000
+const (
+	// enough timed runs tell more of a program's price than the loop does, if they did not take longer than patience to come together. On an idle
+	// machine a run takes microseconds, because nothing is in the caches: that is no price for a load that begins, and so few cost nothing that matters.
+	enough   = 32
+	patience = 5 * time.Second
+)
 
-// believes reports whether t is a better price than p has.
-func (p price) believes(t timing) bool {
-	return t.seconds > 0 && (t.runs >= enough || t.runs > 0 && p.loopBody() == 0)
+// take adds timed runs that came together within a time to what the price is a mean of, and reports whether they are looked at with that.
+func (p *price) take(t timing, within time.Duration) bool {
+	idle := t.runs < enough
+	if idle && within < patience && (p.body > 0 || p.loopBody() > 0 || t.runs == 0) {
+		return false
+	}
+	if t.seconds <= 0 || idle && p.loopBody() > 0 {
+		return true // no program is free: its runs were not measured
+	}
+	p.mean = timing{p.mean.runs/2 + t.runs, p.mean.seconds/2 + t.seconds}
+	p.body = p.mean.each()
+	if p.loop > 0 {
+		p.body += max(0, p.loopBody()-p.loop) // the way to the clock and back, which is not timed
+	}
+	return true
 }
 
-// reprice sets what the program takes; what was counted until now stays charged at the price until now.
-func (r *registry) reprice(c *Counters, body float64) {
+// learn takes over what c's runs took that were timed; what was counted until now stays charged at the price until now.
+func (r *registry) learn(c *Counters) {
+	if c.recorded {
+		return
+	}
+	l := r.of(c)
+	timed, now := c.runs().timedRuns(), c.host.Now()
+	p := l.price
+	if !p.take(timed.less(l.known), now.Sub(l.since)) {
+		return
+	}
+	l.known, l.since = timed, now
+	r.reprice(c, p)
+}
+
+// reprice sets the price; what was counted until now stays charged at the price until now.
+func (r *registry) reprice(c *Counters, p price) {
 	l := r.of(c)
 	l.charged = r.charge(c)
-	l.body = body
+	l.price = p
 }

@@ -2,7 +2,9 @@ package bpf
 
 import (
 	"encoding/binary"
+	"math"
 	"testing"
+	"time"
 )
 
 // TestPerEvent: an event costs what its program takes beside the load that there is, and the way into it as measured at its
@@ -14,7 +16,8 @@ func TestPerEvent(t *testing.T) {
 		body, dispatch float64
 	}{
 		{"nothing is known", price{}, 0, assumed},
-		{"in a loop", price{calibrated: 40, dispatch: 21}, 0, 40},
+		{"in a loop", price{calibrated: 40, dispatch: 21}, 19, 21},
+		{"in a loop, without a program that does nothing", price{calibrated: 40}, 0, 40},
 		{"beside a load", price{calibrated: 40, dispatch: 21, body: 38}, 38, 40},
 		{"the loop cost more", price{calibrated: 40, dispatch: 21, body: 9}, 9, 31},
 		{"without a program that does nothing", price{calibrated: 40, body: 9}, 9, 31},
@@ -39,7 +42,7 @@ func TestSpentOfUser(t *testing.T) {
 		r.of(c).polled = binary.NativeEndian.AppendUint64(nil, uint64(tt.counted))
 		if tt.counted == 100 && r.of(c).body == 0 {
 			r.of(c).body = 5
-			r.reprice(c, 7)
+			r.reprice(c, price{body: 7})
 		}
 		if events, seconds := r.spent(c); events != tt.counted || len(seconds) != 1 || seconds[0] != tt.seconds {
 			t.Errorf("%g events have cost %v, want %g", events, seconds, tt.seconds)
@@ -47,32 +50,53 @@ func TestSpentOfUser(t *testing.T) {
 	}
 }
 
-// TestBelieves: where the loop has told a program's price, a few runs, as on an idle machine, do not replace it; older windows count half as
-// much with each new one.
-func TestBelieves(t *testing.T) {
-	loop := price{calibrated: 40e-9, dispatch: 21e-9}
-	idle := timing{100, 100 * 3e-6}
-	load := timing{enough, enough * 30e-9}
-	for _, tt := range []struct {
-		what  string
-		price price
-		of    timing
-		want  bool
-	}{
-		{"nothing ran", price{}, timing{}, false},
-		{"the clock reads took longer", price{}, timing{100, -1e-6}, false},
-		{"an idle machine", loop, idle, false},
-		{"an idle machine, a hook without a loop", price{}, idle, true},
-		{"a timer, whose way in is not known", price{calibrated: 18e-6}, idle, true},
-		{"a load", loop, load, true},
-		{"a window without runs after a load", loop, load.add(timing{}), false},
-		{"half of it in each of two windows", loop, timing{enough, 1e-5}.add(timing{enough / 2, 1e-5}), true},
+// TestSound: the way into a program does not take what the program was seen to take.
+func TestSound(t *testing.T) {
+	for _, tt := range []struct{ measured, want price }{
+		{price{calibrated: 40, dispatch: 21, loop: 10}, price{calibrated: 40, dispatch: 21, loop: 10}},
+		{price{calibrated: 40, dispatch: 39, loop: 10}, price{calibrated: 40, dispatch: 30, loop: 10}},
+		{price{calibrated: 8, dispatch: 9, loop: 10}, price{calibrated: 8, loop: 8}},
+		{price{calibrated: 40}, price{calibrated: 40}},
 	} {
-		if got := tt.price.believes(tt.of); got != tt.want {
-			t.Errorf("%s: believed %t", tt.what, got)
+		if got := tt.measured.sound(); got != tt.want {
+			t.Errorf("%+v became %+v, want %+v", tt.measured, got, tt.want)
 		}
 	}
-	if got, want := idle.add(idle).add(load), (timing{enough + 75, load.seconds + idle.seconds*0.75}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+}
+
+// TestTake: where the loop has told a program's price, a few runs, as on an idle machine, do not replace it; older runs count half as
+// much with each look.
+func TestTake(t *testing.T) {
+	loop := price{calibrated: 40e-9, dispatch: 21e-9, loop: 10e-9}
+	idle := timing{enough - 1, (enough - 1) * 3e-6}
+	load := timing{enough, enough * 30e-9}
+	measured := loop
+	measured.body, measured.mean = 39e-9, load
+	for _, tt := range []struct {
+		what   string
+		price  price
+		of     timing
+		within time.Duration
+		looked bool
+		body   float64
+	}{
+		{"nothing ran", price{}, timing{}, time.Second, false, 0},
+		{"nothing ran for long", price{}, timing{}, patience, true, 0},
+		{"reading the clock took longer", price{}, timing{enough, -1e-6}, time.Second, true, 0},
+		{"an idle machine", loop, idle, time.Second, false, 0},
+		{"an idle machine for long", loop, idle, patience, true, 0},
+		{"the first run at a hook without a loop", price{}, timing{1, 3e-6}, 0, true, 3e-6},
+		{"seldom at such a hook", price{body: 5e-6, mean: timing{2, 10e-6}}, timing{3, 9e-6}, time.Second, false, 5e-6},
+		{"seldom at such a hook for long", price{body: 5e-6, mean: timing{2, 10e-6}}, timing{3, 9e-6}, patience, true, 3.5e-6},
+		{"a timer, whose way in is not known", price{calibrated: 18e-6}, idle, 0, true, 3e-6},
+		{"a load, where a part is not timed", loop, load, time.Second, true, 39e-9},
+		{"a load without a loop", price{}, load, time.Second, true, 30e-9},
+		{"another load", measured, timing{enough, enough * 15e-9}, time.Second, true, 29e-9},
+		{"idle after a load", measured, idle, patience, true, 39e-9},
+	} {
+		p := tt.price
+		if got := p.take(tt.of, tt.within); got != tt.looked || math.Abs(p.body-tt.body) > 1e-12 {
+			t.Errorf("%s: looked at %t, body %g, want %t and %g", tt.what, got, p.body, tt.looked, tt.body)
+		}
 	}
 }

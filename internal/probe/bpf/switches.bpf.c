@@ -146,12 +146,12 @@ int visit(__u64 *args)
 SEC("tp_btf/sched_process_exit")
 int exit_btf(__u64 *args)
 {
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), EXIT, EVENTS);
 	struct task_struct *task = (void *)args[0];
 	struct thread *t = thread(task);
 	__u32 slot = OTHER, own;
 	int counted;
 
-	ran(bpf_get_smp_processor_id(), EXIT, EVENTS);
 	if (!t)
 		return 0;
 	counted = !outside(task->group_leader, SWITCHES, &own);
@@ -170,10 +170,10 @@ int exit_btf(__u64 *args)
 SEC("tp_btf/sched_process_free")
 int free_btf(__u64 *args)
 {
+	MEASURED struct run run = ran(bpf_get_smp_processor_id(), FREE, EVENTS);
 	struct task_struct *task = (void *)args[0];
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
-	ran(bpf_get_smp_processor_id(), FREE, EVENTS);
 	if (t && t->slot)
 		gains(t, task, 0, 1, t->slot - 1, t->own);
 	return 0;

@@ -11,6 +11,8 @@ enum {
 	NR_UNKNOWN = 511, /* a number outside all tables */
 };
 
+enum { ENTER, LEAVE, EVENTS };
+
 const volatile __u8 level = 0;
 
 /* The call that a thread is in. */
@@ -27,11 +29,7 @@ struct {
 } calls SEC(".maps");
 
 /* Histograms by number: the first seen get one each, the others share 0. */
-enum {
-	TIMED = 64,
-	EXITS = TIMED * HIST_CELLS,
-	TIMES_STRIDE = EXITS + 8,
-};
+enum { TIMED = 64, TIMES_STRIDE = TIMED * HIST_CELLS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -73,9 +71,9 @@ static __always_inline int enter(__u64 nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
 	__u32 cpu = bpf_get_smp_processor_id(), slot, own;
+	MEASURED struct run run = ran(cpu, ENTER, EVENTS);
 	struct call *c;
 
-	ran(cpu, 0, 1);
 	if (outside(leader, SYSCALLS, &own))
 		return 0;
 	slot = process_slot(leader, 0, cpu);
@@ -100,10 +98,10 @@ static __always_inline int leave(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, LEAVE, EVENTS);
 	volatile struct control *control = controls();
 	struct call *c;
 
-	add(&times, TIMES_STRIDE, cpu, EXITS, 1);
 	c = bpf_task_storage_get(&calls, task, 0, 0);
 	if (!c || !control || c->since <= control->since)
 		return 0;

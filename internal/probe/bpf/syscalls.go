@@ -17,8 +17,7 @@ const (
 	nrCompat  = 510
 	nrUnknown = 511
 	timed     = 64
-	exits     = timed * histCells
-	timesRow  = exits + 8
+	timesRow  = timed * histCells
 	// allSlots counts the slots of names and those of single processes.
 	allSlots = slots + MaxOwners
 )

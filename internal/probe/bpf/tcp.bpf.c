@@ -77,8 +77,8 @@ static __always_inline __u32 phase(struct sock *sk, int typed)
 static __always_inline int count(__u32 what, struct sock *sk, __u64 n, int typed)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, what, EVENTS);
 
-	ran(cpu, what, EVENTS);
 	add(&counts, STRIDE, cpu, what * PHASES + phase(sk, typed), n);
 	return 0;
 }
@@ -124,8 +124,8 @@ int retransmit_raw(__u64 *args)
 static __always_inline int synack(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	MEASURED struct run run = ran(cpu, ANSWERED, EVENTS);
 
-	ran(cpu, ANSWERED, EVENTS);
 	add(&counts, STRIDE, cpu, SYNACKS, 1);
 	return 0;
 }

@@ -37,9 +37,9 @@ struct {
 static __always_inline int count(__u64 sk, __u16 protocol, int from, int to)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), slot, *p;
+	MEASURED struct run run = ran(cpu, 0, 1);
 	struct task_struct *task;
 
-	ran(cpu, 0, 1);
 	if (protocol != IPPROTO_TCP)
 		return 0;
 	if (to == TCP_SYN_SENT) {

@@ -33,9 +33,9 @@ static __always_inline void bump(__u32 cell)
 
 static __always_inline int begin(struct pt_regs *regs)
 {
+	MEASURED struct run run = ran_by_turns(bpf_get_smp_processor_id());
 	struct handshake *h = bpf_task_storage_get(&handshakes, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	ran_by_turns(bpf_get_smp_processor_id());
 	/* A frame that the stack has grown back over ended without a return. */
 	if (h && regs->sp >= h->sp && bpf_get_attach_cookie(regs) != SELF) {
 		h->sp = regs->sp;
@@ -46,11 +46,11 @@ static __always_inline int begin(struct pt_regs *regs)
 
 static __always_inline int end(struct pt_regs *regs)
 {
+	MEASURED struct run run = ran_by_turns(bpf_get_smp_processor_id());
 	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
 	struct handshake *h = bpf_task_storage_get(&handshakes, task, 0, 0);
 	union name name;
 
-	ran_by_turns(bpf_get_smp_processor_id());
 	if (h && regs->sp > h->sp)
 		h->sp = 0;
 	if ((int)regs->ax != 1)

@@ -136,13 +136,12 @@ static __always_inline int hit(struct pt_regs *regs, __u64 cookie)
 		if (o && o->started == leader->start_boottime)
 			runtime = o->runtime & (RUNTIMES - 1);
 	}
+	MEASURED struct run run = runtime == SELF ? untimed(cpu, leader->start_boottime) : ran_by_turns(cpu);
 	if (flags & TABLE)
 		note_table(regs->dx, leader->start_boottime, tgid);
 	slot = process_slot(leader, 0, cpu);
 	add(&counts, ROW, cpu, (slot * RUNTIMES + runtime) * KINDS + kind, 1);
-	if (runtime != SELF) {
-		ran_by_turns(cpu);
-	} else {
+	if (runtime == SELF) {
 		__u32 i = SELF_TGID;
 		__u64 *self = bpf_map_lookup_elem(&counts, &i);
 

@@ -422,7 +422,7 @@ func (u *User) CountRuns(table string, offset, size int) {
 
 // Calibrate sets the cost of an event in seconds for Spent.
 func (u *User) Calibrate(seconds float64) {
-	u.calibrate(seconds, 0)
+	u.calibrate(price{calibrated: seconds})
 }
 
 // Spent is like that of Counters. Maps without a value per CPU do not say where the events were,

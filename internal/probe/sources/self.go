@@ -17,7 +17,7 @@ import (
 
 var (
 	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
-		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat) without page, the answers to open pages and to queries over HTTP (CPU time of the threads that make them, without garbage collection); body is its BPF programs, from short windows of the kernel's run-time statistics times all counted events; dispatch is the cost of entering them, calibrated at attachment. Body and dispatch are estimates, absent until the first window has ended.",
+		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat) without page, the answers to open pages and to queries over HTTP (CPU time of the threads that make them, without garbage collection); body is its BPF programs, the mean of the runs that they time themselves, one of 256, times all runs; dispatch is the cost of entering them, calibrated at attachment. Body and dispatch are estimates, absent until the price of a run has been measured.",
 		"part")
 	memoryBytes = gauge("teescope_memory_bytes",
 		"Memory in bytes that teescope uses: rss is its process's resident memory (/proc/self/status), bpf_maps the kernel's accounting of its maps.",
@@ -29,11 +29,10 @@ var self = probe.Source{
 	Doc:     "What teescope itself uses: CPU time in its process and in its BPF programs, and memory",
 	Metrics: []*metric.Desc{overheadCPU, memoryBytes},
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "to load empty programs that measure what calling one costs", Optional: true, Open: true},
-		{Capability: "cap_sys_admin", For: "to switch on the kernel's run-time statistics for 0.2 to 1.4 s, which measures an event's cost in each program; once a minute where the capability is kept", Optional: true, Open: true},
+		{Capability: "cap_bpf", For: "to load an empty program that measures what calling one costs", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
-	Cost:    "10 µs a reading; the statistics cost every program on the machine 50 ns a run while they are on (measured; 0.2 to 1.4 s at the start, and with --privileges keep each minute and when a load begins).",
+	Cost:    "10 µs a reading (measured); for a run of a program, three readings of the clock in 256 runs.",
 	Blind:   "The cost of other tools' programs, and cache pollution caused by teescope.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		s := &selfReader{host: h}
@@ -79,22 +78,17 @@ func (s *selfReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	if s.meter == nil {
 		return errors.Join(statErr, statusErr, s.noMeter)
 	}
-	c, err := s.meter.Costs()
+	c := s.meter.Costs()
 	send(memoryBytes, float64(c.Maps), "bpf_maps")
 	if c.Known {
 		emit(metric.Sample{Desc: overheadCPU, Labels: []string{"body"}, Value: c.Body, Trust: metric.Estimated})
 		emit(metric.Sample{Desc: overheadCPU, Labels: []string{"dispatch"}, Value: c.Dispatch, Trust: metric.Estimated})
 	}
-	return errors.Join(statErr, statusErr, err)
+	return errors.Join(statErr, statusErr)
 }
 
 // Close implements probe.Reader.
-func (s *selfReader) Close() error {
-	if s.meter == nil {
-		return nil
-	}
-	return s.meter.Close()
-}
+func (s *selfReader) Close() error { return nil }
 
 // residentBytes returns VmRSS of /proc/PID/status.
 func residentBytes(status []byte) (uint64, error) {
