@@ -51,8 +51,11 @@ static __always_inline struct run untimed(__u32 cpu, __u64 number)
 	return (struct run){ cpu, number >> 63 };
 }
 
-/* A run that took longer was interrupted, and counts for so much: the mean would else be that of interrupts. */
-enum { INTERRUPTED_NS = 1 << 17 };
+/*
+ * A run that took that much longer than 64 times the mean was interrupted, and counts for so much: the mean would
+ * else be that of interrupts.
+ */
+enum { INTERRUPTED_NS = 8192 };
 
 /*
  * turn does what is due at a run. The gaps are random, or of a load that makes the same calls again and again always
@@ -87,13 +90,16 @@ static __noinline int took(__u32 cpu, __u64 began)
 {
 	__s64 ns = bpf_ktime_get_ns() - began;
 	struct runs *r = bpf_map_lookup_elem(&runs, &cpu);
+	__s64 most = INTERRUPTED_NS;
 
 	if (!r)
 		return 0;
-	if (ns > INTERRUPTED_NS)
-		ns = INTERRUPTED_NS;
-	else if (ns < -INTERRUPTED_NS)
-		return 0; /* so was reading the clock */
+	if (r->timed && (__s64)r->ns > 0)
+		most += r->ns / r->timed * 64;
+	if (ns > most)
+		ns = most;
+	else if (ns < -most)
+		return 0; /* reading the clock was interrupted */
 	__sync_fetch_and_add(&r->ns, ns);
 	__sync_fetch_and_add(&r->timed, 1);
 	return 0;

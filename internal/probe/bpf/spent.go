@@ -106,10 +106,13 @@ func (c *Counters) calibrate(p price) {
 	l.known, l.since = c.runs().timedRuns(), c.host.Now()
 }
 
-// sound is p with no more of it in dispatch than the timed part leaves: on a busy machine the two were measured at different speeds.
+// sound is p with as much of it in dispatch as the timed part of the program leaves: the rest of the program, which is not timed, takes at most as
+// long (decision 018). On a busy machine the two were measured at different speeds.
 func (p price) sound() price {
-	p.loop = min(p.loop, p.calibrated)
-	p.dispatch = min(p.dispatch, p.calibrated-p.loop)
+	if p.dispatch > 0 && p.loop > 0 {
+		p.loop = min(p.loop, p.calibrated)
+		p.dispatch = min(max(p.dispatch, p.calibrated-2*p.loop), p.calibrated-p.loop)
+	}
 	return p
 }
 
@@ -188,8 +191,8 @@ func (p *price) take(t timing, within time.Duration) bool {
 	}
 	p.mean = timing{p.mean.runs/2 + t.runs, p.mean.seconds/2 + t.seconds}
 	p.body = p.mean.each()
-	if p.loop > 0 {
-		p.body += max(0, p.loopBody()-p.loop) // the way to the clock and back, which is not timed
+	if p.loop > 0 && p.loopBody() > 0 {
+		p.body *= p.loopBody() / p.loop // the way to the clock, which is not timed, loses the same caches
 	}
 	return true
 }
