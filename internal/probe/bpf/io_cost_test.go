@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
@@ -79,6 +81,58 @@ func BenchmarkCostIO(b *testing.B) {
 			b.ReportMetric(1e9*shared().dispatch, "ns-dispatch")
 		})
 	}
+}
+
+// BenchmarkBesideRedis measures what a run of the program on system calls takes in a loop of calls and beside Redis: the part
+// that it times itself, and all of it by the kernel's run-time statistics less their clock reads.
+func BenchmarkBesideRedis(b *testing.B) {
+	const port = "6471"
+	for _, name := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
+		if _, err := exec.LookPath(name); err != nil {
+			b.Skipf("%s is not installed (package redis)", name)
+		}
+	}
+	c := openProgram(b, Syscalls, Limits{})
+	p := c.programs()[0]
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		probetest.Skip(b, "statistics", fmt.Errorf("enable statistics: %w", err))
+	}
+	defer stats.Close()
+	clock, err := clockReads()
+	if err != nil {
+		b.Fatal(err)
+	}
+	took := func(where string, work func()) {
+		timed, was := c.runs().timedRuns(), statistics(b, c)[p]
+		work()
+		timed = c.runs().timedRuns().less(timed)
+		is := statistics(b, c)[p]
+		b.ReportMetric(1e9*timed.each(), "ns-timed-"+where)
+		b.ReportMetric(1e9*((is.Runtime-was.Runtime).Seconds()/float64(is.RunCount-was.RunCount)-clock), "ns-all-"+where)
+	}
+	for b.Loop() {
+		took("loop", func() {
+			for range 1_000_000 {
+				c.trigger()()
+			}
+		})
+		server := exec.Command("redis-server", "--port", port, "--save", "")
+		if err := server.Start(); err != nil {
+			b.Fatal(err)
+		}
+		await.Event(b, "Redis answers", func() error { return exec.Command("redis-cli", "-p", port, "ping").Run() })
+		took("redis", func() {
+			if out, err := exec.Command("redis-benchmark", "-p", port, "-q", "-t", "get", "-n", "200000").CombinedOutput(); err != nil {
+				b.Errorf("%v: %s", err, out)
+			}
+		})
+		if err := server.Process.Kill(); err != nil {
+			b.Error(err)
+		}
+		_ = server.Wait()
+	}
+	b.ReportMetric(0, "ns/op")
 }
 
 // refusedConnections makes a hundred connections to a port on which nothing listens.

@@ -90,7 +90,7 @@ type registry struct {
 	limbo  map[int]int
 	tended time.Time
 	// dispatch is the cost of entering a program on a tracepoint other than sys_enter
-	// in seconds, once a Meter has measured it.
+	// in a loop in seconds, once a Meter has measured it.
 	dispatch float64
 }
 

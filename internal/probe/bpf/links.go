@@ -170,9 +170,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	detached := l.detached
 	err := l.detach()
 	cost.levels[l.level] = cost.price
-	dispatch := cost.dispatch
 	cost.price = cost.levels[level]
-	cost.dispatch = dispatch
 	defer func() { cost.known, cost.since = c.runs().timedRuns(), c.host.Now() }() // the rest was at the level before, or in the loop
 	l.level = level
 	for i := range l.hooks {
@@ -190,8 +188,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	if before > 0 {
 		// One trigger reaches every hook once.
 		cost.calibrated = max(0, perCall(trigger)-before) / float64(l.attached())
-		cost.loop = c.loopTime(trigger)
-		cost.price = cost.sound()
+		cost.loop = min(c.loopTime(trigger), cost.calibrated)
 	}
 	return err
 }

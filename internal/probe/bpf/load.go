@@ -25,6 +25,8 @@ type hook struct {
 	// trigger makes one event on the calling thread, to calibrate the cost of being
 	// attached; nil if that has no cheap way.
 	trigger func()
+	// trap: the way into the program is a trap, which takes as long beside a load as in a loop.
+	trap bool
 	// from is the lowest level of detail that has the hook.
 	from int
 	// required: without it the others are of no use.
@@ -43,9 +45,8 @@ type attached struct {
 	program *ebpf.Program
 	attach  func(*host.Host, *ebpf.Program) (link.Link, error)
 	link    link.Link // nil while detached
-	// perEvent is how much longer the hook's trigger takes in seconds than before, and dispatch how much longer it takes
-	// with a program that does nothing; 0 is unknown.
-	perEvent, dispatch float64
+	// perEvent is how much longer the hook's trigger takes in seconds than before; 0 is unknown.
+	perEvent float64
 	// from is the lowest level that has the hook, and levels the program of each level
 	// from there on, if there are several.
 	from   int
@@ -146,10 +147,13 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 		}
 		hooks = append(hooks, a)
 		if a.perEvent > 0 {
-			c.kernel.quiet.Lock()
-			loop := c.loopTime(hk.trigger)
-			c.kernel.quiet.Unlock()
-			c.calibrate(price{calibrated: a.perEvent, dispatch: a.dispatch, loop: loop})
+			p := price{calibrated: a.perEvent}
+			if !hk.trap {
+				c.kernel.quiet.Lock()
+				p.loop = min(c.loopTime(hk.trigger), a.perEvent)
+				c.kernel.quiet.Unlock()
+			}
+			c.calibrate(p)
 		}
 		for _, p := range a.loaded() {
 			c.onClose(p.Close)
@@ -360,13 +364,12 @@ func (hk *hook) open(h *host.Host, levels int, load func(program string, level i
 			errs = append(errs, fmt.Errorf("%s: %w", v.program, err))
 			continue
 		}
-		dispatch := hk.dispatch(h, v)
 		l, perEvent, err := hk.timed(h, v, p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
 			continue
 		}
-		a := attached{name: hk.name, program: p, attach: v.attach, link: l, perEvent: perEvent, dispatch: dispatch, from: hk.from, levels: []*ebpf.Program{p}}
+		a := attached{name: hk.name, program: p, attach: v.attach, link: l, perEvent: perEvent, from: hk.from, levels: []*ebpf.Program{p}}
 		for level := hk.from + 1; level < levels; level++ {
 			next, err := load(v.program, level)
 			if err != nil {
@@ -384,27 +387,6 @@ func (hk *hook) open(h *host.Host, levels int, load func(program string, level i
 		return a, nil
 	}
 	return attached{}, fmt.Errorf("hook %s: %w", hk.name, errors.Join(errs...))
-}
-
-// dispatch is how much longer the hook's trigger takes in seconds with a program that does nothing: that of the variant's
-// name in empty.bpf.c. It is 0 if there is none, or if the kernel refuses it.
-func (hk *hook) dispatch(h *host.Host, v variant) float64 {
-	spec, err := loadEmpty()
-	if hk.trigger == nil || err != nil || spec.Programs["empty_"+v.program] == nil {
-		return 0
-	}
-	k := kernelOf(h)
-	p, err := k.loadProgram(spec, "empty_"+v.program, nil, k.typeCache())
-	if err != nil {
-		return 0
-	}
-	defer p.Close()
-	l, seconds, err := hk.timed(h, v, p)
-	if err != nil {
-		return 0
-	}
-	defer l.Close()
-	return seconds
 }
 
 // timed attaches a variant and, if the hook has a trigger, measures how much longer an

@@ -21,22 +21,16 @@ type cost struct {
 
 // price is the cost of an event in seconds; 0 is unknown.
 type price struct {
-	// calibrated is dispatch plus body, and dispatch the way into a program at this hook, if they could be measured
-	// when the hook was attached: in a loop, in which all of it stays in the caches. loop is what the runs that were timed took in it.
-	calibrated, dispatch, loop float64
-	// body is the part in the program beside the load that there is, from the runs that were timed, of which it is a mean: older ones count half as much
-	// with each look.
-	body float64
+	// calibrated is all of it, if it could be measured when the hook was attached. Where that was a loop of events, in which everything stays in the caches, loop is the part of it
+	// that the program timed itself.
+	calibrated, loop float64
+	// mean are the runs that were timed beside the load that there is; older ones count half as much with each look.
 	mean timing
 }
 
-// loopBody is the part in the program in the loop, 0 if unknown.
-func (p price) loopBody() float64 {
-	if p.dispatch == 0 {
-		return 0
-	}
-	return max(0, p.calibrated-p.dispatch)
-}
+// beside is how many times what it takes in a loop the way into a program takes beside a load, which pushes it and what leads to it out of the
+// caches. The CPU time of nginx's requests told it (decision 018).
+const beside = 2.5
 
 // charged is the cost on each CPU at some moment.
 type charged struct {
@@ -44,20 +38,19 @@ type charged struct {
 	seconds []float64
 }
 
-// perEvent is the cost of an event of c in seconds: the program and the way into it. Beside a load the program takes longer
-// than in the loop, because the load pushes it out of the caches, and the way into it is taken to lose as much.
+// perEvent is the cost of an event of c in seconds: what the program times itself, and the way to where it begins to.
 func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
-	switch l := r.of(c); {
-	case l.calibrated > 0 && l.body > 0:
-		dispatch = max(0, l.calibrated-l.body)
-		if l.dispatch > 0 {
-			dispatch = max(dispatch, l.dispatch+l.body-l.loopBody())
-		}
-		return l.body, dispatch
-	case l.calibrated > 0:
-		return l.loopBody(), l.calibrated - l.loopBody()
-	case l.body > 0:
-		return l.body, r.dispatch
+	p := r.of(c).price
+	body = p.mean.each()
+	switch {
+	case p.loop > 0 && body == 0:
+		return p.loop, beside * (p.calibrated - p.loop)
+	case p.loop > 0:
+		return body, beside * (p.calibrated - p.loop)
+	case p.calibrated > 0:
+		return body, max(0, p.calibrated-body)
+	case body > 0:
+		return body, beside * r.dispatch
 	}
 	return 0, assumed
 }
@@ -102,18 +95,8 @@ func (r *registry) charge(c *Counters) charged {
 func (c *Counters) calibrate(p price) {
 	defer c.kernel.Unlock()
 	l := c.kernel.Lock().of(c)
-	l.price = p.sound()
+	l.price = p
 	l.known, l.since = c.runs().timedRuns(), c.host.Now()
-}
-
-// sound is p with as much of it in dispatch as the timed part of the program leaves: the rest of the program, which is not timed, takes at most as
-// long (decision 018). On a busy machine the two were measured at different speeds.
-func (p price) sound() price {
-	if p.dispatch > 0 && p.loop > 0 {
-		p.loop = min(p.loop, p.calibrated)
-		p.dispatch = min(max(p.dispatch, p.calibrated-2*p.loop), p.calibrated-p.loop)
-	}
-	return p
 }
 
 // loopTime is what the runs of a loop of triggers took that were timed, all of them, in seconds: the least of several batches, because
@@ -180,19 +163,14 @@ const (
 	patience = 5 * time.Second
 )
 
-// take adds timed runs that came together within a time to what the price is a mean of, and reports whether they are looked at with that.
+// take adds timed runs that came together within a time to the mean, and reports whether they are looked at with that.
 func (p *price) take(t timing, within time.Duration) bool {
 	idle := t.runs < enough
-	if idle && within < patience && (p.body > 0 || p.loopBody() > 0 || t.runs == 0) {
+	if idle && within < patience && (p.mean.runs > 0 || p.loop > 0 || t.runs == 0) {
 		return false
 	}
-	if t.seconds <= 0 || idle && p.loopBody() > 0 {
-		return true // no program is free: its runs were not measured
-	}
-	p.mean = timing{p.mean.runs/2 + t.runs, p.mean.seconds/2 + t.seconds}
-	p.body = p.mean.each()
-	if p.loop > 0 && p.loopBody() > 0 {
-		p.body *= p.loopBody() / p.loop // the way to the clock, which is not timed, loses the same caches
+	if t.seconds > 0 && !(idle && p.loop > 0) { // no program is free: else the runs were not measured
+		p.mean = timing{p.mean.runs/2 + t.runs, p.mean.seconds/2 + t.seconds}
 	}
 	return true
 }

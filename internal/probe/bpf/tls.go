@@ -46,6 +46,7 @@ func tlsProgram(self func(multi bool) func(*host.Host, *ebpf.Program) (link.Link
 				name:     "uprobe",
 				variants: []variant{{"begin_multi", self(true)}, {"begin_single", self(false)}},
 				trigger:  tick,
+				trap:     true,
 			}},
 			sized:  map[string]func(int) uint32{"cache": cacheEntries},
 			shares: handshakeMaps,

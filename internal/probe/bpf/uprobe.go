@@ -118,6 +118,7 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 				name:     "uprobe",
 				variants: []variant{{"uprobe_multi", self(true)}, {"uprobe_single", self(false)}},
 				trigger:  tick,
+				trap:     true,
 			}},
 			sized: map[string]func(int) uint32{"cache": cacheEntries},
 		},
