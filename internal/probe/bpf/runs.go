@@ -25,7 +25,7 @@ const (
 const (
 	// unlimited is the number of runs that no program reaches.
 	unlimited = math.MaxUint64
-	// gap makes a program time one of 256 of its runs: two to three readings of the clock, so less than a nanosecond a run.
+	// gap makes a program time one of 256 of its runs: three readings of the clock, less than a nanosecond a run.
 	gap = 511
 )
 

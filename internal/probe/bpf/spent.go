@@ -1,6 +1,9 @@
 package bpf
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // assumed is the cost of an event in seconds until it is measured: more than a system call, a page fault or a page of
 // the page cache cost on measured machines, so there the budget errs on the safe side. A block request, or an event at
@@ -43,10 +46,8 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	p := r.of(c).price
 	body = p.mean.each()
 	switch {
-	case p.loop > 0 && body == 0:
-		return p.loop, beside * (p.calibrated - p.loop)
 	case p.loop > 0:
-		return body, beside * (p.calibrated - p.loop)
+		return cmp.Or(body, p.loop), beside * (p.calibrated - p.loop)
 	case p.calibrated > 0:
 		return body, max(0, p.calibrated-body)
 	case body > 0:
