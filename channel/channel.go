@@ -427,7 +427,7 @@ func (c *Conn) failed() error {
 // helps. The first fault is kept.
 func (c *Conn) fail(doing string, err error) error {
 	if c.late.Load() {
-		err = ErrTimeout
+		err = &interrupted{ErrTimeout, err}
 	}
 	err = fmt.Errorf("%s: %w", doing, err)
 	if !c.fault.CompareAndSwap(nil, &err) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/flynn/noise"
@@ -79,14 +80,8 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 	stop := context.AfterFunc(ctx, func() { _ = t.Close() })
 	c := newConn(t, cfg)
 	err = run(c, ctx)
-	if !stop() {
-		err = context.Cause(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			c.late.Store(true)
-		}
-	}
-	if err != nil {
-		return nil, c.fail("handshake", err)
+	if !stop() || err != nil {
+		return nil, c.fail("handshake", ended(err, context.Cause(ctx)))
 	}
 	if c.resumed {
 		cfg.Counters.Resumed.Add(1)
@@ -94,6 +89,48 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 		cfg.Counters.Handshakes.Add(1)
 	}
 	return c, nil
+}
+
+// ended is why a handshake has ended. err is what its last step returned, nil if it had
+// just succeeded; cause is why its context has ended, nil if that still runs.
+//
+// When a context ends, a step that waits for it returns at the same time as the connection
+// is closed, so either may come first: what the step returned does not decide. A deadline is
+// ErrTimeout, whichever it was: the handshake's, the caller's, or one of an Attester or a
+// Verifier of its own. Else the caller's cause comes first. Both stay in the chain.
+func ended(err, cause error) error {
+	switch {
+	case isDeadline(cause), cause == nil && isDeadline(err):
+		return &interrupted{ErrTimeout, err}
+	case cause != nil:
+		return &interrupted{cause, err}
+	default:
+		return err
+	}
+}
+
+// interrupted is the error of a step that something else ended.
+type interrupted struct{ by, step error }
+
+// Error leaves out that the connection was cut: this side did that.
+func (e *interrupted) Error() string {
+	if e.step == nil || errors.Is(e.step, ErrTruncated) {
+		return e.by.Error()
+	}
+	return e.by.Error() + ": " + e.step.Error()
+}
+
+// Unwrap gives errors.Is both.
+func (e *interrupted) Unwrap() []error {
+	if e.step == nil {
+		return []error{e.by}
+	}
+	return []error{e.by, e.step}
+}
+
+// isDeadline reports whether a time limit has passed.
+func isDeadline(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // noise begins a Noise handshake whose prologue is everything sent in the clear: the hello

@@ -53,8 +53,12 @@ var (
 	errService = fmt.Errorf("%w: they are of different services", ErrMismatch)
 )
 
-// code is the fault code sent to the peer, 0 for none.
+// code is the fault code sent to the peer, 0 for none. What failed because the time limit
+// passed is a timeout, as for Counters.
 func code(err error) byte {
+	if errors.Is(err, ErrTimeout) {
+		return byte(slices.Index(codes, ErrTimeout))
+	}
 	for i, k := range codes {
 		if k != nil && errors.Is(err, k) {
 			return byte(i)

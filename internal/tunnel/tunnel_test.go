@@ -118,20 +118,31 @@ func start(t *testing.T, serves bool, to string, change ...func(*Options)) *runn
 	return r
 }
 
-// service answers each connection with handle until the test ends.
+// service answers each connection with handle until the test ends. It keeps them all: the
+// garbage collector closes a connection that nobody holds.
 func service(t *testing.T, handle func(*net.TCPConn)) string {
 	t.Helper()
 	l := listening(t)
-	t.Cleanup(func() { _ = l.Close() })
+	var all []net.Conn
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
+			all = append(all, c)
 			go handle(c.(*net.TCPConn))
 		}
 	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+		for _, c := range all {
+			_ = c.Close()
+		}
+	})
 	return l.Addr().String()
 }
 
@@ -294,6 +305,11 @@ func TestFaults(t *testing.T) {
 			o.Channel.HandshakeTimeout = time.Millisecond
 			o.Channel.Attester = channel.AttesterFunc(func(ctx context.Context, _ [64]byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() })
 		}, farReason: "timeout", nearReason: "truncated or refused"}, // the far side may close the connection before it has said why
+		{name: "the device for evidence has a limit of its own", far: func(o *Options) {
+			o.Channel.Attester = channel.AttesterFunc(func(context.Context, [64]byte) ([]byte, error) {
+				return nil, fmt.Errorf("the device: %w", context.DeadlineExceeded)
+			})
+		}, farReason: "timeout", nearReason: "truncated or refused"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			to := tc.to
@@ -450,8 +466,12 @@ func TestLimits(t *testing.T) {
 	} {
 		far := start(t, true, service(t, func(*net.TCPConn) {}))
 		near := start(t, false, far.address(), limit)
-		c := dial(t, near.address())
-		if _, err := io.ReadAll(c); err == nil {
+		c, err := net.Dial("tcp", near.address())
+		if err == nil { // else it was cut before it was made
+			_, err = io.ReadAll(c)
+			_ = c.Close()
+		}
+		if err == nil {
 			t.Errorf("%s: an end in order", reason)
 		}
 		near.ended(t, reason, 1)
@@ -524,6 +544,33 @@ func TestSamples(t *testing.T) {
 	for _, r := range append(names(), done, "other") {
 		if value(&c, "teescope_channel_connections_ended_total", r) != 0 {
 			t.Errorf("no series for %s", r)
+		}
+	}
+}
+
+// TestReasons: each end has the reason of its error, however deep that is, and the first in
+// the list where an error has several.
+func TestReasons(t *testing.T) {
+	want := map[error]string{errBusy: "busy", errStopped: "stopped", errIdle: "idle", errSession: "session", errUnreachable: "unreachable", errPlain: "plain",
+		channel.ErrTimeout: "timeout", channel.ErrEvidence: "evidence", channel.ErrRefused: "refused", channel.ErrMismatch: "mismatch", channel.ErrForged: "forged",
+		channel.ErrTooLarge: "too_large", channel.ErrMalformed: "malformed", channel.ErrTruncated: "truncated", errors.New("no device"): "other"}
+	if len(want) != len(reasons)+1 {
+		t.Errorf("%d reasons are tried, there are %d", len(want), len(reasons)+1)
+	}
+	twice := func(err error) error { return fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", err)) }
+	for err, name := range want {
+		if got := reason(twice(err)); got != name {
+			t.Errorf("%v: %s, want %s", err, got, name)
+		}
+	}
+	for name, err := range map[string]error{
+		"stopped": errors.Join(context.Canceled, twice(channel.ErrTruncated), errStopped),
+		"session": fmt.Errorf("%w: %w", errSession, context.DeadlineExceeded),
+		"timeout": fmt.Errorf("handshake: %w", errors.Join(channel.ErrTruncated, channel.ErrEvidence, channel.ErrTimeout)),
+		"done":    nil,
+	} {
+		if got := reason(err); got != name {
+			t.Errorf("%v: %s, want %s", err, got, name)
 		}
 	}
 }
