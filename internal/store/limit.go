@@ -43,13 +43,17 @@ type bounds struct {
 
 // Exec runs the query.
 func (b bounds) Exec(ctx context.Context) *promql.Result {
+	limit := b.opts.Timeout.String()
+	if until, ok := ctx.Deadline(); ok && time.Until(until) < b.opts.Timeout {
+		limit = "that of the request"
+	}
 	res := b.Query.Exec(ctx)
 	const instead = "ask for fewer series, less time or a longer step"
 	switch {
 	case errors.As(res.Err, new(promql.ErrTooManySamples)):
 		res.Err = fmt.Errorf("%w: the limit is %d at once; %s", res.Err, b.opts.MaxSamples, instead)
 	case errors.As(res.Err, new(promql.ErrQueryTimeout)):
-		res.Err = fmt.Errorf("%w: the limit is %s; %s", res.Err, b.opts.Timeout, instead)
+		res.Err = fmt.Errorf("%w: the limit is %s; %s", res.Err, limit, instead)
 	}
 	return res
 }

@@ -58,6 +58,31 @@ func TestQueryWaits(t *testing.T) {
 	}
 }
 
+// slow is a storage that takes as long as the query may.
+type slow struct{ ctx context.Context }
+
+func (s slow) Querier(_, _ int64) (storage.Querier, error) {
+	<-s.ctx.Done()
+	return storage.NoopQuerier(), nil
+}
+
+// TestQueryLimits: a query that was too slow names the limit that has passed: the engine's, or the request's.
+func TestQueryLimits(t *testing.T) {
+	o := store.DefaultEngineOptions()
+	o.Timeout, o.Concurrent = time.Hour, 0
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := store.Eval(ctx, store.NewEngine(o, nil, nil), slow{ctx}, "up", time.Now())
+	if !errors.As(err, new(promql.ErrQueryTimeout)) || !strings.Contains(err.Error(), "the limit is that of the request") {
+		t.Errorf("the request's limit: %v", err)
+	}
+	o.Timeout = time.Nanosecond
+	_, err = store.Eval(t.Context(), store.NewEngine(o, nil, nil), slow{ctx}, "up", time.Now())
+	if !errors.As(err, new(promql.ErrQueryTimeout)) || !strings.Contains(err.Error(), "the limit is 1ns") {
+		t.Errorf("the engine's limit: %v", err)
+	}
+}
+
 // TestCallsHaveRoomOfTheirOwn: calls over HTTP and the monitor's own queries do not wait for each other.
 func TestCallsHaveRoomOfTheirOwn(t *testing.T) {
 	o := options(t)

@@ -182,7 +182,7 @@ func (r *Remote) call(ctx context.Context, method, name string, form url.Values,
 	var refused *refusedQuery
 	if err != nil && !errors.As(err, &refused) {
 		err = fmt.Errorf("ask %s: %w", shown, err)
-		if !errors.Is(err, context.Canceled) { // the caller went away
+		if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
 			r.trouble.set("engine", err)
 		}
 		return err

@@ -116,7 +116,9 @@ func (s *sender) run(ctx context.Context) {
 			list := s.state.Lock().open
 			s.state.Unlock()
 			if s.Format.repeats && len(list) > 0 {
-				s.outcome(s.post(ctx, list)) // a failed repetition is followed by the next one
+				if err := s.post(ctx, list); !stopped(ctx, err) {
+					s.outcome(err) // a failed repetition is followed by the next one
+				}
 			}
 		}
 	}
@@ -125,7 +127,7 @@ func (s *sender) run(ctx context.Context) {
 // tell delivers the first message, or waits before the next attempt.
 func (s *sender) tell(ctx context.Context, m message) {
 	err := s.post(ctx, []findings.Record{m.Record})
-	if ctx.Err() != nil {
+	if stopped(ctx, err) {
 		return // it may not have arrived, so it is sent again
 	}
 	if s.outcome(err) != failed {
@@ -139,6 +141,10 @@ func (s *sender) tell(ctx context.Context, m message) {
 	case <-wait.C:
 	}
 }
+
+// stopped reports whether a request failed because the monitor stops, which says nothing
+// about the receiver.
+func stopped(ctx context.Context, err error) bool { return err != nil && ctx.Err() != nil }
 
 // outcome counts the outcome of a request, and logs changes.
 func (s *sender) outcome(err error) outcome {

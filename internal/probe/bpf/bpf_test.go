@@ -139,7 +139,7 @@ func TestRefused(t *testing.T) {
 		{unix.ENOMEM, unix.ENOMEM, "cannot allocate memory", "more memory"},
 		{unix.EPERM, unix.EPERM, "operation not permitted", ""},
 	} {
-		err := refused(h, "syscalls", c.err)
+		err := refused(h, "syscalls", fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", c.err)))
 		if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") || !errors.Is(err, c.is) {
 			t.Errorf("%v: the error is %q", c.err, err)
 		}
