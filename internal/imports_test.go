@@ -47,7 +47,7 @@ servers: host
 probe/sources: contain host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
-store: contain locked metric
+store: contain host locked metric
 store/storetest: metric store
 result: contain metric stats tee
 findings: contain locked metric tee

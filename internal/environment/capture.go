@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -336,7 +334,7 @@ func (c *Contents) host(h *host.Host, root string) *host.Host {
 			}
 			return 0, absent(fmt.Sprintf("read MSR %#x", reg))
 		},
-		Statfs: func(string) (unix.Statfs_t, error) { return unix.Statfs_t{}, absent("statfs") },
+		Statfs: func(string) (host.Filesystem, error) { return host.Filesystem{}, absent("statfs") },
 		Exec: func(_ context.Context, cmd host.Cmd) (host.Output, error) {
 			return host.Output{}, absent("run " + strings.Join(cmd.Argv, " "))
 		},

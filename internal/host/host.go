@@ -40,9 +40,9 @@ type Host struct {
 	// MSR reads a model-specific register of a CPU. On the real machine that
 	// needs the kernel's msr module and root.
 	MSR func(cpu int, reg uint32) (uint64, error)
-	// Statfs returns the file system statistics of a mount point (statfs(2)). It
+	// Statfs returns the statistics of the file system that a path is on. It
 	// can hang for as long as a network file system's server is away.
-	Statfs func(name string) (unix.Statfs_t, error)
+	Statfs func(name string) (Filesystem, error)
 	// Exec runs a command to its end. Ending the context ends the command's whole
 	// process group. A command that is not installed is fs.ErrNotExist.
 	Exec func(context.Context, Cmd) (Output, error)
@@ -93,9 +93,10 @@ func At(root string) *Host {
 	h.Ioctl = func(device string, request uint, arg []byte, refs ...Ref) error {
 		return h.errAt(ioctl(h.Path(device), request, arg, refs...))
 	}
-	h.Statfs = func(name string) (unix.Statfs_t, error) {
+	h.Statfs = func(name string) (Filesystem, error) {
 		defer h.enter(name)()
-		return statfs(h.Path(name))
+		f, err := ReadFilesystem(h.Path(name))
+		return f, h.errAt(err)
 	}
 	return h
 }
@@ -318,14 +319,6 @@ func (h *Host) Mount(fstype, target string) error {
 		return fmt.Errorf("mount %s at %s: %w", fstype, target, err)
 	}
 	return nil
-}
-
-func statfs(name string) (unix.Statfs_t, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(name, &st); err != nil {
-		return st, fmt.Errorf("statfs %s: %w", name, err)
-	}
-	return st, nil
 }
 
 // msr reads the msr driver's device of a CPU, whose file offset is the register

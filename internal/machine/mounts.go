@@ -8,10 +8,24 @@ import (
 
 // Mount is one line of /proc/PID/mountinfo. Names are any bytes.
 type Mount struct {
+	Device       string // number of the file system, "8:1"
 	Root, Point  string
+	Options      string // of the mount
 	Type, Source string // Source may be empty
 	Super        string // options of the file system
 }
+
+// ReadOnly reports whether nothing can be written below the mount, because it or its file system is read-only. After an
+// error, ext4 may stop writing without becoming read-only (ext4_show_options in fs/ext4/super.c, since Linux 6.15).
+func (m *Mount) ReadOnly() bool { return hasOption(m.Options, "ro") || m.SuperReadOnly() }
+
+// SuperReadOnly reports whether the file system is read-only, however it is mounted.
+func (m *Mount) SuperReadOnly() bool {
+	return hasOption(m.Super, "ro") || m.Type == "ext4" && hasOption(m.Super, "emergency_ro")
+}
+
+// hasOption looks for an option without a value.
+func hasOption(options, name string) bool { return slices.Contains(strings.Split(options, ","), name) }
 
 // ParseMounts reads /proc/PID/mountinfo (proc_pid_mountinfo(5)). With the error, which lists the lines that are none, it
 // returns the rest.
@@ -30,7 +44,7 @@ func ParseMounts(file string, b []byte) ([]Mount, error) {
 			t.Bad("%.60q is no mount", line)
 			continue
 		}
-		out = append(out, Mount{Root: unoctal(f[3]), Point: unoctal(f[4]), Type: unoctal(f[at+1]), Source: unoctal(f[at+2]), Super: f[at+3]})
+		out = append(out, Mount{Device: f[2], Root: unoctal(f[3]), Point: unoctal(f[4]), Options: f[5], Type: unoctal(f[at+1]), Source: unoctal(f[at+2]), Super: f[at+3]})
 	}
 	return out, t.Err()
 }

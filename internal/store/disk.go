@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -65,11 +66,8 @@ func writeLock(f *os.File, text string) error {
 
 // free returns how many bytes this user may still write below dir.
 func free(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("statfs %s: %w", dir, err)
-	}
-	return int64(st.Bavail) * st.Bsize, nil
+	f, err := host.ReadFilesystem(dir)
+	return int64(min(f.Bytes(f.Bavail), 1<<62)), err
 }
 
 // room prints a number of bytes.

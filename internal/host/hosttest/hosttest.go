@@ -6,7 +6,7 @@
 //
 //	cpuid   lines "leaf subleaf eax ebx ecx edx", hexadecimal; all other leaves read zero
 //	msr     lines "cpu register value", hexadecimal, or "cpu register ERRNO"; without it there is no msr device
-//	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO", with \040 for a space; all other paths are missing
+//	statfs  lines "path device bsize frsize blocks bfree bavail files ffree", the device as "8:1", the rest decimal, or "path ERRNO", with \040 for a space; all other paths are missing
 //	ioctl   lines "device request argument -> answer...": the request and the argument's bytes as they are before addresses are put in, and the bytes of the argument and of each buffer afterwards, hexadecimal, or an ERRNO; the device is a file of the machine
 //	perf    lines "cpu|thread N TYPE:CONFIG VALUE ENABLED RUNNING", or an ERRNO at the end: performance counters with their times ("5s"); all others are missing (ENOENT)
 //	faults  lines "path ERRNO": paths that may not be read or looked at
@@ -146,13 +146,13 @@ func Open(t testing.TB, path string) *Fixture {
 			}
 			return r.value, nil
 		},
-		Statfs: func(name string) (unix.Statfs_t, error) {
+		Statfs: func(name string) (host.Filesystem, error) {
 			r, ok := stats[name]
 			if !ok {
 				r.err = unix.ENOENT
 			}
 			if r.err != nil {
-				return r.stat, fmt.Errorf("statfs %s: %w", name, r.err)
+				return r.stat, &fs.PathError{Op: "statfs", Path: name, Err: r.err}
 			}
 			return r.stat, nil
 		},
@@ -348,7 +348,7 @@ func parseMSR(s string) (map[[2]uint32]msr, error) {
 }
 
 type statfs struct {
-	stat unix.Statfs_t
+	stat host.Filesystem
 	err  error
 }
 
@@ -361,8 +361,8 @@ func parseStatfs(s string) (map[string]statfs, error) {
 			out[name] = statfs{err: errno}
 			continue
 		}
-		var st unix.Statfs_t
-		if _, err := fmt.Sscan(rest, &st.Bsize, &st.Blocks, &st.Bfree, &st.Bavail, &st.Files, &st.Ffree, &st.Flags); err != nil {
+		var st host.Filesystem
+		if _, err := fmt.Sscan(rest, &st.Device, &st.Bsize, &st.Frsize, &st.Blocks, &st.Bfree, &st.Bavail, &st.Files, &st.Ffree); err != nil {
 			return nil, fmt.Errorf("%q: %w", line, err)
 		}
 		out[name] = statfs{stat: st}

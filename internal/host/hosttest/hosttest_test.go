@@ -25,8 +25,8 @@ const archive = `A machine.
 0 c0010131 7
 0 10 EIO
 -- statfs --
-/ 4096 100 50 40 10 5 1
-/with\040space 512 1 1 1 1 1 0
+/ 254:0 1048576 4096 100 50 40 10 5
+/with\040space 0:30 512 0 1 1 1 1 1
 /denied EACCES
 -- now --
 2030-01-01T00:00:00Z
@@ -83,7 +83,7 @@ func TestOpen(t *testing.T) {
 	if _, err := h.MSR(1, 0x10); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("unlisted MSR: %v", err)
 	}
-	if st, err := h.Statfs("/"); err != nil || st.Bsize != 4096 || st.Flags != 1 || st.Ffree != 5 {
+	if st, err := h.Statfs("/"); err != nil || st.Bsize != 1048576 || st.Frsize != 4096 || st.Ffree != 5 || st.Device != "254:0" {
 		t.Errorf("statfs: %+v, %v", st, err)
 	}
 	if st, err := h.Statfs("/with space"); err != nil || st.Bsize != 512 {

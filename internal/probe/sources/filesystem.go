@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
@@ -29,7 +27,7 @@ var (
 	fsAvail    = mountGauge("avail_bytes", "Free space in bytes for users other than root, from statfs(2).")
 	fsFiles    = mountGauge("files", "File nodes that the file system can hold, from statfs(2).")
 	fsFilesNow = mountGauge("files_free", "File nodes that are free, from statfs(2).")
-	fsReadonly = mountGauge("readonly", "Whether the file system is read-only, 1 or 0.")
+	fsReadonly = mountGauge("readonly", "Whether the machine mounts the file system read-only, 1 or 0, from /proc/1/mountinfo.")
 	fsError    = mountGauge("device_error", "Whether statistics of the file system are unavailable, 1 or 0, with the error as a label.")
 )
 
@@ -60,8 +58,8 @@ type mounts struct {
 }
 
 type statfsResult struct {
-	stat unix.Statfs_t
-	err  error
+	fs  host.Filesystem
+	err error
 }
 
 func (m *mounts) read(ctx context.Context, out emitter) error {
@@ -69,7 +67,8 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	// container; with hidepid only root may look there.
 	file := "/proc/1/mountinfo"
 	b, err := m.host.ReadFile(file)
-	if err != nil {
+	hidden := err
+	if hidden != nil {
 		file = "/proc/self/mountinfo"
 		b, err = m.host.ReadFile(file)
 	}
@@ -79,49 +78,77 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	var bad machine.Faults
 	all, err := machine.ParseMounts(file, b)
 	bad.Add(err)
-	// The last mount on a path is the visible one.
-	last := map[string]int{}
-	for i, mi := range all {
-		last[mi.Point] = i
-	}
-	var asked []question
-	for i, mi := range all {
-		if last[mi.Point] == i && !mountsIgnored.MatchString(mi.Point) && !typesIgnored.MatchString(mi.Type) {
-			asked = append(asked, m.ask(mi))
-		}
-	}
+	asked := m.ask(all)
 	ctx, cancel := probe.WithPatience(ctx, m.patience)
 	defer cancel()
 	for _, q := range asked {
-		st, qerr := m.answer(ctx, q)
-		bad.Add(qerr)
-		send(out, q.mount, st, qerr)
+		fs, err := m.answer(ctx, q)
+		if err != nil {
+			bad.Add(err)
+		}
+		for _, mi := range q.mounts {
+			err := err
+			if err == nil && fs.Device != mi.Device {
+				err = fmt.Errorf("%s is not visible from here: device %s is there, not %s", mi.Point, fs.Device, mi.Device)
+				bad.Add(&probe.Problem{Err: err, Remedy: "unmount what hides it, or give teescope's container the machine's later mounts (rslave, HostToContainer)"})
+			}
+			if err != nil {
+				out.send(fsError, 1, mi.Source, mi.Point, mi.Type, err.Error())
+				continue
+			}
+			sendSpace(out, &mi, &fs)
+			bad.Add(sendReadonly(out, &mi, hidden))
+		}
 	}
 	return bad.Err()
 }
 
 // question is a statfs call that runs in its own goroutine.
 type question struct {
-	mount  machine.Mount
+	mounts []machine.Mount // on the same path
 	result chan statfsResult
 	old    bool // it hung in the round before
 }
 
-func (m *mounts) ask(mi machine.Mount) question {
-	if c := m.pending[mi.Point]; c != nil {
-		return question{mi, c, true}
+// ask starts a call for each path with mounts that are shown. Where one file system is mounted twice on a path, the later
+// mount is on top.
+func (m *mounts) ask(all []machine.Mount) []*question {
+	last := map[[2]string]int{}
+	for i, mi := range all {
+		last[[2]string{mi.Point, mi.Device}] = i
 	}
+	var asked []*question
+	at := map[string]*question{}
+	for i, mi := range all {
+		if last[[2]string{mi.Point, mi.Device}] != i || mountsIgnored.MatchString(mi.Point) || typesIgnored.MatchString(mi.Type) {
+			continue
+		}
+		q := at[mi.Point]
+		if q == nil {
+			q = &question{result: m.pending[mi.Point]}
+			if q.old = q.result != nil; !q.old {
+				q.result = m.call(mi.Point)
+			}
+			at[mi.Point] = q
+			asked = append(asked, q)
+		}
+		q.mounts = append(q.mounts, mi)
+	}
+	return asked
+}
+
+func (m *mounts) call(point string) chan statfsResult {
 	c := make(chan statfsResult, 1)
-	m.pending[mi.Point] = c
+	m.pending[point] = c
 	go func() {
-		st, err := m.host.Statfs(mi.Point)
-		c <- statfsResult{st, err}
+		fs, err := m.host.Statfs(point)
+		c <- statfsResult{fs, err}
 	}()
-	return question{mi, c, false}
+	return c
 }
 
 // answer waits until ctx ends, but not for a call that hung before.
-func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) {
+func (m *mounts) answer(ctx context.Context, q *question) (host.Filesystem, error) {
 	if !q.old {
 		select {
 		case r := <-q.result:
@@ -133,34 +160,38 @@ func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) 
 	case r := <-q.result: // an available answer counts, however late
 		return m.told(q, r)
 	default:
-		return unix.Statfs_t{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mount.Point)
+		return host.Filesystem{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mounts[0].Point)
 	}
 }
 
 // told handles the answer to a question.
-func (m *mounts) told(q question, r statfsResult) (unix.Statfs_t, error) {
-	delete(m.pending, q.mount.Point)
-	return r.stat, probe.Denied(r.err, "run as root")
+func (m *mounts) told(q *question, r statfsResult) (host.Filesystem, error) {
+	delete(m.pending, q.mounts[0].Point)
+	return r.fs, probe.Denied(r.err, "run as root; of a user's FUSE file system, mount it with allow_other")
 }
 
-func send(out emitter, mi machine.Mount, st unix.Statfs_t, err error) {
+func sendSpace(out emitter, mi *machine.Mount, fs *host.Filesystem) {
 	labels := []string{mi.Source, mi.Point, mi.Type, ""}
-	if err != nil {
-		out.send(fsError, 1, labels[0], labels[1], labels[2], err.Error())
-		return
+	out.send(fsSize, fs.Bytes(fs.Blocks), labels...)
+	out.send(fsFree, fs.Bytes(fs.Bfree), labels...)
+	out.send(fsAvail, fs.Bytes(fs.Bavail), labels...)
+	out.send(fsFiles, float64(fs.Files), labels...)
+	if fs.Ffree != math.MaxUint64 { // which CephFS says for not counted
+		out.send(fsFilesNow, float64(fs.Ffree), labels...)
 	}
-	unit := float64(st.Bsize)
+	out.send(fsError, 0, labels...)
+}
+
+// sendReadonly takes the machine's word. The flags of statfs(2) are those of this process's own mount, and so are the
+// mount's options where process 1 is hidden.
+func sendReadonly(out emitter, mi *machine.Mount, hidden error) error {
 	readonly := 0.0
-	if st.Flags&unix.ST_RDONLY != 0 {
+	switch {
+	case hidden != nil && mi.ReadOnly() && !mi.SuperReadOnly():
+		return &probe.Problem{Err: fmt.Errorf("whether %s is read-only for others too: %w", mi.Point, hidden), Remedy: "run as root"}
+	case mi.ReadOnly():
 		readonly = 1
 	}
-	out.send(fsSize, float64(st.Blocks)*unit, labels...)
-	out.send(fsFree, float64(st.Bfree)*unit, labels...)
-	out.send(fsAvail, float64(st.Bavail)*unit, labels...)
-	out.send(fsFiles, float64(st.Files), labels...)
-	if st.Ffree != math.MaxUint64 { // which CephFS says for not counted
-		out.send(fsFilesNow, float64(st.Ffree), labels...)
-	}
-	out.send(fsReadonly, readonly, labels...)
-	out.send(fsError, 0, labels...)
+	out.send(fsReadonly, readonly, mi.Source, mi.Point, mi.Type, "")
+	return nil
 }

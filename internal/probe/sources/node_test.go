@@ -8,8 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
@@ -46,10 +45,10 @@ func TestLateAnswer(t *testing.T) {
 	stop()
 	m := &mounts{pending: map[string]chan statfsResult{}}
 	for range 100 {
-		q := question{mount: machine.Mount{Point: "/"}, result: make(chan statfsResult, 1)}
-		q.result <- statfsResult{stat: unix.Statfs_t{Blocks: 7}}
-		if st, err := m.answer(ctx, q); err != nil || st.Blocks != 7 {
-			t.Fatalf("%d blocks, error %v", st.Blocks, err)
+		q := &question{mounts: []machine.Mount{{Point: "/"}}, result: make(chan statfsResult, 1)}
+		q.result <- statfsResult{fs: host.Filesystem{Device: "8:1"}}
+		if st, err := m.answer(ctx, q); err != nil || st.Device != "8:1" {
+			t.Fatalf("device %q, error %v", st.Device, err)
 		}
 	}
 }
@@ -61,7 +60,7 @@ func TestStuckMount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hosttest.Open(t, "testdata/filesystem.txtar").Host
 		inner, release, asked := h.Statfs, make(chan struct{}), make(chan string, 10)
-		h.Statfs = func(name string) (unix.Statfs_t, error) {
+		h.Statfs = func(name string) (host.Filesystem, error) {
 			if name == "/run" {
 				asked <- name
 				<-release
