@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
@@ -25,8 +26,8 @@ var (
 	fsSize     = mountGauge("size_bytes", "Size of the file system in bytes, from statfs(2).")
 	fsFree     = mountGauge("free_bytes", "Free space in bytes, from statfs(2).")
 	fsAvail    = mountGauge("avail_bytes", "Free space in bytes for users other than root, from statfs(2).")
-	fsFiles    = mountGauge("files", "File nodes that the file system can hold, from statfs(2).")
-	fsFilesNow = mountGauge("files_free", "File nodes that are free, from statfs(2).")
+	fsFiles    = mountGauge("files", "File nodes that the file system can hold, from statfs(2); absent where it does not count them, as btrfs.")
+	fsFilesNow = mountGauge("files_free", "File nodes that are free, from statfs(2); absent where the file system does not count them.")
 	fsReadonly = mountGauge("readonly", "Whether the machine mounts the file system read-only, 1 or 0, from /proc/1/mountinfo.")
 	fsError    = mountGauge("device_error", "Whether statistics of the file system are unavailable, 1 or 0, with the error as a label.")
 )
@@ -59,6 +60,7 @@ type mounts struct {
 
 type statfsResult struct {
 	fs  host.Filesystem
+	on  machine.Mount // what this process sees mounted there; zero where the device says enough
 	err error
 }
 
@@ -82,21 +84,19 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	ctx, cancel := probe.WithPatience(ctx, m.patience)
 	defer cancel()
 	for _, q := range asked {
-		fs, err := m.answer(ctx, q)
-		if err != nil {
-			bad.Add(err)
-		}
+		r, err := m.answer(ctx, q)
+		bad.Add(err)
 		for _, mi := range q.mounts {
 			err := err
-			if err == nil && fs.Device != mi.Device {
-				err = fmt.Errorf("%s is not visible from here: device %s is there, not %s", mi.Point, fs.Device, mi.Device)
+			if err == nil && !r.shows(&mi) {
+				err = fmt.Errorf("%s is not visible from here: device %s is there, not %s", mi.Point, r.fs.Device, mi.Device)
 				bad.Add(&probe.Problem{Err: err, Remedy: "unmount what hides it, or give teescope's container the machine's later mounts (rslave, HostToContainer)"})
 			}
 			if err != nil {
 				out.send(fsError, 1, mi.Source, mi.Point, mi.Type, err.Error())
 				continue
 			}
-			sendSpace(out, &mi, &fs)
+			sendSpace(out, &mi, &r.fs)
 			bad.Add(sendReadonly(out, &mi, hidden))
 		}
 	}
@@ -125,30 +125,46 @@ func (m *mounts) ask(all []machine.Mount) []*question {
 		}
 		q := at[mi.Point]
 		if q == nil {
-			q = &question{result: m.pending[mi.Point]}
-			if q.old = q.result != nil; !q.old {
-				q.result = m.call(mi.Point)
-			}
+			q = &question{}
 			at[mi.Point] = q
 			asked = append(asked, q)
 		}
 		q.mounts = append(q.mounts, mi)
 	}
+	for _, q := range asked {
+		point := q.mounts[0].Point
+		if q.result, q.old = m.pending[point]; q.old {
+			continue
+		}
+		q.result = make(chan statfsResult, 1)
+		m.pending[point] = q.result
+		go func() { q.result <- q.call(m.host) }()
+	}
 	return asked
 }
 
-func (m *mounts) call(point string) chan statfsResult {
-	c := make(chan statfsResult, 1)
-	m.pending[point] = c
-	go func() {
-		fs, err := m.host.Statfs(point)
-		c <- statfsResult{fs, err}
-	}()
-	return c
+func (q *question) call(h *host.Host) (r statfsResult) {
+	point := q.mounts[0].Point
+	r.fs, r.err = h.Statfs(point)
+	if r.err != nil || slices.ContainsFunc(q.mounts, func(mi machine.Mount) bool { return mi.Device == r.fs.Device }) {
+		return r
+	}
+	line, _ := h.Mounted(point) // without it the device counts
+	if own, _ := machine.ParseMounts("/proc/self/mountinfo", line); len(own) == 1 {
+		r.on = own[0]
+	}
+	return r
+}
+
+// shows reports whether the file system on the path is that of the machine's mount: it has its device, or, where it was
+// mounted anew since, the source of one that keeps its files elsewhere.
+func (r *statfsResult) shows(mi *machine.Mount) bool {
+	return r.fs.Device == mi.Device || r.on.Device == mi.Device ||
+		r.on.Type == mi.Type && r.on.Source == mi.Source && mi.Source != "" && mi.Type != "tmpfs" && mi.Type != "ramfs"
 }
 
 // answer waits until ctx ends, but not for a call that hung before.
-func (m *mounts) answer(ctx context.Context, q *question) (host.Filesystem, error) {
+func (m *mounts) answer(ctx context.Context, q *question) (statfsResult, error) {
 	if !q.old {
 		select {
 		case r := <-q.result:
@@ -160,24 +176,29 @@ func (m *mounts) answer(ctx context.Context, q *question) (host.Filesystem, erro
 	case r := <-q.result: // an available answer counts, however late
 		return m.told(q, r)
 	default:
-		return host.Filesystem{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mounts[0].Point)
+		return statfsResult{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mounts[0].Point)
 	}
 }
 
 // told handles the answer to a question.
-func (m *mounts) told(q *question, r statfsResult) (host.Filesystem, error) {
+func (m *mounts) told(q *question, r statfsResult) (statfsResult, error) {
 	delete(m.pending, q.mounts[0].Point)
-	return r.fs, probe.Denied(r.err, "run as root; of a user's FUSE file system, mount it with allow_other")
+	return r, probe.Denied(r.err, "run as root; of a user's FUSE file system, mount it with allow_other")
 }
 
+// sendSpace leaves out what the file system does not count: its total is 0 then (statfs(2)).
 func sendSpace(out emitter, mi *machine.Mount, fs *host.Filesystem) {
 	labels := []string{mi.Source, mi.Point, mi.Type, ""}
-	out.send(fsSize, fs.Bytes(fs.Blocks), labels...)
-	out.send(fsFree, fs.Bytes(fs.Bfree), labels...)
-	out.send(fsAvail, fs.Bytes(fs.Bavail), labels...)
-	out.send(fsFiles, float64(fs.Files), labels...)
-	if fs.Ffree != math.MaxUint64 { // which CephFS says for not counted
-		out.send(fsFilesNow, float64(fs.Ffree), labels...)
+	if fs.Blocks != 0 {
+		out.send(fsSize, fs.Bytes(fs.Blocks), labels...)
+		out.send(fsFree, fs.Bytes(fs.Bfree), labels...)
+		out.send(fsAvail, fs.Bytes(fs.Bavail), labels...)
+	}
+	if fs.Files != 0 {
+		out.send(fsFiles, float64(fs.Files), labels...)
+		if fs.Ffree != math.MaxUint64 { // which CephFS says for not counted
+			out.send(fsFilesNow, float64(fs.Ffree), labels...)
+		}
 	}
 	out.send(fsError, 0, labels...)
 }

@@ -47,8 +47,8 @@ func TestLateAnswer(t *testing.T) {
 	for range 100 {
 		q := &question{mounts: []machine.Mount{{Point: "/"}}, result: make(chan statfsResult, 1)}
 		q.result <- statfsResult{fs: host.Filesystem{Device: "8:1"}}
-		if st, err := m.answer(ctx, q); err != nil || st.Device != "8:1" {
-			t.Fatalf("device %q, error %v", st.Device, err)
+		if r, err := m.answer(ctx, q); err != nil || r.fs.Device != "8:1" {
+			t.Fatalf("device %q, error %v", r.fs.Device, err)
 		}
 	}
 }
