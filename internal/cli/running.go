@@ -83,15 +83,14 @@ func runsAs(h *host.Host, program string) string {
 }
 
 // placed is the control group of a process, by the content of its cgroup file, and the
-// container that it stands for. Of several hierarchies the longest path says most.
+// container that it stands for. Of several hierarchies one that knows the container counts,
+// and then the longest path, which says most.
 func placed(groups string) (group, container string) {
 	for _, m := range machine.ParseMemberships(groups) {
-		if len(m.Path) > len(group) {
-			group = m.Path
+		name := machine.InContainer(m.Path)
+		if name != "" && container == "" || (name != "") == (container != "") && len(m.Path) > len(group) {
+			group, container = m.Path, name
 		}
-	}
-	for dir := group; len(dir) > 1 && container == ""; dir = path.Dir(dir) {
-		container = machine.ContainerName(dir)
 	}
 	return group, container
 }

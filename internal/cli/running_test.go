@@ -73,3 +73,22 @@ func TestRunning(t *testing.T) {
 		t.Errorf("a name that nobody has: %v, %v; want an empty list", got, err)
 	}
 }
+
+// TestPlaced finds the container in any hierarchy, however long the path in another.
+func TestPlaced(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	const session = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-org.gnome.Terminal.slice/vte-spawn-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0.scope"
+	for groups, want := range map[string][2]string{
+		"":                   {},
+		"0::/a.slice/b\n":    {"/a.slice/b", ""},
+		"2:cpu:/a\n1:pids:/": {"/a", ""},
+		"4:memory:/docker/" + id + "\n0::" + session + "\n":                {"/docker/" + id, id},
+		"0::" + session + "\n4:memory:/docker/" + id + "\n":                {"/docker/" + id, id},
+		"4:memory:/docker/" + id + "\n1:name=systemd:/docker/" + id + "/x": {"/docker/" + id + "/x", id},
+	} {
+		group, container := placed(groups)
+		if got := [2]string{group, container}; got != want {
+			t.Errorf("%q: %q, want %q", groups, got, want)
+		}
+	}
+}

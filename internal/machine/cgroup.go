@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,14 +252,14 @@ func (g *Cgroups) Throttled() (n float64, ok bool, err error) {
 //	kubepods-burstable-podUID.slice:cri-containerd:ID                                            containerd, mixed up
 //	lxc.payload.NAME  lxc/NAME                                                                   LXC
 //
-// with an ID of 64 hexadecimal digits. The cgroups of conmon and of lxc.monitor
-// belong to the runtime.
+// at any depth, with an ID of 64 hexadecimal digits. The cgroups of conmon and of
+// lxc.monitor belong to the runtime.
 func ContainerName(id string) string {
 	dir, last := path.Split(id)
 	if name, ok := strings.CutPrefix(last, "lxc.payload."); ok {
 		return name
 	}
-	if dir == "/lxc/" {
+	if strings.HasSuffix(dir, "/lxc/") {
 		return last
 	}
 	last = strings.TrimSuffix(last, ".scope")
@@ -278,3 +279,48 @@ func ContainerName(id string) string {
 func IsContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
+
+// InContainer returns the name of the container that a cgroup is or is below, the innermost one; "" outside containers.
+func InContainer(id string) string {
+	for g := path.Clean(id); g != "/" && g != "."; g = path.Dir(g) {
+		if name := ContainerName(g); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Pod returns the UID of the Kubernetes pod that a cgroup is or is below, and the pod's own cgroup; "" outside pods. The
+// kubelet makes them below one named kubepods, wherever that is (pkg/kubelet/cm, cgroup_manager_linux.go):
+//
+//	kubepods/burstable/podUID                                    cgroupfs driver
+//	ROOT-kubepods.slice/ROOT-kubepods-burstable.slice/ROOT-kubepods-burstable-podUID.slice
+//	kubepods-burstable-podUID.slice:cri-containerd:ID            containerd, mixed up: without a cgroup of the pod
+//
+// where systemd's driver has "_" for "-". The UID of a static pod is the hash of its file.
+func Pod(id string) (uid, dir string) {
+	if !strings.Contains(id, "kubepods") {
+		return "", ""
+	}
+	for g := path.Clean(id); g != "/" && g != "."; g = path.Dir(g) {
+		unit, _, mixed := strings.Cut(path.Base(g), ":")
+		m := podUnit.FindStringSubmatch(unit)
+		if m == nil {
+			m = podFolder.FindStringSubmatch(g)
+		}
+		switch {
+		case m == nil:
+		case mixed:
+			return strings.ReplaceAll(m[1], "_", "-"), ""
+		default:
+			return strings.ReplaceAll(m[1], "_", "-"), g
+		}
+	}
+	return "", ""
+}
+
+// A guaranteed pod is in no class.
+var (
+	podUnit   = regexp.MustCompile(`^(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod(.+?)(?:\.slice)?$`)
+	podFolder = regexp.MustCompile(`/kubepods(?:/burstable|/besteffort)?/pod([^/]+)$`)
+)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -135,12 +136,40 @@ func TestContainerName(t *testing.T) {
 		"/lxc.payload.web":                                                                    "web",
 		"/lxc.monitor.web":                                                                    "",
 		"/lxc/web":                                                                            "web",
+		"/user.slice/user-1000.slice/session-1.scope/lxc/web":                                 "web",
+		"/docker/" + id + "/kubelet/kubepods/burstable/pod1c0ffee/" + id[1:] + "0":            id[1:] + "0",
 		"/system.slice/redis-server.service":                                                  "",
 		"/process_api/85ad52621c14656d3ab80231387ac2e7":                                       "",
 		"/docker/" + strings.ToUpper(id):                                                      "",
 	} {
 		if got := ContainerName(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestPod finds the pod of a cgroup wherever the kubelet's tree is, and no pod in names that look like one.
+func TestPod(t *testing.T) {
+	const uid, unit, hash = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "0f1e2d3c_4b5a_6978_8796_a5b4c3d2e1f0", "8b5c1d0e9f3a7b2c4d6e8f0a1b3c5d7e"
+	id := strings.Repeat("0123456789abcdef", 4)
+	for cgroup, want := range map[string][3]string{ // UID, the pod's cgroup, the container that it is in
+		"/": {}, "/system.slice/podman.service": {}, "/machine.slice/machine-libpod_pod_" + id + ".slice": {}, "/kubepods.slice/kubepods-burstable.slice": {}, "/kubepods/burstable": {},
+		"/user.slice/user-podcast.slice": {}, "/burstable/pod" + uid: {}, "/system.slice/docker-" + id + ".scope": {"", "", id},
+		"/kubepods/burstable/pod" + uid:                                                                         {uid, "/kubepods/burstable/pod" + uid, ""},
+		"/kubepods/pod" + uid + "/" + id:                                                                        {uid, "/kubepods/pod" + uid, id},
+		"/kubepods/besteffort/pod" + hash + "/" + id:                                                            {hash, "/kubepods/besteffort/pod" + hash, id},
+		"/kubepods.slice/kubepods-pod" + unit + ".slice/crio-" + id + ".scope/container":                        {uid, "/kubepods.slice/kubepods-pod" + unit + ".slice", id},
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + hash + ".slice":                     {hash, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + hash + ".slice", ""},
+		"/a_b.slice/a_b-kubepods.slice/a_b-kubepods-pod" + unit + ".slice/deep/cri-containerd-" + id + ".scope": {uid, "/a_b.slice/a_b-kubepods.slice/a_b-kubepods-pod" + unit + ".slice", id},
+		"/docker/" + id + "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" + unit + ".slice": {uid,
+			"/docker/" + id + "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod" + unit + ".slice", id},
+		"/kubepods/pod" + hash + "/" + id + "/docker/" + id + "/kubepods/pod" + uid + "/x":                              {uid, "/kubepods/pod" + hash + "/" + id + "/docker/" + id + "/kubepods/pod" + uid, id},
+		"/system.slice/containerd.service/kubepods-burstable-pod" + unit + ".slice:cri-containerd:" + id:                {uid, "", id},
+		"/../../kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + unit + ".slice/crio-" + id + ".scope": {uid, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + unit + ".slice", id},
+	} {
+		gotUID, dir := Pod(cgroup)
+		if got := [3]string{gotUID, dir, InContainer(cgroup)}; got != want {
+			t.Errorf("%s: %q, want %q", cgroup, got, want)
 		}
 	}
 }
@@ -188,6 +217,9 @@ func FuzzText(f *testing.F) {
 		}
 		if name := ContainerName(s); !strings.Contains(s, name) {
 			t.Fatalf("%q names %q", s, name)
+		}
+		if uid, dir := Pod(s); strings.Contains(uid, "/") || dir != "" && !strings.HasPrefix(path.Clean(s), dir) {
+			t.Fatalf("%q is in pod %q, %q", s, uid, dir)
 		}
 		n := 0
 		if err := ParseMeminfo([]byte(s), func(string, uint64, bool) { n++ }); err == nil && n == 0 {

@@ -587,7 +587,11 @@ func converted(direction string) string {
 // path.
 func groupName(labels map[string]string) string {
 	if pod := labels["pod"]; pod != "" {
-		return labels["namespace"] + "/" + pod + "/" + cmp.Or(labels["container"], "pod")
+		part := cmp.Or(labels["container"], "pod")
+		if labels["container"] == "" && labels["name"] != "" {
+			part = "sandbox"
+		}
+		return strings.TrimPrefix(labels["namespace"]+"/", "/") + pod + "/" + part
 	}
 	return cmp.Or(labels["name"], labels["id"])
 }

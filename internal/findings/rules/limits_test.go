@@ -51,3 +51,18 @@ func TestWilson(t *testing.T) {
 		}
 	}
 }
+
+func TestGroupName(t *testing.T) {
+	for want, labels := range map[string]map[string]string{
+		"shop/web-0/app":     {"id": "/x", "name": "1f", "namespace": "shop", "pod": "web-0", "container": "app"},
+		"shop/web-0/sandbox": {"id": "/x", "name": "1f", "namespace": "shop", "pod": "web-0"},
+		"shop/web-0/pod":     {"id": "/x", "namespace": "shop", "pod": "web-0"},
+		"unknown: 0f1e/pod":  {"id": "/x", "pod": "unknown: 0f1e"},
+		"1f":                 {"id": "/x", "name": "1f"},
+		"/x":                 {"id": "/x"},
+	} {
+		if got := groupName(labels); got != want {
+			t.Errorf("%v: %q, want %q", labels, got, want)
+		}
+	}
+}

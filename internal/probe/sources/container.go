@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -22,13 +23,14 @@ import (
 
 // cgroupLimit bounds the cgroups shown, and so series and work. Containers come first,
 // then cgroups high in the tree. Nothing omitted is lost: a cgroup's use is part of its
-// parent's.
+// parent's. The networks of the containers shown come on top, under the IDs of their pods.
 const cgroupLimit = 400
 
 // containerLabels are cAdvisor's. The id is the path of the cgroup. The name is the
 // container's id, or the name that LXC gave it. Namespace, pod and container come from
-// the names of the kubelet's links in /var/log/containers and are empty elsewhere.
-// There is no image label: it would require asking the runtime.
+// the names of the kubelet's logs and are empty elsewhere. As with the kubelet's cAdvisor,
+// a pod's own cgroup and its sandbox have no container, so sums over containers leave
+// them out with container!="". There is no image label: it would require asking the runtime.
 var containerLabels = []string{"id", "name", "namespace", "pod", "container"}
 
 var (
@@ -106,10 +108,9 @@ type containers struct {
 // round is what one reading needs beyond the cgroups themselves.
 type round struct {
 	emitter
-	pods     map[string]podName
 	disks    map[string]string
 	hostNet  string
-	networks map[string]bool // namespaces that were shown
+	networks map[string]*netns // by namespace
 	bad      *machine.Faults
 }
 
@@ -122,9 +123,8 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 	if len(shown) < len(all) {
 		bad.Add(fmt.Errorf("%d of %d cgroups have no series of their own: their parents include their use", len(all)-len(shown), len(all)))
 	}
-	r := round{emitter: out, networks: map[string]bool{}, bad: &bad}
-	r.pods, err = podNames(c.Host)
-	bad.Add(err)
+	r := round{emitter: out, networks: map[string]*netns{}, bad: &bad}
+	bad.Add(namePods(c.Host, all))
 	r.disks, err = diskNames(c.Host)
 	bad.Add(err)
 	if r.hostNet, _ = c.Readlink("/proc/1/ns/net"); r.hostNet == "" {
@@ -138,6 +138,7 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 		}
 		c.readGroup(&r, g)
 	}
+	c.readNetworks(&r)
 	return bad.Err()
 }
 
@@ -158,8 +159,7 @@ func (c *containers) pick(all map[string]*group) []*group {
 // readGroup reads each resource from the v1 tree if there is one, otherwise from the v2
 // tree: in a hybrid setup the v2 tree has only the rest.
 func (c *containers) readGroup(r *round, g *group) {
-	pod := r.pods[g.name]
-	labels := []string{g.id, g.name, pod.namespace, pod.pod, pod.container}
+	labels := []string{g.id, g.name, g.namespace, g.pod, g.container}
 	send := func(d *metric.Desc, v float64, more ...string) {
 		if len(more) == 0 {
 			r.send(d, v, labels...)
@@ -199,18 +199,21 @@ func (c *containers) readProcesses(r *round, g *group, send sender) error {
 		return c.unlessGone(dir, err)
 	}
 	send(ctrProcesses, float64(bytes.Count(b, []byte("\n"))))
-	if pid := c.somePID(dir, b); g.name != "" && pid != "" {
-		return c.unlessGone("/proc/"+pid, c.readNetwork(r, pid, send))
+	if g.name == "" {
+		return nil
+	}
+	if pid := somePID(c.Host, dir, b); pid != "" {
+		return c.unlessGone("/proc/"+pid, c.findNetwork(r, g, pid))
 	}
 	return nil
 }
 
-// somePID is a process of a container, "" if none is visible. crun and systemd put a
-// container's processes one level down.
-func (c *containers) somePID(dir string, procs []byte) string {
+// somePID is a process of a container, whose folder has these, "" if none is visible. crun
+// and systemd put a container's processes one level down.
+func somePID(h *host.Host, dir string, procs []byte) string {
 	for _, sub := range []string{"", "container", "init.scope", "init"} {
 		if sub != "" {
-			procs, _ = c.ReadFile(path.Join(dir, sub, "cgroup.procs"))
+			procs, _ = h.ReadFile(path.Join(dir, sub, "cgroup.procs"))
 		}
 		line, _, _ := bytes.Cut(procs, []byte("\n"))
 		// 0 is a process outside our PID namespace.
@@ -221,64 +224,77 @@ func (c *containers) somePID(dir string, procs []byte) string {
 	return ""
 }
 
-// readNetwork shows a network namespace through one of its processes. If several
-// containers share one, as in a pod, it is shown once, with the first; the host's is
-// not shown.
-func (c *containers) readNetwork(r *round, pid string, send sender) error {
+// netns is a network namespace of containers, with a process of each.
+type netns struct {
+	groups []*group
+	pids   []string
+}
+
+// findNetwork notes a container's network namespace. The host's is not shown.
+func (c *containers) findNetwork(r *round, g *group, pid string) error {
 	ns, err := c.Readlink("/proc/" + pid + "/ns/net")
 	if errors.Is(err, fs.ErrPermission) {
 		return &probe.Problem{Err: err, Remedy: "run as root"}
 	}
-	if err != nil || ns == r.hostNet || r.networks[ns] {
+	if err != nil || ns == r.hostNet {
 		return err
 	}
-	r.networks[ns] = true
-	file := "/proc/" + pid + "/net/dev"
-	b, err := c.ReadFile(file)
-	if err != nil {
-		return err
+	n := r.networks[ns]
+	if n == nil {
+		n = &netns{}
+		r.networks[ns] = n
 	}
-	return machine.ParseNetDev(file, b, func(d machine.NetDevice) {
-		for _, f := range ctrNet {
-			if d.Known[f.column] && d.Name != "lo" {
-				send(f.desc, float64(d.Cells[f.column]), d.Name)
+	n.groups, n.pids = append(n.groups, g), append(n.pids, pid)
+	return nil
+}
+
+// readNetworks shows each network namespace once, through one of its processes.
+func (c *containers) readNetworks(r *round) {
+	for _, ns := range slices.Sorted(maps.Keys(r.networks)) {
+		n := r.networks[ns]
+		labels := c.networkLabels(n)
+		for i, pid := range n.pids {
+			file := "/proc/" + pid + "/net/dev"
+			b, err := c.ReadFile(file)
+			if err != nil && i+1 < len(n.pids) {
+				continue // another process may still be there
+			}
+			if err != nil {
+				r.bad.Add(c.unlessGone("/proc/"+pid, err))
+				break
+			}
+			r.bad.Add(machine.ParseNetDev(file, b, func(d machine.NetDevice) {
+				for _, f := range ctrNet {
+					if d.Known[f.column] && d.Name != "lo" {
+						r.send(f.desc, float64(d.Cells[f.column]), slices.Concat(labels, []string{d.Name})...)
+					}
+				}
+			}))
+			break
+		}
+	}
+}
+
+// networkLabels are those of the pod, whose containers share a network. Containers share one outside of pods, too, and in
+// pods without a cgroup: the first that started made it, and the others joined.
+func (c *containers) networkLabels(n *netns) []string {
+	first, began := n.groups[0], uint64(math.MaxUint64)
+	var of podName
+	for i, g := range n.groups {
+		if p := g.in; p != nil && p.dir != "" {
+			return []string{p.dir, "", p.namespace, p.pod, ""}
+		}
+		if g.pod != "" && (of.pod == "" || strings.HasPrefix(of.pod, unnamed)) {
+			of = podName{namespace: g.namespace, pod: g.pod}
+		}
+		if len(n.groups) > 1 {
+			pid, _ := strconv.Atoi(n.pids[i])
+			if at, err := startTime(c.Host, pid); err == nil && at < began {
+				first, began = g, at
 			}
 		}
-	})
-}
-
-// podName identifies a container in Kubernetes.
-type podName struct{ namespace, pod, container string }
-
-// podNames reads the names of the kubelet's links to container logs, by
-// container id. A machine without kubelet has none.
-func podNames(h *host.Host) (map[string]podName, error) {
-	links, err := h.ReadDir("/var/log/containers")
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
 	}
-	out := map[string]podName{}
-	for _, l := range links {
-		if id, p, ok := parseLogName(l.Name()); ok {
-			out[id] = p
-		}
-	}
-	return out, err
-}
-
-// parseLogName splits POD_NAMESPACE_CONTAINER-ID.log (kubelet,
-// pkg/kubelet/kuberuntime/legacy.go). Names in Kubernetes have no underscore.
-func parseLogName(s string) (id string, p podName, ok bool) {
-	s, ok = strings.CutSuffix(s, ".log")
-	parts := strings.Split(s, "_")
-	if !ok || len(parts) != 3 {
-		return "", p, false
-	}
-	i := strings.LastIndexByte(parts[2], '-')
-	if i < 0 || !machine.IsContainerID(parts[2][i+1:]) {
-		return "", p, false
-	}
-	return parts[2][i+1:], podName{namespace: parts[1], pod: parts[0], container: parts[2][:i]}, true
+	return []string{first.id, first.name, of.namespace, of.pod, ""}
 }
 
 // diskNames maps "major:minor" to cAdvisor's device label.

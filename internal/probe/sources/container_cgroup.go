@@ -101,9 +101,11 @@ func (c *cgroups) look() error {
 // group is one cgroup: its folder in each hierarchy that has it.
 type group struct {
 	id, name string // name: of the container, "" if it is none
-	v1       map[string]string
-	v2       string
-	top      bool // the root of the v2 tree
+	podName
+	in  *pod // of a pod's container
+	v1  map[string]string
+	v2  string
+	top bool // the root of the v2 tree
 }
 
 // anyDir is a folder with the cgroup's processes. Hybrid setups may not list them in

@@ -56,7 +56,7 @@ const asked: Asked[] = [
     title: "Network per second",
     unit: "bytes/s",
     counted: true,
-    why: "it shares the machine's network and has no counters of its own",
+    why: "its network is its pod's or the machine's, and has no counters of its own",
     query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_network_(receive|transmit)_bytes_total",${inner(w, m)}}[${l}]))`,
   },
 ];
@@ -73,7 +73,7 @@ const labels = "id, name, namespace, pod, container";
 interface Row {
   id: string;
   name: string;
-  isContainer: boolean;
+  kind: "container" | "pod" | "other";
   values: Partial<Record<Key, number>>;
 }
 
@@ -99,7 +99,7 @@ export function Containers() {
     for (const [i, c] of asked.entries()) {
       for (const r of answers[i]!.rows) {
         const l = r.metric as ContainerLabels;
-        const row = byId.get(l.id) ?? { id: l.id, name: containerName(l), isContainer: Boolean(l.name || l.container), values: {} };
+        const row = byId.get(l.id) ?? { id: l.id, name: containerName(l), kind: l.name || l.container ? "container" : l.pod ? "pod" : "other", values: {} };
         row.values[c.key] = Number(r.value[1]) / (c.counted ? seconds : 1);
         byId.set(l.id, row);
       }
@@ -107,10 +107,11 @@ export function Containers() {
     return [...byId.values()];
   });
   const known = rows.data ?? [];
-  const containers = known.filter((r) => r.isContainer);
+  const containers = known.filter((r) => r.kind === "container");
+  const withPods = known.filter((r) => r.kind !== "other");
   // A machine without containers shows the units of systemd.
   const wide = everything || containers.length === 0;
-  const { by, sorted } = useSorted(columns, wide ? known : containers, (r) => r.id);
+  const { by, sorted } = useSorted(columns, wide ? known : withPods, (r) => r.id);
   const chosen = known.find((r) => r.id === place.subject);
   const drawn = chosen ? [chosen] : sorted.slice(0, 6);
   return (

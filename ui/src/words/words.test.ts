@@ -108,6 +108,8 @@ test("a container has the shortest name that finds it", () => {
   const hex = "0123456789abcdef".repeat(4);
   expect(containerName({ id: `/docker/${hex}` })).toBe("0123456789ab");
   expect(containerName({ id: `/x/${hex}`, namespace: "shop", pod: "cart-1", container: "app" })).toBe("shop/cart-1/app");
+  expect(containerName({ id: `/x/${hex}`, name: hex, namespace: "shop", pod: "cart-1", container: "" })).toBe("shop/cart-1/sandbox");
+  expect(containerName({ id: "/x", name: "", namespace: "shop", pod: "cart-1", container: "" })).toBe("shop/cart-1");
   expect(containerName({ id: "/system.slice/ssh.service" })).toBe("ssh.service");
 });
 
