@@ -70,8 +70,9 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 func describe(h *host.Host, found []tee.Detection) web.Platform {
 	text := func(name string) string { s, _ := h.ReadString(name); return s }
 	lockdown, _ := machine.Chosen(text("/sys/kernel/security/lockdown"))
+	hostname, _ := machine.Hostname(h)
 	p := web.Platform{
-		Hostname:   text("/proc/sys/kernel/hostname"),
+		Hostname:   hostname,
 		Kernel:     strings.TrimSpace(text("/proc/sys/kernel/ostype") + " " + text("/proc/sys/kernel/osrelease")),
 		Arch:       runtime.GOARCH,
 		OS:         machine.OS(h),

@@ -22,7 +22,7 @@ type CgroupMount struct {
 	Controllers []string // of v1, among other options
 }
 
-// CgroupMounts picks the hierarchies out of the mounts of a process.
+// CgroupMounts picks the hierarchies out of the mounts of a process. A mount that shows more of one is before those of its parts.
 func CgroupMounts(mounts []Mount) []CgroupMount {
 	var out []CgroupMount
 	for _, m := range mounts {
@@ -33,6 +33,13 @@ func CgroupMounts(mounts []Mount) []CgroupMount {
 			out = append(out, CgroupMount{Root: m.Root, Point: m.Point, Controllers: strings.Split(m.Super, ",")})
 		}
 	}
+	depth := func(m CgroupMount) int { // "/.." is above our namespace
+		if strings.HasPrefix(m.Root, "/..") {
+			return 0
+		}
+		return len(m.Root)
+	}
+	slices.SortStableFunc(out, func(a, b CgroupMount) int { return cmp.Compare(depth(a), depth(b)) })
 	return out
 }
 

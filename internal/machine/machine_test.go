@@ -1,8 +1,11 @@
 package machine
 
 import (
+	"errors"
 	"math"
+	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -144,6 +147,61 @@ func TestContainerName(t *testing.T) {
 	} {
 		if got := ContainerName(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestCgroupMounts: whatever is mounted first, the whole hierarchy is before its parts.
+func TestCgroupMounts(t *testing.T) {
+	mount := func(root, point string) Mount { return Mount{Type: "cgroup2", Root: root, Point: point} }
+	var points []string
+	for _, m := range CgroupMounts([]Mount{mount("/kubepods/pod1", "/run/part"), {Type: "tmpfs", Point: "/run"}, mount("/", "/sys/fs/cgroup"), mount("/", "/mnt/again"), mount("/../..", "/above")}) {
+		points = append(points, m.Point)
+	}
+	if want := []string{"/above", "/sys/fs/cgroup", "/mnt/again", "/run/part"}; !slices.Equal(points, want) {
+		t.Errorf("%q, want %q", points, want)
+	}
+}
+
+// TestHostname: in a container with a name of its own, the machine's is not what the kernel says.
+func TestHostname(t *testing.T) {
+	const own, other = "uts:[4026532001]", "uts:[4026532002]"
+	for what, c := range map[string]struct{ self, first, selfNet, firstNet, file, want, err string }{
+		"no namespaces":                      {want: "kernel-says"},
+		"the first namespace":                {self: initUTS, want: "kernel-says"},
+		"process 1 has the same":             {self: own, first: own, want: "kernel-says"},
+		"the machine's network":              {self: own, first: other, selfNet: "net:[1]", firstNet: "net:[1]", file: "node-1\n", want: "kernel-says"},
+		"a pod":                              {self: own, first: other, selfNet: "net:[2]", firstNet: "net:[1]", file: "# a comment\n\nnode-1\n", want: "node-1"},
+		"a pod that may not ask process 1":   {self: own, selfNet: "net:[2]", file: "node-1", want: "node-1"},
+		"a machine whose name is not in it":  {self: own, first: other, file: "localhost\n", err: "/etc/hostname has none"},
+		"a machine without a file of a name": {self: own, first: other, err: "no such file"},
+	} {
+		root := t.TempDir()
+		link := func(name, target string) {
+			if target == "" {
+				return
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755), os.Symlink(target, filepath.Join(root, name))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write := func(name, text string) {
+			if text == "" {
+				return
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		link("proc/self/ns/uts", c.self)
+		link("proc/1/ns/uts", c.first)
+		link("proc/self/ns/net", c.selfNet)
+		link("proc/1/ns/net", c.firstNet)
+		write("proc/sys/kernel/hostname", "kernel-says\n")
+		write("etc/hostname", c.file)
+		got, err := Hostname(&host.Host{Root: root})
+		if got != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %q, %v; want %q, %q", what, got, err, c.want, c.err)
 		}
 	}
 }

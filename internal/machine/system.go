@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
@@ -121,6 +122,35 @@ func Container(h *host.Host) string {
 		return "lxc"
 	}
 	return ""
+}
+
+// initUTS is the first namespace of host names (PROC_UTS_INIT_INO in include/linux/proc_ns.h).
+const initUTS = "uts:[4026531838]"
+
+// Hostname returns the machine's name. The kernel says each process the name in its own namespace (uts_namespaces(7)), so
+// for a process in a container that looks at the machine it is the one in hostname(5). A container in the machine's network
+// has the machine's name, too.
+func Hostname(h *host.Host) (string, error) {
+	link := func(name string) string { s, _ := h.Readlink(name); return s }
+	own := link("/proc/self/ns/uts")
+	same := func(ns string) bool {
+		first := link("/proc/1/ns/" + ns)
+		return first != "" && first == link("/proc/self/ns/"+ns)
+	}
+	if h.Root == "/" || own == "" || own == initUTS || same("uts") || same("net") {
+		return h.ReadString("/proc/sys/kernel/hostname")
+	}
+	const file = "/etc/hostname"
+	s, err := h.ReadString(file)
+	if err != nil {
+		return "", fmt.Errorf("the kernel says a name of this container, not the machine's: %w", err)
+	}
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line != "localhost" {
+			return line, nil
+		}
+	}
+	return "", fmt.Errorf("the kernel says a name of this container, not the machine's, and %s has none", file)
 }
 
 // HostID names the machine: a hash of machine-id(5), which survives reboots and

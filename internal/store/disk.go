@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -125,7 +126,7 @@ func sizeOf(dir, except string) (int64, error) {
 		if err != nil {
 			return ignoreGone(err)
 		}
-		if st, ok := fi.Sys().(*unix.Stat_t); ok {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 			n += st.Blocks * 512
 		} else {
 			n += fi.Size()

@@ -183,7 +183,7 @@ func (m *mounts) answer(ctx context.Context, q *question) (statfsResult, error) 
 // told handles the answer to a question.
 func (m *mounts) told(q *question, r statfsResult) (statfsResult, error) {
 	delete(m.pending, q.mounts[0].Point)
-	return r, probe.Denied(r.err, "run as root; of a user's FUSE file system, mount it with allow_other")
+	return r, probe.Denied(r.err, "run as root; a user's FUSE file system must be mounted with allow_other")
 }
 
 // sendSpace leaves out what the file system does not count: its total is 0 then (statfs(2)).

@@ -68,6 +68,9 @@ func readSystem(h *host.Host, out emitter) error {
 	known := true
 	for _, name := range []string{"ostype", "osrelease", "version", "arch", "hostname", "domainname"} {
 		s, err := h.ReadString("/proc/sys/kernel/" + name)
+		if name == "hostname" {
+			s, err = machine.Hostname(h)
+		}
 		if name != "arch" && err != nil { // since Linux 6.1; the label stays empty before
 			known = false
 			bad.Add(err)
