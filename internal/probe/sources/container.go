@@ -253,15 +253,12 @@ func (c *containers) readNetworks(r *round) {
 	for _, ns := range slices.Sorted(maps.Keys(r.networks)) {
 		n := r.networks[ns]
 		labels := c.networkLabels(n)
-		for i, pid := range n.pids {
+		for _, pid := range n.pids {
 			file := "/proc/" + pid + "/net/dev"
 			b, err := c.ReadFile(file)
-			if err != nil && i+1 < len(n.pids) {
-				continue // another process may still be there
-			}
 			if err != nil {
 				r.bad.Add(c.unlessGone("/proc/"+pid, err))
-				break
+				continue // another process may still be there
 			}
 			r.bad.Add(machine.ParseNetDev(file, b, func(d machine.NetDevice) {
 				for _, f := range ctrNet {

@@ -115,12 +115,12 @@ type question struct {
 func (m *mounts) ask(all []machine.Mount) []*question {
 	last := map[[2]string]int{}
 	for i, mi := range all {
-		last[[2]string{mi.Point, mi.Device}] = i
+		last[[2]string{mi.Point, contents(&mi)}] = i
 	}
 	var asked []*question
 	at := map[string]*question{}
 	for i, mi := range all {
-		if last[[2]string{mi.Point, mi.Device}] != i || mountsIgnored.MatchString(mi.Point) || typesIgnored.MatchString(mi.Type) {
+		if last[[2]string{mi.Point, contents(&mi)}] != i || mountsIgnored.MatchString(mi.Point) || typesIgnored.MatchString(mi.Type) {
 			continue
 		}
 		q := at[mi.Point]
@@ -156,11 +156,18 @@ func (q *question) call(h *host.Host) (r statfsResult) {
 	return r
 }
 
-// shows reports whether the file system on the path is that of the machine's mount: it has its device, or, where it was
-// mounted anew since, the source of one that keeps its files elsewhere.
+// shows reports whether the file system on the path is that of the machine's mount: it has its device, or its contents where
+// one of them was mounted anew since.
 func (r *statfsResult) shows(mi *machine.Mount) bool {
-	return r.fs.Device == mi.Device || r.on.Device == mi.Device ||
-		r.on.Type == mi.Type && r.on.Source == mi.Source && mi.Source != "" && mi.Type != "tmpfs" && mi.Type != "ramfs"
+	return r.fs.Device == mi.Device || r.on.Point != "" && (r.on.Device == mi.Device || contents(&r.on) == contents(mi))
+}
+
+// contents names what is mounted: its source, with a device only where that is any word.
+func contents(mi *machine.Mount) string {
+	if mi.Source == "" || mi.Type == "tmpfs" || mi.Type == "ramfs" {
+		return mi.Device
+	}
+	return mi.Type + " " + mi.Source
 }
 
 // answer waits until ctx ends, but not for a call that hung before.

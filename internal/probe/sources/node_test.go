@@ -105,6 +105,36 @@ func TestStuckMount(t *testing.T) {
 	})
 }
 
+// TestMountedTwice: what is mounted twice on a path is shown once, as the upper mount has it. What another hides is not.
+func TestMountedTwice(t *testing.T) {
+	const nfs, other = "50 22 0:60 / /mnt/nfs rw - nfs4 nas:/share rw\n", "50 22 0:60 / /mnt/nfs rw - nfs4 old:/share rw\n"
+	const again = "51 50 0:61 / /mnt/nfs ro - nfs4 nas:/share rw\n"
+	const lower, upper = "50 22 0:62 / /mnt/memory rw - tmpfs tmpfs rw\n", "51 50 0:57 / /mnt/memory ro - tmpfs tmpfs rw\n"
+	for mounts, want := range map[string]string{
+		nfs:           "shown rw ",
+		nfs + again:   "shown ro ",
+		other + again: "hidden shown ro ",
+		lower + upper: "hidden shown ro ",
+		upper + lower: "shown hidden ro ",
+	} {
+		f, got := hosttest.Open(t, "testdata/filesystem-view.txtar"), ""
+		f.With(t, "proc/1/mountinfo", []byte(mounts), func() {
+			samples, _ := readOnce(t, &filesystem, f)
+			for _, s := range samples {
+				switch s.Desc {
+				case fsError:
+					got += map[float64]string{0: "shown ", 1: "hidden "}[s.Value]
+				case fsReadonly:
+					got += map[float64]string{0: "rw ", 1: "ro "}[s.Value]
+				}
+			}
+		})
+		if got != want {
+			t.Errorf("%s: %q, want %q", mounts, got, want)
+		}
+	}
+}
+
 func FuzzMeminfo(f *testing.F) {
 	f.Add([]byte("MemTotal:       16384000 kB\nHugePages_Total:      16\nActive(anon): 1 kB\n"))
 	f.Add([]byte("MemFree:"))
