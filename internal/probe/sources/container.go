@@ -59,18 +59,22 @@ var ctrNet = []struct {
 	desc   *metric.Desc
 	column int
 }{
-	{containerCounter("network_receive_bytes", "Bytes received", "interface"), 0},
-	{containerCounter("network_receive_packets", "Packets received", "interface"), 1},
-	{containerCounter("network_receive_packets_dropped", "Packets dropped on receive", "interface"), 3},
-	{containerCounter("network_receive_errors", "Receive errors", "interface"), 2},
-	{containerCounter("network_transmit_bytes", "Bytes sent", "interface"), 8},
-	{containerCounter("network_transmit_packets", "Packets sent", "interface"), 9},
-	{containerCounter("network_transmit_packets_dropped", "Packets dropped on send", "interface"), 11},
-	{containerCounter("network_transmit_errors", "Send errors", "interface"), 10},
+	{networkCounter("receive_bytes", "Bytes received"), 0},
+	{networkCounter("receive_packets", "Packets received"), 1},
+	{networkCounter("receive_packets_dropped", "Packets dropped on receive"), 3},
+	{networkCounter("receive_errors", "Receive errors"), 2},
+	{networkCounter("transmit_bytes", "Bytes sent"), 8},
+	{networkCounter("transmit_packets", "Packets sent"), 9},
+	{networkCounter("transmit_packets_dropped", "Packets dropped on send"), 11},
+	{networkCounter("transmit_errors", "Send errors"), 10},
 }
 
 func containerCounter(name, what string, labels ...string) *metric.Desc {
 	return counter("container_"+name+"_total", what+", by cgroup.", slices.Concat(containerLabels, labels)...)
+}
+
+func networkCounter(name, what string) *metric.Desc {
+	return counter("container_network_"+name+"_total", what+", by cgroup; a pod's network is under the pod's cgroup.", slices.Concat(containerLabels, []string{"interface"})...)
 }
 
 func containerGauge(name, what string) *metric.Desc {
