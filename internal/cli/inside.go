@@ -25,7 +25,7 @@ import (
 func insideCommand() *cobra.Command {
 	c := &cobra.Command{Use: "inside", Short: "Count inside an environment, for bench run", Hidden: true}
 	var socket string
-	c.PersistentFlags().StringVar(&socket, "socket", "", "socket of the server")
+	c.PersistentFlags().StringVar(&socket, "socket", "", "name of the server's socket, in the folder of this program")
 	sub := func(use, short string, run func(context.Context) error) {
 		c.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return run(c.Context()) }})
 	}
@@ -99,14 +99,15 @@ func openInside(ctx context.Context, h *host.Host, socket string) error {
 	if err != nil {
 		return err
 	}
-	log := socket + ".log"
-	if err := h.Detach(host.Cmd{Argv: []string{self, "bench", "inside", "serve", "--socket", socket}, Dir: filepath.Dir(self)}, log); err != nil {
+	folder := filepath.Dir(self)
+	log := filepath.Join(folder, socket+".log")
+	if err := h.Detach(host.Cmd{Argv: []string{self, "bench", "inside", "serve", "--socket", socket}, Dir: folder}, log); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, insideLimit)
 	defer cancel()
 	for tick := time.NewTicker(100 * time.Millisecond); ; {
-		if ok, _ := h.Exists(socket); ok {
+		if ok, _ := h.Exists(filepath.Join(folder, socket)); ok {
 			return nil
 		}
 		select {
@@ -130,7 +131,7 @@ type insideCounters struct {
 const (
 	insideProgram = "{work}/teescope"
 	insideWorker  = "{work}/teescope-ask" // a name that no workload has: calls are counted by it
-	insideSocket  = "{work}/teescope.socket"
+	insideSocket  = "teescope.socket"     // a name in the job's folder: a socket's whole path has a limit (host.MostSocketPath)
 )
 
 // countInside takes this program into environments.
@@ -149,7 +150,7 @@ func (c *insideCounters) ask(ctx context.Context, q insideRequest) (bench.Counte
 	if err != nil {
 		return a.Counted, err
 	}
-	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideWorker, "ask", insideSocket, string(text)}}})
+	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideWorker, "ask", insideSocket, string(text)}, Dir: "{work}"}})
 	if err != nil {
 		return a.Counted, host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
@@ -169,7 +170,7 @@ func (c *insideCounters) Begin(ctx context.Context) error {
 	if _, err := c.ask(ctx, insideRequest{}); err == nil {
 		return nil
 	}
-	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "bench", "inside", "open", "--socket", insideSocket}}})
+	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "bench", "inside", "open", "--socket", insideSocket}, Dir: "{work}"}})
 	if err != nil {
 		return host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
 	}

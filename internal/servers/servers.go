@@ -178,7 +178,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // CheckSocket says what is wrong with the address of a server that does not speak HTTP.
 func CheckSocket(address string) error {
 	if path.IsAbs(address) {
-		return nil
+		return host.CheckSocketPath(address)
 	}
 	_, port, err := net.SplitHostPort(address)
 	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/teescope/teescope/internal/channelbench"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // measured runs the command and returns its report.
@@ -87,6 +89,21 @@ func TestEveryPartHasASample(t *testing.T) {
 				t.Errorf("%s: %d operations in %v, %v", v.name, n, took, err)
 			}
 		}
+	}
+}
+
+// TestChannelInALongFolder: a socket is made whatever the length of the temporary folder, and nothing is left there.
+func TestChannelInALongFolder(t *testing.T) {
+	temp := filepath.Join(t.TempDir(), strings.Repeat("x", host.MostSocketPath))
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temp)
+	if r := measured(t, "-measure", "echo", "-transport", "unix", "-size", "4096"); len(r.Variants) == 0 {
+		t.Error("nothing was measured")
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

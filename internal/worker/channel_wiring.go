@@ -15,6 +15,7 @@ import (
 	"github.com/mdlayher/vsock"
 
 	"github.com/teescope/teescope/channel"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // wiring makes connections between the two sides.
@@ -37,11 +38,12 @@ func newWiring(transport, listen, connect string, pipe int) (*wiring, error) {
 	case "vsock":
 		return vsockWiring(listen)
 	case "unix":
-		dir, err := os.MkdirTemp("", "teescope-channel")
+		const name = "socket"
+		dir, err := host.Local().MkdirShort("teescope-channel", name, host.MostSocketPath)
 		if err != nil {
 			return nil, err
 		}
-		l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+		l, err := net.Listen("unix", filepath.Join(dir, name))
 		if err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}

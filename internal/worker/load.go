@@ -179,6 +179,9 @@ const sessions = 4096
 func (t *loadTLS) into(o *load.Options) error {
 	o.Network = "tcp"
 	if strings.HasPrefix(o.Address, "/") {
+		if err := host.CheckSocketPath(o.Address); err != nil {
+			return fmt.Errorf("address: %w", err)
+		}
 		o.Network = "unix"
 		o.Ask.Host = "localhost"
 	} else if name, _, err := net.SplitHostPort(o.Address); err != nil {

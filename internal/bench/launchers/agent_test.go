@@ -220,8 +220,8 @@ func TestAgentTalksNonsense(t *testing.T) {
 // TestKeeper: when nobody holds its input open, the keeper kills the command and removes
 // the folders.
 func TestKeeper(t *testing.T) {
-	work, data := t.TempDir(), t.TempDir()
-	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, data, "sleep", "600"}, Pipe: true})
+	work, sockets, data := t.TempDir(), t.TempDir(), t.TempDir()
+	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, sockets, data, "sleep", "600"}, Pipe: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(t, p, "when its input does")
-	for _, dir := range []string{work, data} {
+	for _, dir := range []string{work, sockets, data} {
 		await.Event(t, dir+" is gone", func() error {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("it is there: %v", err)
@@ -243,7 +243,7 @@ func TestKeeper(t *testing.T) {
 // TestKeeperPassesTheStatusOn: if the machine ends by itself, no watcher remains.
 func TestKeeperPassesTheStatusOn(t *testing.T) {
 	work := t.TempDir()
-	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, "", "sh", "-c", "exit 7"}, Pipe: true})
+	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, work, "", "sh", "-c", "exit 7"}, Pipe: true})
 	if err != nil {
 		t.Fatal(err)
 	}

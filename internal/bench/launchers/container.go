@@ -37,7 +37,7 @@ var container = bench.Launcher{
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Commands:  containerCommands,
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "pod", p["data"], func(work string) { endContainers(ctx, h, work) })
+		f, err := newFolders(h, "pod", p["data"], func(work, short string) { endContainers(ctx, h, work, short) })
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func containerCommands(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		g.command = "podman"
 	}
 	if g.command == "podman" {
-		g.global = podmanVariants("{work}", ownStore(p))[0]
+		g.global = podmanVariants("{work}", "{work}", ownStore(p))[0]
 	}
 	e := containerEnv{folders: &folders{work: "{work}", data: "{data}"}, params: p, engine: g}
 	image, cs := p["image"], []host.Cmd(nil)
@@ -138,7 +138,7 @@ func (e *containerEnv) discard(ctx context.Context, name string) {
 func (e *containerEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.Params["runtime"] = e.engine.command
-	d.Params["options"] = strings.ReplaceAll(strings.Join(slices.Concat(e.engine.global, e.engine.limits), " "), e.work, "{work}")
+	d.Params["options"] = strings.NewReplacer(e.work, "{work}", e.short, "{work}").Replace(strings.Join(slices.Concat(e.engine.global, e.engine.limits), " "))
 	d.Params["data"] = e.dataOn()
 	maps.Copy(d.Params, e.readBack)
 	d.Software.Versions = with(d.Software.Versions, e.engine.command, e.version)

@@ -27,7 +27,7 @@ func (g engine) cmd(args ...string) host.Cmd {
 // work folder, since a store cannot change its driver. Overlay does not work on every file system
 // (not on another overlay), vfs does; crun refuses a hybrid of cgroup v1 and v2, runc accepts it;
 // without systemd, cgroups are made through the file system.
-func podmanVariants(work string, ownStore bool) [][]string {
+func podmanVariants(work, short string, ownStore bool) [][]string {
 	stores := [][]string{nil}
 	if ownStore {
 		stores = [][]string{
@@ -37,8 +37,8 @@ func podmanVariants(work string, ownStore bool) [][]string {
 	}
 	var out [][]string
 	for _, store := range stores {
-		if ownStore { // podman accepts a runroot of at most 50 bytes
-			store = append([]string{"--root", work + "/" + store[1], "--runroot", work + "/r" + store[1][:1]}, store...)
+		if ownStore {
+			store = append([]string{"--root", work + "/" + store[1], "--runroot", short + "/" + runroot(store[1])}, store...)
 		}
 		for _, runtime := range [][]string{nil, {"--cgroup-manager", "cgroupfs"}, {"--cgroup-manager", "cgroupfs", "--runtime", "runc"}} {
 			out = append(out, slices.Concat(store, runtime))
@@ -47,11 +47,18 @@ func podmanVariants(work string, ownStore bool) [][]string {
 	return out
 }
 
+// mostRunroot is how many bytes podman accepts as the path of its runroot, the folder for the state of containers that run
+// (containers/podman, libpod/runtime.go, since 1.9: "the specified runroot is longer than 50 characters").
+const mostRunroot = 50
+
+// runroot is the name of the runroot that belongs to a store with this driver.
+func runroot(driver string) string { return "r" + driver[:1] }
+
 // endContainers removes the containers in podman's stores in a folder that a killed harness left.
-func endContainers(ctx context.Context, h *host.Host, work string) {
+func endContainers(ctx context.Context, h *host.Host, work, short string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	for _, global := range podmanVariants(work, true) {
+	for _, global := range podmanVariants(work, short, true) {
 		if _, err := h.Stat(global[1]); err == nil { // its --root
 			_, _ = h.Exec(ctx, engine{command: "podman", global: global}.cmd("rm", "--force", "--all", "--time", "0"))
 		}
@@ -151,7 +158,12 @@ func (e *containerEnv) prepare(ctx context.Context) error {
 				return err
 			}
 		}
-		variants = podmanVariants(e.work, ownStore(e.params))
+		if ownStore(e.params) {
+			if err := e.shorten(runroot("overlay"), mostRunroot); err != nil {
+				return fmt.Errorf("make podman's runroot: %w", err)
+			}
+		}
+		variants = podmanVariants(e.work, e.short, ownStore(e.params))
 	}
 	var whys []error
 	for _, global := range variants {

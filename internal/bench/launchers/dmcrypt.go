@@ -148,7 +148,7 @@ type cryptDevice struct {
 }
 
 func openDMCrypt(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-	f, err := newFolders(h, "dmcrypt", p["data"], func(work string) { endDevice(ctx, h, work) })
+	f, err := newFolders(h, "dmcrypt", p["data"], func(work, _ string) { endDevice(ctx, h, work) })
 	if err != nil {
 		return nil, err
 	}

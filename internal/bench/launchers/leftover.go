@@ -13,19 +13,18 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// ownerFile is in every folder that a launcher makes. It names the process that owns the folder
-// and the folder's data folder, so the next environment can remove what a killed harness left
-// behind.
+// ownerFile is in every folder that a launcher makes. It names the process that owns the folder, the folder's data folder
+// and its short one, a line each, so the next environment can remove what a killed harness left behind.
 const ownerFile = ".teescope-owner"
 
 // own claims a new folder for this process. A machine without /proc (a fixture)
 // has no processes that could leave anything.
-func own(h *host.Host, folder, data string) error {
+func own(h *host.Host, folder, data, short string) error {
 	me, err := identity(h, "self")
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
-	if err := h.Install(path.Join(folder, ownerFile), []byte(me+" "+namespace(h)+"\n"+data+"\n"), 0o600); err != nil {
+	if err := h.Install(path.Join(folder, ownerFile), []byte(strings.Join([]string{me + " " + namespace(h), data, short, ""}, "\n")), 0o600); err != nil {
 		return fmt.Errorf("claim the work folder: %w", err)
 	}
 	return nil
@@ -55,7 +54,7 @@ func identity(h *host.Host, pid string) (string, error) {
 // sweep removes the folders of killed harnesses next to one just made, and kills the processes
 // that still name them. Before that, first ends what a signal does not. A folder from another PID namespace, such as a
 // container's with the same temporary folder, is left alone: whether its owner lives cannot be seen.
-func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
+func sweep(h *host.Host, made, prefix string, first []func(work, short string)) error {
 	found, err := h.Glob(path.Join(path.Dir(made), prefix+"-*", ownerFile))
 	if err != nil {
 		return err
@@ -75,20 +74,24 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 		if err != nil {
 			continue
 		}
-		owner, data, _ := strings.Cut(text, "\n")
+		owner, places, _ := strings.Cut(text, "\n")
 		owner, here := strings.CutSuffix(owner, " "+namespace(h))
 		pid, _, ok := strings.Cut(owner, " ")
 		if now, err := identity(h, pid); !ok || !here || err == nil && now == owner {
 			continue
 		}
+		data, short, _ := strings.Cut(places, "\n")
+		if short = strings.TrimSuffix(short, "\n"); path.Base(short) != path.Base(work) {
+			short = work
+		}
 		for _, f := range first {
-			f(work)
+			f(work, short)
 		}
 		endNamed(h, work)
 		if path.Base(data) == path.Base(work) {
 			errs = append(errs, h.RemoveAll(data))
 		}
-		errs = append(errs, h.RemoveAll(work))
+		errs = append(errs, h.RemoveAll(short), h.RemoveAll(work))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove what a killed run left behind: %w", err)

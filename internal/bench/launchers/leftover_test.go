@@ -14,7 +14,7 @@ import (
 
 // TestSweep opens an environment next to the leftovers of others.
 func TestSweep(t *testing.T) {
-	temp, disk := t.TempDir(), t.TempDir()
+	temp, disk, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	me, err := identity(host.Local(), "self")
 	if err != nil {
@@ -23,18 +23,18 @@ func TestSweep(t *testing.T) {
 	me += " " + namespace(host.Local())
 	dead := "999999999 1 " + namespace(host.Local())
 	for name, c := range map[string]struct {
-		owner, data string
-		mode        os.FileMode
-		gone        bool
+		owner, data, short string
+		mode               os.FileMode
+		gone               bool
 	}{
-		"teescope-native-1": {dead, filepath.Join(disk, "teescope-native-1"), 0o700, true},
-		"teescope-native-2": {me, filepath.Join(disk, "teescope-native-2"), 0o700, false},
-		"teescope-native-3": {dead, disk, 0o777, false},
-		"teescope-native-4": {"nonsense", "", 0o700, false},
-		"teescope-native-5": {dead, disk, 0o700, true}, // the folder is removed, a data folder of another name stays
-		"teescope-runsc-6":  {dead, "", 0o700, false},
-		"teescope-native-8": {"999999999 1 pid:[1]", disk, 0o700, false}, // it may live
-		"other-native-7":    {dead, "", 0o700, false},
+		"teescope-native-1": {dead, filepath.Join(disk, "teescope-native-1"), filepath.Join(elsewhere, "teescope-native-1"), 0o700, true},
+		"teescope-native-2": {me, filepath.Join(disk, "teescope-native-2"), filepath.Join(elsewhere, "teescope-native-2"), 0o700, false},
+		"teescope-native-3": {dead, disk, elsewhere, 0o777, false},
+		"teescope-native-4": {"nonsense", "", "", 0o700, false},
+		"teescope-native-5": {dead, disk, elsewhere, 0o700, true}, // the folder is removed, other folders of another name stay
+		"teescope-runsc-6":  {dead, "", "", 0o700, false},
+		"teescope-native-8": {"999999999 1 pid:[1]", disk, elsewhere, 0o700, false}, // it may live
+		"other-native-7":    {dead, "", "", 0o700, false},
 	} {
 		folder := filepath.Join(temp, name)
 		if err := os.MkdirAll(filepath.Join(folder, "data"), 0o700); err != nil {
@@ -43,12 +43,14 @@ func TestSweep(t *testing.T) {
 		if err := os.Chmod(folder, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		if c.data != "" && c.data != disk {
-			if err := os.MkdirAll(c.data, 0o755); err != nil {
-				t.Fatal(err)
+		for _, other := range []string{c.data, c.short} {
+			if other != "" {
+				if err := os.MkdirAll(other, 0o755); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(folder, ownerFile), []byte(c.owner+"\n"+c.data+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, ownerFile), []byte(c.owner+"\n"+c.data+"\n"+c.short+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		defer func() {
@@ -56,10 +58,13 @@ func TestSweep(t *testing.T) {
 			if gone := os.IsNotExist(err); gone != c.gone {
 				t.Errorf("%s gone: %v, want %v", name, gone, c.gone)
 			}
-			if c.data != "" {
-				_, err := os.Stat(c.data)
-				if gone := os.IsNotExist(err); gone != (c.gone && c.data != disk) {
-					t.Errorf("%s: its data folder gone: %v", name, gone)
+			for other, named := range map[string]bool{c.data: c.data != disk, c.short: c.short != elsewhere} {
+				if other == "" {
+					continue
+				}
+				_, err := os.Stat(other)
+				if gone := os.IsNotExist(err); gone != (c.gone && named) {
+					t.Errorf("%s: its folder %s gone: %v", name, other, gone)
 				}
 			}
 		}()

@@ -74,7 +74,7 @@ var qemu = bench.Launcher{
 		return err == nil && bytes >= insideMemory && p["fresh"] == "false"
 	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
-		v := vm{params: p, work: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51, net: tapNet(0)}
+		v := vm{params: p, work: "{vm}", sockets: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51, net: tapNet(0)}
 		if v.image = p["disk"]; newImage(p) {
 			v.image = "{vm}/disk"
 		}

@@ -19,6 +19,12 @@ import (
 
 const qemuCommand = "qemu-system-x86_64"
 
+// QEMU's sockets.
+const (
+	agentSocket = "agent"
+	qmpSocket   = "qmp"
+)
+
 // vm is one QEMU process with its folder.
 type vm struct {
 	h             *host.Host
@@ -30,7 +36,8 @@ type vm struct {
 	cbit          uint32 // SEV's C-bit position
 	net           tapNet
 
-	work    string // our folder: initramfs, sockets, console
+	work    string // our folder: initramfs, console
+	sockets string // folder of the sockets: work, if its path is short enough for them
 	has     guest
 	process *host.Process
 	began   time.Time // just before QEMU's start
@@ -71,8 +78,8 @@ func (v *vm) argv() ([]string, error) {
 		qemuCommand, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none", "-nic", "none",
 		"-machine", machine, "-accel", v.accel, "-cpu", model, "-smp", v.params["cpus"], "-m", strconv.FormatInt(memory>>20, 10) + "M",
 		"-chardev", "file,id=console,path=" + path.Join(v.work, "console"), "-serial", "chardev:console",
-		"-chardev", "socket,id=agent,server=on,wait=on,path=" + path.Join(v.work, "agent"), "-serial", "chardev:agent",
-		"-qmp", "unix:" + path.Join(v.work, "qmp") + ",server=on,wait=off", "-pidfile", path.Join(v.work, "pid"),
+		"-chardev", "socket,id=agent,server=on,wait=on,path=" + path.Join(v.sockets, agentSocket), "-serial", "chardev:agent",
+		"-qmp", "unix:" + path.Join(v.sockets, qmpSocket) + ",server=on,wait=off", "-pidfile", path.Join(v.work, "pid"),
 		"-kernel", v.kernel, "-initrd", path.Join(v.work, "initrd"), "-append", v.cmdline(),
 	}
 	a = append(a, cvm...)
@@ -128,14 +135,14 @@ func (v *vm) cmdline() string {
 }
 
 // keeper runs a command that must not outlive this program, even if this program is killed:
-// standard input, to which nobody writes, then ends. $1 and $2 are folders to remove. They go
+// standard input, to which nobody writes, then ends. $1 to $3 are folders to remove. They go
 // first, because the watcher ends with the command.
-const keeper = `work=$1 data=$2
-shift 2
+const keeper = `work=$1 sockets=$2 data=$3
+shift 3
 exec 3<&0
 "$@" 3<&- </dev/null >&2 &
 vm=$!
-{ read -r gone; rm -rf "$work" ${data:+"$data"}; kill -KILL $vm; } <&3 &
+{ read -r gone; rm -rf "$work" "$sockets" ${data:+"$data"}; kill -KILL $vm; } <&3 &
 watch=$!
 exec 3<&-
 wait $vm
@@ -158,6 +165,9 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 	if v.work, err = v.h.MkdirTemp("teescope-vm"); err != nil {
 		return err
 	}
+	if v.sockets, err = v.h.ShortFolder(v.work, agentSocket, host.MostSocketPath); err != nil {
+		return fmt.Errorf("make a folder for QEMU's sockets: %w", err)
+	}
 	if err := v.h.Install(path.Join(v.work, "initrd"), files.archive(), 0o600); err != nil {
 		return err
 	}
@@ -171,16 +181,16 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 	}
 	v.has, v.began = maps.Clone(files), v.h.Now()
 	v.process, err = v.h.Start(context.WithoutCancel(ctx), host.Cmd{
-		Argv: append([]string{"sh", "-c", keeper, "qemu", v.h.Path(v.work), v.data}, argv...), Pipe: true})
+		Argv: append([]string{"sh", "-c", keeper, "qemu", v.h.Path(v.work), v.h.Path(v.sockets), v.data}, argv...), Pipe: true})
 	if err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(limited, v.process.Stop)()
-	if v.conn, err = v.dial(limited, "agent"); err == nil {
+	if v.conn, err = v.dial(limited, agentSocket); err == nil {
 		var control net.Conn
-		if control, err = v.dial(limited, "qmp"); err == nil {
+		if control, err = v.dial(limited, qmpSocket); err == nil {
 			v.qmp, err = newQMP(control, v.h.Now)
 		}
 	}
@@ -214,7 +224,7 @@ func (v *vm) dial(ctx context.Context, name string) (net.Conn, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "unix", v.h.Path(path.Join(v.work, name)))
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", v.h.Path(path.Join(v.sockets, name)))
 		if err == nil {
 			return conn, nil
 		}
@@ -383,5 +393,9 @@ func (v *vm) stop() error {
 	if v.work == "" {
 		return nil
 	}
-	return v.h.RemoveAll(v.work)
+	var err error
+	if v.sockets != "" {
+		err = v.h.RemoveAll(v.sockets)
+	}
+	return errors.Join(err, v.h.RemoveAll(v.work))
 }

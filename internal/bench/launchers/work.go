@@ -64,23 +64,24 @@ func place(c host.Cmd, work, data string) host.Cmd {
 	return out
 }
 
-// folders are the two places on the harness's machine that a job may use.
+// folders are the two places on the harness's machine that a job may use, and one for the launcher's own files whose paths
+// have a limit, which is the work folder unless shorten says otherwise.
 type folders struct {
-	h          *host.Host
-	work, data string
-	placed     map[string]string // installed files, by name
+	h                 *host.Host
+	work, data, short string
+	placed            map[string]string // installed files, by name
 }
 
 // newFolders makes a work folder, and a data folder in it or, if one is given, in that one.
 // Before that it removes what a killed harness left of the same launcher, after first has ended
 // what still runs there.
-func newFolders(h *host.Host, launcher, data string, first ...func(work string)) (*folders, error) {
+func newFolders(h *host.Host, launcher, data string, first ...func(work, short string)) (*folders, error) {
 	prefix := "teescope-" + launcher
 	work, err := h.MkdirTemp(prefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a work folder: %w", err)
 	}
-	f := &folders{h: h, work: work, data: path.Join(work, "data"), placed: map[string]string{}}
+	f := &folders{h: h, work: work, data: path.Join(work, "data"), short: work, placed: map[string]string{}}
 	if data != "" {
 		f.data = path.Join(data, path.Base(work))
 		_, err = h.Stat(data)
@@ -90,13 +91,22 @@ func newFolders(h *host.Host, launcher, data string, first ...func(work string))
 	}
 	if err != nil {
 		err = fmt.Errorf("make a data folder: %w", err)
-	} else if err = own(h, work, f.data); err == nil {
+	} else if err = own(h, work, f.data, f.short); err == nil {
 		err = sweep(h, work, prefix, first)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.remove())
 	}
 	return f, nil
+}
+
+// shorten makes the short folder one in which the path of a file of that name has at most most bytes.
+func (f *folders) shorten(longest string, most int) (err error) {
+	if f.short, err = f.h.ShortFolder(f.work, longest, most); err != nil {
+		f.short = f.work
+		return err
+	}
+	return own(f.h, f.work, f.data, f.short)
 }
 
 // put installs a job's files, each once.
@@ -145,7 +155,7 @@ func (f *folders) dataOn() string {
 }
 
 func (f *folders) remove() error {
-	return errors.Join(f.h.RemoveAll(f.data), f.h.RemoveAll(f.work))
+	return errors.Join(f.h.RemoveAll(f.data), f.h.RemoveAll(f.short), f.h.RemoveAll(f.work))
 }
 
 // comm is the name under which the kernel shows a command: the first 15 bytes
