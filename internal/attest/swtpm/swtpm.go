@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // Start runs a TPM until the test ends, and returns its socket and the certificates of its maker: the
@@ -23,7 +24,7 @@ func Start(t *testing.T) (socket string, maker []*x509.Certificate) {
 			t.Skipf("no %s here (Debian: swtpm, swtpm-tools)", name)
 		}
 	}
-	dir, err := os.MkdirTemp("", "tpm") // a socket's path is short
+	dir, err := host.Local().MkdirShort("tpm", "socket", host.MostSocketPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +45,7 @@ func Start(t *testing.T) (socket string, maker []*x509.Certificate) {
 		t.Fatalf("swtpm_setup: %v\n%s%s", err, out, log)
 	}
 	socket = at("socket")
-	cmd := exec.Command("swtpm", "socket", "--tpm2", "--tpmstate", "dir="+dir, "--server", "type=unixio,path="+socket, "--flags", "not-need-init,startup-clear")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	await.Start(t, exec.Command("swtpm", "socket", "--tpm2", "--tpmstate", "dir="+dir, "--server", "type=unixio,path="+socket, "--flags", "not-need-init,startup-clear"))
 	await.Event(t, "the TPM listens", func() error {
 		c, err := net.Dial("unix", socket)
 		if err == nil {

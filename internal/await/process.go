@@ -1,0 +1,231 @@
+package await
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Process is a program that a test started. It is to run until the test ends it, unless MayEnd says otherwise.
+type Process struct {
+	*exec.Cmd
+	// Out and Err are what it printed so far, where Cmd.Stdout and Cmd.Stderr were nil.
+	Out, Err *Words
+
+	ended chan struct{}
+	err   error // of Wait
+
+	mu     sync.Mutex
+	asked  bool // the test ends the program, or waits for its end
+	mayEnd bool
+}
+
+// running are the programs that tests have started, with the names of the tests.
+var running struct {
+	sync.Mutex
+	of map[*Process]string
+}
+
+// heldOpen is how long a program's end waits for programs that it left behind and that hold its output open.
+const heldOpen = 10 * time.Second
+
+// Start starts a program in a process group of its own, which ends with the test, or when the test's process is killed.
+// While it is to run, its end fails at once every Event for which this test or a test below it waits. If the test fails,
+// its words are shown.
+func Start(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{Cmd: cmd, Out: &Words{}, Err: &Words{}, ended: make(chan struct{})}
+	if cmd.Stdout == nil {
+		cmd.Stdout = p.Out
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = p.Err
+	}
+	if cmd.WaitDelay == 0 {
+		cmd.WaitDelay = heldOpen
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid // a session's leader has a group of its own
+	// The signal comes when the thread that started the program ends (prctl(2), PR_SET_PDEATHSIG), so a thread is
+	// kept for that.
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatalf("start %s: %v", cmd.Path, err)
+	}
+	running.Lock()
+	defer running.Unlock()
+	if running.of == nil {
+		running.of = map[*Process]string{}
+	}
+	running.of[p] = t.Name()
+	t.Cleanup(func() {
+		p.Stop(syscall.SIGKILL)
+		running.Lock()
+		delete(running.of, p)
+		running.Unlock()
+		if t.Failed() {
+			t.Logf("%s", p.Last())
+		}
+	})
+	return p
+}
+
+// MayEnd says that the program ends by itself when its work is done: then only an end with an error fails an Event.
+func (p *Process) MayEnd() *Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mayEnd = true
+	return p
+}
+
+// Ended is closed when the program has ended. Whoever takes it waits for the end, so no Event fails because of it.
+func (p *Process) Ended() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = true
+	return p.ended
+}
+
+// Ends waits until the program ends by itself and returns its exit status, or -1 if a signal ended it.
+func (p *Process) Ends(t testing.TB) int {
+	t.Helper()
+	ended := p.Ended()
+	Event(t, filepath.Base(p.Path)+" ends", func() error {
+		select {
+		case <-ended:
+			return nil
+		default:
+			return fmt.Errorf("%s", p.Last())
+		}
+	})
+	return p.ProcessState.ExitCode()
+}
+
+// Stop sends the program a signal and waits for its end; SIGKILL ends what it left in its process group too. A program that
+// has not ended after patience is killed. Stop returns the exit status, or -1 if a signal ended the program.
+func (p *Process) Stop(sig syscall.Signal) int {
+	ended := p.Ended()
+	p.signal(sig)
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		p.signal(syscall.SIGKILL)
+		<-ended
+	}
+	return p.ProcessState.ExitCode()
+}
+
+func (p *Process) signal(sig syscall.Signal) {
+	select {
+	case <-p.ended:
+		return
+	default:
+	}
+	if sig == syscall.SIGKILL {
+		_ = syscall.Kill(-p.Process.Pid, sig) // the number is the group's until Wait has returned
+	} else {
+		_ = p.Process.Signal(sig)
+	}
+}
+
+// Last returns what the program is, how it ended, and its last words.
+func (p *Process) Last() string {
+	how := "runs"
+	select {
+	case <-p.ended:
+		if how = "ended: exit status 0"; p.err != nil {
+			how = "ended: " + p.err.Error()
+		}
+	default:
+	}
+	return fmt.Sprintf("%s (process %d) %s; it printed\n%s%s", filepath.Base(p.Path), p.Process.Pid, how, p.Out.last(), p.Err.last())
+}
+
+// gone says that the program has ended although the test still needs it.
+func (p *Process) gone() bool {
+	select {
+	case <-p.ended:
+	default:
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.asked && (!p.mayEnd || p.err != nil)
+}
+
+// lost returns the last words of the programs of a test, and of the tests above it, that have ended and should not have.
+func lost(test string) string {
+	running.Lock()
+	defer running.Unlock()
+	var all []string
+	for p, name := range running.of {
+		if (test == name || strings.HasPrefix(test, name+"/")) && p.gone() {
+			all = append(all, p.Last())
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// mostWords is how many bytes Words keeps of the beginning, and of the end; lastWords how many are shown.
+const (
+	mostWords = 1 << 20
+	lastWords = 8 << 10
+)
+
+// Words collects what a program prints while it runs: the beginning and the end.
+type Words struct {
+	mu          sync.Mutex
+	first, tail []byte
+	cut         int // bytes between them that are not kept
+}
+
+// Write implements io.Writer.
+func (w *Words) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(b), mostWords-len(w.first))
+	w.first = append(w.first, b[:n]...)
+	w.tail = append(w.tail, b[n:]...)
+	if more := len(w.tail) - mostWords; more > mostWords { // not at each Write
+		w.cut += more
+		w.tail = append(w.tail[:0], w.tail[more:]...)
+	}
+	return len(b), nil
+}
+
+func (w *Words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut == 0 {
+		return string(w.first) + string(w.tail)
+	}
+	return fmt.Sprintf("%s\n(%d bytes are left out)\n%s", w.first, w.cut, w.tail)
+}
+
+// last is the end of what was printed.
+func (w *Words) last() string {
+	s := w.String()
+	if cut := len(s) - lastWords; cut > 0 {
+		s = fmt.Sprintf("(%d bytes before that)\n%s", cut, s[cut:])
+	}
+	return s
+}

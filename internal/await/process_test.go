@@ -1,0 +1,136 @@
+package await
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// failing waits for an event that never comes and returns what failed the test.
+func failing(t *testing.T) string {
+	t.Helper()
+	r := &recorder{TB: t}
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		Event(r, "the port answers", func() error { return errors.New("connection refused") })
+	}()
+	<-ended
+	return r.said
+}
+
+func shell(script string) *exec.Cmd { return exec.Command("sh", "-c", script) }
+
+// TestEventOfProcess: a wait fails at once, with the program's status and words, when a program that is to run has ended, and
+// not because of one that has done its work or that the test has ended.
+func TestEventOfProcess(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		mayEnd       bool
+		want         []string // in what fails the wait; nil if the program does not fail it
+	}{
+		{"fails", "echo out; echo no such runroot >&2; exit 3", false, []string{"until the port answers: connection refused", "exit status 3", "out\n", "no such runroot\n"}},
+		{"ends", "echo done", false, []string{"exit status 0", "done\n"}},
+		{"is killed", "kill -9 $$", false, []string{"signal: killed"}},
+		{"leaves another behind", "sleep 0.1 & echo parent >&2", false, []string{"exit status 0", "parent\n"}},
+		{"fails in its work", "exit 3", true, []string{"exit status 3"}},
+		{"has done its work", "echo done", true, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := Start(t, shell(c.script))
+			if c.mayEnd {
+				p.MayEnd()
+			}
+			if c.want == nil {
+				<-p.ended
+				Event(t, "nothing more happens", func() error { return nil })
+				if gone := lost(t.Name()); gone != "" {
+					t.Errorf("the test lost a program: %s", gone)
+				}
+				return
+			}
+			t.Run("below", func(t *testing.T) {
+				said := failing(t)
+				for _, w := range append(c.want, fmt.Sprint("process ", p.Process.Pid)) {
+					if !strings.Contains(said, w) {
+						t.Errorf("the wait fails with %q, without %q", said, w)
+					}
+				}
+			})
+		})
+	}
+	if gone := lost(t.Name()); gone != "" || len(running.of) != 0 {
+		t.Errorf("programs of tests that are over: %s %v", gone, running.of)
+	}
+}
+
+// TestEventSeesTheLast: what the program did before its end counts.
+func TestEventSeesTheLast(t *testing.T) {
+	p := Start(t, shell("echo ready; exit 1"))
+	Event(t, "it is ready", func() error {
+		if !strings.Contains(p.Out.String(), "ready") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if code := p.Ends(t); code != 1 || p.Out.String() != "ready\n" || p.Err.String() != "" {
+		t.Errorf("exit status %d, %q, %q", code, p.Out, p.Err)
+	}
+	Event(t, "the end that the test waited for is no failure", func() error { return nil })
+}
+
+// TestStop ends a program and what it started in its group.
+func TestStop(t *testing.T) {
+	p := Start(t, shell("trap 'exit 7' TERM; echo on; while :; do sleep 0.01; done"))
+	Event(t, "it has set its trap", func() error {
+		if p.Out.String() == "" {
+			return errors.New("it says nothing")
+		}
+		return nil
+	})
+	if code := p.Stop(syscall.SIGTERM); code != 7 {
+		t.Errorf("exit status %d", code)
+	}
+	p = Start(t, shell("sleep 600 & echo $!; wait"))
+	child := 0
+	Event(t, "it has started another", func() error {
+		_, err := fmt.Sscan(p.Out.String(), &child)
+		return err
+	})
+	if code := p.Stop(syscall.SIGKILL); code != -1 {
+		t.Errorf("exit status %d", code)
+	}
+	Event(t, "the other has ended too", func() error {
+		// What has ended has no arguments, also if nobody waits for it (proc_pid_cmdline(5)).
+		if argv, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil && len(argv) > 0 {
+			return fmt.Errorf("process %d is there: %q", child, argv)
+		}
+		return nil
+	})
+}
+
+// TestWords keeps the beginning and the end.
+func TestWords(t *testing.T) {
+	var w Words
+	for i := range 5 << 20 >> 4 {
+		if n, err := fmt.Fprintf(&w, "%015d\n", i); n != 16 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	s := w.String()
+	if len(s) > 3*mostWords+100 || !strings.HasPrefix(s, "000000000000000\n") || !strings.HasSuffix(s, "000000000327679\n") || !strings.Contains(s, "bytes are left out)") {
+		t.Errorf("%d bytes: %.40q ... %.40q", len(s), s, s[len(s)-40:])
+	}
+	if last := w.last(); len(last) > lastWords+100 || !strings.HasSuffix(last, "000000000327679\n") {
+		t.Errorf("the last words have %d bytes: %.40q", len(last), last)
+	}
+	var few Words
+	_, _ = few.Write([]byte("all"))
+	if few.String() != "all" || few.last() != "all" {
+		t.Errorf("%q, %q", few.String(), few.last())
+	}
+}
