@@ -96,14 +96,14 @@ func TestBenchIsResumed(t *testing.T) {
 	after := func(n int) func() error {
 		return func() error {
 			if have := records(path); have < n {
-				return fmt.Errorf("%d runs on disk: %s", have, p.stderr)
+				return fmt.Errorf("%d runs on disk: %s", have, p.Err)
 			}
 			return nil
 		}
 	}
 	await.Event(t, "some runs are on disk", after(3))
-	if code := p.stop(os.Interrupt); code != 4 || !strings.Contains(p.stderr.String(), "--resume") {
-		t.Errorf("after Ctrl-C: exit status %d: %s", code, p.stderr)
+	if code := p.Stop(syscall.SIGINT); code != 4 || !strings.Contains(p.Err.String(), "--resume") {
+		t.Errorf("after Ctrl-C: exit status %d: %s", code, p.Err)
 	}
 	kept := records(path)
 	if _, errs, code := run(t, "compare", path); code != 4 || !strings.Contains(errs, "not finished") {
@@ -112,7 +112,7 @@ func TestBenchIsResumed(t *testing.T) {
 	allow(t, pipe, 2+3)
 	p = start(t, binary, "bench", "run", "--resume", "--no-counters", "--out", path, "--data", dir)
 	await.Event(t, "it goes on", after(kept+3))
-	p.stop(syscall.SIGKILL)
+	p.Stop(syscall.SIGKILL)
 	if now := records(path); now < kept+3 {
 		t.Errorf("%d runs after the kill, %d before", now, kept+3)
 	}
@@ -140,14 +140,14 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	p := start(t, binary, "bench", "run", "custom", "--param", "command="+command, "--pairs", "8", "--no-counters", "--out", path, "--data", t.TempDir())
 	await.Event(t, "some runs are on disk", func() error {
 		if n := records(path); n < 2 {
-			return fmt.Errorf("%d: %s", n, p.stderr)
+			return fmt.Errorf("%d: %s", n, p.Err)
 		}
 		return nil
 	})
 	fill(t, filler)
 	allow(t, pipe, 6)
-	p.ends(t)
-	if said := p.stderr.String(); p.ProcessState.ExitCode() != 4 || !strings.Contains(said, "no space left") || !strings.Contains(said, "--resume") {
+	p.Ends(t)
+	if said := p.Err.String(); p.ProcessState.ExitCode() != 4 || !strings.Contains(said, "no space left") || !strings.Contains(said, "--resume") {
 		t.Errorf("exit status %d: %s", p.ProcessState.ExitCode(), said)
 	}
 	kept := records(path)

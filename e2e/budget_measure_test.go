@@ -44,14 +44,14 @@ func TestBudget(t *testing.T) {
 		return sum
 	}
 	time.Sleep(3 * time.Second)
-	var adversary []*process
+	var adversary []*await.Program
 	for _, cpu := range probetest.CPUs(t) {
-		adversary = append(adversary, start(t, path, "--comm", "adversary", "--cpu", cpu, "getppid", strconv.Itoa(calls)))
+		adversary = append(adversary, start(t, path, "--comm", "adversary", "--cpu", cpu, "getppid", strconv.Itoa(calls)).MayEnd())
 	}
 	running := func() bool {
 		for _, p := range adversary {
 			select {
-			case <-p.done:
+			case <-p.Ended():
 			default:
 				return true
 			}
@@ -125,7 +125,7 @@ func TestCPUTimeAddsUp(t *testing.T) {
 	path := cc(t, "../workloads/events/events.c")
 	m := startMonitor(t, "agent", "--budget", "0.1%")
 	before := seriesOf(t, m)
-	start(t, path, "--comm", "hardly-switched", "--cpu", probetest.CPUs(t)[0], "getppid", "20000000")
+	start(t, path, "--comm", "hardly-switched", "--cpu", probetest.CPUs(t)[0], "getppid", "20000000").MayEnd()
 	began := time.Now()
 	for range 500 {
 		if out, err := exec.Command(path, "--comm", "short-lived", "cpu", "2").CombinedOutput(); err != nil {

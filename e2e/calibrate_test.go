@@ -66,7 +66,7 @@ func TestCalibrate(t *testing.T) {
 		}
 		return nil
 	})
-	if m.stop(syscall.SIGTERM) != 0 {
+	if m.Stop(syscall.SIGTERM) != 0 {
 		t.Error("the monitor ended with an error")
 	}
 
@@ -84,7 +84,7 @@ func TestCalibrate(t *testing.T) {
 		t.Errorf("the costs of another kernel are kept: %v, %v", c.Fingerprint["kernel"], err)
 	}
 	await.Event(t, "it says that it measures again", func() error { // its output may arrive late
-		if said := m.stderr.String(); !strings.Contains(said, "another kernel") {
+		if said := m.Err.String(); !strings.Contains(said, "another kernel") {
 			return fmt.Errorf("it says %s", said)
 		}
 		return nil

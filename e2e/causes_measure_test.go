@@ -114,7 +114,7 @@ func TestCauses(t *testing.T) {
 			}
 			c.goOn(t)
 		}
-		m.stop(syscall.SIGTERM)
+		m.Stop(syscall.SIGTERM)
 		programs = again
 	}
 }
@@ -128,7 +128,7 @@ func (k *kept) forget() {
 
 // causes is the program, which waits for a line before it begins and before it ends.
 type causes struct {
-	*process
+	*await.Program
 	stdin io.Writer
 }
 
@@ -140,7 +140,7 @@ func startCauses(t *testing.T, exe string, args ...string) *causes {
 		t.Fatal(err)
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p := startCmd(t, c)
+	p := await.Start(t, c).MayEnd()
 	// Its own session with priority, so other programs do not become a cause (sched(7),
 	// autogroups; without them this has no effect).
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", p.Process.Pid), []byte("-19"), 0o644)
@@ -198,7 +198,7 @@ func stolen(t *testing.T) float64 {
 func (c *causes) truth(t *testing.T, limit time.Duration) (own truth) {
 	t.Helper()
 	await.Event(t, "the program is through", func() error {
-		for l := range strings.Lines(c.stdout.String()) {
+		for l := range strings.Lines(c.Out.String()) {
 			if strings.HasPrefix(l, "{") {
 				if err := json.Unmarshal([]byte(l), &own); err != nil {
 					t.Fatalf("causes printed %q: %v", l, err)
@@ -206,7 +206,7 @@ func (c *causes) truth(t *testing.T, limit time.Duration) (own truth) {
 				return nil
 			}
 		}
-		return fmt.Errorf("it printed %q", c.stdout)
+		return fmt.Errorf("it printed %q", c.Out)
 	})
 	// What comes before and after a handshake is no part of it.
 	own.Shares["handshake"], own.pages = own.Shares["handshake_inside"], own.Shares["memory_inside"]

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestChanges: a program of a random name begins to make a hundred times as many calls of one
@@ -21,12 +23,12 @@ func TestChanges(t *testing.T) {
 	m := startMonitor(t, "monitor", "--interval", "1s")
 	exe := cc(t, "../workloads/storm/storm.c")
 	name := fmt.Sprintf("storm-%08x", rand.Uint32())
-	storm := func(rate, seconds int) *process {
-		return start(t, exe, "--syscall", "getppid", "--name", name, "--rate", fmt.Sprint(rate), "--seconds", fmt.Sprint(seconds))
+	storm := func(rate, seconds int) *await.Program {
+		return start(t, exe, "--syscall", "getppid", "--name", name, "--rate", fmt.Sprint(rate), "--seconds", fmt.Sprint(seconds)).MayEnd()
 	}
 	const calm, loud = 40, 4000
 	began := time.Now()
-	<-storm(calm, 75).done
+	storm(calm, 75).Ends(t)
 	turn := time.Now()
 	storm(loud, 300)
 	time.Sleep(70 * time.Second)

@@ -18,13 +18,13 @@ import (
 var channelLine = regexp.MustCompile(`^teescope channel: plain (\S+), attested (\S+), metrics (\S+)\n`)
 
 // startChannel runs one side of a tunnel and returns its addresses.
-func startChannel(t *testing.T, args ...string) (p *process, plain, attested, metrics string) {
+func startChannel(t *testing.T, args ...string) (p *await.Program, plain, attested, metrics string) {
 	t.Helper()
 	p = start(t, binary, append([]string{"channel"}, append(args, "--metrics", "127.0.0.1:0")...)...)
 	await.Event(t, "the side listens", func() error {
-		found := channelLine.FindStringSubmatch(p.stdout.String())
+		found := channelLine.FindStringSubmatch(p.Out.String())
 		if found == nil {
-			return fmt.Errorf("it says %s%s", p.stdout, p.stderr)
+			return fmt.Errorf("it says %s%s", p.Out, p.Err)
 		}
 		plain, attested, metrics = found[1], found[2], found[3]
 		return nil
@@ -39,7 +39,7 @@ func TestChannel(t *testing.T) {
 	_, redis := startRedis(t)
 	to := net.JoinHostPort("127.0.0.1", strconv.Itoa(redis))
 	listen := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
-	serve := func() *process {
+	serve := func() *await.Program {
 		p, _, _, _ := startChannel(t, "listen", "--listen", listen, "--to", to, "--provider", "mock", "--service", "redis")
 		return p
 	}
@@ -82,7 +82,7 @@ func TestChannel(t *testing.T) {
 	if _, err := io.ReadFull(waiting, make([]byte, 7)); err != nil {
 		t.Fatal(err)
 	}
-	far.stop(syscall.SIGKILL)
+	far.Stop(syscall.SIGKILL)
 	if got, err := io.ReadAll(waiting); err == nil {
 		t.Errorf("a connection through a side that was killed ends in order after %q", got)
 	}
@@ -90,7 +90,7 @@ func TestChannel(t *testing.T) {
 	go func() { pinged <- ping() }() // it waits for the far side to come back
 	far = serve()
 	if err := <-pinged; err != nil {
-		t.Errorf("after the far side came back: %v\n%s", err, near.stderr)
+		t.Errorf("after the far side came back: %v\n%s", err, near.Err)
 	}
 	text, err := fetch(metrics)
 	if err != nil {
@@ -101,9 +101,9 @@ func TestChannel(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	for _, p := range []*process{near, far} {
-		if code := p.stop(syscall.SIGTERM); code != 0 {
-			t.Errorf("stopped with status %d: %s", code, p.stderr)
+	for _, p := range []*await.Program{near, far} {
+		if code := p.Stop(syscall.SIGTERM); code != 0 {
+			t.Errorf("stopped with status %d: %s", code, p.Err)
 		}
 	}
 	if err := ping(); err == nil || !errors.Is(err, syscall.ECONNREFUSED) {

@@ -23,8 +23,8 @@ var misread = regexp.MustCompile(`requires >=|not supported|verifier|kernel's ve
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	limited := func(n int, args string) *process {
-		return startCmd(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -n %d && exec %s %s", n, binary, args)))
+	limited := func(n int, args string) *await.Program {
+		return await.Start(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -n %d && exec %s %s", n, binary, args)))
 	}
 	check := func(t *testing.T, n int, list []source) {
 		t.Helper()
@@ -51,14 +51,14 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	for _, n := range []int{20, 40, 80, 200} {
 		d := limited(n, "doctor --json")
-		d.ends(t)
+		d.Ends(t)
 		var found struct{ Sources []source }
-		if err := json.Unmarshal([]byte(d.stdout.String()), &found); err != nil || d.ProcessState.ExitCode() != 0 {
-			t.Fatalf("%d descriptors: doctor: exit status %d, %v: %s", n, d.ProcessState.ExitCode(), err, d.stderr)
+		if err := json.Unmarshal([]byte(d.Out.String()), &found); err != nil || d.ProcessState.ExitCode() != 0 {
+			t.Fatalf("%d descriptors: doctor: exit status %d, %v: %s", n, d.ProcessState.ExitCode(), err, d.Err)
 		}
 		check(t, n, found.Sources)
 
-		m := &monitor{process: limited(n, "agent --listen 127.0.0.1:0")}
+		m := &monitor{Program: limited(n, "agent --listen 127.0.0.1:0")}
 		m.opened(t)
 		await.Event(t, fmt.Sprintf("/metrics with %d descriptors", n), func() error {
 			text, err := fetch(m.url + "/metrics")
@@ -81,7 +81,7 @@ func TestFewDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, n, list)
-		if code := m.stop(syscall.SIGTERM); code != 0 {
+		if code := m.Stop(syscall.SIGTERM); code != 0 {
 			t.Errorf("%d descriptors: the agent ends with %d", n, code)
 		}
 	}

@@ -67,7 +67,7 @@ func TestDiskFull(t *testing.T) {
 		t.Error("samples were refused while the disk was full, but none is counted as lost")
 	}
 	before := samples()
-	m.stop(syscall.SIGKILL)
+	m.Stop(syscall.SIGKILL)
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
 	if after := samples(); after < before {
 		t.Errorf("%v samples after the restart, %v were there before the kill", after, before)

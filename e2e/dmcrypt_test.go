@@ -80,8 +80,8 @@ func TestDMCrypt(t *testing.T) {
 		"-drive", "file="+disk+",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk",
 		// The timer check sometimes fails when the emulator has to wait for a CPU.
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check")
-	vm.ends(t)
-	text := strings.ReplaceAll(vm.stdout.String(), "\r", "")
+	vm.Ends(t)
+	text := strings.ReplaceAll(vm.Out.String(), "\r", "")
 	for _, want := range []string{"--- PASS: TestDMCryptReal/none", "--- PASS: TestDMCryptReal/aes-xts-plain64", "==== end 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the guest did not print %q; it printed:\n%s", want, text)

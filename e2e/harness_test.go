@@ -22,7 +22,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -57,88 +56,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is a program that ends with the test that started it.
-type process struct {
-	*exec.Cmd
-	stdout, stderr *output
-	done           chan struct{}
-}
-
-// output collects a program's output while the program runs.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
-// start runs a program in the background. The end of the test kills it, and shows its output
-// if the test failed.
-func start(t *testing.T, name string, args ...string) *process {
+// start runs a program in the background until the test ends.
+func start(t *testing.T, name string, args ...string) *await.Program {
 	t.Helper()
-	return startCmd(t, exec.Command(name, args...))
-}
-
-func startCmd(t *testing.T, c *exec.Cmd) *process {
-	t.Helper()
-	p := &process{Cmd: c, stdout: &output{}, stderr: &output{}, done: make(chan struct{})}
-	c.Stdout, c.Stderr = p.stdout, p.stderr
-	if err := c.Start(); err != nil {
-		t.Fatalf("start %s: %v", c.Path, err)
-	}
-	go func() { _ = c.Wait(); close(p.done) }()
-	t.Cleanup(func() {
-		p.stop(syscall.SIGKILL)
-		if t.Failed() {
-			t.Logf("%s printed:\n%s%s", filepath.Base(c.Path), p.stdout, p.stderr)
-		}
-	})
-	return p
-}
-
-// stop sends a signal and waits for the end. It returns the exit status, or -1 if a signal
-// ended the process.
-func (p *process) stop(sig os.Signal) int {
-	select {
-	case <-p.done:
-	default:
-		_ = p.Process.Signal(sig)
-		select {
-		case <-p.done:
-		case <-time.After(10 * time.Minute): // clock: ends a program that hangs
-			_ = p.Process.Kill()
-			<-p.done
-		}
-	}
-	return p.ProcessState.ExitCode()
-}
-
-// ends waits until the process ends by itself.
-func (p *process) ends(t *testing.T) {
-	t.Helper()
-	await.Event(t, filepath.Base(p.Path)+" ends", func() error {
-		select {
-		case <-p.done:
-			return nil
-		default:
-			return fmt.Errorf("it goes on; it printed\n%s%s", p.stdout, p.stderr)
-		}
-	})
+	return await.Start(t, exec.Command(name, args...))
 }
 
 // monitor is a running `teescope monitor` or `agent`.
 type monitor struct {
-	*process
+	*await.Program
 	url string
 }
 
@@ -158,7 +84,7 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 	if !strings.Contains(strings.Join(args, " "), "--budget") {
 		args = append(args, "--budget", "100%")
 	}
-	m := &monitor{process: start(t, binary, args...)}
+	m := &monitor{Program: start(t, binary, args...)}
 	m.opened(t)
 	return m
 }
@@ -182,13 +108,8 @@ var atURL = regexp.MustCompile(`https?://[^/\s]+`)
 func (m *monitor) opened(t *testing.T) {
 	t.Helper()
 	await.Event(t, "the monitor prints its URL, is ready and has opened its sources", func() error {
-		select {
-		case <-m.done:
-			t.Fatalf("ended at once: %s%s", m.stdout, m.stderr)
-		default:
-		}
-		if m.url = atURL.FindString(m.stdout.String()); m.url == "" {
-			return fmt.Errorf("no URL in %q", m.stdout)
+		if m.url = atURL.FindString(m.Out.String()); m.url == "" {
+			return fmt.Errorf("no URL in %q", m.Out)
 		}
 		if _, err := fetch(m.url + "/-/ready"); err != nil {
 			return err
@@ -368,7 +289,7 @@ func freePort(t *testing.T) int {
 }
 
 // startRedis runs a redis-server without persistence and returns its port.
-func startRedis(t *testing.T) (*process, int) {
+func startRedis(t *testing.T) (*await.Program, int) {
 	t.Helper()
 	port := freePort(t)
 	p := start(t, tool(t, "redis-server", "redis-server"), "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())

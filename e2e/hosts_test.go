@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
 	"math"
 	"os"
@@ -11,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/result"
 )
 
-// ethernet are network namespaces that stand for machines on one Ethernet. Each lives as long as a process that reads
-// from the test, so nothing is left however the test ends.
+// ethernet are network namespaces that stand for machines on one Ethernet. Each lives as long as a program of the test, so
+// nothing is left however the test ends.
 type ethernet struct {
 	at map[string][]string // by name, the command that brings another there
 }
@@ -38,20 +38,16 @@ func newEthernet(t *testing.T, others ...string) *ethernet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
+		p := await.Start(t, c)
 		if _, err := fmt.Fprintln(in, name); err != nil {
 			t.Fatal(err)
 		}
-		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != name+"\n" { // it is in its namespace
-			t.Fatalf("%q, %v", line, err)
-		}
+		await.Event(t, name+" is in its namespace", func() error {
+			if said := p.Out.String(); said != name+"\n" {
+				return fmt.Errorf("it says %q", said)
+			}
+			return nil
+		})
 		pid := strconv.Itoa(c.Process.Pid)
 		e.at[name] = []string{nsenter, "--target", pid, "--net"}
 		e.ip(t, name, "link set dev lo up")

@@ -107,10 +107,10 @@ func TestDataNotWritable(t *testing.T) {
 	}
 	c := exec.Command(asNobody(t), "monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(data, "store"))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	p := startCmd(t, c)
-	p.ends(t)
-	if code := p.ProcessState.ExitCode(); code != 4 || !strings.Contains(p.stderr.String(), "permission denied") {
-		t.Errorf("exit status %d, stderr:\n%s", code, p.stderr)
+	p := await.Start(t, c)
+	p.Ends(t)
+	if code := p.ProcessState.ExitCode(); code != 4 || !strings.Contains(p.Err.String(), "permission denied") {
+		t.Errorf("exit status %d, stderr:\n%s", code, p.Err)
 	}
 }
 
@@ -142,23 +142,23 @@ func TestNoRoot(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	exe := asNobody(t)
-	as := func(args ...string) *process {
+	as := func(args ...string) *await.Program {
 		c := exec.Command(exe, args...)
 		c.Env = []string{"HOME=/nonexistent"}
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		return startCmd(t, c)
+		return await.Start(t, c)
 	}
 	d := as("doctor")
-	d.ends(t)
+	d.Ends(t)
 	if d.ProcessState.ExitCode() != 0 {
-		t.Errorf("doctor: exit status %d: %s", d.ProcessState.ExitCode(), d.stderr)
+		t.Errorf("doctor: exit status %d: %s", d.ProcessState.ExitCode(), d.Err)
 	}
 	for _, w := range []string{"syscalls", "unavailable", "CAP_BPF", "not root"} {
-		if !strings.Contains(d.stdout.String(), w) {
-			t.Errorf("doctor without root lacks %q:\n%s", w, d.stdout)
+		if !strings.Contains(d.Out.String(), w) {
+			t.Errorf("doctor without root lacks %q:\n%s", w, d.Out)
 		}
 	}
-	m := &monitor{process: as("monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(filepath.Dir(exe), "data"))}
+	m := &monitor{Program: as("monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(filepath.Dir(exe), "data"))}
 	m.opened(t)
 	up := m.states(t)
 	if v, ok := up["syscalls"]; !ok || v != 0 {
@@ -187,15 +187,15 @@ func TestStops(t *testing.T) {
 	}
 	m := startMonitor(t, "monitor", "--data", data, "--interval", "1s")
 	stored(m, 4)
-	if code := m.stop(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: exit status %d: %s", code, m.stderr)
+	if code := m.Stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: exit status %d: %s", code, m.Err)
 	}
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
 	stored(m, 8)
 	// The last sample before the kill. On a busy machine a reading may be late.
 	had := m.query(t, "timestamp(node_load1)", "job")["teescope"]
 	at := float64(time.Now().UnixMilli()) / 1000
-	m.stop(syscall.SIGKILL)
+	m.Stop(syscall.SIGKILL)
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
 	last := m.query(t, fmt.Sprintf("timestamp(node_load1 @ %.3f)", at), "job")["teescope"]
 	if lost := had - last; lost > 0 {
@@ -226,7 +226,7 @@ func TestNoBTF(t *testing.T) {
 			t.Errorf("doctor lacks %q:\n%s", w, out)
 		}
 	}
-	m := &monitor{process: startCmd(t, script(binary+" monitor --listen 127.0.0.1:0 --data "+t.TempDir()))}
+	m := &monitor{Program: await.Start(t, script(binary+" monitor --listen 127.0.0.1:0 --data "+t.TempDir()))}
 	m.opened(t)
 	up := m.states(t)
 	for source, want := range map[string]float64{"syscalls": 0, "switches": 0, "faults": 0, "pagecache": 0, "cpu": 1, "memory": 1} {

@@ -54,16 +54,16 @@ func tlsServer(t *testing.T, argv ...string) (port string, end func() string) {
 	t.Helper()
 	p := start(t, argv[0], argv[1:]...)
 	await.Event(t, "the server is ready", func() error {
-		if !strings.Contains(p.stdout.String(), "\nready\n") {
-			return fmt.Errorf("it said %q", p.stdout)
+		if !strings.Contains(p.Out.String(), "\nready\n") {
+			return fmt.Errorf("it said %q", p.Out)
 		}
 		return nil
 	})
-	_, after, _ := strings.Cut(p.stdout.String(), "listening 127.0.0.1:")
+	_, after, _ := strings.Cut(p.Out.String(), "listening 127.0.0.1:")
 	port, _, _ = strings.Cut(after, "\n")
 	return port, func() string {
-		p.stop(syscall.SIGTERM)
-		lines := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
+		p.Stop(syscall.SIGTERM)
+		lines := strings.Split(strings.TrimSpace(p.Out.String()), "\n")
 		return lines[len(lines)-1]
 	}
 }

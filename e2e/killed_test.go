@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestKilledHarness kills a harness in the middle of a job. Its processes and folders are gone at the latest when the
-// next environment has been opened.
+// TestKilledHarness kills a harness in the middle of a job, whose temporary folder has a path longer than a socket's can be.
+// Its processes and folders are gone at the latest when the next environment has been opened.
 func TestKilledHarness(t *testing.T) {
 	if name := os.Getenv("E2E_HARNESS"); name != "" {
 		env := openEnv(t, name, bench.Params{"data": os.Getenv("E2E_DATA")})
@@ -27,18 +28,15 @@ func TestKilledHarness(t *testing.T) {
 			if err := l.Check(host.Local(), p); err != nil {
 				t.Skip(err)
 			}
-			temp, err := os.MkdirTemp("", "e2e") // of the killed process too; podman wants short paths
-			if err != nil {
+			temp := filepath.Join(t.TempDir(), strings.Repeat("x", host.MostSocketPath)) // of the killed process too
+			if err := os.Mkdir(temp, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = os.RemoveAll(temp) })
 			t.Setenv("TMPDIR", temp)
 			data := t.TempDir()
 			harness := exec.Command(os.Args[0], "-test.run=^TestKilledHarness$")
 			harness.Env = append(os.Environ(), "E2E_HARNESS="+name, "E2E_DATA="+data)
-			if err := harness.Start(); err != nil {
-				t.Fatal(err)
-			}
+			killed := await.Start(t, harness)
 			work := ""
 			await.Event(t, "the job runs", func() error {
 				own, _ := filepath.Glob(data + "/teescope-*")
@@ -48,14 +46,13 @@ func TestKilledHarness(t *testing.T) {
 				work = filepath.Base(own[0])
 				return jobRuns(name, work, filepath.Join(own[0], "started"))
 			})
-			if err := harness.Process.Signal(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			_ = harness.Wait()
+			killed.Stop(syscall.SIGKILL)
 			openEnv(t, name, nil)
 			gone(t, name, work)
-			if left, _ := filepath.Glob(filepath.Join(os.TempDir(), work)); work == "" || len(left) > 0 {
-				t.Errorf("%q: left are %v", work, left)
+			for _, folder := range []string{temp, "/tmp", "/run", os.Getenv("XDG_RUNTIME_DIR")} { // those of short paths too
+				if left, _ := filepath.Glob(filepath.Join(folder, work)); work == "" || len(left) > 0 {
+					t.Errorf("%q: left are %v", work, left)
+				}
 			}
 			if left, _ := os.ReadDir(data); len(left) > 0 {
 				t.Errorf("left in the data folder are %v", left)

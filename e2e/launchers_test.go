@@ -501,7 +501,7 @@ SetEnv TMPDIR=%s
 	argv := append(slices.Clone(by), sshd, "-D", "-e", "-f", config)
 	p := start(t, argv[0], argv[1:]...)
 	await.Event(t, "sshd listens", func() error {
-		if text := p.stderr.String(); !strings.Contains(text, "Server listening on") {
+		if text := p.Err.String(); !strings.Contains(text, "Server listening on") {
 			return fmt.Errorf("it said %q", text)
 		}
 		return nil

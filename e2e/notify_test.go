@@ -195,7 +195,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 		}
 		return nil
 	})
-	m.stop(syscall.SIGKILL)
+	m.Stop(syscall.SIGKILL)
 
 	m = startMonitor(t, args...)
 	hook.listen(t)
@@ -229,12 +229,12 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 	if told := hook.of(silenced.ID); len(told) != 0 && !slices.Equal(told, []string{"open", "closed"}) {
 		t.Errorf("of the silenced one was told %q", told)
 	}
-	for line := range strings.Lines(m.stderr.String()) { // findings of other rules are not silenced
+	for line := range strings.Lines(m.Err.String()) { // findings of other rules are not silenced
 		if strings.Contains(line, silenced.Subject) && strings.Contains(line, "rule="+silenced.Rule) {
 			t.Errorf("the log speaks of the silenced one: %s", line)
 		}
 	}
-	if code := m.stop(syscall.SIGTERM); code != 0 {
+	if code := m.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	m = startMonitor(t, args...)

@@ -142,7 +142,7 @@ func TestPrivilegesAreDropped(t *testing.T) {
 			// Both at once, since other tests change the machine.
 			everything := startMonitor(t, "agent", "--privileges", "keep", "--config", config)
 			m := startMonitor(t, "agent", "--privileges", mode, "--config", config)
-			line, _, _ := strings.Cut(m.stdout.String(), "\n")
+			line, _, _ := strings.Cut(m.Out.String(), "\n")
 			for _, w := range want {
 				if !strings.HasPrefix(line, "privileges: ") || !strings.Contains(line, w) {
 					t.Errorf("it says %q, without %s", line, w)

@@ -45,8 +45,8 @@ func TestReloadWithoutFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Event(t, "the monitor answers SIGHUP", func() error {
-		if !strings.Contains(m.stderr.String(), "nothing changed") {
-			return fmt.Errorf("the log is:\n%s", m.stderr)
+		if !strings.Contains(m.Err.String(), "nothing changed") {
+			return fmt.Errorf("the log is:\n%s", m.Err)
 		}
 		return nil
 	})

@@ -186,7 +186,7 @@ func askedRedis(t *testing.T, dir, name string) (asked, string) {
 	}
 	port := freePort(t)
 	exe = named(t, dir, name, exe)
-	begin := func() *process {
+	begin := func() *await.Program {
 		p := start(t, exe, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--requirepass", "open sesame")
 		waitPort(t, port)
 		return p
@@ -202,7 +202,7 @@ func askedRedis(t *testing.T, dir, name string) (asked, string) {
 			converse(t, address, append([]string{`AUTH "open sesame"`}, slices.Repeat([]string{"PING"}, n-1)...))
 		},
 		reset: func() error {
-			p.stop(syscall.SIGTERM)
+			p.Stop(syscall.SIGTERM)
 			begin()
 			return nil
 		},
@@ -301,7 +301,7 @@ func askedPostgres(t *testing.T, dir, name string) (asked, string) {
 		t.Fatalf("initdb: %v: %s", err, out)
 	}
 	port := freePort(t)
-	startCmd(t, as(named(t, dir, name, filepath.Join(bin, "postgres")), "-D", dir+"/data", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "fsync=off", "-c", "autovacuum=off"))
+	await.Start(t, as(named(t, dir, name, filepath.Join(bin, "postgres")), "-D", dir+"/data", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "fsync=off", "-c", "autovacuum=off"))
 	waitPort(t, port)
 	connect := func() (*pgconn.PgConn, error) {
 		return pgconn.Connect(context.Background(), fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", port))

@@ -42,8 +42,8 @@ func TestOwnRules(t *testing.T) {
 	m := startMonitor(t, "monitor", "--interval", "1s", "--config", file)
 	for _, want := range []string{"line 14: analysis.own[1].expr: rule refused is not checked", "line 15: analysis.own[2].expr: rule nobodys reads nobodys_metric"} {
 		await.Event(t, "the log names the rule", func() error { // its output may arrive late
-			if !strings.Contains(m.stderr.String(), want) {
-				return fmt.Errorf("the log lacks %q:\n%s", want, m.stderr)
+			if !strings.Contains(m.Err.String(), want) {
+				return fmt.Errorf("the log lacks %q:\n%s", want, m.Err)
 			}
 			return nil
 		})
@@ -102,7 +102,7 @@ func TestOwnRules(t *testing.T) {
 	await.Event(t, "the rule that was off looks, and the finding closes", func() error {
 		body, err := fetch(m.url + "/api/teescope/v1/findings")
 		if err != nil || !strings.Contains(body, `"name":"pressure"`) {
-			return fmt.Errorf("no rule pressure: %v; the log is:\n%s", err, m.stderr)
+			return fmt.Errorf("no rule pressure: %v; the log is:\n%s", err, m.Err)
 		}
 		for _, f := range m.findings(t) {
 			if f.Rule == "uptime" && f.State == "open" {

@@ -27,9 +27,9 @@ func TestSlowServer(t *testing.T) {
 	c := exec.Command(binary, "bench", "run", "redis", "--env", "native", "--pairs", "1", "--no-counters", "--param", "connections=2", "--param", "keys=100", "--param", "warm=50ms",
 		"--param", "requests="+strconv.Itoa(requests), "--metric", "server_cpu_per_request_seconds", "--out", out, "--data", dir)
 	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-	p := startCmd(t, c)
+	p := await.Start(t, c)
 	await.Event(t, "progress says what is waited for", func() error {
-		if said := p.stderr.String(); !strings.Contains(said, "first run in native (not counted) waits for the server: connect to 127.0.0.1:") || !strings.Contains(said, "connection refused\n") {
+		if said := p.Err.String(); !strings.Contains(said, "first run in native (not counted) waits for the server: connect to 127.0.0.1:") || !strings.Contains(said, "connection refused\n") {
 			return fmt.Errorf("it said %q", said)
 		}
 		return nil
@@ -37,7 +37,7 @@ func TestSlowServer(t *testing.T) {
 	if err := os.WriteFile(begin, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	<-p.done
+	p.Ends(t)
 	e := whole(t, out)
 	if m := e.Runs[0].Metric("requests_total"); m == nil || m.Value == nil || *m.Value != requests {
 		t.Errorf("requests_total is %v, want %d", valueOf(m), requests)

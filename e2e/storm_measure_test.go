@@ -49,7 +49,7 @@ func TestStormRate(t *testing.T) {
 	// A separate session keeps its share of a CPU whatever else runs, so the rate is constant
 	// (sched(7), autogroups).
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	storm := startCmd(t, c)
+	storm := await.Start(t, c).MayEnd()
 
 	var open finding
 	await.Event(t, "the storm is named", func() error {
@@ -70,14 +70,14 @@ func TestStormRate(t *testing.T) {
 		t.Errorf("explain: exit status %d\n%s%s", code, out, stderr)
 	}
 	// The finding's last text before the end has the rate of a full window.
-	<-storm.done
+	storm.Ends(t)
 	for _, f := range m.findings(t) {
 		if f.ID == open.ID {
 			open = f
 		}
 	}
 	ended := time.Now()
-	text := strings.TrimSpace(storm.stdout.String())
+	text := strings.TrimSpace(storm.Out.String())
 	var own struct {
 		Seconds float64
 	}
@@ -185,7 +185,7 @@ func (m *monitor) readings(t *testing.T, selector string, now float64) (at []flo
 }
 
 // startLoad runs redis-benchmark against port until the test ends.
-func startLoad(t *testing.T, port int) *process {
+func startLoad(t *testing.T, port int) *await.Program {
 	t.Helper()
 	return start(t, tool(t, "redis-benchmark", "redis-tools"), "-p", strconv.Itoa(port), "-t", "set,get", "-c", "16", "-n", "100000000", "-q")
 }
@@ -213,9 +213,9 @@ http {
 }
 
 // startWrk loads an HTTP server for at most ten minutes.
-func startWrk(t *testing.T, port int) *process {
+func startWrk(t *testing.T, port int) *await.Program {
 	t.Helper()
-	return start(t, tool(t, "wrk", "wrk"), "-t1", "-c8", "-d600s", fmt.Sprintf("http://127.0.0.1:%d/", port))
+	return start(t, tool(t, "wrk", "wrk"), "-t1", "-c8", "-d600s", fmt.Sprintf("http://127.0.0.1:%d/", port)).MayEnd()
 }
 
 // TestLoadIsNoStorm: busy but healthy servers and the programs that load them raise no storm.

@@ -36,7 +36,7 @@ func TestStorm(t *testing.T) {
 	c := exec.Command(exe, "--syscall", call, "--name", name)
 	// A separate session keeps its share of a CPU whatever else runs (sched(7), autogroups).
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	storm := startCmd(t, c)
+	storm := await.Start(t, c)
 
 	var open finding
 	await.Event(t, "the storm is named", func() error {
@@ -56,11 +56,11 @@ func TestStorm(t *testing.T) {
 		t.Errorf("explain: exit status %d\n%s%s", code, out, stderr)
 	}
 	var own struct{ Count float64 }
-	if code := storm.stop(syscall.SIGTERM); code != 0 {
+	if code := storm.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("the storm ended with status %d", code)
 	}
-	if err := json.Unmarshal([]byte(storm.stdout.String()), &own); err != nil || own.Count == 0 {
-		t.Fatalf("the storm printed %q: %v", storm.stdout, err)
+	if err := json.Unmarshal([]byte(storm.Out.String()), &own); err != nil || own.Count == 0 {
+		t.Fatalf("the storm printed %q: %v", storm.Out, err)
 	}
 	// The program reads its clock too, and where the vDSO does not answer that, it enters the kernel.
 	await.Event(t, "all its calls are counted", func() error {

@@ -83,7 +83,7 @@ func TestSourcesSwitchThemselves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startCmd(t, c)
+	p := await.Start(t, c)
 	await.Event(t, "the source is on", func() error {
 		if s := m.switched(t, "runtimes"); !strings.Contains(s.Seen, ") maps ") || s.State != "available" && s.State != "degraded" {
 			return fmt.Errorf("%+v", s)
@@ -117,6 +117,6 @@ func TestSourcesSwitchThemselves(t *testing.T) {
 		return nil
 	})
 
-	p.stop(syscall.SIGKILL)
+	p.Stop(syscall.SIGKILL)
 	rests("runtimes")
 }

@@ -19,7 +19,7 @@ import (
 // terminal is a pseudo-terminal of 80x24 with a program on it.
 type terminal struct {
 	master, slave *os.File
-	shown         *output
+	shown         *await.Words
 }
 
 func openTerminal(t *testing.T) *terminal {
@@ -42,7 +42,7 @@ func openTerminal(t *testing.T) *terminal {
 	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{master, slave, &output{}}
+	term := &terminal{master, slave, &await.Words{}}
 	go func() {
 		b := make([]byte, 4096)
 		for {
@@ -58,20 +58,14 @@ func openTerminal(t *testing.T) *terminal {
 }
 
 // run starts teescope on the terminal, as its session's leader.
-func (term *terminal) run(t *testing.T, args ...string) *process {
+func (term *terminal) run(t *testing.T, args ...string) *await.Program {
 	t.Helper()
 	c := exec.Command(binary, args...)
 	c.Stdin = term.slave
 	c.Env = append(os.Environ(), "TERM=xterm-256color")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	p := &process{Cmd: c, stdout: term.shown, stderr: &output{}, done: make(chan struct{})}
-	c.Stdout, c.Stderr = term.slave, p.stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = c.Wait(); close(p.done) }()
-	t.Cleanup(func() { p.stop(syscall.SIGKILL) })
-	return p
+	c.Stdout = term.slave
+	return await.Start(t, c)
 }
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?>=$]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0]|[78=>cM])`)
@@ -87,11 +81,14 @@ func startHostile(t *testing.T) {
 	if err := host.Local().Install(name, b, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(name)
-	if err := c.Start(); err != nil { // its output is discarded
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	t.Cleanup(func() { _ = null.Close() })
+	c := exec.Command(name)
+	c.Stdout = null // there is no end of it
+	await.Start(t, c)
 }
 
 // top tests the live view on a terminal: it shows the process with the storm, renders its hostile name harmless, and
@@ -104,16 +101,16 @@ func top(t *testing.T, m *monitor) {
 		}
 		return nil
 	})
-	for name, end := range map[string]func(*terminal, *process) int{
-		"q": func(term *terminal, p *process) int {
+	for name, end := range map[string]func(*terminal, *await.Program) int{
+		"q": func(term *terminal, p *await.Program) int {
 			_, _ = term.master.WriteString("q")
-			return p.stop(syscall.Signal(0))
+			return p.Stop(syscall.Signal(0))
 		},
-		"ctrl-c": func(term *terminal, p *process) int {
+		"ctrl-c": func(term *terminal, p *await.Program) int {
 			_, _ = term.master.WriteString("\x03")
-			return p.stop(syscall.Signal(0))
+			return p.Stop(syscall.Signal(0))
 		},
-		"SIGTERM": func(_ *terminal, p *process) int { return p.stop(syscall.SIGTERM) },
+		"SIGTERM": func(_ *terminal, p *await.Program) int { return p.Stop(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			term := openTerminal(t)
@@ -141,7 +138,7 @@ func top(t *testing.T, m *monitor) {
 				return nil
 			})
 			if code := end(term, p); code != 0 {
-				t.Errorf("exit status %d: %s", code, p.stderr)
+				t.Errorf("exit status %d: %s", code, p.Err)
 			}
 			var all string
 			await.Event(t, "the screen and the cursor are given back", func() error { // its last output may arrive late

@@ -67,6 +67,8 @@ func (a *Archive) Fetch(ctx context.Context, im Image) (*Kernel, error) {
 // unpack extracts the kernel and the needed modules of a package.
 func (k *Kernel) unpack(ctx context.Context, deb string) error {
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -78,7 +80,10 @@ func (k *Kernel) unpack(ctx context.Context, deb string) error {
 	if err != nil {
 		_ = cmd.Process.Kill()
 	}
-	return errors.Join(err, cmd.Wait())
+	if end := cmd.Wait(); end != nil {
+		err = errors.Join(err, fmt.Errorf("run dpkg-deb: %w: %s", end, bytes.TrimSpace(said.Bytes())))
+	}
+	return err
 }
 
 func (k *Kernel) unpackTar(r io.Reader) error {

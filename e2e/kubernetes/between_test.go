@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 const fioImage = "teescope.test/fio:1"
@@ -25,16 +28,10 @@ func (c *cluster) between(t *testing.T) {
 	}
 	short := []string{"--param", "omit=100ms", "--param", "measure=1s", "--param", "round-trips=1000", "--param", "rate=1000000", "--param", "congestion="}
 
-	killed := c.bench("k8s-network", "killed-network.json", slices.Concat(arms("nodes=same")[4:], short, []string{"--pairs", "1000"})...)
-	if err := killed.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.until(t, "the pods of the benchmark run, and there is a service", func() error { return errors.Join(c.phase(2, corev1.PodRunning), c.services(1)) })
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = killed.Wait()
-	c.until(t, "the pods of the killed benchmark have ended", func() error { return c.phase(2, corev1.PodSucceeded, corev1.PodFailed) })
+	killed := await.Start(t, c.bench("k8s-network", "killed-network.json", slices.Concat(arms("nodes=same")[4:], short, []string{"--pairs", "1000"})...))
+	await.Event(t, "the pods of the benchmark run, and there is a service", func() error { return errors.Join(c.phase(2, corev1.PodRunning), c.services(1)) })
+	killed.Stop(syscall.SIGKILL)
+	await.Event(t, "the pods of the killed benchmark have ended", func() error { return c.phase(2, corev1.PodSucceeded, corev1.PodFailed) })
 
 	c.network(t, nodeName, "same host", "the same node", slices.Concat(arms("nodes=same"), short))
 	c.nothingLeft(t)

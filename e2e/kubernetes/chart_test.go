@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/workloads/micro"
 )
 
@@ -63,7 +64,7 @@ func TestChart(t *testing.T) {
 				t.Logf("the API server took %d objects", count)
 			}
 			c.helm(t, "uninstall", name, "--namespace", name)
-			c.until(t, "the objects are gone", func() error {
+			await.Event(t, "the objects are gone", func() error {
 				if count := c.objects(t, name); count > 0 {
 					return fmt.Errorf("%d objects are left", count)
 				}
@@ -102,7 +103,7 @@ func TestNode(t *testing.T) {
 		"name": "teescope", "labels": map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}})
 	c.volume(t, "monitor", "20Gi", "")
 	t.Log(c.helm(t, append([]string{"install", "teescope", chart, "--namespace", "teescope", "--set", "monitor.scrapeInterval=1s"}, noOperator...)...))
-	c.until(t, "agent and monitor are ready", c.ready)
+	await.Event(t, "agent and monitor are ready", c.ready)
 
 	const agents = `up{job="teescope-agents",node="` + nodeName + `",instance="` + nodeName + `"}`
 	c.has(t, agents+" == 1")
@@ -127,7 +128,7 @@ func TestNode(t *testing.T) {
 	if err := c.api("DELETE", monitor, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	c.until(t, "a new monitor is ready", func() error {
+	await.Event(t, "a new monitor is ready", func() error {
 		var pod corev1.Pod
 		if err := c.api("GET", monitor, nil, &pod); err != nil {
 			return err
@@ -143,7 +144,7 @@ func TestNode(t *testing.T) {
 
 	// Other settings replace the pods.
 	c.helm(t, append([]string{"upgrade", "teescope", chart, "--namespace", "teescope", "--reuse-values", "--set", "hostPID=true"}, noOperator...)...)
-	c.until(t, "agents in the node's PID namespace are ready", func() error {
+	await.Event(t, "agents in the node's PID namespace are ready", func() error {
 		var set appsv1.DaemonSet
 		if err := c.api("GET", "/apis/apps/v1/namespaces/teescope/daemonsets/teescope-agent", nil, &set); err != nil {
 			return err
@@ -156,7 +157,7 @@ func TestNode(t *testing.T) {
 	c.has(t, agents+" == 1")
 
 	c.helm(t, "uninstall", "teescope", "--namespace", "teescope")
-	c.until(t, "pods and objects are gone", func() error {
+	await.Event(t, "pods and objects are gone", func() error {
 		var pods corev1.PodList
 		if err := c.api("GET", "/api/v1/namespaces/teescope/pods", nil, &pods); err != nil {
 			return err
@@ -198,7 +199,7 @@ func (c *cluster) ready() error {
 // has waits until the monitor answers a query with a series, and returns its value.
 func (c *cluster) has(t *testing.T, query string) (value string) {
 	t.Helper()
-	c.until(t, "the monitor has "+query, func() error {
+	await.Event(t, "the monitor has "+query, func() error {
 		var s corev1.Service
 		if err := c.api("GET", "/api/v1/namespaces/teescope/services/teescope-monitor", nil, &s); err != nil {
 			return err

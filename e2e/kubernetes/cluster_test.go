@@ -45,9 +45,6 @@ type cluster struct {
 	client *http.Client
 
 	failed sync.Once // the test, if it did
-
-	mu    sync.Mutex
-	ended string // the program that ended although nobody asked it to
 }
 
 // member is a node: its address, the addresses of its pods, and for another than the first the network namespace in which
@@ -104,7 +101,7 @@ func startServer(t *testing.T, files string) *cluster {
 		"--service-account-key-file=accounts.pub", "--service-account-signing-key-file=accounts.key", "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-cluster-ip-range=10.96.0.0/16", "--kubelet-preferred-address-types=InternalIP", "--allow-privileged=true")
 	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.pool}}, Timeout: time.Minute}
-	c.until(t, "the API server is ready", func() error { return c.api("GET", "/readyz", nil, nil) })
+	await.Event(t, "the API server is ready", func() error { return c.api("GET", "/readyz", nil, nil) })
 	return c
 }
 
@@ -185,7 +182,7 @@ state = "/run/`+m.of("containerd")+`"
 `)
 	run := m.within("containerd", "--config", m.of("containerd")+".toml")
 	c.start(t, m.of("containerd"), run[0], run[1:]...)
-	c.until(t, "containerd answers", func() error {
+	await.Event(t, "containerd answers", func() error {
 		out, err := exec.Command("ctr", "--address", socket, "version").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("ctr version: %w: %s", err, out)
@@ -221,7 +218,7 @@ volumePluginDir: /run/teescope/volumes
 	c.componentOf(t, m, "kubelet", "--config="+m.of("kubelet")+".yaml", "--kubeconfig="+m.of("node")+".conf", "--root-dir="+root, "--hostname-override="+m.name, "--node-ip="+m.ip, "--v=2")
 	c.componentOf(t, m, "kube-proxy", "--kubeconfig=admin.conf", "--hostname-override="+m.name, "--cluster-cidr=10.244.0.0/16", "--proxy-mode=iptables",
 		"--conntrack-max-per-core=0", "--oom-score-adj=0")
-	c.until(t, m.name+" is ready", func() error {
+	await.Event(t, m.name+" is ready", func() error {
 		var n corev1.Node
 		if err := c.api("GET", "/api/v1/nodes/"+m.name, nil, &n); err != nil {
 			return err
@@ -245,25 +242,9 @@ func (c *cluster) start(t *testing.T, name, program string, args ...string) {
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.state, log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err := cmd.Wait()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.ended == "" {
-			c.ended = fmt.Sprintf("%s ended: %v", name, err)
-		}
-		_ = log.Close()
-	}()
-	t.Cleanup(func() {
-		c.failed.Do(func() { c.explain(t) })
-		_ = cmd.Process.Kill()
-		<-done
-	})
+	t.Cleanup(func() { _ = log.Close() })
+	await.Start(t, cmd)
+	t.Cleanup(func() { c.failed.Do(func() { c.explain(t) }) }) // while everything still runs
 }
 
 func (c *cluster) component(t *testing.T, name string, flags ...string) {
@@ -275,21 +256,6 @@ func (c *cluster) componentOf(t *testing.T, m member, name string, flags ...stri
 	t.Helper()
 	run := m.within(filepath.Join(c.files, "components"), append([]string{name}, flags...)...)
 	c.start(t, m.of(name), run[0], run[1:]...)
-}
-
-// until waits for an event, and no longer than every program runs.
-func (c *cluster) until(t *testing.T, what string, check func() error) {
-	t.Helper()
-	await.Event(t, what, func() error {
-		c.mu.Lock()
-		ended := c.ended
-		c.mu.Unlock()
-		err := check()
-		if err != nil && ended != "" {
-			t.Fatalf("until %s: %s; %v", what, ended, err)
-		}
-		return err
-	})
 }
 
 // explain prints what helps to understand a failure, while everything still runs.

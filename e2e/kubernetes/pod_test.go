@@ -9,9 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 const pods = "/api/v1/namespaces/default/pods"
@@ -23,22 +26,16 @@ func (c *cluster) benchmarks(t *testing.T) {
 			t.Skipf("%s is not here (packages kubernetes-client, busybox-static)", needed)
 		}
 	}
-	c.until(t, "pods have an account", func() error { return c.api("GET", "/api/v1/namespaces/default/serviceaccounts/default", nil, nil) })
+	await.Event(t, "pods have an account", func() error { return c.api("GET", "/api/v1/namespaces/default/serviceaccounts/default", nil, nil) })
 	for _, name := range []string{"first", "second", "third", "fourth"} { // each for one claim
 		c.volume(t, name, "1Gi", "")
 	}
 	env := c.env("image=" + shellImage + ",cpus=100m,memory=256Mi,size=1Gi")
 
-	killed := c.bench("startup", "killed.json", "--env", "native", "--env", env, "--pairs", "1000")
-	if err := killed.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.until(t, "the pod of the benchmark runs", func() error { return c.phase(1, corev1.PodRunning) })
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = killed.Wait()
-	c.until(t, "the pod of the killed benchmark has ended", func() error {
+	killed := await.Start(t, c.bench("startup", "killed.json", "--env", "native", "--env", env, "--pairs", "1000"))
+	await.Event(t, "the pod of the benchmark runs", func() error { return c.phase(1, corev1.PodRunning) })
+	killed.Stop(syscall.SIGKILL)
+	await.Event(t, "the pod of the killed benchmark has ended", func() error {
 		return c.phase(1, corev1.PodSucceeded, corev1.PodFailed)
 	})
 
@@ -117,7 +114,7 @@ func (c *cluster) measure(t *testing.T, name string, args ...string) (r measured
 // nothingLeft waits until benchmarks have left nothing.
 func (c *cluster) nothingLeft(t *testing.T) {
 	t.Helper()
-	c.until(t, "no pod, no claim and no service is left", func() error {
+	await.Event(t, "no pod, no claim and no service is left", func() error {
 		var claims corev1.PersistentVolumeClaimList
 		err := errors.Join(c.phase(0), c.services(0), c.api("GET", "/api/v1/namespaces/default/persistentvolumeclaims", nil, &claims))
 		return errors.Join(err, count("claims", len(claims.Items), 0))

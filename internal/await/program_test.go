@@ -25,9 +25,9 @@ func failing(t *testing.T) string {
 
 func shell(script string) *exec.Cmd { return exec.Command("sh", "-c", script) }
 
-// TestEventOfProcess: a wait fails at once, with the program's status and words, when a program that is to run has ended, and
+// TestEventOfProgram: a wait fails at once, with the program's status and words, when a program that is to run has ended, and
 // not because of one that has done its work or that the test has ended.
-func TestEventOfProcess(t *testing.T) {
+func TestEventOfProgram(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		mayEnd       bool

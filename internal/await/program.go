@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Process is a program that a test started. It is to run until the test ends it, unless MayEnd says otherwise.
-type Process struct {
+// Program is one that a test started. It is to run until the test ends it, unless MayEnd says otherwise.
+type Program struct {
 	*exec.Cmd
 	// Out and Err are what it printed so far, where Cmd.Stdout and Cmd.Stderr were nil.
 	Out, Err *Words
@@ -29,7 +29,7 @@ type Process struct {
 // running are the programs that tests have started, with the names of the tests.
 var running struct {
 	sync.Mutex
-	of map[*Process]string
+	of map[*Program]string
 }
 
 // heldOpen is how long a program's end waits for programs that it left behind and that hold its output open.
@@ -38,9 +38,9 @@ const heldOpen = 10 * time.Second
 // Start starts a program in a process group of its own, which ends with the test, or when the test's process is killed.
 // While it is to run, its end fails at once every Event for which this test or a test below it waits. If the test fails,
 // its words are shown.
-func Start(t testing.TB, cmd *exec.Cmd) *Process {
+func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	p := &Process{Cmd: cmd, Out: &Words{}, Err: &Words{}, ended: make(chan struct{})}
+	p := &Program{Cmd: cmd, Out: &Words{}, Err: &Words{}, ended: make(chan struct{})}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.Out
 	}
@@ -74,7 +74,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	running.Lock()
 	defer running.Unlock()
 	if running.of == nil {
-		running.of = map[*Process]string{}
+		running.of = map[*Program]string{}
 	}
 	running.of[p] = t.Name()
 	t.Cleanup(func() {
@@ -90,7 +90,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 }
 
 // MayEnd says that the program ends by itself when its work is done: then only an end with an error fails an Event.
-func (p *Process) MayEnd() *Process {
+func (p *Program) MayEnd() *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mayEnd = true
@@ -98,7 +98,7 @@ func (p *Process) MayEnd() *Process {
 }
 
 // Ended is closed when the program has ended. Whoever takes it waits for the end, so no Event fails because of it.
-func (p *Process) Ended() <-chan struct{} {
+func (p *Program) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = true
@@ -106,7 +106,7 @@ func (p *Process) Ended() <-chan struct{} {
 }
 
 // Ends waits until the program ends by itself and returns its exit status, or -1 if a signal ended it.
-func (p *Process) Ends(t testing.TB) int {
+func (p *Program) Ends(t testing.TB) int {
 	t.Helper()
 	ended := p.Ended()
 	Event(t, filepath.Base(p.Path)+" ends", func() error {
@@ -122,7 +122,7 @@ func (p *Process) Ends(t testing.TB) int {
 
 // Stop sends the program a signal and waits for its end; SIGKILL ends what it left in its process group too. A program that
 // has not ended after patience is killed. Stop returns the exit status, or -1 if a signal ended the program.
-func (p *Process) Stop(sig syscall.Signal) int {
+func (p *Program) Stop(sig syscall.Signal) int {
 	ended := p.Ended()
 	p.signal(sig)
 	select {
@@ -134,7 +134,7 @@ func (p *Process) Stop(sig syscall.Signal) int {
 	return p.ProcessState.ExitCode()
 }
 
-func (p *Process) signal(sig syscall.Signal) {
+func (p *Program) signal(sig syscall.Signal) {
 	select {
 	case <-p.ended:
 		return
@@ -148,7 +148,7 @@ func (p *Process) signal(sig syscall.Signal) {
 }
 
 // Last returns what the program is, how it ended, and its last words.
-func (p *Process) Last() string {
+func (p *Program) Last() string {
 	how := "runs"
 	select {
 	case <-p.ended:
@@ -161,7 +161,7 @@ func (p *Process) Last() string {
 }
 
 // gone says that the program has ended although the test still needs it.
-func (p *Process) gone() bool {
+func (p *Program) gone() bool {
 	select {
 	case <-p.ended:
 	default:
