@@ -2,6 +2,7 @@ package await
 
 import (
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -17,13 +18,17 @@ type Program struct {
 	*exec.Cmd
 	// Out and Err are what it printed so far, where Cmd.Stdout and Cmd.Stderr were nil.
 	Out, Err *Words
+	// In is its standard input, if Converse started it.
+	In io.WriteCloser
 
+	read  int // bytes of Out that Line has returned
 	ended chan struct{}
 	err   error // of Wait
 
 	mu     sync.Mutex
 	asked  bool // the test ends the program, or waits for its end
 	mayEnd bool
+	shown  bool // its last words are in what failed the test; guarded by running
 }
 
 // running are the programs that tests have started, with the names of the tests.
@@ -40,7 +45,24 @@ const heldOpen = 10 * time.Second
 // its words are shown.
 func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	p := &Program{Cmd: cmd, Out: &Words{}, Err: &Words{}, ended: make(chan struct{})}
+	return startProgram(t, &Program{Cmd: cmd})
+}
+
+// Converse starts a program as Start does, and leaves its standard input to the test. A program that is to end by itself,
+// once the test has answered, is waited for with Ends.
+func Converse(t testing.TB, cmd *exec.Cmd) *Program {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startProgram(t, &Program{Cmd: cmd, In: in})
+}
+
+func startProgram(t testing.TB, p *Program) *Program {
+	t.Helper()
+	cmd := p.Cmd
+	p.Out, p.Err, p.ended = &Words{}, &Words{}, make(chan struct{})
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.Out
 	}
@@ -80,9 +102,9 @@ func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Cleanup(func() {
 		p.Stop(syscall.SIGKILL)
 		running.Lock()
+		defer running.Unlock()
 		delete(running.of, p)
-		running.Unlock()
-		if t.Failed() {
+		if t.Failed() && !p.shown {
 			t.Logf("%s", p.Last())
 		}
 	})
@@ -108,16 +130,36 @@ func (p *Program) Ended() <-chan struct{} {
 // Ends waits until the program ends by itself and returns its exit status, or -1 if a signal ended it.
 func (p *Program) Ends(t testing.TB) int {
 	t.Helper()
-	ended := p.Ended()
-	Event(t, filepath.Base(p.Path)+" ends", func() error {
-		select {
-		case <-ended:
-			return nil
-		default:
-			return fmt.Errorf("%s", p.Last())
-		}
-	})
+	select {
+	case <-p.Ended():
+	case <-time.After(patience):
+		t.Fatalf("waited %v for an end: %s", patience, p.Last())
+	}
 	return p.ProcessState.ExitCode()
+}
+
+// Line waits for the next line of standard output and returns it without its end. A program that ends before that fails the
+// test.
+func (p *Program) Line(t testing.TB) string {
+	t.Helper()
+	over := time.After(patience)
+	for {
+		grew, ended := p.Out.growing(), p.hasEnded() // both before the look
+		line, _, whole := strings.Cut(p.Out.String()[p.read:], "\n")
+		if whole {
+			p.read += len(line) + 1
+			return line
+		}
+		if ended {
+			t.Fatalf("waited for a line: %s", p.Last())
+		}
+		select {
+		case <-grew:
+		case <-p.ended:
+		case <-over:
+			t.Fatalf("waited %v for a line: %s", patience, p.Last())
+		}
+	}
 }
 
 // Stop sends the program a signal and waits for its end; SIGKILL ends what it left in its process group too. A program that
@@ -135,10 +177,8 @@ func (p *Program) Stop(sig syscall.Signal) int {
 }
 
 func (p *Program) signal(sig syscall.Signal) {
-	select {
-	case <-p.ended:
+	if p.hasEnded() {
 		return
-	default:
 	}
 	if sig == syscall.SIGKILL {
 		_ = syscall.Kill(-p.Process.Pid, sig) // the number is the group's until Wait has returned
@@ -150,26 +190,28 @@ func (p *Program) signal(sig syscall.Signal) {
 // Last returns what the program is, how it ended, and its last words.
 func (p *Program) Last() string {
 	how := "runs"
-	select {
-	case <-p.ended:
+	if p.hasEnded() {
 		if how = "ended: exit status 0"; p.err != nil {
 			how = "ended: " + p.err.Error()
 		}
-	default:
 	}
 	return fmt.Sprintf("%s (process %d) %s; it printed\n%s%s", filepath.Base(p.Path), p.Process.Pid, how, p.Out.last(), p.Err.last())
 }
 
-// gone says that the program has ended although the test still needs it.
-func (p *Program) gone() bool {
+func (p *Program) hasEnded() bool {
 	select {
 	case <-p.ended:
+		return true
 	default:
 		return false
 	}
+}
+
+// gone says that the program has ended although the test still needs it.
+func (p *Program) gone() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.asked && (!p.mayEnd || p.err != nil)
+	return p.hasEnded() && !p.asked && (!p.mayEnd || p.err != nil)
 }
 
 // lost returns the last words of the programs of a test, and of the tests above it, that have ended and should not have.
@@ -179,7 +221,7 @@ func lost(test string) string {
 	var all []string
 	for p, name := range running.of {
 		if (test == name || strings.HasPrefix(test, name+"/")) && p.gone() {
-			all = append(all, p.Last())
+			all, p.shown = append(all, p.Last()), true
 		}
 	}
 	return strings.Join(all, "\n")
@@ -195,7 +237,18 @@ const (
 type Words struct {
 	mu          sync.Mutex
 	first, tail []byte
-	cut         int // bytes between them that are not kept
+	cut         int           // bytes between them that are not kept
+	grew        chan struct{} // closed at the next Write, if somebody waits for it
+}
+
+// growing returns a channel that is closed at the next Write.
+func (w *Words) growing() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.grew == nil {
+		w.grew = make(chan struct{})
+	}
+	return w.grew
 }
 
 // Write implements io.Writer.
@@ -208,6 +261,10 @@ func (w *Words) Write(b []byte) (int, error) {
 	if more := len(w.tail) - mostWords; more > mostWords { // not at each Write
 		w.cut += more
 		w.tail = append(w.tail[:0], w.tail[more:]...)
+	}
+	if w.grew != nil {
+		close(w.grew)
+		w.grew = nil
 	}
 	return len(b), nil
 }

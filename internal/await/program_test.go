@@ -3,6 +3,7 @@ package await
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,14 +11,14 @@ import (
 	"testing"
 )
 
-// failing waits for an event that never comes and returns what failed the test.
-func failing(t *testing.T) string {
+// failed returns what fails a test.
+func failed(t *testing.T, test func(testing.TB)) string {
 	t.Helper()
 	r := &recorder{TB: t}
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		Event(r, "the port answers", func() error { return errors.New("connection refused") })
+		test(r)
 	}()
 	<-ended
 	return r.said
@@ -54,7 +55,9 @@ func TestEventOfProgram(t *testing.T) {
 				return
 			}
 			t.Run("below", func(t *testing.T) {
-				said := failing(t)
+				said := failed(t, func(t testing.TB) {
+					Event(t, "the port answers", func() error { return errors.New("connection refused") })
+				})
 				for _, w := range append(c.want, fmt.Sprint("process ", p.Process.Pid)) {
 					if !strings.Contains(said, w) {
 						t.Errorf("the wait fails with %q, without %q", said, w)
@@ -113,11 +116,32 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// TestConverse asks a program, which ends by itself once it has answered.
+func TestConverse(t *testing.T) {
+	p := Converse(t, shell("echo ready; read x; echo $x; echo $x; read x; printf tail; exit 4"))
+	if s := p.Line(t); s != "ready" {
+		t.Errorf("it says %q", s)
+	}
+	if _, err := io.WriteString(p.In, "word\n"); err != nil {
+		t.Fatal(err)
+	}
+	if one, two := p.Line(t), p.Line(t); one != "word" || two != "word" {
+		t.Errorf("it says %q and %q", one, two)
+	}
+	if err := p.In.Close(); err != nil {
+		t.Fatal(err)
+	}
+	said := failed(t, func(t testing.TB) { p.Line(t) })
+	if code := p.Ends(t); code != 4 || !strings.Contains(said, "waited for a line: sh (process") || !strings.Contains(said, "exit status 4") || !strings.Contains(said, "tail") {
+		t.Errorf("exit status %d, and the wait for a line fails with %q", code, said)
+	}
+}
+
 // TestWords keeps the beginning and the end.
 func TestWords(t *testing.T) {
-	var w Words
+	w := &Words{}
 	for i := range 5 << 20 >> 4 {
-		if n, err := fmt.Fprintf(&w, "%015d\n", i); n != 16 || err != nil {
+		if n, err := fmt.Fprintf(w, "%015d\n", i); n != 16 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
@@ -128,7 +152,7 @@ func TestWords(t *testing.T) {
 	if last := w.last(); len(last) > lastWords+100 || !strings.HasSuffix(last, "000000000327679\n") {
 		t.Errorf("the last words have %d bytes: %.40q", len(last), last)
 	}
-	var few Words
+	few := &Words{}
 	_, _ = few.Write([]byte("all"))
 	if few.String() != "all" || few.last() != "all" {
 		t.Errorf("%q, %q", few.String(), few.last())
