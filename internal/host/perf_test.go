@@ -124,21 +124,8 @@ func TestPerfNewThreads(t *testing.T) {
 		return
 	}
 	cmd := threadsProgram(t)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ready := make([]byte, 1)
-	if _, err := out.Read(ready); err != nil {
-		t.Fatal(err)
-	}
+	p := await.Converse(t, cmd)
+	p.Line(t) // it is ready
 	var groups []PerfGroup
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
 	if err != nil {
@@ -151,11 +138,11 @@ func TestPerfNewThreads(t *testing.T) {
 		}
 		groups = append(groups, openedPerf(t, PerfTarget{Thread: thread}, pageFaults))
 	}
-	if err := in.Close(); err != nil {
+	if err := p.In.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
+	if code := p.Ends(t); code != 0 {
+		t.Fatal(p.Last())
 	}
 	var sum uint64
 	for _, g := range groups {
@@ -169,7 +156,7 @@ func TestPerfNewThreads(t *testing.T) {
 
 // threads touches pages in four new threads when standard input is closed.
 func threads() {
-	_, _ = os.Stdout.WriteString(".")
+	_, _ = os.Stdout.WriteString(".\n")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 	var all sync.WaitGroup
 	for range 4 {

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/teescope/teescope/internal/probe/probetest"
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestPatienceEnds: while the process runs, patience is what it says.
@@ -55,17 +54,12 @@ func TestPatience(t *testing.T) {
 	// On one thread, what waits for a part of the patience and what sleeps as long wake up equally often, however
 	// late both are.
 	cmd.Env = append(os.Environ(), "TEESCOPE_TEST_PATIENCE=1", "GOMAXPROCS=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	probetest.Start(t, cmd)
-	lines := bufio.NewScanner(out)
-	if lines.Scan(); lines.Text() != "waiting" {
-		t.Errorf("it says %q", lines.Text())
+	p := await.Start(t, cmd)
+	if line := p.Line(t); line != "waiting" {
+		t.Errorf("it says %q", line)
 	}
 	for _, s := range []unix.Signal{unix.SIGSTOP, unix.SIGCONT} {
-		if err := cmd.Process.Signal(s); err != nil {
+		if err := p.Process.Signal(s); err != nil {
 			t.Error(err)
 		}
 		if s == unix.SIGSTOP {
@@ -73,10 +67,10 @@ func TestPatience(t *testing.T) {
 			time.Sleep(stopped) // or longer
 		}
 	}
-	if lines.Scan(); lines.Text() != "<nil>" {
-		t.Errorf("half of the patience after a stop: %s", lines.Text())
+	if line := p.Line(t); line != "<nil>" {
+		t.Errorf("half of the patience after a stop: %s", line)
 	}
-	if err := cmd.Wait(); err != nil { // it has an end all the same
-		t.Error(err)
+	if code := p.Ends(t); code != 0 { // it has an end all the same
+		t.Error(p.Last())
 	}
 }

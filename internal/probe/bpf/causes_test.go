@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,38 +37,22 @@ func buildCauses(t *testing.T) (path string) {
 func causes(t *testing.T, path string, before, after func(), args ...string) (out caused) {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"--wait"}, args...)...)
-	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	probetest.Start(t, cmd)
+	p := await.Converse(t, cmd)
 	// Its own session has priority, so the rest of the machine does not shape what it measures
 	// (sched(7), autogroups; without them this has no effect).
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", cmd.Process.Pid), []byte("-19"), 0o644)
-	lines := bufio.NewScanner(stdout)
-	next := func() []byte {
-		if !lines.Scan() {
-			t.Fatalf("%v ended early: %v", cmd.Args, cmd.Wait())
-		}
-		return lines.Bytes()
-	}
-	next()
+	p.Line(t)
 	before()
-	fmt.Fprintln(in)
-	if err := json.Unmarshal(next(), &out); err != nil {
+	fmt.Fprintln(p.In)
+	if err := json.Unmarshal([]byte(p.Line(t)), &out); err != nil {
 		t.Fatal(err)
 	}
-	next()
+	p.Line(t)
 	after()
-	fmt.Fprintln(in)
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
+	fmt.Fprintln(p.In)
+	if code := p.Ends(t); code != 0 {
+		t.Fatal(p.Last())
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -117,20 +118,14 @@ func BenchmarkBesideRedis(b *testing.B) {
 				c.trigger()()
 			}
 		})
-		server := exec.Command("redis-server", "--port", port, "--save", "")
-		if err := server.Start(); err != nil {
-			b.Fatal(err)
-		}
+		server := await.Start(b, exec.Command("redis-server", "--port", port, "--save", ""))
 		await.Event(b, "Redis answers", func() error { return exec.Command("redis-cli", "-p", port, "ping").Run() })
 		took("redis", func() {
 			if out, err := exec.Command("redis-benchmark", "-p", port, "-q", "-t", "get", "-n", "200000").CombinedOutput(); err != nil {
 				b.Errorf("%v: %s", err, out)
 			}
 		})
-		if err := server.Process.Kill(); err != nil {
-			b.Error(err)
-		}
-		_ = server.Wait()
+		server.Stop(syscall.SIGKILL)
 	}
 	b.ReportMetric(0, "ns/op")
 }

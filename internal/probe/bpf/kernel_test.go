@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,10 +117,8 @@ func events(t *testing.T, before, after func(), args ...string) did {
 
 // workload is the running program.
 type workload struct {
+	*await.Program
 	t   *testing.T
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
 	did did
 }
 
@@ -132,43 +129,24 @@ func start(t *testing.T, args ...string) *workload {
 	if err != nil {
 		probetest.Skip(t, "a C compiler", err)
 	}
-	w := &workload{t: t, cmd: exec.Command(path, append([]string{"--wait"}, args...)...)}
-	w.cmd.Stderr = os.Stderr
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := w.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	probetest.Start(t, w.cmd)
-	w.out = bufio.NewScanner(stdout)
+	w := &workload{t: t, Program: await.Converse(t, exec.Command(path, append([]string{"--wait"}, args...)...))}
 	w.says("ready")
-	asleep(t, w.cmd.Process.Pid)
+	asleep(t, w.Process.Pid)
 	return w
-}
-
-// line returns the next line that the program prints.
-func (w *workload) line() string {
-	w.t.Helper()
-	if !w.out.Scan() {
-		w.t.Fatalf("%v ended early: %v", w.cmd.Args, w.cmd.Wait())
-	}
-	return w.out.Text()
 }
 
 func (w *workload) says(want string) {
 	w.t.Helper()
-	if s := w.line(); s != want {
-		w.t.Fatalf("%v says %q, want %s", w.cmd.Args, s, want)
+	if s := w.Line(w.t); s != want {
+		w.t.Fatalf("%v says %q, want %s", w.Args, s, want)
 	}
 }
 
 // work lets the program make its events and waits until it has.
 func (w *workload) work() {
 	w.t.Helper()
-	fmt.Fprintln(w.in)
-	if err := json.Unmarshal([]byte(w.line()), &w.did); err != nil {
+	fmt.Fprintln(w.In)
+	if err := json.Unmarshal([]byte(w.Line(w.t)), &w.did); err != nil {
 		w.t.Fatal(err)
 	}
 	w.says("done")
@@ -178,18 +156,16 @@ func (w *workload) work() {
 // end lets the program end and returns what it did.
 func (w *workload) end() did {
 	w.t.Helper()
-	fmt.Fprintln(w.in)
-	for w.out.Scan() {
+	fmt.Fprintln(w.In)
+	if code := w.Ends(w.t); code != 0 {
+		w.t.Fatal(w.Last())
 	}
-	if err := w.cmd.Wait(); err != nil {
-		w.t.Fatalf("%v: %v", w.cmd.Args, err)
-	}
-	if u, ok := w.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	if u, ok := w.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		w.did.allVoluntary, w.did.allInvoluntary = uint64(u.Nvcsw), uint64(u.Nivcsw)
 		w.did.allFaults = uint64(u.Minflt + u.Majflt)
 	}
 	// getrusage(2) truncates both times to microseconds.
-	w.did.total = (w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime() + 2*time.Microsecond).Seconds()
+	w.did.total = (w.ProcessState.UserTime() + w.ProcessState.SystemTime() + 2*time.Microsecond).Seconds()
 	return w.did
 }
 
@@ -374,9 +350,9 @@ func TestSwitches(t *testing.T) {
 			n := read(c)
 			return [2]uint64{n.Reads, n.Writes}
 		}
-		was, before := counted(), ioCalls(t, w.cmd.Process.Pid)
+		was, before := counted(), ioCalls(t, w.Process.Pid)
 		w.work()
-		is, after := counted(), ioCalls(t, w.cmd.Process.Pid)
+		is, after := counted(), ioCalls(t, w.Process.Pid)
 		w.end()
 		for i, kind := range []string{"reads", "writes"} {
 			if got, want := is[i]-was[i], after[i]-before[i]; got != want {
@@ -430,7 +406,7 @@ func TestFaults(t *testing.T) {
 		t.Run(cause, func(t *testing.T) {
 			c := openProgram(t, Faults, Limits{})
 			w := start(t, "--comm", name, "faults", cause, fmt.Sprint(n))
-			before, was := faultsUntilNow(t, w.cmd.Process.Pid), read(c)
+			before, was := faultsUntilNow(t, w.Process.Pid), read(c)
 			w.work()
 			is := read(c)
 			d := w.end()

@@ -47,7 +47,7 @@ func TestNarrowToProcess(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	name := probetest.Name("twins")
 	in, out := start(t, "--comm", name, "getppid", "1000"), start(t, "--comm", name, "getppid", "70000")
-	pid := in.cmd.Process.Pid
+	pid := in.Process.Pid
 	m := Member{Start: started(t, pid), Name: name, Own: true}
 	if err := (Table{c}).Narrow([]int{pid}, only(pid, m)); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	name := probetest.Name("reused")
 	w := start(t, "--comm", name, "getppid", "1000")
-	pid := w.cmd.Process.Pid
+	pid := w.Process.Pid
 	before := syscallCounts(c)[name+" getppid"]
 	if err := (Table{c}).Narrow([]int{pid}, only(pid, Member{Start: started(t, pid) - 1, Name: "before", Own: true})); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 	blind := probetest.OnInit(t, "sched/sched_process_free")
 	called, _, _ := read()
 	in, out := start(t, "--comm", inside, "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", outside, "children", "10", "50")
-	pid := in.cmd.Process.Pid
+	pid := in.Process.Pid
 	m := Member{Start: started(t, pid), Children: true}
 	// The third is not narrowed.
 	for _, c := range []*Counters{sys, sw} {
@@ -181,7 +181,7 @@ func TestNarrowForgets(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	name := probetest.Name("left")
 	w := start(t, "--comm", name, "getppid", "1000")
-	pid := w.cmd.Process.Pid
+	pid := w.Process.Pid
 	before := syscallCounts(c)[name+" getppid"]
 	m := Member{Start: started(t, pid), Children: true}
 	for _, in := range []bool{true, false} {

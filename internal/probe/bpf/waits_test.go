@@ -249,7 +249,7 @@ func TestWalkDisplaces(t *testing.T) {
 	one.Set(cpu)
 	name := probetest.Name("moved")
 	p := start(t, "--comm", name, "--threads", "5", "--cpu", strconv.Itoa(cpu), "getppid", "1000000000")
-	fmt.Fprintln(p.in) // it begins
+	fmt.Fprintln(p.In) // it begins
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		t.Fatal(err)
 	}

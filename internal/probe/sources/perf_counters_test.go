@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -151,41 +151,25 @@ func TestPerfProcess(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := openSoftware(t, host.Local())
-			cmd := exec.Command(path, append([]string{"--comm", name, "--wait"}, c.args...)...)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			probetest.Start(t, cmd)
-			out := bufio.NewScanner(stdout)
-			line := func() string {
-				if !out.Scan() {
-					t.Fatalf("events ended early: %v", cmd.Wait())
-				}
-				return out.Text()
-			}
-			line() // ready
-			if err := p.Adjust("", c.scope(cmd.Process.Pid)); err != nil {
+			events := await.Converse(t, exec.Command(path, append([]string{"--comm", name, "--wait"}, c.args...)...))
+			events.Line(t) // ready
+			if err := p.Adjust("", c.scope(events.Process.Pid)); err != nil {
 				t.Fatal(err)
 			}
 			before := mustReadPerf(t, p)
-			fmt.Fprintln(in)
+			fmt.Fprintln(events.In)
 			var d did
-			if err := json.Unmarshal([]byte(line()), &d); err != nil {
+			if err := json.Unmarshal([]byte(events.Line(t)), &d); err != nil {
 				t.Fatal(err)
 			}
-			line() // done
+			events.Line(t) // done
 			series, least := c.want(d)
 			got := mustReadPerf(t, p)[series] - before[series]
-			fmt.Fprintln(in)
-			if err := cmd.Wait(); err != nil {
-				t.Fatal(err)
+			fmt.Fprintln(events.In)
+			if code := events.Ends(t); code != 0 {
+				t.Fatal(events.Last())
 			}
-			most := float64(c.most(cmd.ProcessState.SysUsage().(*syscall.Rusage)))
+			most := float64(c.most(events.ProcessState.SysUsage().(*syscall.Rusage)))
 			between(t, series, least, got, most)
 			if strings.HasPrefix(series, "tee_pid") {
 				byName := mustReadPerf(t, p)["tee_process_test_faults_total "+name] - before["tee_process_test_faults_total "+name]

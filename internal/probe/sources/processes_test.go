@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -223,29 +223,18 @@ func read(t *testing.T, r probe.Reader) map[string]float64 {
 // shell starts a shell; step makes it run a command and waits until it has.
 func shell(t *testing.T) (step func(string)) {
 	t.Helper()
-	cmd := exec.Command("sh")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	probetest.Start(t, cmd)
+	p := await.Converse(t, exec.Command("sh"))
 	t.Cleanup(func() {
-		_ = in.Close() // ends it
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
+		_ = p.In.Close() // ends it
+		if code := p.Ends(t); code != 0 {
+			t.Error(p.Last())
 		}
 	})
-	out := bufio.NewScanner(stdout)
 	return func(command string) {
 		t.Helper()
-		fmt.Fprintln(in, command+"; echo done")
-		if !out.Scan() || out.Text() != "done" {
-			t.Fatalf("%s: the shell says %q", command, out.Text())
+		fmt.Fprintln(p.In, command+"; echo done")
+		if line := p.Line(t); line != "done" {
+			t.Fatalf("%s: the shell says %q", command, line)
 		}
 	}
 }

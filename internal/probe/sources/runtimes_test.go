@@ -1,9 +1,7 @@
 package sources
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -35,10 +34,8 @@ func compile(t *testing.T, out string, args ...string) string {
 
 // conversing is a program that does its work once for each line of input.
 type conversing struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
+	t *testing.T
+	*await.Program
 }
 
 // called returns a name for the program at path by which it becomes a process of that name.
@@ -53,39 +50,20 @@ func called(t *testing.T, name, path string) string {
 
 func converse(t *testing.T, argv ...string) *conversing {
 	t.Helper()
-	c := &conversing{t: t, cmd: exec.Command(argv[0], argv[1:]...)}
-	var err error
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.cmd.Stderr = os.Stderr
-	probetest.Start(t, c.cmd)
+	c := &conversing{t, await.Converse(t, exec.Command(argv[0], argv[1:]...))}
 	t.Cleanup(func() {
-		_ = c.in.Close()
-		_ = c.cmd.Wait()
+		_ = c.In.Close()
+		c.Ends(t)
 	})
-	c.out = bufio.NewScanner(out)
-	c.line()
+	c.Line(t)
 	return c
-}
-
-func (c *conversing) line() string {
-	c.t.Helper()
-	if !c.out.Scan() {
-		c.t.Fatalf("%v ended early", c.cmd.Args)
-	}
-	return c.out.Text()
 }
 
 // work makes the program do its work once.
 func (c *conversing) work() string {
 	c.t.Helper()
-	fmt.Fprintln(c.in)
-	return c.line()
+	fmt.Fprintln(c.In)
+	return c.Line(c.t)
 }
 
 // hooking opens the source with its clock controlled by the test.
@@ -247,8 +225,8 @@ func TestRuntimesAfterAnUpgrade(t *testing.T) {
 	if yes, _ := r.Hooked(id); !yes {
 		t.Error("the deleted library is not hooked while a process uses it")
 	}
-	_ = old.in.Close()
-	_ = old.cmd.Wait()
+	_ = old.In.Close()
+	old.Ends(t)
 	*now = now.Add(probe.Everything)
 	_, _ = transitionsOf(t, r, name, "intel_sgx_sdk")
 	if yes, _ := r.Hooked(id); yes {

@@ -1,11 +1,9 @@
 package sources
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -41,38 +39,21 @@ func TestTLSHandshakes(t *testing.T) {
 	}
 	name := probetest.Name("s") // short, because the server has a longer one
 	await.Event(t, "the program makes a handshake", func() error {
-		cmd := exec.Command(path, "--wait", "--name", name, "--seconds", "1", "--shares", "handshake=0.9")
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		probetest.Start(t, cmd)
-		lines := bufio.NewScanner(stdout)
-		next := func() []byte {
-			if !lines.Scan() {
-				t.Fatalf("the program ended early: %v", cmd.Wait())
-			}
-			return lines.Bytes()
-		}
-		next()
+		p := await.Converse(t, exec.Command(path, "--wait", "--name", name, "--seconds", "1", "--shares", "handshake=0.9"))
+		p.Line(t)
 		was := count() // also hooks what it finds
-		fmt.Fprintln(in)
+		fmt.Fprintln(p.In)
 		var did struct {
 			Events struct{ Handshake float64 }
 		}
-		if err := json.Unmarshal(next(), &did); err != nil {
+		if err := json.Unmarshal([]byte(p.Line(t)), &did); err != nil {
 			t.Fatal(err)
 		}
-		next()
+		p.Line(t)
 		is := count()
-		fmt.Fprintln(in)
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
+		fmt.Fprintln(p.In)
+		if code := p.Ends(t); code != 0 {
+			t.Error(p.Last())
 		}
 		if did.Events.Handshake == 0 {
 			return errors.New("it made none")
