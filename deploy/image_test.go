@@ -32,6 +32,7 @@ import (
 // driver and the runtime a choice: vfs and runc work everywhere.
 type engine struct {
 	dir    string
+	state  string // its runroot
 	groups string // the parent of its containers' cgroups
 }
 
@@ -50,8 +51,12 @@ func newEngine(t *testing.T) engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine{dir, "/" + filepath.Base(dir)}
-	t.Cleanup(func() { _ = os.RemoveAll(dir); e.removeCgroups() })
+	state, err := host.Local().ShortFolder(dir, "run", 50) // podman's limit
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := engine{dir, filepath.Join(state, "run"), "/" + filepath.Base(dir)}
+	t.Cleanup(func() { _ = os.RemoveAll(state); _ = os.RemoveAll(dir); e.removeCgroups() })
 	return e
 }
 
@@ -77,7 +82,7 @@ func (e engine) run(t *testing.T, args ...string) string {
 	if args[0] == "run" {
 		args = slices.Insert(args, 1, "--cgroup-parent", e.groups)
 	}
-	args = append([]string{"--root", filepath.Join(e.dir, "storage"), "--runroot", filepath.Join(e.dir, "run"), "--storage-driver", "vfs",
+	args = append([]string{"--root", filepath.Join(e.dir, "storage"), "--runroot", e.state, "--storage-driver", "vfs",
 		"--runtime", "runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file"}, args...)
 	out, err := exec.Command("podman", args...).CombinedOutput()
 	if err != nil {
@@ -165,7 +170,13 @@ func TestImage(t *testing.T) {
 		}
 	})
 	// This test runs outside the container: seeing its name proves that the host is seen.
+	runs := func() {
+		if state := e.run(t, "inspect", "--format", "{{.State.Status}}, exit status {{.State.ExitCode}}", id); !strings.HasPrefix(state, "running") {
+			t.Fatalf("the container is %s", state) // its words are in the log
+		}
+	}
 	await.Event(t, "all sources are open and have readings", func() error {
+		runs()
 		list, err := get(url + "/api/teescope/v1/sources")
 		if err == nil {
 			metrics, err = get(url + "/metrics")
@@ -185,6 +196,7 @@ func TestImage(t *testing.T) {
 	}
 	// A source that works outside works inside, but for the moments in which its readings take too long.
 	await.Event(t, "each source that works outside works inside", func() error {
+		runs()
 		outside, err := exec.Command(binary, "doctor", "--json").Output()
 		if err != nil {
 			t.Fatalf("doctor: %v", err)

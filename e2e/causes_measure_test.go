@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -129,27 +128,22 @@ func (k *kept) forget() {
 // causes is the program, which waits for a line before it begins and before it ends.
 type causes struct {
 	*await.Program
-	stdin io.Writer
 }
 
 func startCauses(t *testing.T, exe string, args ...string) *causes {
 	t.Helper()
 	c := exec.Command(exe, append(args, "--wait")...)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p := await.Start(t, c).MayEnd()
+	p := await.Converse(t, c).MayEnd()
 	// Its own session with priority, so other programs do not become a cause (sched(7),
 	// autogroups; without them this has no effect).
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", p.Process.Pid), []byte("-19"), 0o644)
-	return &causes{p, in}
+	return &causes{p}
 }
 
 func (c *causes) goOn(t *testing.T) {
 	t.Helper()
-	if _, err := fmt.Fprintln(c.stdin); err != nil {
+	if _, err := fmt.Fprintln(c.In); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -34,20 +34,13 @@ func newEthernet(t *testing.T, others ...string) *ethernet {
 	e := &ethernet{at: map[string][]string{}}
 	for i, name := range append([]string{"here"}, others...) {
 		c := exec.Command(unshare, "--net", "cat")
-		in, err := c.StdinPipe()
-		if err != nil {
+		p := await.Converse(t, c)
+		if _, err := fmt.Fprintln(p.In, name); err != nil {
 			t.Fatal(err)
 		}
-		p := await.Start(t, c)
-		if _, err := fmt.Fprintln(in, name); err != nil {
-			t.Fatal(err)
+		if line := p.Line(t); line != name { // it is in its namespace
+			t.Fatalf("it says %q", line)
 		}
-		await.Event(t, name+" is in its namespace", func() error {
-			if said := p.Out.String(); said != name+"\n" {
-				return fmt.Errorf("it says %q", said)
-			}
-			return nil
-		})
 		pid := strconv.Itoa(c.Process.Pid)
 		e.at[name] = []string{nsenter, "--target", pid, "--net"}
 		e.ip(t, name, "link set dev lo up")

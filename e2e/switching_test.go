@@ -79,11 +79,7 @@ func TestSourcesSwitchThemselves(t *testing.T) {
 	}
 
 	c := exec.Command(app, "100", "7") // ECALLs, and OCALLs in each
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := await.Start(t, c)
+	p := await.Converse(t, c)
 	await.Event(t, "the source is on", func() error {
 		if s := m.switched(t, "runtimes"); !strings.Contains(s.Seen, ") maps ") || s.State != "available" && s.State != "degraded" {
 			return fmt.Errorf("%+v", s)
@@ -92,7 +88,7 @@ func TestSourcesSwitchThemselves(t *testing.T) {
 	})
 	rests("sgx_mappings")
 	for i := range 3 {
-		if _, err := in.Write([]byte("\n")); err != nil {
+		if _, err := p.In.Write([]byte("\n")); err != nil {
 			t.Fatal(err)
 		}
 		await.Event(t, "its transitions are counted", func() error {

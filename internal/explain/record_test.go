@@ -2,10 +2,10 @@
 package explain_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -28,6 +28,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -45,31 +46,23 @@ func (s scenario) record(t *testing.T, file string) {
 	}
 	m := monitor(t)
 	c := exec.Command(exe, "--name", program, "--seconds", fmt.Sprint(s.seconds), "--shares", s.shares, "--seed", "13", "--wait")
-	stdin, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout := bufio.NewReader(begin(t, c))
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p := await.Converse(t, c)
 	if !s.busy {
 		// Its own session with priority, so other programs do not become a cause (sched(7), autogroups).
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", c.Process.Pid), []byte("-19"), 0o644)
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", p.Process.Pid), []byte("-19"), 0o644)
 	}
-	line := func() string {
-		l, err := stdout.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	line()                      // ready
+	p.Line(t)                   // ready
 	time.Sleep(8 * time.Second) // libraries of new processes are found at a reading
 	if s.busy {
 		for range runtime.NumCPU() + 1 {
-			begin(t, exec.Command("sh", "-c", "while :; do :; done"))
+			other := exec.Command("sh", "-c", "while :; do :; done")
+			other.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			await.Start(t, other)
 		}
 	}
-	fmt.Fprintln(stdin)
-	printed := line()
+	fmt.Fprintln(p.In)
+	printed := p.Line(t) + "\n"
 	time.Sleep(6 * time.Second) // one more reading
 	to := time.Now().Truncate(time.Millisecond)
 
@@ -101,24 +94,6 @@ func (s scenario) record(t *testing.T, file string) {
 	}
 }
 
-// begin starts a program, which ends with the test.
-func begin(t *testing.T, c *exec.Cmd) (stdout io.Reader) {
-	t.Helper()
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	return out
-}
-
 // live answers queries from a running monitor, and keeps them.
 type live struct {
 	url   string
@@ -128,26 +103,19 @@ type live struct {
 // monitor starts bin/teescope.
 func monitor(t *testing.T) live {
 	t.Helper()
-	c := exec.Command("../../bin/teescope", "monitor", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--interval", "5s", "--budget", "100%")
-	stdout := bufio.NewScanner(begin(t, c))
-	for stdout.Scan() {
-		if u := regexp.MustCompile(`https?://[^/\s]+`).FindString(stdout.Text()); u != "" {
-			go func() { // it must not block on a full pipe
-				for stdout.Scan() {
-				}
-			}()
-			m := live{u, new([]string)}
-			for range 300 { // while it calibrates, and opens its sources
-				if list, err := m.get("/api/teescope/v1/sources"); err == nil && !strings.Contains(string(list), `"opening"`) {
-					return m
-				}
-				time.Sleep(time.Second / 5)
-			}
-			t.Fatal("the monitor's sources do not open")
+	p := await.Start(t, exec.Command("../../bin/teescope", "monitor", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--interval", "5s", "--budget", "100%"))
+	m := live{asked: new([]string)}
+	await.Event(t, "the monitor has opened its sources", func() error {
+		if m.url = regexp.MustCompile(`https?://[^/\s]+`).FindString(p.Out.String()); m.url == "" {
+			return errors.New("it has not printed its URL")
 		}
-	}
-	t.Fatal("the monitor did not print its URL")
-	return live{}
+		list, err := m.get("/api/teescope/v1/sources")
+		if err == nil && strings.Contains(string(list), `"opening"`) { // while it calibrates, too
+			err = errors.New("a source is not open yet")
+		}
+		return err
+	})
+	return m
 }
 
 func (m live) get(path string) ([]byte, error) {

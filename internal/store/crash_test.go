@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -14,13 +13,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
@@ -105,72 +104,46 @@ func openAsNobody() int {
 func child(what, dir string, env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), append(env, "STORE_TEST_CHILD="+what, "STORE_TEST_DIR="+dir)...)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive this program
 	return cmd
 }
 
 // appending is a running child.
-type appending struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+type appending struct{ *await.Program }
 
-	mu        sync.Mutex
-	opened    string
-	acked     []int
-	refused   int
-	walErrors int
-	last      string
-}
-
-func startAppending(t *testing.T, dir string, from int, env ...string) *appending {
+func startAppending(t *testing.T, dir string, from int, env ...string) appending {
 	t.Helper()
-	cmd := child("append", dir, append(env, "STORE_TEST_FROM="+strconv.Itoa(from))...)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	a := &appending{cmd: cmd, done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			a.line(lines.Text())
+	return appending{await.Start(t, child("append", dir, append(env, "STORE_TEST_FROM="+strconv.Itoa(from))...))}
+}
+
+// rounds returns the rounds that the child has said are acknowledged, and how many were refused and writes failed.
+func (a appending) rounds() (acked []int, refused, walErrors int) {
+	for line := range strings.Lines(a.Out.String()) {
+		f := strings.Fields(line)
+		if !strings.HasSuffix(line, "\n") || f[0] == "open" {
+			continue
 		}
-	}()
-	t.Cleanup(func() { a.kill() })
-	return a
-}
-
-func (a *appending) line(text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.last = text
-	f := strings.Fields(text)
-	switch f[0] {
-	case "open":
-		a.opened = text
-	case "ack":
+		walErrors, _ = strconv.Atoi(f[2])
+		if f[0] == "err" {
+			refused++
+			continue
+		}
 		i, _ := strconv.Atoi(f[1])
-		a.acked = append(a.acked, i)
-		a.walErrors, _ = strconv.Atoi(f[2])
-	case "err":
-		a.refused++
-		a.walErrors, _ = strconv.Atoi(f[2])
+		acked = append(acked, i)
 	}
+	return acked, refused, walErrors
 }
 
-// counts returns the rounds acknowledged and refused, and the failed writes.
-func (a *appending) counts() (acked, refused, walErrors int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.acked), a.refused, a.walErrors
+// counts returns the numbers of rounds acknowledged and refused, and of failed writes.
+func (a appending) counts() (acked, refused, walErrors int) {
+	rounds, refused, walErrors := a.rounds()
+	return len(rounds), refused, walErrors
 }
 
 // kill kills the child (-9) and returns the rounds acknowledged until then.
-func (a *appending) kill() []int {
-	_ = a.cmd.Process.Kill()
-	<-a.done
-	_ = a.cmd.Wait()
-	return a.acked
+func (a appending) kill() []int {
+	a.Stop(syscall.SIGKILL)
+	acked, _, _ := a.rounds()
+	return acked
 }
 
 // checkAcknowledged opens the store and looks for every acknowledged round.
@@ -214,7 +187,7 @@ func TestKill(t *testing.T) {
 		eventually(t, "rounds are acknowledged", func() bool { n, _, _ := a.counts(); return n > least })
 		got := a.kill()
 		if _, refused, _ := a.counts(); refused > 0 {
-			t.Fatalf("iteration %d: %s", i, a.last)
+			t.Fatalf("iteration %d: %s", i, a.Last())
 		}
 		acked = append(acked, got...)
 		next = got[len(got)-1] + 2 // the round in flight may have been stored
@@ -284,14 +257,7 @@ func TestFullDisk(t *testing.T) {
 				a := startAppending(t, dir, 0, tt.env...)
 				count := func(what string, enough func(acked, refused, walErrors int) bool) {
 					t.Helper()
-					eventually(t, what, func() bool {
-						select {
-						case <-a.done:
-							t.Fatalf("the store died: %s", a.last)
-						default:
-						}
-						return enough(a.counts())
-					})
+					eventually(t, what, func() bool { return enough(a.counts()) })
 				}
 				count("rounds are stored", func(acked, _, _ int) bool { return acked >= 20 })
 				for range 3 {

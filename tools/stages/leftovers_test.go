@@ -18,14 +18,10 @@ func TestLeftovers(t *testing.T) {
 	if err != nil || !strings.HasPrefix(own, strconv.Itoa(os.Getpid())+"-") {
 		t.Fatalf("the mark of this process is %q, %v", own, err)
 	}
-	begin := func(mark string) *exec.Cmd {
+	begin := func(mark string) *await.Program {
 		c := exec.Command("sleep", "600")
 		c.Env = append(os.Environ(), variable+"="+mark)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-		return c
+		return await.Start(t, c)
 	}
 	ended, other := begin("1-0-"+own), begin("1-1-"+own)
 	await.Event(t, "both are seen", func() error { // a new process has its environment after exec
@@ -41,7 +37,7 @@ func TestLeftovers(t *testing.T) {
 		return nil
 	})
 	endMarked("1-0-" + own)
-	if err := ended.Wait(); err == nil {
+	if code := ended.Ends(t); code == 0 {
 		t.Error("it ended by itself")
 	}
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {

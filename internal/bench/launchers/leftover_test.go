@@ -1,13 +1,13 @@
 package launchers
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 )
@@ -104,24 +104,14 @@ func TestSweepEnds(t *testing.T) {
 		// It ends in its own way, with status 7, once its input is closed, at the latest with this program.
 		job := exec.Command("sh", "-c", "trap '' TERM; echo on; read x; exit 7", "sh", at(c.argument))
 		job.Env = []string{at(c.env)}
-		in, err := job.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := job.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := job.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(out, make([]byte, len("on\n"))); err != nil {
-			t.Fatal(err)
+		p := await.Converse(t, job)
+		if line := p.Line(t); line != "on" {
+			t.Fatalf("it says %q", line)
 		}
 		defer func() {
-			_ = in.Close()
-			if err := job.Wait(); (job.ProcessState.ExitCode() == 7) == c.ends {
-				t.Errorf("%s: ended with %v, want killed: %v", name, err, c.ends)
+			_ = p.In.Close()
+			if code := p.Ends(t); (code == 7) == c.ends {
+				t.Errorf("%s: %s; want killed: %v", name, p.Last(), c.ends)
 			}
 		}()
 	}
