@@ -43,6 +43,7 @@ const cleanups = [];
 /** Ends everything that was started, the latest first. */
 export async function cleanUp() {
   for (const f of cleanups.splice(0).reverse()) await f();
+  lost.length = 0;
 }
 
 export function tempDir() {
@@ -51,13 +52,37 @@ export function tempDir() {
   return dir;
 }
 
-function start(command, args) {
+// What is said of programs that have ended although nobody stopped them.
+const lost = [];
+
+// How much of a program's output is kept: the beginning and the end, half of it each.
+const mostText = 1 << 20;
+
+/** Starts a program that is to run until stop or cleanUp. If it ends before, every wait ends at once with its exit status
+ * and its last words: `until`, and what waits for a page, whose contexts are closed. */
+export function start(command, args) {
   const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", command, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
-  child.stdout.on("data", (d) => (text += d));
-  child.stderr.on("data", (d) => (text += d));
-  const ended = new Promise((resolve) => child.on("close", resolve));
+  let stopped = false;
+  const hear = (d) => {
+    text += d;
+    if (text.length > mostText) text = `${text.slice(0, mostText / 2)}\n...\n${text.slice(-mostText / 4)}`;
+  };
+  child.stdout.on("data", hear);
+  child.stderr.on("data", hear);
+  const ended = new Promise((resolve) => {
+    const end = (how) => {
+      resolve();
+      if (stopped) return;
+      lost.push(`${path.basename(command)} ${how}; it printed\n${text.slice(-8192)}`);
+      console.error(lost.at(-1));
+      for (const context of browser?.contexts() ?? []) void context.close();
+    };
+    child.on("error", (error) => end(`did not start: ${error.message}`));
+    child.on("close", (code, signal) => end(`ended: ${signal ?? `exit status ${code}`}`));
+  });
   const stop = async () => {
+    stopped = true;
     if (child.exitCode === null) child.kill("SIGTERM");
     const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
     await ended;
@@ -77,10 +102,7 @@ export async function startMonitor(...args) {
 
 async function monitor(data, ...args) {
   const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", data, "--budget", "100%", ...args]);
-  const url = await until("the monitor prints its address", () => {
-    if (p.child.exitCode !== null) throw new Final(p.output());
-    return p.output().match(/page: (http:\S+?)\/?\s/)?.[1];
-  });
+  const url = await until("the monitor prints its address", () => p.output().match(/page: (http:\S+?)\/?\s/)?.[1]);
   await until("the monitor is ready", async () => (await fetch(`${url}/-/ready`)).ok);
   await until("its sources are open", async () => !(await (await fetch(`${url}/api/teescope/v1/sources`)).text()).includes('"opening"'));
   return url;
@@ -206,22 +228,20 @@ function canConnect(port) {
   });
 }
 
-/** An error after which there is nothing to wait for. */
-class Final extends Error {}
-
-/** Waits until f returns something true, and returns it. */
+/** Waits until f returns something true, and returns it. It ends at once when a program that was started has ended. */
 export async function until(what, f) {
   const end = Date.now() + patience;
   let last;
   while (Date.now() < end) {
+    const gone = lost.join("\n"); // before f, which sees what the program did last
     try {
       const v = await f();
       if (v) return v;
       last = v;
     } catch (e) {
-      if (e instanceof Final) throw e;
       last = e;
     }
+    if (gone) throw new Error(`${what}: ${gone}; last: ${last}`);
     await pause(100);
   }
   throw new Error(`${what}: not within ${patience} ms; last: ${last}`);
