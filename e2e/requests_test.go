@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // asked is a server with a request counter, and how to increase it.
@@ -282,8 +283,8 @@ func askedPostgres(t *testing.T, dir, name string) (asked, string) {
 	bin := filepath.Dir(found[len(found)-1])
 	uid, _ := strconv.Atoi(u.Uid)
 	gid, _ := strconv.Atoi(u.Gid)
-	// The test's own folder is below one that only root may enter.
-	dir, err = os.MkdirTemp("", "teescope-postgres")
+	// The test's own folder is below one that only root may enter, and its path may be too long for a socket.
+	dir, err = host.Local().MkdirShort("teescope-postgres", ".s.PGSQL.65535", host.MostSocketPath)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -216,7 +216,7 @@ func postgres(ctx context.Context) (*running, error) {
 	if out, err := as(filepath.Join(bin, "initdb"), "-D", data, "-A", "trust").CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
 	}
-	r, err := background(ctx, port, as(filepath.Join(bin, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir), dir)
+	r, err := background(ctx, port, as(filepath.Join(bin, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", port, "-k", ""), dir)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,12 @@ import (
 )
 
 func TestDial(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
+	dir, err := Local().MkdirShort("teescope-test", "s", MostSocketPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

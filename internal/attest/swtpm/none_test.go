@@ -2,15 +2,22 @@ package swtpm_test
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // TestNoTPM: something that listens, and ends each connection, has neither quotes nor an identity.
 func TestNoTPM(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
+	dir, err := host.Local().MkdirShort("teescope-test", "s", host.MostSocketPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
