@@ -6,14 +6,11 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -31,6 +28,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -128,46 +126,35 @@ func (o options) run(ctx context.Context, chosen []string) error {
 
 // process is a running command.
 type process struct {
-	*exec.Cmd
+	*await.Program
 	url string
 }
 
-func (p *process) stop() {
-	_ = p.Process.Signal(syscall.SIGTERM)
-	ended := time.AfterFunc(20*time.Second, func() { _ = p.Process.Kill() })
-	_ = p.Wait()
-	ended.Stop()
-}
+func (p *process) stop() { p.Stop(syscall.SIGTERM) }
 
 var atURL = regexp.MustCompile(`http://[^/\s]+`)
 
 func (o options) monitor(ctx context.Context, dir string) (*process, error) {
-	p := &process{Cmd: exec.Command(o.bin, "monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--budget", o.budget)}
-	log := new(bytes.Buffer) // the findings of its load, unless it does not start
-	p.Stderr = log
-	out, err := p.StdoutPipe()
+	program, err := await.Launch(exec.Command(o.bin, "monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--budget", o.budget))
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Start(); err != nil {
+	p := &process{Program: program}
+	err = p.Until(ctx, "the monitor has readings", func() error {
+		if p.url = atURL.FindString(p.Out.String()); p.url == "" {
+			return errors.New("it has not printed its URL")
+		}
+		points, err := p.samples(ctx, `teescope_source_up{source="syscalls"}[10s]`)
+		if err == nil && len(points) == 0 {
+			err = errors.New("it has none")
+		}
+		return err
+	})
+	if err != nil {
+		p.stop()
 		return nil, err
 	}
-	for sc := bufio.NewScanner(out); p.url == "" && sc.Scan(); {
-		p.url = atURL.FindString(sc.Text())
-	}
-	if p.url == "" {
-		p.stop()
-		return nil, fmt.Errorf("start the monitor: it ended: %s", log)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	for ctx.Err() == nil {
-		if points, err := p.samples(ctx, `teescope_source_up{source="syscalls"}[10s]`); err == nil && len(points) > 0 {
-			return p, nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	p.stop()
-	return nil, fmt.Errorf("start the monitor: %w: %s", ctx.Err(), log)
+	return p, nil
 }
 
 // one runs a load next to its own redis and prints a row.
@@ -185,19 +172,24 @@ func (o options) one(ctx context.Context, m *process, w waits, dir, name string,
 	if err := os.Symlink(program, link); err != nil {
 		return err
 	}
-	redis := &process{Cmd: exec.Command(link, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir)}
-	if err := w.count(redis.Cmd); err != nil {
+	command := exec.Command(link, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir)
+	if err := w.count(command); err != nil {
 		return err
 	}
-	if err := redis.Start(); err != nil {
+	redis, err := await.Launch(command)
+	if err != nil {
 		return err
 	}
-	defer redis.stop()
-	for err = errors.New(""); err != nil && ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		var c net.Conn
-		if c, err = net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			_ = c.Close()
+	defer redis.Stop(syscall.SIGTERM)
+	err = redis.Until(ctx, "Redis answers", func() error {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			err = c.Close()
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	loading, end := context.WithCancel(ctx)
 	defer end()

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/stats"
@@ -157,15 +159,22 @@ func (o options) contest(ctx context.Context, c contest) error {
 	if server.Path, err = exec.LookPath("taskset"); err != nil {
 		return err
 	}
-	if err := server.Start(); err != nil {
+	serving, err := await.Launch(server)
+	if err != nil {
 		return err
 	}
-	defer func() {
-		_ = server.Process.Signal(syscall.SIGTERM)
-		_ = server.Wait()
-	}()
-	// Ours waits for the server and fills it, so it runs first; these runs do not
-	// count.
+	defer serving.Stop(syscall.SIGTERM)
+	err = serving.Until(ctx, "the server's port answers", func() error {
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// Ours fills the server, so it runs first; these runs do not count.
 	warm, _, err := o.ours(ctx, c, port)
 	if err != nil {
 		return err

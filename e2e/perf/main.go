@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -26,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
@@ -126,7 +126,7 @@ func zipped(b []byte) int {
 
 // running is a monitor or an agent and the time it took to be ready.
 type running struct {
-	*exec.Cmd
+	*await.Program
 	url   string // its output: the page's address, or the metrics'
 	start time.Duration
 }
@@ -137,38 +137,35 @@ func (o options) monitor(data string) (*running, error) {
 
 // start runs the binary, which prints its URL after a word.
 func (o options) start(word string, args ...string) (*running, error) {
-	m := &running{Cmd: exec.Command(o.bin, args...)}
-	out, err := m.StdoutPipe()
+	began := time.Now()
+	p, err := await.Launch(exec.Command(o.bin, args...))
 	if err != nil {
 		return nil, err
 	}
-	m.Stderr = os.Stderr
-	began := time.Now()
-	if err := m.Start(); err != nil {
-		return nil, err
-	}
-	sc := bufio.NewScanner(out)
-	for m.url == "" && sc.Scan() {
-		if _, u, ok := strings.Cut(sc.Text(), word); ok {
-			m.url = strings.TrimSuffix(u, "/")
+	m := &running{Program: p}
+	err = p.Until(context.Background(), "teescope is ready", func() error {
+		_, u, _ := strings.Cut(p.Out.String(), word)
+		u, _, whole := strings.Cut(u, "\n")
+		if !whole {
+			return errors.New("it has not printed its URL")
 		}
+		m.url = strings.TrimSuffix(u, "/")
+		_, err := get(strings.TrimSuffix(m.url, "/metrics") + "/-/ready")
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, m.stop())
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	for time.Since(began) < 2*time.Minute {
-		if _, err := get(strings.TrimSuffix(m.url, "/metrics") + "/-/ready"); err == nil {
-			m.start = time.Since(began)
-			return m, nil
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return nil, errors.Join(fmt.Errorf("teescope at %q is not ready after two minutes", m.url), m.stop())
+	m.start = time.Since(began)
+	return m, nil
 }
 
+// stop ends it, which is to succeed.
 func (m *running) stop() error {
-	if err := m.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
+	if code := m.Stop(syscall.SIGTERM); code != 0 {
+		return errors.New(m.Last())
 	}
-	return m.Wait()
+	return nil
 }
 
 func get(u string) ([]byte, error) {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -80,7 +81,7 @@ func (a arm) possible(bin string) error {
 
 // watching is a running arm.
 type watching struct {
-	processes []*exec.Cmd
+	processes []*await.Program
 	dir, url  string
 	scraping  context.CancelFunc
 	scraped   chan struct{}
@@ -114,11 +115,11 @@ func (a arm) start(ctx context.Context, bin string) (_ *watching, err error) {
 		for i, s := range c {
 			args[i] = fill(s)
 		}
-		cmd := exec.Command(args[0], args[1:]...)
-		if err := cmd.Start(); err != nil {
+		p, err := await.Launch(exec.Command(args[0], args[1:]...))
+		if err != nil {
 			return w, err
 		}
-		w.processes = append(w.processes, cmd)
+		w.processes = append(w.processes, p)
 	}
 	w.url = "http://127.0.0.1:" + port
 	if err := w.answers(ctx); err != nil {
@@ -138,21 +139,15 @@ func freePort() (string, error) {
 	return strconv.Itoa(ports[0]), nil
 }
 
-// answers waits until the arm's port answers.
+// answers waits until the arm's port answers, and no longer than its last program runs.
 func (w *watching) answers(ctx context.Context) error {
-	var err error
-	for range 1200 {
-		var r *http.Response
-		if r, err = http.Get(w.url + "/metrics"); err == nil {
-			return r.Body.Close()
+	return w.processes[len(w.processes)-1].Until(ctx, "its port answers", func() error {
+		r, err := http.Get(w.url + "/metrics")
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return err
+		return r.Body.Close()
+	})
 }
 
 // scrape reads the metrics every five seconds until the arm is stopped.
@@ -182,10 +177,7 @@ func (w *watching) stop() {
 		<-w.scraped
 	}
 	for _, p := range w.processes {
-		_ = p.Process.Signal(syscall.SIGTERM)
-		ended := time.AfterFunc(10*time.Second, func() { _ = p.Process.Kill() })
-		_ = p.Wait()
-		ended.Stop()
+		p.Stop(syscall.SIGTERM)
 	}
 	if w.dir != "" {
 		_ = os.RemoveAll(w.dir)

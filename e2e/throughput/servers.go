@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // load loads a server for about that long and returns requests a second, as counted by the client.
@@ -47,31 +49,26 @@ func needs(commands ...string) error {
 
 // background starts a command and waits until its port answers.
 func background(ctx context.Context, port string, cmd *exec.Cmd, dir string) (*running, error) {
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	p, err := await.Launch(cmd)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	stop := func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		ended := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait()
-		ended.Stop()
+		p.Stop(syscall.SIGTERM)
 		_ = os.RemoveAll(dir)
 	}
-	var err error
-	for range 1200 {
-		var c net.Conn
-		if c, err = net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			return &running{stop: stop, process: cmd.Process.Pid}, c.Close()
+	err = p.Until(ctx, "its port answers", func() error {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			err = c.Close()
 		}
-		select {
-		case <-ctx.Done():
-			stop()
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
+		return err
+	})
+	if err != nil {
+		stop()
+		return nil, err
 	}
-	stop()
-	return nil, fmt.Errorf("%s does not answer: %w", cmd.Path, err)
+	return &running{stop: stop, process: p.Process.Pid}, nil
 }
 
 // rate runs a client and finds its rate in the output.

@@ -1,6 +1,7 @@
 package await
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -45,7 +46,7 @@ const heldOpen = 10 * time.Second
 // its words are shown.
 func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	return startProgram(t, &Program{Cmd: cmd})
+	return needed(t, &Program{Cmd: cmd})
 }
 
 // Converse starts a program as Start does, and leaves its standard input to the test. A program that is to end by itself,
@@ -56,11 +57,64 @@ func Converse(t testing.TB, cmd *exec.Cmd) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startProgram(t, &Program{Cmd: cmd, In: in})
+	return needed(t, &Program{Cmd: cmd, In: in})
 }
 
-func startProgram(t testing.TB, p *Program) *Program {
+// needed starts a program that a test needs.
+func needed(t testing.TB, p *Program) *Program {
 	t.Helper()
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	running.Lock()
+	defer running.Unlock()
+	if running.of == nil {
+		running.of = map[*Program]string{}
+	}
+	running.of[p] = t.Name()
+	t.Cleanup(func() {
+		p.Stop(syscall.SIGKILL)
+		running.Lock()
+		defer running.Unlock()
+		delete(running.of, p)
+		if t.Failed() && !p.shown {
+			t.Logf("%s", p.Last())
+		}
+	})
+	return p
+}
+
+// Launch starts a program as Start does, for a measurement that is no test. The caller ends it.
+func Launch(cmd *exec.Cmd) (*Program, error) {
+	p := &Program{Cmd: cmd}
+	return p, p.start()
+}
+
+// Until repeats check every few milliseconds until it returns nil. It fails with the last error of check when the context or
+// patience is over, or as soon as the program has ended.
+func (p *Program) Until(ctx context.Context, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ended := p.hasEnded() // before the check, which sees what the program did last
+		err := check()
+		switch {
+		case err == nil:
+			return nil
+		case ended:
+			return fmt.Errorf("wait until %s: %w; %s", what, err, p.Last())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w: %w; %s", what, ctx.Err(), err, p.Last())
+		}
+	}
+}
+
+func (p *Program) start() error {
 	cmd := p.Cmd
 	p.Out, p.Err, p.ended = &Words{}, &Words{}, make(chan struct{})
 	if cmd.Stdout == nil {
@@ -91,24 +145,9 @@ func startProgram(t testing.TB, p *Program) *Program {
 		}
 	}()
 	if err := <-started; err != nil {
-		t.Fatalf("start %s: %v", cmd.Path, err)
+		return fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	running.Lock()
-	defer running.Unlock()
-	if running.of == nil {
-		running.of = map[*Program]string{}
-	}
-	running.of[p] = t.Name()
-	t.Cleanup(func() {
-		p.Stop(syscall.SIGKILL)
-		running.Lock()
-		defer running.Unlock()
-		delete(running.of, p)
-		if t.Failed() && !p.shown {
-			t.Logf("%s", p.Last())
-		}
-	})
-	return p
+	return nil
 }
 
 // MayEnd says that the program ends by itself when its work is done: then only an end with an error fails an Event.

@@ -1,6 +1,7 @@
 package await
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,6 +85,40 @@ func TestEventSeesTheLast(t *testing.T) {
 		t.Errorf("exit status %d, %q, %q", code, p.Out, p.Err)
 	}
 	Event(t, "the end that the test waited for is no failure", func() error { return nil })
+}
+
+// TestLaunch: without a test, too, a wait ends with the program.
+func TestLaunch(t *testing.T) {
+	if _, err := Launch(exec.Command("/no/such/program")); err == nil || !strings.Contains(err.Error(), "start /no/such/program: ") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	p, err := Launch(shell("echo no port >&2; exit 5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := errors.New("connection refused")
+	err = p.Until(t.Context(), "the port answers", func() error { return closed })
+	if !errors.Is(err, closed) || !strings.Contains(err.Error(), "exit status 5") || !strings.Contains(err.Error(), "no port") {
+		t.Errorf("its end is %v", err)
+	}
+	if p, err = Launch(shell("echo ready; exec sleep 600")); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop(syscall.SIGKILL)
+	err = p.Until(t.Context(), "it is ready", func() error {
+		if p.Out.String() == "" {
+			return closed
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Until(ctx, "the port answers", func() error { return closed }); !errors.Is(err, context.Canceled) || !errors.Is(err, closed) {
+		t.Errorf("at the end of its context: %v", err)
+	}
 }
 
 // TestStop ends a program and what it started in its group.
