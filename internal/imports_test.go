@@ -74,6 +74,7 @@ attest/attesttest: attest
 attest/swtpm: await host
 proof: attest result
 proof/peer: attest proof
+bench/benchtest: bench host
 bench/workloads: bench channelbench host load metric stats workloads/gpu workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel channelbench host load load/protocols machine

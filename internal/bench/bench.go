@@ -410,6 +410,9 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 			}
 			return nil, fmt.Errorf("%s: no parameter %q; it has %s", what, name, strings.Join(names, ", "))
 		}
+		if err := recordable(v); err != nil {
+			return nil, fmt.Errorf("%s: parameter %s=%.60q: %w", what, name, v, err)
+		}
 		if vs := declared[i].Values; vs != nil && !slices.Contains(vs, v) {
 			return nil, fmt.Errorf("%s: parameter %s=%q: want one of %s", what, name, v, strings.Join(vs, ", "))
 		}

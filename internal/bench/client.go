@@ -64,6 +64,9 @@ func ParseClient(text string) (*Client, error) {
 		case k == "port":
 			c.ssh = append(c.ssh, "-p", v)
 		case k == "identity":
+			if err := PlainIdentity(v); err != nil {
+				return nil, wrong(err.Error())
+			}
 			c.ssh = append(c.ssh, "-i", v, "-o", "IdentitiesOnly=yes")
 		case k == "options":
 			for _, o := range strings.Fields(v) {
@@ -75,6 +78,15 @@ func ParseClient(text string) (*Client, error) {
 	}
 	c.ssh = append(append(c.ssh, common...), "--", to)
 	return c, nil
+}
+
+// PlainIdentity refuses the path of a key in which ssh replaces tokens and variables (ssh_config(5), IdentityFile): its -i takes
+// the path as it is to find the file, and replaced to read it, so no escape works.
+func PlainIdentity(path string) error {
+	if strings.Contains(path, "%") || strings.Contains(path, "${") {
+		return errors.New("ssh replaces % and ${...} in the path of a key: rename the file, or name it as IdentityFile in ssh's own configuration")
+	}
+	return nil
 }
 
 // server is the address that replaces {host}.

@@ -440,6 +440,9 @@ func (p *Plan) Lacking(h *host.Host) (out []result.LeftOut) {
 func (p *Plan) Refused(a *Arm) error {
 	for i := range p.Cases {
 		job, err := p.Workload.Job(p.params(&p.Cases[i], a))
+		if err == nil {
+			err = job.passable()
+		}
 		switch {
 		case err != nil:
 			return err

@@ -34,6 +34,14 @@ var container = bench.Launcher{
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
 	Check:     checkContainer,
+	Refuses: func(p bench.Params, job bench.Job) error {
+		for name, value := range job.Inside.Env {
+			if p["fresh"] == "true" && strings.Contains(value, "\r\n") { // seen with podman 4.3.1, run and create, not exec
+				return fmt.Errorf("pass the variable %s=%.60q: podman run drops a carriage return at the end of a line; use fresh=false", name, value)
+			}
+		}
+		return nil
+	},
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Commands:  containerCommands,
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
@@ -42,6 +50,9 @@ var container = bench.Launcher{
 			return nil, err
 		}
 		e := &containerEnv{folders: f, params: p, images: map[string]string{}, standing: map[string]string{}}
+		if strings.Contains(f.work+f.data, ":") {
+			return nil, errors.Join(fmt.Errorf("mount %s and %s: the engine ends a volume's path at a colon: choose other folders with TMPDIR and data=", f.work, f.data), f.remove())
+		}
 		if err := e.prepare(ctx); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}

@@ -123,12 +123,17 @@ func (e *containerEnv) words(c host.Cmd) (options, argv []string) {
 	return append(options, "--workdir", dir), c.Argv
 }
 
-// entry makes the job's program the entry point, whatever the image declares.
-func entry(argv []string) (option, rest []string) {
+// entry makes the job's program the entry point, whatever the image declares. podman reads JSON there where it can, and so takes
+// a program called null for none (podman-run(1)).
+func (g engine) entry(argv []string) (option, rest []string) {
 	if len(argv) == 0 {
 		return nil, nil
 	}
-	return []string{"--entrypoint", argv[0]}, argv[1:]
+	program := argv[0]
+	if g.command == "podman" {
+		program, _ = toJSON(argv[:1]) // text is UTF-8, as every word of a job
+	}
+	return []string{"--entrypoint", program}, argv[1:]
 }
 
 func (e *containerEnv) create(name, image string, job bench.Job) host.Cmd {
@@ -145,7 +150,7 @@ func (e *containerEnv) fresh(name, image string, job bench.Job) host.Cmd {
 
 func (e *containerEnv) whole(verb, name, image string, job bench.Job) host.Cmd {
 	options, argv := e.words(job.Inside)
-	first, rest := entry(argv)
+	first, rest := e.engine.entry(argv)
 	args := []string{verb}
 	if verb == "run" {
 		args = append(args, "--rm")

@@ -166,7 +166,7 @@ func TestLastLines(t *testing.T) {
 
 func TestBadQEMUParams(t *testing.T) {
 	for _, given := range []bench.Params{
-		{"cpus": "0"}, {"memory": "much"}, {"disk": "big"}, {"cvm": "snp", "accel": "tcg"}, {"kernel": "/a,b"}, {"kernel": "/absent/bzImage", "disk": "1GiB"},
+		{"cpus": "0"}, {"memory": "much"}, {"disk": "big"}, {"cvm": "snp", "accel": "tcg"}, {"append": "quiet -- -x"}, {"kernel": "/absent/bzImage", "disk": "1GiB"},
 	} {
 		p, err := bench.Complete("launcher qemu", qemu.Params, given)
 		if err != nil {

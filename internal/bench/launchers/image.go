@@ -126,7 +126,7 @@ func imageFolder(ctx context.Context, h *host.Host, image, into string) (folder 
 	}
 	if isPath(image) {
 		// debugfs prints errors but always exits with status 0.
-		out, err := h.Exec(ctx, host.Cmd{Argv: []string{"debugfs", "-R", "rdump / " + h.Path(into), image}})
+		out, err := h.Exec(ctx, host.Cmd{Argv: []string{"debugfs", "-R", "rdump / " + requestWord(h.Path(into)), image}})
 		if err != nil {
 			return "", fmt.Errorf("read image %s: %w%s", image, err, said(out))
 		}
@@ -134,6 +134,9 @@ func imageFolder(ctx context.Context, h *host.Host, image, into string) (folder 
 	}
 	return into, unpack(ctx, h, image, into)
 }
+
+// requestWord is one word of a request to debugfs: it may be in double quotes, within which two of them are one.
+func requestWord(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
 // unpack exports an image of podman's store.
 func unpack(ctx context.Context, h *host.Host, image, into string) error {

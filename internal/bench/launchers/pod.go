@@ -104,6 +104,9 @@ type podEnv struct {
 	name  string
 	ports []int  // of servers, once a load is to reach them
 	front string // the address at which it does
+	// stands is for the address in the commands of jobs, since a pod that replaces a lost one has another. It has the first
+	// pod's random name, so no user's argument has it.
+	stands string
 }
 
 // podPart is a pod's part in an environment.
@@ -285,7 +288,7 @@ func podSpec(name string, part podPart, p bench.Params) (string, error) {
 	}
 	container := map[string]any{
 		"name": part.of(name), "image": p["image"], "stdin": true, "stdinOnce": true,
-		"command":   []string{"sh", "-c", arrive("pod", script)},
+		"command":   []string{"sh", "-c", unexpanded(arrive("pod", script))},
 		"env":       []any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]string{"fieldPath": "status.podIP"}}}},
 		"resources": map[string]any{"limits": limits, "requests": limits},
 	}
@@ -315,6 +318,10 @@ func podSpec(name string, part podPart, p bench.Params) (string, error) {
 	b, err := json.Marshal(map[string]any{"apiVersion": "v1", "metadata": map[string]any{"labels": podLabels(name, part)}, "spec": spec})
 	return string(b), err
 }
+
+// unexpanded is a word of a container's command that the kubelet passes on as text. It replaces $(NAME) and makes $$ a $ (field
+// command of Kubernetes' Container, API reference v1).
+func unexpanded(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // nodeLabels reads a parameter with labels of nodes.
 func nodeLabels(param string, p bench.Params) (map[string]string, error) {

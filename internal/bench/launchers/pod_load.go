@@ -81,9 +81,6 @@ func enoughNodes(ctx context.Context, h *host.Host, p bench.Params) error {
 	return nil
 }
 
-// podHost stands for the address in the commands of jobs: a pod that replaces a lost one has another.
-const podHost = "{pod}"
-
 // Reach implements bench.Reached.
 func (e *podEnv) Reach(ctx context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
 	inside, outside, way, err = e.shell.Reach(ctx, offered)
@@ -94,7 +91,8 @@ func (e *podEnv) Reach(ctx context.Context, offered bench.Place) (inside, outsid
 	if err := e.expose(ctx); err != nil {
 		return inside, outside, "", err
 	}
-	inside.Host, outside.Host = podHost, podHost
+	e.stands = e.name + "-address"
+	inside.Host, outside.Host = e.stands, e.stands
 	return inside, outside, way, nil
 }
 
@@ -156,30 +154,33 @@ func (e *podEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) 
 	return e.shell.Run(ctx, e.at(job))
 }
 
-// at replaces podHost in a copy of the job.
+// at puts the addresses into a copy of the job.
 func (e *podEnv) at(job bench.Job) bench.Job {
-	job.Inside = addressed(job.Inside, e.address)
+	if e.stands == "" {
+		return job
+	}
+	job.Inside = addressed(job.Inside, e.stands, e.address)
 	if job.Outside != nil {
-		c := addressed(*job.Outside, e.front)
+		c := addressed(*job.Outside, e.stands, e.front)
 		job.Outside = &c
 	}
 	job.Files = slices.Clone(job.Files)
 	for i, f := range job.Files {
 		if f.Data != nil && !f.Exec {
-			job.Files[i].Data = bytes.ReplaceAll(f.Data, []byte(podHost), []byte(e.address))
+			job.Files[i].Data = bytes.ReplaceAll(f.Data, []byte(e.stands), []byte(e.address))
 		}
 	}
 	return job
 }
 
-func addressed(c host.Cmd, address string) host.Cmd {
+func addressed(c host.Cmd, stands, address string) host.Cmd {
 	c.Argv = slices.Clone(c.Argv)
 	for i, a := range c.Argv {
-		c.Argv[i] = strings.ReplaceAll(a, podHost, address)
+		c.Argv[i] = strings.ReplaceAll(a, stands, address)
 	}
 	c.Env = maps.Clone(c.Env)
 	for k, v := range c.Env {
-		c.Env[k] = strings.ReplaceAll(v, podHost, address)
+		c.Env[k] = strings.ReplaceAll(v, stands, address)
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -74,11 +75,15 @@ func (k *cluster) host(t *testing.T) *host.Host {
 				}
 			}
 		}
+		env := map[string]string{"POD_IP": fmt.Sprintf("127.0.0.%d", len(k.pods)+1)}
 		command := slices.Clone(pod.Spec.Containers[0].Command)
+		for i := range command {
+			command[i] = expandAsKubelet(command[i], env)
+		}
 		if last := &command[len(command)-1]; k.machines {
 			*last = strings.Replace(*last, "/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/random/uuid", 1)
 		}
-		p, err := local.Start(ctx, host.Cmd{Argv: command, Pipe: true, Env: map[string]string{"POD_IP": fmt.Sprintf("127.0.0.%d", len(k.pods)+1)}})
+		p, err := local.Start(ctx, host.Cmd{Argv: command, Pipe: true, Env: env})
 		if err == nil {
 			k.pods = append(k.pods, p)
 			t.Cleanup(p.Stop)
@@ -88,10 +93,27 @@ func (k *cluster) host(t *testing.T) *host.Host {
 	return &h
 }
 
-// open opens an environment whose pods work in a folder of the test.
+// expandAsKubelet replaces $(NAME) of a container's command by the variable; one that is not there stays, and $$ is a $
+// (field command of Kubernetes' Container, API reference v1).
+func expandAsKubelet(text string, env map[string]string) string {
+	return regexp.MustCompile(`\$\$|\$\([^)]*\)`).ReplaceAllStringFunc(text, func(s string) string {
+		if s == "$$" {
+			return "$"
+		}
+		if v, ok := env[s[2:len(s)-1]]; ok {
+			return v
+		}
+		return s
+	})
+}
+
+// open opens an environment whose pods work in a folder of the test, whose name no kubelet may change.
 func (k *cluster) open(t *testing.T, given bench.Params) (bench.Environment, string) {
 	t.Helper()
-	work := t.TempDir()
+	work := filepath.Join(t.TempDir(), "$(POD_IP) $$")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	given["work"] = work
 	p, err := bench.Complete("launcher pod", pod.Params, given)
 	if err != nil {
@@ -137,9 +159,9 @@ func reached(t *testing.T, e bench.Environment, outside string) bench.Job {
 		t.Fatalf("%+v, %+v, %q, %v", in, out, way, err)
 	}
 	return bench.Job{
-		Inside:  host.Cmd{Argv: []string{"sh", "-c", "echo serving at $AT $(cat {work}/conf); echo ready; exec sleep 6000"}, Env: map[string]string{"AT": in.Host}, Ready: "ready"},
+		Inside:  host.Cmd{Argv: []string{"sh", "-c", "echo serving at $AT $(cat '{work}/conf'); echo ready; exec sleep 6000"}, Env: map[string]string{"AT": in.Host}, Ready: "ready"},
 		Files:   []bench.File{{Name: "conf", Data: []byte("bind " + in.Host)}},
-		Outside: &host.Cmd{Argv: []string{"sh", "-c", fmt.Sprintf("echo loading %s:%d in {work}; %s", out.Host, out.Ports[0], outside)}},
+		Outside: &host.Cmd{Argv: []string{"sh", "-c", fmt.Sprintf("echo loading %s:%d in '{work}'; %s", out.Host, out.Ports[0], outside)}},
 	}
 }
 

@@ -17,7 +17,7 @@ func TestPodParams(t *testing.T) {
 		{bench.Params{"storageClass": "fast"}, "needs size="},
 		{bench.Params{"lifetime": "long"}, `parameter lifetime="long"`},
 		{bench.Params{"work": "tmp"}, `parameter work="tmp": want an absolute path`},
-		{bench.Params{"work": "/it's"}, "without quotes"},
+		{bench.Params{"work": "/it's"}, "without quotes and line breaks"},
 		{bench.Params{"via": "service"}, "via=service needs load=pod"},
 		{bench.Params{"nodes": "other"}, "need load=pod"},
 		{bench.Params{"loadSelector": "a=b"}, "need load=pod"},

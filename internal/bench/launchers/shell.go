@@ -46,15 +46,16 @@ type shell struct {
 // arriveParams checks the parameters that the script of the shell takes.
 func arriveParams(launcher string, p bench.Params) error {
 	for _, name := range []string{"work", "data"} {
-		if v := p[name]; v != "" && !path.IsAbs(v) || strings.ContainsRune(v, '\'') {
-			return fmt.Errorf("launcher %s: parameter %s=%q: want an absolute path without quotes", launcher, name, v)
+		if v := p[name]; v != "" && !path.IsAbs(v) || !quotable(v) {
+			return fmt.Errorf("launcher %s: parameter %s=%q: want an absolute path without quotes and line breaks", launcher, name, v)
 		}
 	}
 	return nil
 }
 
 func arrive(launcher string, p bench.Params) string {
-	return fmt.Sprintf(arrival, p["work"], p["data"], launcher)
+	work := path.Join(p["work"], "teescope-"+launcher+"-XXXXXX")
+	return fmt.Sprintf(arrival, host.Quote(work), host.Quote(p["data"]), launcher)
 }
 
 // arrival is the script for the shell elsewhere: it makes the folders, reports the architecture, reads the worker from
@@ -64,8 +65,8 @@ func arrive(launcher string, p bench.Params) string {
 const arrival = `set -e
 read -r greeting
 printf 'boot %%s\n' "$(cat /proc/sys/kernel/random/boot_id)"
-work=$(mktemp -d '%[1]s/teescope-%[3]s-XXXXXX')
-data='%[2]s'
+work=$(mktemp -d %[1]s)
+data=%[2]s
 if [ -n "$data" ]; then data=$(mktemp -d "$data/teescope-%[3]s-XXXXXX"); else data=$work/data; mkdir "$data"; fi
 trap 'rm -rf "$work" "$data"' EXIT
 set -- ${SSH_CONNECTION:-}

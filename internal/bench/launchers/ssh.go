@@ -86,6 +86,9 @@ func sshParams(p bench.Params) error {
 			return fmt.Errorf("launcher ssh: parameter port=%q: want a number from 1 to 65535", port)
 		}
 	}
+	if err := bench.PlainIdentity(p["identity"]); err != nil {
+		return fmt.Errorf("launcher ssh: parameter identity=%q: %w", p["identity"], err)
+	}
 	for _, o := range strings.Fields(p["options"]) {
 		if name, _, ok := strings.Cut(o, "="); !ok || name == "" {
 			return fmt.Errorf("launcher ssh: parameter options: %q: want NAME=VALUE", o)

@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	texttemplate "text/template"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -40,8 +42,8 @@ var TemplateSchema []byte
 // first. Generated files, whose names have the same placeholders, are
 // text/template with <% and %> around the actions (braces are common in the
 // files to be made), given .Work .Data .Job .Program .Argv .Dir .Env .Files
-// .Own .Params and the functions json and shell, which quote, and paths, which
-// splits a list at its colons.
+// .Own .Params and the functions json and shell, which quote, number, which
+// accepts digits only, and paths, which splits a list at its colons.
 type template struct {
 	// Name of the launcher in --env and in results.
 	Name string `yaml:"name"`
@@ -133,6 +135,7 @@ type templateRule struct {
 type templateReading struct {
 	Name     string             `yaml:"name"`
 	Argv     []words            `yaml:"argv"`
+	Env      map[string]words   `yaml:"env"`
 	File     words              `yaml:"file"`
 	Settings map[string]pattern `yaml:"settings"`
 }
@@ -236,13 +239,14 @@ func (t *template) launcher() *bench.Launcher {
 			}
 			return missing(h, needs...)
 		},
-		Refuses: func(_ bench.Params, job bench.Job) error {
+		Refuses: func(p bench.Params, job bench.Job) error {
 			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool {
 				return f.Data != nil && (bytes.Equal(f.Data, micro.Program) || bytes.Equal(f.Data, micro.In(micro.Dynamic)))
 			}) {
 				return fmt.Errorf("%s runs only programs built for it, and teescope's worker is not", t.Name)
 			}
-			return nil
+			_, err := t.commands(p, job) // what the generated files cannot hold
+			return err
 		},
 		LibraryOS: t.LibraryOS,
 		Elsewhere: func(bench.Params) bool { return t.Inside.Work != "" },
@@ -342,7 +346,7 @@ func (t *template) everything(s scope) ([]host.Cmd, error) {
 	err = errors.Join(err, steps(s, pointers(t.Prepare)...))
 	for _, r := range t.Evidence {
 		if r.Argv != nil {
-			err = errors.Join(err, steps(s, &step{Argv: r.Argv}))
+			err = errors.Join(err, steps(s, &step{Argv: r.Argv, Env: r.Env}))
 		} else if _, err2 := s.expand(r.File); err2 != nil {
 			err = errors.Join(err, err2)
 		}
@@ -511,10 +515,13 @@ func (s scope) files(list []templateFile) ([]bench.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": host.Quote, "paths": filepath.SplitList}).Parse(f.Text.text)
+		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(fileFuncs).Parse(f.Text.text)
 		var b bytes.Buffer
 		if err == nil {
 			err = tt.Execute(&b, s)
+		}
+		if unfit := new(unfitError); errors.As(err, &unfit) {
+			return nil, fmt.Errorf("file %s %w", name, unfit)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: text of file %s: %s", f.Text.line, name, notInType.ReplaceAllString(err.Error(), ""))
@@ -531,11 +538,44 @@ func leavesJob(text, name string) bool {
 	return folder || !filepath.IsLocal(name) || filepath.Clean(name) == "."
 }
 
-// toJSON writes a value in a form that TOML and JSON read alike (strings and lists of strings).
+// fileFuncs are the functions of generated files. A value that goes through one of them stays a value there.
+var fileFuncs = texttemplate.FuncMap{"json": toJSON, "shell": host.Quote, "number": toNumber, "paths": filepath.SplitList}
+
+// unfitError says that a value cannot stand in a generated file.
+type unfitError struct{ value, why string }
+
+func (e *unfitError) Error() string { return fmt.Sprintf("cannot hold %.60q: %s", e.value, e.why) }
+
+// toJSON writes strings, or lists of them, in a form that TOML 1.0 and JSON (RFC 8259) read alike, also after Jinja, with which
+// gramine-manifest renders the whole file first: it acts on {{, {% and {# wherever they stand, and finds none, because the brace is
+// written as an escape. So is DEL, which TOML allows in no other form.
 func toJSON(v any) (string, error) {
+	if text := fmt.Sprint(v); !utf8.ValidString(text) {
+		return "", &unfitError{text, "it is not UTF-8"}
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return strings.TrimSuffix(b.String(), "\n"), err
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	b.Reset()
+	for i := range len(text) { // a brace of JSON's own is followed by a name in quotes, or by a brace that closes
+		switch c := text[i]; {
+		case c == '{' && i+1 < len(text) && strings.IndexByte("{%#", text[i+1]) >= 0, c == 0x7f:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), nil
+}
+
+// toNumber accepts a whole number; other text would become part of the file's own notation.
+func toNumber(s string) (string, error) {
+	if _, err := strconv.ParseUint(s, 10, 63); err != nil {
+		return "", &unfitError{s, "want a whole number"}
+	}
+	return s, nil
 }

@@ -207,7 +207,7 @@ func (e *templateEnv) reading(ctx context.Context, s scope, r templateReading) (
 		}
 		text, err = e.h.ReadString(source)
 	} else {
-		c, err := s.step(step{Argv: r.Argv})
+		c, err := s.step(step{Argv: r.Argv, Env: r.Env})
 		if err != nil {
 			return "", "", err
 		}

@@ -77,9 +77,9 @@ func (v *vm) argv() ([]string, error) {
 	a := []string{
 		qemuCommand, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none", "-nic", "none",
 		"-machine", machine, "-accel", v.accel, "-cpu", model, "-smp", v.params["cpus"], "-m", strconv.FormatInt(memory>>20, 10) + "M",
-		"-chardev", "file,id=console,path=" + path.Join(v.work, "console"), "-serial", "chardev:console",
-		"-chardev", "socket,id=agent,server=on,wait=on,path=" + path.Join(v.sockets, agentSocket), "-serial", "chardev:agent",
-		"-qmp", "unix:" + path.Join(v.sockets, qmpSocket) + ",server=on,wait=off", "-pidfile", path.Join(v.work, "pid"),
+		"-chardev", "file,id=console,path=" + optionValue(path.Join(v.work, "console")), "-serial", "chardev:console",
+		"-chardev", "socket,id=agent,server=on,wait=on,path=" + optionValue(path.Join(v.sockets, agentSocket)), "-serial", "chardev:agent",
+		"-qmp", "unix:" + optionValue(path.Join(v.sockets, qmpSocket)) + ",server=on,wait=off", "-pidfile", path.Join(v.work, "pid"),
 		"-kernel", v.kernel, "-initrd", path.Join(v.work, "initrd"), "-append", v.cmdline(),
 	}
 	a = append(a, cvm...)
@@ -99,14 +99,17 @@ func (v *vm) argv() ([]string, error) {
 			"-device", "virtio-net-pci,romfile=,netdev="+netName+nic+virtio)
 	}
 	if v.root != "" { // what the guest writes there is lost with the machine
-		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on"+report+",file="+v.root, "-device", "virtio-blk-pci,drive=root"+disk+virtio)
+		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on"+report+",file="+optionValue(v.root), "-device", "virtio-blk-pci,drive=root"+disk+virtio)
 	}
 	if v.image != "" {
-		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+report+",file="+v.image,
+		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+report+",file="+optionValue(v.image),
 			"-device", "virtio-blk-pci,drive=data"+disk+virtio)
 	}
 	return a, nil
 }
+
+// optionValue is a value within one of QEMU's lists of options, where a comma is written twice (qemu-system-x86_64(1)).
+func optionValue(text string) string { return strings.ReplaceAll(text, ",", ",,") }
 
 // cmdline returns the guest's kernel command line. A guest that panics ends (panic=-1 reboots,
 // which QEMU treats as an exit).

@@ -82,7 +82,10 @@ func newFolders(h *host.Host, launcher, data string, first ...func(work, short s
 		return nil, fmt.Errorf("make a work folder: %w", err)
 	}
 	f := &folders{h: h, work: work, data: path.Join(work, "data"), short: work, placed: map[string]string{}}
-	if data != "" {
+	switch {
+	case !quotable(work):
+		err = fmt.Errorf("%s has a quote or a line break, and scripts of jobs name it in quotes: set TMPDIR to another folder", work)
+	case data != "":
 		f.data = path.Join(data, path.Base(work))
 		_, err = h.Stat(data)
 	}
@@ -108,6 +111,9 @@ func (f *folders) shorten(longest string, most int) (err error) {
 	}
 	return own(f.h, f.work, f.data, f.short)
 }
+
+// quotable reports whether '{work}' in a job's script stays one word, and in an agent's answer one line.
+func quotable(folder string) bool { return !strings.ContainsAny(folder, "'\n") }
 
 // put installs a job's files, each once.
 func (f *folders) put(files []bench.File) error {

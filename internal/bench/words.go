@@ -1,0 +1,58 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// mostWord is the most bytes of an argument, or of a variable with its name, that the kernel passes to a program:
+// MAX_ARG_STRLEN of include/uapi/linux/binfmts.h, 32 pages of 4 KiB, without the zero byte at the end.
+const mostWord = 32<<12 - 1
+
+// recordable says why a word cannot be passed on to a program and recorded in a result; nil if it can.
+func recordable(word string) error {
+	switch {
+	case strings.Contains(word, "\x00"):
+		return errors.New("it holds a zero byte, at which the kernel ends an argument (execve(2))")
+	case !utf8.ValidString(word):
+		return errors.New(`it is not UTF-8, so neither a result nor a container's configuration can hold it; let a script make the bytes, as printf '\377' does`)
+	}
+	return nil
+}
+
+// passable says why the job's commands cannot reach every environment word by word; nil if they can. It is checked before
+// anything starts, so no launcher has to.
+func (j *Job) passable() error {
+	commands := []host.Cmd{j.Inside}
+	if j.Outside != nil {
+		commands = append(commands, *j.Outside)
+	}
+	for _, c := range commands {
+		if len(c.Argv) == 0 {
+			return errors.New("run: empty command")
+		}
+		if c.Argv[0] == "" || strings.HasPrefix(c.Argv[0], "-") {
+			return fmt.Errorf("run %q: a program's name is neither empty nor an option of what starts it: name it by its path, ./NAME", c.Argv[0])
+		}
+		words := slices.Concat(c.Argv, []string{c.Dir})
+		for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+			words = append(words, name+"="+c.Env[name])
+		}
+		for _, word := range words {
+			err := recordable(word)
+			if len(word) > mostWord {
+				err = fmt.Errorf("it has %d bytes, and the kernel passes %d at most: put it into a file", len(word), mostWord)
+			}
+			if err != nil {
+				return fmt.Errorf("pass %.60q to %s: %w", word, c.Argv[0], err)
+			}
+		}
+	}
+	return nil
+}
