@@ -17,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/benchtest"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
 	"github.com/teescope/teescope/internal/host"
@@ -115,6 +116,14 @@ func conversations(t *testing.T, env bench.Environment) {
 	big := program("cat")
 	big.Inside.Stdin = []byte(long + "\n")
 	f("64 KiB in and out", big, long+"\n", "", 0)
+
+	o, err := env.Run(t.Context(), benchtest.WordsJob())
+	if err == nil {
+		err = benchtest.CheckWords(o.Inside.Stdout)
+	}
+	if err != nil {
+		t.Errorf("words on their way: %v", err)
+	}
 
 	if o, err := env.Run(t.Context(), program("{work}/absent")); err == nil || !strings.Contains(err.Error(), "absent") {
 		t.Errorf("a program that is not there: %v, %+v", err, o.Inside)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm
+#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already,
@@ -132,18 +132,19 @@ want_modules() {
 	done
 }
 
-# want_runsc builds gVisor's runtime, which Debian does not package, into .tools.
+# want_runsc builds gVisor's runtime, which Debian does not package, into .tools, where bin/teescope finds it.
 want_runsc() {
-	command -v runsc >/dev/null 2>&1 && return 0
+	! command -v runsc >/dev/null 2>&1 && [ ! -x .tools/bin/runsc ] || return 0
 	echo "setup: building runsc (gVisor) into .tools"
 	local log
 	log=$(mktemp)
 	again tool_of gvisor.dev/gvisor/runsc@v0.0.0-20260224225140-573d5e7127a8 >"$log" 2>&1 ||
-		echo "setup: building runsc failed, so the tests that need it will be skipped; the output is in $log"
+		{ tail -n 20 "$log" >&2; echo "setup: building runsc failed; the output is in $log" >&2; return 1; }
+	rm -f "$log"
 }
 
 # want_tools gets what `make test` needs and apt does not have.
-want_tools() { want_modules && want_lint && want_runsc; }
+want_tools() { want_modules && want_lint && { want_runsc || echo "setup: the tests that need runsc will be skipped"; }; }
 
 # want_debian_kernel downloads the kernel that e2e/kernel_test.go boots. Without it those tests download it, or are skipped.
 want_debian_kernel() {
@@ -217,6 +218,7 @@ test)
 	needs swtpm_setup swtpm swtpm-tools
 	needs javac openjdk-17-jdk-headless
 	needs mvn maven
+	python3 -c 'import jinja2, tomllib' >/dev/null 2>&1 || missing+=(python3-jinja2)
 	install_missing want_tools
 	# The tests that boot Debian's kernel get its package from apt.
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
@@ -241,6 +243,10 @@ kubernetes)
 	install_missing
 	want_helm
 	;;
+runsc)
+	want_go
+	want_runsc
+	;;
 zkvm)
 	# Debian 12's Rust is too old for the crates.
 	command -v cargo >/dev/null 2>&1 || die "needs Rust (tried with 1.95), whose cargo builds the zkVM's prover: see https://rustup.rs"
@@ -248,6 +254,6 @@ zkvm)
 	install_missing
 	;;
 *)
-	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc"
 	;;
 esac

@@ -240,15 +240,25 @@ func (h *Host) MkdirTemp(prefix string) (string, error) {
 // Mkdir makes a folder and those above it.
 func (h *Host) Mkdir(name string) error { return h.errAt(os.MkdirAll(h.Path(name), 0o755)) }
 
-// LookPath finds a command in the folders of PATH, on a fixture below its root.
+// LookPath finds a command where Exec and Start find it, on a fixture below its root: in the folders of PATH, and then in that
+// of the checkout's tools.
 func (h *Host) LookPath(command string) (string, error) {
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), toolsFolder()) {
 		name := filepath.Join("/", dir, command)
 		if fi, err := h.Stat(name); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 			return name, nil
 		}
 	}
 	return "", &fs.PathError{Op: "find", Path: command, Err: fs.ErrNotExist}
+}
+
+// toolsFolder is where tools/setup.sh puts programs that no package has: .tools/bin of the checkout whose bin has this program.
+func toolsFolder() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(filepath.Dir(self)), ".tools", "bin")
 }
 
 // Beside finds a program of ours in the folder of the running one, or in PATH.

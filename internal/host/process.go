@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -94,6 +95,11 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		return nil, errors.New("run: empty command")
 	}
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	if errors.Is(cmd.Err, exec.ErrNotFound) {
+		if name, err := exec.LookPath(filepath.Join(toolsFolder(), c.Argv[0])); err == nil {
+			cmd.Path, cmd.Err = name, nil
+		}
+	}
 	cmd.Dir = c.Dir
 	cmd.Env = os.Environ()
 	for k, v := range c.Env {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,6 +54,45 @@ func TestRunTimesLinesAndAsks(t *testing.T) {
 func TestMissingCommand(t *testing.T) {
 	if _, err := Local().Exec(t.Context(), Cmd{Argv: []string{"no-such-command-7c1"}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want fs.ErrNotExist", err)
+	}
+}
+
+// TestToolsOfTheCheckout: a program in bin of a checkout finds and runs what .tools/bin has, after what PATH has.
+func TestToolsOfTheCheckout(t *testing.T) {
+	if os.Getenv("TEST_TOOLS") != "" { // as the program in bin
+		for _, command := range []string{"only-in-tools", "sh"} {
+			found, err := Local().LookPath(command)
+			out, err2 := Local().Exec(t.Context(), Cmd{Argv: []string{command, "-c", "echo of PATH"}})
+			fmt.Printf("%s: %s", found, out.Stdout)
+			if err = errors.Join(err, err2); err != nil {
+				t.Error(err)
+			}
+		}
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	checkout := t.TempDir()
+	tool := []byte("#!" + sh + "\necho of the tools\n")
+	for name, data := range map[string][]byte{"bin/teescope": program, ".tools/bin/only-in-tools": tool, ".tools/bin/sh": tool} {
+		if err := Local().Install(filepath.Join(checkout, name), data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := Local().Exec(t.Context(), Cmd{Argv: []string{filepath.Join(checkout, "bin/teescope"), "-test.run=^TestToolsOfTheCheckout$"}, Env: map[string]string{"TEST_TOOLS": "1"}})
+	want := filepath.Join(checkout, ".tools/bin/only-in-tools") + ": of the tools\n" + sh + ": of PATH\n"
+	if err != nil || !strings.HasPrefix(string(out.Stdout), want) {
+		t.Errorf("%v: %s%s, want %s", err, out.Stdout, out.Stderr, want)
 	}
 }
 

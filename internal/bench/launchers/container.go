@@ -33,7 +33,7 @@ var container = bench.Launcher{
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
-	Check:     checkContainer,
+	Check: checkContainer,
 	Refuses: func(p bench.Params, job bench.Job) error {
 		for name, value := range job.Inside.Env {
 			if p["fresh"] == "true" && strings.Contains(value, "\r\n") { // seen with podman 4.3.1, run and create, not exec

@@ -30,7 +30,7 @@ var gvisor = bench.Launcher{
 		if err := refuseImage(h, p["image"]); err != nil {
 			return err
 		}
-		needs := []need{{Command: "runsc", Hint: "no Debian package: https://gvisor.dev/docs/user_guide/install/ or the Go module gvisor.dev/gvisor/runsc"}}
+		needs := []need{{Command: "runsc", Hint: "no Debian package: `make runsc` in the checkout builds it, or see https://gvisor.dev/docs/user_guide/install/"}}
 		if p["platform"] == "kvm" {
 			needs = append(needs, need{Path: "/dev/kvm", Hint: "the kernel's kvm module and virtualisation in the firmware"})
 		}
