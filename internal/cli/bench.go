@@ -32,8 +32,8 @@ func benchCommand(env Env) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure what a TEE costs, in interleaved pairs, with an interval",
 		Example: "  teescope bench list\n" +
-			"  teescope bench run startup --env native --env runsc --quick --out startup.json\n" +
-			"  teescope report startup.json",
+			"  teescope bench run cause-clock --quick --out cause-clock.json\n" +
+			"  teescope report cause-clock.json",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -126,7 +126,8 @@ so an interruption loses only the current run: --resume continues, and skips fin
 
 Exit status: 0 measured, 3 a guard refused the result or no run gave a value, 4 usage error
 or something missing on this machine.`,
-		Example: "  teescope bench run startup --env native --env runsc\n" +
+		Example: "  teescope bench run cause-clock --quick --out cause-clock.json\n" +
+			"  teescope bench run startup --env native --env runsc   # needs runsc: `make runsc`\n" +
 			"  teescope bench run custom --param 'command={binary} --once' --env base=native,binary=./old --env head=native,binary=./new\n" +
 			"  teescope bench run --resume --out result.json\n" +
 			"  teescope bench run e7-latency --resume --out e7.json",

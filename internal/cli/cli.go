@@ -40,8 +40,8 @@ type outcome int
 
 func (o outcome) Error() string { return fmt.Sprintf("exit status %d", int(o)) }
 
-// Main runs the command line and returns the exit status.
-func Main(ctx context.Context, env Env) int {
+// rootCommand is teescope with all of its commands.
+func rootCommand(env Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "teescope",
 		Short:         "Monitor, benchmark and explain Trusted Execution Environments",
@@ -51,7 +51,7 @@ func Main(ctx context.Context, env Env) int {
 		Example: "  teescope doctor\n" +
 			"  teescope monitor\n" +
 			"  teescope explain --process redis-server\n" +
-			"  teescope bench run startup --env native --env runsc",
+			"  teescope bench run cause-clock --quick --out cause-clock.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q", args[0])
@@ -67,6 +67,12 @@ func Main(ctx context.Context, env Env) int {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env), changesCommand(env), topCommand(env), calibrateCommand(env),
 		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), tpmCommand(env), channelCommand(env), schemaCommand(env))
+	return root
+}
+
+// Main runs the command line and returns the exit status.
+func Main(ctx context.Context, env Env) int {
+	root := rootCommand(env)
 	var ran *cobra.Command
 	// What is contained below names its member; this is for all other code.
 	err := contain.Call(strings.Join(append([]string{"teescope"}, env.Args...), " "), func() (err error) {
