@@ -160,15 +160,14 @@ scan:
 
 // others are programs that pages show and that are not ours. Those with a package are named by the page, after "needs".
 var others = map[string]struct{ why, needs string }{
-	"git":                   {"the README's first line, and examples of bench commits", ""},
-	"cd":                    {"a shell's own", ""},
-	"export":                {"a shell's own", ""},
-	"docs/history-redis.sh": {"makes the commits of an example, from Redis' own repository", ""},
-	"podman":                {"takes the image", "podman"},
-	"skopeo":                {"takes the image", "skopeo"},
-	"kubectl":               {"prepares a cluster for the chart", "kubectl"},
-	"helm":                  {"installs the chart", "Helm"},
-	"java":                  {"runs the Java workloads", "JDK"},
+	"git":     {"the README's first line, and examples of bench commits", ""},
+	"cd":      {"a shell's own", ""},
+	"export":  {"a shell's own", ""},
+	"podman":  {"takes the image", "podman"},
+	"skopeo":  {"takes the image", "skopeo"},
+	"kubectl": {"prepares a cluster for the chart", "kubectl"},
+	"helm":    {"installs the chart", "Helm"},
+	"java":    {"runs the Java workloads", "JDK"},
 }
 
 // noCommands begin like commands and are none.

@@ -95,63 +95,6 @@ func TestTablesOfPages(t *testing.T) {
 	}
 }
 
-// helped is a command with what its help names.
-type helped struct {
-	commands map[string]*helped
-	flags    []string
-}
-
-// helpOf asks a command and those below it for their help.
-func helpOf(t *testing.T, path ...string) *helped {
-	t.Helper()
-	text, _, code := run(t, append(path, "--help")...)
-	if code != exitOK {
-		t.Fatalf("%q has no help", path)
-	}
-	h := &helped{commands: map[string]*helped{}, flags: regexp.MustCompile(`--[a-z][a-z0-9-]*`).FindAllString(text, -1)}
-	_, list, _ := strings.Cut(text, "Available Commands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
-	for line := range strings.Lines(list) {
-		if name := strings.Fields(line); len(name) > 1 {
-			h.commands[name[0]] = helpOf(t, append(slices.Clone(path), name[0])...)
-		}
-	}
-	return h
-}
-
-var (
-	inQuotes = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"`)
-	started  = regexp.MustCompile("\\bteescope ([a-z]+ [^`|\n;>#)]*)")
-	flagged  = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
-)
-
-// TestCommandLinesOfPages name commands and flags that exist.
-func TestCommandLinesOfPages(t *testing.T) {
-	root, lines := helpOf(t), 0
-	for file, text := range pages(t) {
-		text = inQuotes.ReplaceAllString(strings.ReplaceAll(text, "\\\n", " "), "'…'")
-		for _, m := range started.FindAllStringSubmatch(text, -1) {
-			words := strings.Fields(m[1])
-			at := root.commands[words[0]]
-			if at == nil {
-				continue // a sentence
-			}
-			if len(words) > 1 && at.commands[words[1]] != nil {
-				at = at.commands[words[1]]
-			}
-			for _, flag := range flagged.FindAllString(m[1], -1) {
-				lines++
-				if !slices.Contains(at.flags, flag) {
-					t.Errorf("%s: %s: %q has no flag %s", file, m[0], words[0], flag)
-				}
-			}
-		}
-	}
-	if lines < 100 {
-		t.Errorf("only %d flags in all pages", lines)
-	}
-}
-
 // TestTestsOfPages: the tests and benchmarks that pages name exist.
 func TestTestsOfPages(t *testing.T) {
 	exist := map[string]bool{}
@@ -191,8 +134,8 @@ func TestTestsOfPages(t *testing.T) {
 func TestPagesNameEveryMember(t *testing.T) {
 	all := pages(t)
 	readme, guide := all["../../README.md"], all["../../docs/benchmarks.md"]
-	for name := range helpOf(t).commands {
-		if name != "help" && !strings.Contains(readme, "`teescope "+name) && !strings.Contains(readme, "`"+name+" ") {
+	for _, c := range rootCommand(Env{}).Commands() {
+		if name := c.Name(); !strings.Contains(readme, "`teescope "+name) && !strings.Contains(readme, "`"+name+" ") {
 			t.Errorf("README.md has no command %s", name)
 		}
 	}
