@@ -95,14 +95,21 @@ func shellLine(c host.Cmd) string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(quoted(a))
+		if i == 0 && strings.Contains(a, "=") { // else an assignment
+			a = host.Quote(a)
+		} else {
+			a = quoted(a)
+		}
+		b.WriteString(a)
 	}
 	return b.String()
 }
 
-// quoted is a word of a command line, in quotes only where a shell needs them.
+// quoted is a word of a command line, in quotes only where a shell needs them. A placeholder like {work} needs none, but {a,b} and
+// {1..3} are expanded (bash(1), Brace Expansion).
 func quoted(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-{}") == "" {
+	expands := strings.Contains(s, "{") && (strings.Contains(s, ",") || strings.Contains(s, ".."))
+	if s != "" && !expands && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-{}") == "" {
 		return s
 	}
 	return host.Quote(s)

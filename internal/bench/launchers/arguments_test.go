@@ -178,3 +178,64 @@ func TestUnfit(t *testing.T) {
 		}
 	}
 }
+
+// TestFoldersInNotations: a folder whose path would mean something to what names it is refused, and nothing is left of it; others
+// are named so that they arrive.
+func TestFoldersInNotations(t *testing.T) {
+	for _, c := range []struct {
+		launcher *bench.Launcher
+		folder   string
+		want     string
+	}{
+		{&native, "it's", "has a quote or a line break, and scripts of jobs name it in quotes: set TMPDIR to another folder"},
+		{&native, "two\nlines", "has a quote or a line break"},
+		{&container, "a:b", "the engine ends a volume's path at a colon: choose other folders with TMPDIR and data="},
+	} {
+		folder := filepath.Join(t.TempDir(), c.folder)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("TMPDIR", folder)
+		p, err := bench.Complete(c.launcher.Name, c.launcher.Params, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env, err := c.launcher.Open(t.Context(), host.Local(), p)
+		if err == nil || env != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in %q: %v, want %q", c.launcher.Name, c.folder, err, c.want)
+		}
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("%s in %q left %v (%v)", c.launcher.Name, c.folder, left, err)
+		}
+	}
+}
+
+// TestEntry: podman reads JSON as the entry point, docker does not.
+func TestEntry(t *testing.T) {
+	for _, c := range []struct{ engine, program, want string }{
+		{"podman", "null", `["null"]`},
+		{"podman", `["a"]`, `["[\"a\"]"]`},
+		{"docker", "null", "null"},
+	} {
+		option, rest := engine{command: c.engine}.entry([]string{c.program, "x"})
+		if got := strings.Join(option, " ") + " " + strings.Join(rest, " "); got != "--entrypoint "+c.want+" x" {
+			t.Errorf("%s %s: %s", c.engine, c.program, got)
+		}
+	}
+}
+
+// TestRequestWord: debugfs writes an image's files into a folder whose path has spaces and quotes.
+func TestRequestWord(t *testing.T) {
+	disk := filepath.Join(t.TempDir(), "disk")
+	if out, err := exec.Command("mkfs.ext4", "-q", disk, "2M").CombinedOutput(); err != nil {
+		t.Skipf("mkfs.ext4 (package e2fsprogs): %v: %s", err, out)
+	}
+	into := filepath.Join(t.TempDir(), `a "b" c\d`)
+	folder, err := imageFolder(t.Context(), host.Local(), disk, into)
+	if err != nil || folder != into {
+		t.Fatalf("%q, %v", folder, err)
+	}
+	if _, err := os.Stat(filepath.Join(into, "lost+found")); err != nil {
+		t.Error(err)
+	}
+}

@@ -35,7 +35,7 @@ var custom = bench.Workload{
 	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program compared."},
+		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program compared, {work} and {data} are folders, {host} an address and {port} a free port; any other text is passed on as it is."},
 		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Sh runs the command by sh -c, for pipes and variables; the environment then needs a shell, and the shell's start counts in the time."},
 		{Name: "binary", Path: true, Subject: true, Doc: "A program on the harness's machine, copied into the environment; arms may differ in it."},
 		{Name: "files", Path: true, List: true, Doc: "Files to copy into its folder, separated by commas; PATH:NAME renames one."},
