@@ -88,11 +88,15 @@ func TestArguments(t *testing.T) {
 		for what, open := range openings[l.Name] {
 			t.Run(filepath.Join(l.Name, what), func(t *testing.T) {
 				t.Setenv("PATH", standins+":"+here)
-				folder, err := os.MkdirTemp("", `{{1}"# a`) // short, for podman
+				folder, err := os.MkdirTemp("", `{{1}"# a`) // t.TempDir's is too long for podman
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { _ = os.Remove(folder) })
+				t.Cleanup(func() {
+					if err := os.Remove(folder); err != nil {
+						t.Errorf("the launcher left something: %v", err)
+					}
+				})
 				t.Setenv("TMPDIR", folder)
 				out, err := open(t, l).Run(t.Context(), benchtest.WordsJob())
 				if err != nil {

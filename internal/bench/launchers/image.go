@@ -135,7 +135,7 @@ func imageFolder(ctx context.Context, h *host.Host, image, into string) (folder 
 	return into, unpack(ctx, h, image, into)
 }
 
-// requestWord is one word of a request to debugfs: it may be in double quotes, within which two of them are one.
+// requestWord is one word of a request to debugfs, which splits at blanks outside of double quotes, and in them reads two as one.
 func requestWord(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
 // unpack exports an image of podman's store.

@@ -54,8 +54,7 @@ func arriveParams(launcher string, p bench.Params) error {
 }
 
 func arrive(launcher string, p bench.Params) string {
-	work := path.Join(p["work"], "teescope-"+launcher+"-XXXXXX")
-	return fmt.Sprintf(arrival, host.Quote(work), host.Quote(p["data"]), launcher)
+	return fmt.Sprintf(arrival, host.Quote(p["work"]+"/teescope-"+launcher+"-XXXXXX"), host.Quote(p["data"]), launcher)
 }
 
 // arrival is the script for the shell elsewhere: it makes the folders, reports the architecture, reads the worker from
