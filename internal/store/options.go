@@ -17,7 +17,7 @@ type Options struct {
 	MaxBytes  int64
 	// Job and Instance are the labels of the samples given to Append.
 	Job, Instance string
-	// Version is what /api/v1/status/buildinfo says.
+	// Version is the program's own, which /api/v1/status/buildinfo gives as the revision.
 	Version string
 	// Interval is the expected interval of Append, shown for the local target in
 	// /api/v1/targets.

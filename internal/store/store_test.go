@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"os/exec"
 	"reflect"
 	"slices"
@@ -408,7 +409,14 @@ func TestAPI(t *testing.T) {
 		get(t, srv.URL, "status/buildinfo", &build)
 		get(t, srv.URL, "status/tsdb", &tsdb)
 		get(t, srv.URL, "status/runtimeinfo", &run)
-		if build["version"] != "1.2.3" || run["storageRetention"] != "15d" || tsdb["headStats"] == nil {
+		// Clients compare the version: it is that of the embedded Prometheus.
+		var major, minor, patch int
+		module, err := os.ReadFile("../../go.mod")
+		if n, _ := fmt.Sscanf(fmt.Sprint(build["version"]), "%d.%d.%d", &major, &minor, &patch); n != 3 || err != nil ||
+			!strings.Contains(string(module), fmt.Sprintf("github.com/prometheus/prometheus v0.%d%02d.%d\n", major, minor, patch)) {
+			t.Errorf("%v is not the release in go.mod (%v)", build["version"], err)
+		}
+		if build["revision"] != "teescope 1.2.3" || run["storageRetention"] != "15d" || tsdb["headStats"] == nil {
 			t.Errorf("got %v\n%v\n%v", build, tsdb, run)
 		}
 		for _, path := range []string{"status/config", "status/flags", "status/walreplay", "status/self_metrics", "status/tsdb/blocks", "alerts", "alertmanagers", "scrape_pools", "targets/metadata", "notifications", "features"} {

@@ -258,6 +258,24 @@ const (
 	BoxPlot   PanelKind = "boxplot"
 )
 
+// View is a part of the page, by its name in the page's address: "/?page=findings", or "/findings", which leads there.
+type View string
+
+// The views. The page's own list is made of these.
+const (
+	NowView        View = "now"
+	ProcessesView  View = "processes"
+	TEEView        View = "tee"
+	MachineView    View = "machine"
+	BenchmarksView View = "benchmarks"
+	ExploreView    View = "explore"
+	FindingsView   View = "findings"
+	SettingsView   View = "settings"
+	FleetView      View = "fleet"
+)
+
+var views = []View{NowView, ProcessesView, TEEView, MachineView, BenchmarksView, ExploreView, FindingsView, SettingsView, FleetView}
+
 // Process is an element of GET processes?name=NAME: a process that runs now.
 type Process struct {
 	PID int `json:"pid"`

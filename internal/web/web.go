@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -271,7 +272,8 @@ func metricsHandler(appendTo func(context.Context, []byte) []byte, round func(co
 	}
 }
 
-// page serves the built files. A path without an extension is a view of the page, whose state is in the URL.
+// page serves the built files: the page itself at "/", and a view of it by name ("/findings") as a way there. Every other path is
+// that of a file or not found: no probe and no scraper may mistake the page for an answer.
 func page(o Options) http.HandlerFunc {
 	files := http.FileServerFS(o.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -279,27 +281,50 @@ func page(o Options) http.HandlerFunc {
 			http.Error(w, "the page answers only GET and HEAD", http.StatusMethodNotAllowed)
 			return
 		}
-		if p := path.Clean(r.URL.Path); path.Ext(p) != "" && p != "/index.html" {
-			if strings.HasPrefix(p, "/assets/") { // names hold a hash of the contents
-				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			}
-			if !servePacked(w, r, o.Page, p) {
-				files.ServeHTTP(w, r)
-			}
+		switch p := path.Clean(r.URL.Path); {
+		case p == "/" || p == "/index.html":
+			serveIndex(w, o.Page)
+		case slices.Contains(views, View(r.URL.Path[1:])):
+			// The state of the page is in the query. The way there is relative, for a proxy that serves the page below a path.
+			q := r.URL.Query()
+			q.Set("page", r.URL.Path[1:])
+			w.Header().Set("Location", "./?"+q.Encode())
+			w.WriteHeader(http.StatusFound)
+		case servePacked(w, r, o.Page, p):
+		case isFile(o.Page, p):
+			unchanging(w, p)
+			files.ServeHTTP(w, r)
+		default:
+			http.Error(w, p+" is not here: the page is at /, its data below /api/", http.StatusNotFound)
+		}
+	}
+}
+
+func serveIndex(w http.ResponseWriter, files fs.FS) {
+	index, err := fs.ReadFile(files, "index.html")
+	if err != nil {
+		if index, err = fs.ReadFile(files, "placeholder.html"); err != nil {
+			http.Error(w, "this binary has no page; build it with make build", http.StatusInternalServerError)
 			return
 		}
-		index, err := fs.ReadFile(o.Page, "index.html")
-		if err != nil {
-			if index, err = fs.ReadFile(o.Page, "placeholder.html"); err != nil {
-				http.Error(w, "this binary has no page; build it with make build", http.StatusInternalServerError)
-				return
-			}
-		}
-		nonce := rand.Text()
-		w.Header().Set("Content-Security-Policy", policy(nonce))
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store") // the nonce is for one response
-		_, _ = w.Write(bytes.ReplaceAll(index, []byte(nonceToken), []byte(nonce)))
+	}
+	nonce := rand.Text()
+	w.Header().Set("Content-Security-Policy", policy(nonce))
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store") // the nonce is for one response
+	_, _ = w.Write(bytes.ReplaceAll(index, []byte(nonceToken), []byte(nonce)))
+}
+
+// isFile reports whether the path p (/icon.svg) is that of a file of the page, and not of a folder.
+func isFile(files fs.FS, p string) bool {
+	fi, err := fs.Stat(files, strings.TrimPrefix(p, "/"))
+	return err == nil && fi.Mode().IsRegular()
+}
+
+// unchanging lets a browser keep an asset: its name holds a hash of its contents.
+func unchanging(w http.ResponseWriter, p string) {
+	if strings.HasPrefix(p, "/assets/") {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 }
 
@@ -310,6 +335,7 @@ func servePacked(w http.ResponseWriter, r *http.Request, files fs.FS, p string) 
 	if err != nil {
 		return false
 	}
+	unchanging(w, p)
 	h := w.Header()
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(p)))
 	if acceptsGzip(r.Header) {

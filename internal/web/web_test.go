@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -134,13 +135,51 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false} {"on":true}`, 400, "more than one"},
 		{"GET", "/-/reload", "", 404, "not found"},
 		{"GET", "/", "", 200, "csp-nonce"},
-		{"GET", "/processes", "", 200, "csp-nonce"},
+		{"GET", "/index.html", "", 200, "csp-nonce"},
 		{"GET", "/assets/a-1.js", "", 200, "x"},
-		{"GET", "/assets/none.js", "", 404, ""},
+		{"GET", "/assets/none.js", "", 404, "not here"},
+		{"GET", "/assets", "", 404, "not here"},
+		{"GET", "/assets/", "", 404, "not here"},
+		{"POST", "/", "", 405, "only GET and HEAD"},
 	} {
 		w := do(h, c.method, c.target, c.body)
 		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s %s: %d %q, want %d with %q", c.method, c.target, c.body, w.Code, w.Body, c.code, c.want)
+		}
+	}
+}
+
+// TestViews: a link to each view of the page leads to it, with the state that the link has.
+func TestViews(t *testing.T) {
+	h := served(nil)
+	g := &generator{}
+	if words := g.constants(".", "View"); len(words) != len(views) {
+		t.Errorf("%d views are served, of the constants %v", len(views), words)
+	}
+	for _, v := range views {
+		link := "https://vm:9780/below/" + string(v) + "?range=5m"
+		at, err := url.Parse(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := do(h, "GET", "/"+string(v)+"?range=5m", "")
+		to, err := at.Parse(w.Header().Get("Location"))
+		if want := "https://vm:9780/below/?page=" + string(v) + "&range=5m"; w.Code != http.StatusFound || err != nil || to.String() != want {
+			t.Errorf("%s: %d %v, want %s", link, w.Code, to, want)
+		}
+	}
+}
+
+// TestProbes: the paths that probes, scrapers and senders use without asking are not there, whatever the method.
+func TestProbes(t *testing.T) {
+	h := served(nil)
+	for _, p := range []string{"federate", "healthz", "health", "ready", "readyz", "livez", "ping", "status", "metrics/cadvisor", "metrics.json", "write", "loki/api/v1/push", "graph", "targets",
+		"findings/", "findings/x", "Findings", "page", "placeholder.html", "index.htm", ".git/config"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			w := do(h, method, "/"+p, "")
+			if kind := w.Header().Get("Content-Type"); w.Code != http.StatusNotFound || strings.Contains(kind, "html") {
+				t.Errorf("%s /%s: %d %s, want 404", method, p, w.Code, kind)
+			}
 		}
 	}
 }

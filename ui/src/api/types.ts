@@ -673,6 +673,9 @@ export interface Tables {
   tables: ReportSectionTable[] | null;
 }
 
+/** View is a part of the page, by its name in the page's address: "/?page=findings", or "/findings", which leads there. */
+export type View = "now" | "processes" | "tee" | "machine" | "benchmarks" | "explore" | "findings" | "settings" | "fleet";
+
 /** Error is the body of every failed request. */
 export interface Error {
   error: string;

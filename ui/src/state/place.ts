@@ -1,8 +1,11 @@
 // The reader's place: page, time range, filter and the rest, all in the URL's query, so a copied
 // address shows the same thing.
+import type { View } from "../api/types";
 
-export const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings", "fleet"] as const;
-export type Page = (typeof pages)[number];
+// The server has the same list: it leads "/findings" to "/?page=findings".
+const listed: Record<View, true> = { now: true, processes: true, tee: true, machine: true, benchmarks: true, explore: true, findings: true, settings: true, fleet: true };
+export type Page = View;
+export const pages = Object.keys(listed) as Page[];
 
 /** The ranges that end now, with their length in seconds; "all" asks the store. */
 export const ranges = { "5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800, all: Infinity } as const;
