@@ -2,7 +2,9 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,9 @@ import (
 // are always there, the discards since Linux 4.18, the flushes since 5.5.
 var DiskColumns = [...]string{"reads", "reads merged", "sectors read", "milliseconds of reads", "writes", "writes merged", "sectors written", "milliseconds of writes",
 	"in flight", "milliseconds with I/O", "weighted milliseconds", "discards", "discards merged", "sectors discarded", "milliseconds of discards", "flushes", "milliseconds of flushes"}
+
+// The columns without which it is not known whether a disk was ever used.
+const readsDone, writesDone = 0, 4
 
 // BlockDevice is the line of a device in /proc/diskstats. A column that is not Known has a bad cell, or the kernel lacks it.
 type BlockDevice struct {
@@ -68,18 +73,32 @@ const (
 // none (Documentation/admin-guide/devices.txt).
 var views = map[string]uint64{"ramdisk": 1, "fd": 2, "loop": 7, "zram": 0}
 
-// BlockRoles tells the roles of block devices. The system says them: a partition has a file "partition" in sysfs, and
-// /proc/devices has the driver of each major number. Names say nothing: xvda1 of Xen may be a disk.
+// volumes are the drivers of devices that stand on disks without a link to them in sysfs.
+var volumes = []string{"zvol"}
+
+// BlockRoles tells the roles of block devices. The system says them: a partition has a file "partition" in sysfs, a device that
+// stands on others has links to them in the folder "slaves", and /proc/devices has the driver of each major number. Names say
+// nothing: xvda1 of Xen may be a disk.
 type BlockRoles struct {
-	host  *host.Host
-	views []uint64 // major numbers
+	host    *host.Host
+	views   []uint64 // major numbers
+	volumes []uint64
+	// idle says of each disk that has counters whether all of them are 0.
+	idle map[string]bool
 	// listed are the names of all devices where there is no sysfs to ask, else nil.
 	listed []string
 }
 
 // ReadBlockRoles prepares to tell the roles of these devices. It does so too where it returns an error, as far as it can.
 func ReadBlockRoles(h *host.Host, devices []BlockDevice) (*BlockRoles, error) {
-	r := &BlockRoles{host: h}
+	r := &BlockRoles{host: h, idle: map[string]bool{}}
+	for i := range devices {
+		d := &devices[i]
+		used := slices.ContainsFunc(d.Cells[:], func(n uint64) bool { return n > 0 })
+		if used || d.Known[readsDone] && d.Known[writesDone] {
+			r.idle[d.Name] = !used
+		}
+	}
 	for _, major := range views {
 		if major > 0 {
 			r.views = append(r.views, major)
@@ -98,10 +117,15 @@ func ReadBlockRoles(h *host.Host, devices []BlockDevice) (*BlockRoles, error) {
 			if block = block || strings.HasPrefix(line, "Block devices:"); !block || len(f) != 2 {
 				continue
 			}
+			major, err := ParseCount(f[0])
+			if err != nil {
+				continue
+			}
 			if _, view := views[f[1]]; view {
-				if major, err := ParseCount(f[0]); err == nil {
-					r.views = append(r.views, major)
-				}
+				r.views = append(r.views, major)
+			}
+			if slices.Contains(volumes, f[1]) {
+				r.volumes = append(r.volumes, major)
 			}
 		}
 		if !block {
@@ -118,9 +142,11 @@ func ReadBlockRoles(h *host.Host, devices []BlockDevice) (*BlockRoles, error) {
 }
 
 // View reports whether the device of that number, "7:0", is a view.
-func (r *BlockRoles) View(number string) bool {
+func (r *BlockRoles) View(number string) bool { return hasMajor(r.views, number) }
+
+func hasMajor(list []uint64, number string) bool {
 	major, _, _ := strings.Cut(number, ":")
-	return major != "" && slices.ContainsFunc(r.views, func(n uint64) bool { return strconv.FormatUint(n, 10) == major })
+	return major != "" && slices.ContainsFunc(list, func(n uint64) bool { return strconv.FormatUint(n, 10) == major })
 }
 
 // Of is the role of a device.
@@ -131,12 +157,60 @@ func (r *BlockRoles) Of(d *BlockDevice) (BlockRole, error) {
 	if r.listed != nil {
 		return r.byName(d.Name), nil
 	}
-	// sysfs has no slash in a name.
-	part, err := r.host.Exists("/sys/class/block/" + strings.ReplaceAll(d.Name, "/", "!") + "/partition")
+	part, err := r.host.Exists(blockFolder(d.Name) + "/partition")
 	if part {
 		return Partition, nil
 	}
 	return Disk, err
+}
+
+// blockFolder is a device's folder in sysfs, which has no slash in a name.
+func blockFolder(name string) string {
+	return "/sys/class/block/" + strings.ReplaceAll(name, "/", "!")
+}
+
+// Counted reports whether a sum over disks counts this one, so that each byte counts once. One that stands on other disks does
+// not (device mapper, md, bcache, drbd, ZFS). Neither does a path of a multipath NVMe disk, unless that disk shows only zeros,
+// as it does before Linux 6.2. Of a path whose disk is not known the error says so.
+func (r *BlockRoles) Counted(d *BlockDevice) (bool, error) {
+	if hasMajor(r.volumes, d.Number) {
+		return false, nil
+	}
+	if on, err := r.hasSlaves(d.Name); on || err != nil {
+		return false, err
+	}
+	path := nvmePath.FindStringSubmatch(d.Name)
+	if path == nil {
+		return true, nil
+	}
+	if r.listed == nil {
+		if hidden, err := r.host.ReadString(blockFolder(d.Name) + "/hidden"); hidden != "1" {
+			return err == nil, err
+		}
+	}
+	disk := path[1] + path[2]
+	idle, known := r.idle[disk]
+	if !known {
+		return false, fmt.Errorf("parse /proc/diskstats: %s is a path of the disk %s, which has no counters", d.Name, disk)
+	}
+	return idle, nil
+}
+
+// nvmePath is how the kernel names a path (drivers/nvme/host/core.c): nvme0c1n2 is that of controller 1 to nvme0n2.
+var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
+
+// stacked are names of devices that stand on others, for where there is no sysfs.
+var stacked = regexp.MustCompile(`^(dm-|md|bcache|zd|drbd)[0-9]`)
+
+func (r *BlockRoles) hasSlaves(name string) (bool, error) {
+	if r.listed != nil {
+		return stacked.MatchString(name), nil
+	}
+	below, err := r.host.ReadDir(blockFolder(name) + "/slaves")
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return len(below) > 0, err
 }
 
 // byName finds the disk of a partition among the devices, as the kernel names one (block/partitions/core.c,

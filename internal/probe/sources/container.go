@@ -252,7 +252,8 @@ func (c *containers) findNetwork(r *round, g *group, pid string) error {
 	return nil
 }
 
-// readNetworks shows each network namespace once, through one of its processes.
+// readNetworks shows each network namespace once, through one of its processes. Devices whose bytes another one of the
+// container carries too, as those of containers inside it, are left out: readers of these series add them up.
 func (c *containers) readNetworks(r *round) {
 	for _, ns := range slices.Sorted(maps.Keys(r.networks)) {
 		n := r.networks[ns]
@@ -264,13 +265,22 @@ func (c *containers) readNetworks(r *round) {
 				r.bad.Add(c.unlessGone("/proc/"+pid, err))
 				continue // another process may still be there
 			}
-			r.bad.Add(machine.ParseNetDev(file, b, func(d machine.NetDevice) {
+			var devices []machine.NetDevice
+			r.bad.Add(machine.ParseNetDev(file, b, func(d machine.NetDevice) { devices = append(devices, d) }))
+			var names []string
+			for i := range devices {
+				names = append(names, devices[i].Name)
+			}
+			// By name, since the sysfs in the container is a file system of the container's choice.
+			counted := machine.CountedNames(names)
+			for i := range devices {
+				d := &devices[i]
 				for _, f := range ctrNet {
-					if d.Known[f.column] && d.Name != "lo" {
+					if d.Known[f.column] && counted[d.Name] {
 						r.send(f.desc, float64(d.Cells[f.column]), slices.Concat(labels, []string{d.Name})...)
 					}
 				}
-			}))
+			}
 			break
 		}
 	}

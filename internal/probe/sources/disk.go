@@ -36,6 +36,9 @@ var diskFields = [len(machine.DiskColumns)]struct {
 	{diskCounter("flush_requests_time_seconds", "Time that flushes took in seconds, summed over flushes"), 1e-3},
 }
 
+var diskCounted = gauge("tee_disk_counted", "1 for a disk that sums over disks count, 0 for one whose bytes are those of other disks too: it stands on them (device mapper, md, bcache, drbd, ZFS), "+
+	"or is a path of a multipath NVMe disk, where that disk has the numbers itself. From /sys/class/block and /proc/devices, without them by name.", "device")
+
 func diskCounter(name, what string) *metric.Desc {
 	return counter("node_disk_"+name+"_total", what+", from /proc/diskstats.", "device")
 }
@@ -47,7 +50,7 @@ var disk = probe.Source{
 		for _, f := range diskFields {
 			out = append(out, f.desc)
 		}
-		return out
+		return append(out, diskCounted)
 	}(),
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return reading(func(_ context.Context, out emitter) error { return readDisks(h, out) }), nil
@@ -77,6 +80,12 @@ func readDisks(h *host.Host, out emitter) error {
 				out.send(f.desc, float64(d.Cells[i])*f.unit, d.Name)
 			}
 		}
+		counted, err := roles.Counted(d)
+		if err != nil {
+			bad.Add(err)
+			continue
+		}
+		out.send(diskCounted, oneIf(counted), d.Name)
 	}
 	return bad.Err()
 }

@@ -38,6 +38,9 @@ func netCounter(name, what string) *metric.Desc {
 	return counter("node_network_"+name+"_total", what+", from /proc/net/dev.", "device")
 }
 
+var netCounted = gauge("tee_network_device_counted", "1 for a network device that sums over devices count, 0 for one whose bytes pass another device too, or stay inside: bonds, VLANs, bridges, tunnels, "+
+	"links to containers, the loopback. Network cards count; without any, as in a container, the links to the outside. From /sys/class/net, without it by name.", "device")
+
 // netstat are the fields of /proc/net/snmp and /proc/net/netstat that node_exporter
 // shows by default, without ICMP and IPv6, and with the failures that the source tcp
 // counts in the kernel. They are untyped there too: CurrEstab and Forwarding are not
@@ -56,7 +59,7 @@ var sockstat = table("node_sockstat_", "/proc/net/sockstat", metric.Gauge,
 var network = probe.Source{
 	Name:    "network",
 	Doc:     "Traffic by network device, TCP, UDP and socket counts, under node_exporter's names",
-	Metrics: slices.Concat(netFields[:], netstat.descs(), sockstat.descs()),
+	Metrics: slices.Concat(netFields[:], []*metric.Desc{netCounted}, netstat.descs(), sockstat.descs()),
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return reading(func(_ context.Context, out emitter) error {
 			var bad machine.Faults
@@ -75,13 +78,24 @@ func readDevices(h *host.Host, out emitter) error {
 	if err != nil {
 		return err
 	}
-	return machine.ParseNetDev(file, b, func(d machine.NetDevice) {
+	var bad machine.Faults
+	var names []string
+	bad.Add(machine.ParseNetDev(file, b, func(d machine.NetDevice) {
+		names = append(names, d.Name)
 		for i, desc := range netFields {
 			if d.Known[i] {
 				out.send(desc, float64(d.Cells[i]), d.Name)
 			}
 		}
-	})
+	}))
+	counted, err := machine.CountedNetworks(h, witness(h), names)
+	bad.Add(err)
+	for _, name := range names {
+		if c, known := counted[name]; known {
+			out.send(netCounted, oneIf(c), name)
+		}
+	}
+	return bad.Err()
 }
 
 func readNetstat(h *host.Host, name string, out emitter) error {
