@@ -234,6 +234,7 @@ func pageOf(enclaves int) []line {
 		c.count(900, 0, "node_network_"+way+`_packets_total{device="eth0"}`)
 		c.count(0, 0, "node_network_"+way+`_drop_total{device="eth0"}`)
 	}
+	c.is(1, nil, `tee_network_device_counted{device="eth0"}`, `tee_disk_counted{device="vda"}`)
 	c.count(5e4, 0, `node_disk_read_bytes_total{device="vda"}`, `node_disk_written_bytes_total{device="vda"}`)
 	c.count(0.01, 3, `node_disk_io_time_seconds_total{device="vda"}`)
 	c.level(64<<20, 0, "tee_swiotlb_size_bytes")

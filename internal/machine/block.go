@@ -196,6 +196,13 @@ func (r *BlockRoles) Counted(d *BlockDevice) (bool, error) {
 	return idle, nil
 }
 
+// Charged reports whether a sum of what control groups did to disks counts this one. The kernel charges a group for its requests
+// to each layer that hands them on, so the lowest counts; one that makes requests of its own (ZFS) is itself the lowest.
+func (r *BlockRoles) Charged(d *BlockDevice) (bool, error) {
+	on, err := r.hasSlaves(d.Name)
+	return err == nil && !on, err
+}
+
 // nvmePath is how the kernel names a path (drivers/nvme/host/core.c): nvme0c1n2 is that of controller 1 to nvme0n2.
 var nvmePath = regexp.MustCompile(`^(nvme[0-9]+)c[0-9]+(n[0-9]+)$`)
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -99,6 +100,7 @@ func quietMachine(machine string, processes int) string {
 	for d := range 16 {
 		device := fmt.Sprintf(",device=\"d%d\"", d)
 		series(diskBusy, 0.5, device)
+		gauge(string(metric.CountedNetworks), 1, device)
 		for _, m := range []string{"receive_drop", "transmit_drop"} {
 			series("node_network_"+m+"_total", 0.01, device)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // comparisons are the rules that only compare queries with limits. A new one is a value
@@ -129,8 +130,8 @@ var comparisons = []comparison{
 				{name: "rate", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$over]))", over: last},
 				{name: "mean", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$over]))", over: whole},
 				{text: "bytes of networks and disks in the same time", unit: "bytes/s",
-					expr: `(sum(rate(node_network_receive_bytes_total{$here,device!="lo"}[$newest])) + sum(rate(node_network_transmit_bytes_total{$here,device!="lo"}[$newest])))` +
-						` + ((sum(rate(node_disk_read_bytes_total{$here}[$newest])) + sum(rate(node_disk_written_bytes_total{$here}[$newest]))) or vector(0))`},
+					expr: "(sum(" + counted("node_network_receive_bytes_total", last) + ") + sum(" + counted("node_network_transmit_bytes_total", last) + "))" +
+						" + ((sum(" + counted("node_disk_read_bytes_total", last) + ") + sum(" + counted("node_disk_written_bytes_total", last) + ")) or vector(0))"},
 				{name: "copy", text: "CPU time of one copy of them, at the calibrated cost of a page", unit: "cores", expr: copied("median")},
 				{name: "low", text: "that as a share of all CPU time in use, at least", unit: "ratio", expr: copied("low") + " / " + inUse, after: "copy"},
 				{name: "high", text: "that as a share of all CPU time in use, at most", unit: "ratio", expr: copied("high") + " / " + inUse, after: "copy"},
@@ -341,7 +342,7 @@ var comparisons = []comparison{
 			Doc: "A machine that sends at least 100 TCP segments a second retransmits 1 % of them; or its network devices drop at least 1 % of the " +
 				"packets and 10 a second; or a listening socket refuses at least one connection a second because its queue is full; or, as information, at least half " +
 				"of the connections and 50 a second end in a reset. Over either window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 " +
-				"segments in flight however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace.",
+				"segments in flight however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace, of the devices that `tee_network_device_counted` marks.",
 			Needs: []string{tcpAgain, tcpOut},
 			Thresholds: []findings.Threshold{
 				{Name: "retransmits", Doc: "share of the TCP segments sent again", Unit: "ratio", Default: 0.01},
@@ -665,15 +666,23 @@ func (l loss) sign() sign {
 	return s
 }
 
-// rates returns the query for the sum of counters per second by machine, without the loopback device.
+// rates returns the query for the sum of counters per second by machine.
 func rates(counters []string) string {
 	var out []string
 	for _, c := range counters {
-		matchers := "$here"
-		if strings.HasPrefix(c, "node_network_") {
-			matchers += `,device!="lo"`
-		}
-		out = append(out, fmt.Sprintf("sum by (job, instance) (rate(%s{%s}[$over]))", c, matchers))
+		out = append(out, "sum by (job, instance) ("+counted(c, "$over")+")")
 	}
 	return "(" + strings.Join(out, " + ") + ")"
+}
+
+// counted returns the query for a counter per second, over a span; of one by device, for the devices that a sum counts.
+func counted(counter, span string) string {
+	rate := fmt.Sprintf("rate(%s{$here}[%s])", counter, span)
+	switch {
+	case strings.HasPrefix(counter, "node_network_"):
+		return metric.CountedNetworks.Keep(rate, "$here")
+	case strings.HasPrefix(counter, "node_disk_"):
+		return metric.CountedDisks.Keep(rate, "$here")
+	}
+	return rate
 }

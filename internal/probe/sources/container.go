@@ -52,6 +52,8 @@ var (
 	ctrThreads     = containerGauge("threads", "Threads, including those of child cgroups")
 	ctrReads       = containerCounter("fs_reads_bytes", "Bytes read from block devices", "device")
 	ctrWrites      = containerCounter("fs_writes_bytes", "Bytes written to block devices", "device")
+	ctrDisk        = gauge(string(metric.CountedContainerDisks), "1 for a disk that sums of container_fs_* over devices count, 0 for one that stands on others, whose bytes are charged to the group there too "+
+		"(device mapper, md, bcache, drbd). From /sys/class/block, without it by name.", "device")
 )
 
 // ctrNet are columns of the /proc/PID/net/dev of one of the container's processes, by their place in machine.NetColumns.
@@ -89,7 +91,7 @@ var container = probe.Source{
 	Blind:   "Activity inside a confidential VM started by a container: its processes are not in the host's cgroups.",
 	Metrics: func() []*metric.Desc {
 		out := []*metric.Desc{ctrCPU, ctrCPUUser, ctrCPUSystem, ctrPeriods, ctrThrottled, ctrThrottledS, ctrPeriod, ctrQuota,
-			ctrMemUsage, ctrMemWorking, ctrMemRSS, ctrMemCache, ctrMemFailures, ctrMemLimit, ctrProcesses, ctrThreads, ctrReads, ctrWrites}
+			ctrMemUsage, ctrMemWorking, ctrMemRSS, ctrMemCache, ctrMemFailures, ctrMemLimit, ctrProcesses, ctrThreads, ctrReads, ctrWrites, ctrDisk}
 		for _, n := range ctrNet {
 			out = append(out, n.desc)
 		}
@@ -129,7 +131,7 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 	}
 	r := round{emitter: out, networks: map[string]*netns{}, bad: &bad}
 	bad.Add(namePods(c.Host, all))
-	r.disks, err = diskNames(c.Host)
+	r.disks, err = readDiskNames(c.Host, out)
 	bad.Add(err)
 	if r.hostNet, _ = c.Readlink("/proc/1/ns/net"); r.hostNet == "" {
 		// Only root may ask process 1; our own is the best guess.
@@ -308,16 +310,31 @@ func (c *containers) networkLabels(n *netns) []string {
 	return []string{first.id, first.name, of.namespace, of.pod, ""}
 }
 
-// diskNames maps "major:minor" to cAdvisor's device label.
-func diskNames(h *host.Host) (map[string]string, error) {
+// readDiskNames maps "major:minor" to cAdvisor's device label, and emits which of the disks sums count.
+func readDiskNames(h *host.Host, out emitter) (map[string]string, error) {
 	b, err := h.ReadFile("/proc/diskstats")
 	if err != nil {
 		return nil, err
 	}
+	var bad machine.Faults
 	devices, err := machine.ParseDiskstats(b)
-	out := map[string]string{}
-	for _, d := range devices {
-		out[d.Number] = "/dev/" + d.Name
+	bad.Add(err)
+	roles, err := machine.ReadBlockRoles(h, devices)
+	bad.Add(err)
+	names := map[string]string{}
+	for i := range devices {
+		d := &devices[i]
+		names[d.Number] = "/dev/" + d.Name
+		role, err := roles.Of(d)
+		bad.Add(err)
+		if err != nil || role != machine.Disk {
+			continue
+		}
+		charged, err := roles.Charged(d)
+		bad.Add(err)
+		if err == nil {
+			out.send(ctrDisk, oneIf(charged), "/dev/"+d.Name)
+		}
 	}
-	return out, err
+	return names, bad.Err()
 }

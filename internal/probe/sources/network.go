@@ -38,7 +38,7 @@ func netCounter(name, what string) *metric.Desc {
 	return counter("node_network_"+name+"_total", what+", from /proc/net/dev.", "device")
 }
 
-var netCounted = gauge("tee_network_device_counted", "1 for a network device that sums over devices count, 0 for one whose bytes pass another device too, or stay inside: bonds, VLANs, bridges, tunnels, "+
+var netCounted = gauge(string(metric.CountedNetworks), "1 for a network device that sums over devices count, 0 for one whose bytes pass another device too, or stay inside: bonds, VLANs, bridges, tunnels, "+
 	"links to containers, the loopback. Network cards count; without any, as in a container, the links to the outside. From /sys/class/net, without it by name.", "device")
 
 // netstat are the fields of /proc/net/snmp and /proc/net/netstat that node_exporter

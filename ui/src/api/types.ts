@@ -1328,6 +1328,9 @@ export interface ResultExperiment {
   attestation?: ResultAttestation;
 }
 
+/** Counted names the metric that says which devices a sum over devices counts, so that each byte counts once: a bond has the bytes of its cards, an encrypted volume those of its disk. Whoever sums takes it from here, the page too. */
+export type MetricCounted = "tee_disk_counted" | "tee_network_device_counted" | "tee_container_disk_counted";
+
 /** Change is a series that differs between two windows. */
 export interface AnomalyChange {
   /** Series selects it in PromQL, Expr is what was compared: the series, or its rate. */

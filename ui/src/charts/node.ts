@@ -1,6 +1,7 @@
 // The machine's own charts, by the metric names of node_exporter.
 import type { Unit } from "../format/number";
-import { own, rateWindow, select, type Match } from "../query/promql";
+import type { MetricCounted } from "../api/types";
+import { counted, own, rateWindow, select, type Match } from "../query/promql";
 import type { Window } from "../state/window";
 import type { Line } from "./data";
 
@@ -24,9 +25,11 @@ function share(expr: string): string {
   return `clamp_max(${expr}, 1)`;
 }
 
-const real: Match = { label: "device", op: "!~", value: "lo|veth.*|docker.*|br-.*|cni.*" };
-// Partitions and devices on top of disks would count the same bytes again.
-const disks: Match = { label: "device", op: "!~", value: "(loop|ram|dm-|md|zram).*|(sd|vd|xvd|hd)[a-z]+[0-9]+|(nvme[0-9]+n[0-9]+|mmcblk[0-9]+)p[0-9]+" };
+function byDevice(metric: string, by: MetricCounted, w: Window): string {
+  return counted(`rate(${select(metric, own(w))}[${rateWindow(w)}])`, by, own(w));
+}
+const disks = (metric: string, w: Window) => `sum(${byDevice(metric, "tee_disk_counted", w)})`;
+const networks = (metric: string, w: Window) => `sum(${byDevice(metric, "tee_network_device_counted", w)})`;
 
 export const node = {
   cpu: (w: Window): LinesSpec => ({
@@ -51,8 +54,8 @@ export const node = {
     unit: "bytes/s",
     metrics: ["node_disk_read_bytes_total"],
     lines: [
-      { name: "read", expr: rate("node_disk_read_bytes_total", w, [disks]) },
-      { name: "written", expr: rate("node_disk_written_bytes_total", w, [disks]) },
+      { name: "read", expr: disks("node_disk_read_bytes_total", w) },
+      { name: "written", expr: disks("node_disk_written_bytes_total", w) },
     ],
   }),
   network: (w: Window): LinesSpec => ({
@@ -60,8 +63,8 @@ export const node = {
     unit: "bytes/s",
     metrics: ["node_network_receive_bytes_total"],
     lines: [
-      { name: "received", expr: rate("node_network_receive_bytes_total", w, [real]) },
-      { name: "sent", expr: rate("node_network_transmit_bytes_total", w, [real]) },
+      { name: "received", expr: networks("node_network_receive_bytes_total", w) },
+      { name: "sent", expr: networks("node_network_transmit_bytes_total", w) },
       { name: "loopback", expr: rate("node_network_receive_bytes_total", w, [{ label: "device", op: "=", value: "lo" }]) },
     ],
   }),
@@ -110,7 +113,7 @@ export const node = {
 
 /** Time of disks in which requests were under way, by device. */
 export function diskBusy(w: Window): string {
-  return share(`sum by (device) (rate(${select("node_disk_io_time_seconds_total", [...own(w), disks])}[${rateWindow(w)}]))`);
+  return share(`sum by (device) (${byDevice("node_disk_io_time_seconds_total", "tee_disk_counted", w)})`);
 }
 
 /** Share of each file system in use, by mount point. */

@@ -9,7 +9,7 @@ import { formatValue, type Unit } from "../format/number";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { SortedTable, useSorted, type Column } from "../frame/sorted-table";
-import { among, own, rateWindow, select, type Match } from "../query/promql";
+import { among, counted, own, rateWindow, select, type Match } from "../query/promql";
 import { watched } from "../query/watched";
 import { useMachine } from "../state/machine";
 import { usePlace } from "../state/use-place";
@@ -49,7 +49,7 @@ const asked: Asked[] = [
     unit: "bytes/s",
     counted: true,
     why: "no controller accounts its disks, or it never used one",
-    query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_fs_(reads|writes)_bytes_total",${inner(w, [...m, disks])}}[${l}]))`,
+    query: (w, m, l) => `sum by (LABELS) (${counted(`increase({__name__=~"container_fs_(reads|writes)_bytes_total",${inner(w, m)}}[${l}])`, "tee_container_disk_counted", own(w))})`,
   },
   {
     key: "network",
@@ -60,9 +60,6 @@ const asked: Asked[] = [
     query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_network_(receive|transmit)_bytes_total",${inner(w, m)}}[${l}]))`,
   },
 ];
-
-// Devices on top of disks would count the same bytes twice.
-const disks: Match = { label: "device", op: "!~", value: "/dev/(loop|ram|dm-|md|zram).*" };
 
 function inner(w: Window, m: Match[]): string {
   return select("", [...own(w), ...m]).slice(1, -1);

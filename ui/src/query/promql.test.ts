@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Window } from "../state/window";
-import { among, counters, increaseBy, literal, processFilter, quote, rateBy, rateWindow, select } from "./promql";
+import { among, counted, counters, increaseBy, literal, processFilter, quote, rateBy, rateWindow, select } from "./promql";
 
 const short: Window = { from: 0, to: 300, step: 5, live: true, started: null, begin: 0, job: "teescope", instance: "vm", interval: 5 };
 const long: Window = { ...short, to: 86400, step: 300 };
@@ -31,3 +31,9 @@ test("a condition that is not recorded needs the counters", () => {
 test("the rate's window covers four steps and four readings", () => expect([rateWindow(short), rateWindow(long), rateWindow({ ...short, interval: 15 })]).toEqual(["20s", "1200s", "60s"]));
 
 test("names are taken literally", () => expect(among("process", ["a|b"], "=~").value).toBe("a\\|b"));
+
+test("a sum over devices counts each byte once", () => {
+  expect(counted("rate(node_disk_read_bytes_total[1m])", "tee_disk_counted", [{ label: "instance", op: "=", value: "vm" }])).toBe(
+    'rate(node_disk_read_bytes_total[1m]) and on (job, instance, device) tee_disk_counted{instance="vm"} == 1',
+  );
+});

@@ -1,4 +1,5 @@
 // Queries, built in one place. Names are those of the store: see docs/metrics.md.
+import type { MetricCounted } from "../api/types";
 import type { Window } from "../state/window";
 
 /** A counter with a label to sum by, and the recorded rates that replace it on long windows: reading
@@ -53,6 +54,11 @@ export function among(label: string, names: string[], op: "=~" | "!~"): Match {
 export function select(metric: string, matches: Match[]): string {
   const inner = matches.map((m) => `${m.label}${m.op}${quote(m.value)}`).join(",");
   return inner === "" ? metric : `${metric}{${inner}}`;
+}
+
+/** Of a vector by device, the devices whose sum counts each byte once. */
+export function counted(vector: string, by: MetricCounted, matches: Match[]): string {
+  return `${vector} and on (job, instance, device) ${select(by, matches)} == 1`;
 }
 
 /** The series of the shown machine. */
