@@ -3,12 +3,15 @@ package machine
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
 )
@@ -176,15 +179,15 @@ func virtualStanding(h *host.Host, name string) (standing, error) {
 			return tunnel, nil
 		}
 	}
-	own, err := h.ReadUint(dir + "/ifindex")
+	text, err := h.ReadString(dir + "/flags")
 	if err != nil {
 		return never, err
 	}
-	other, err := h.ReadUint(dir + "/iflink")
+	flags, err := strconv.ParseUint(text, 0, 32)
 	if err != nil {
-		return never, err
+		return never, fmt.Errorf("parse %s/flags: %.40q is no number", dir, text)
 	}
-	if own == other || other == 0 {
+	if flags&unix.IFF_NOARP != 0 { // dummy and ifb
 		return tap, nil
 	}
 	return link, nil

@@ -86,7 +86,6 @@ var allowed = []struct{ file, damage, because string }{
 	{"proc/7/stat", "cell 2", "which process it is"}, {"proc/21/stat", "cell 22", "which process it is"}, {"proc/30/stat", "cell 22", "which process it is"},
 	{"proc/4343/stat", "cell 5", "the command may hold anything"},
 	{"interrupts", "empty", "the text is part of the name"},
-	{"eth0/ifindex", "", "only whether it equals the other counts"}, {"eth0/iflink", "", "only whether it equals the other counts"},
 	{"diskstats", "cell 3: two names", "of two devices of one number, the last counts"}, {"mountinfo", "cell 5: two names", "of two mounts on one path, the last counts"},
 }
 
