@@ -277,25 +277,27 @@ func metricsHandler(appendTo func(context.Context, []byte) []byte, round func(co
 func page(o Options) http.HandlerFunc {
 	files := http.FileServerFS(o.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		p := path.Clean(r.URL.Path)
+		view := View(strings.TrimPrefix(r.URL.Path, "/"))
+		isIndex, isView := p == "/" || p == "/index.html", slices.Contains(views, view)
+		switch {
+		case !isIndex && !isView && !isFile(o.Page, p) && !isFile(o.Page, p+".gz"):
+			http.Error(w, p+" is not here: the page is at /, its data below /api/", http.StatusNotFound)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "the page answers only GET and HEAD", http.StatusMethodNotAllowed)
-			return
-		}
-		switch p := path.Clean(r.URL.Path); {
-		case p == "/" || p == "/index.html":
+		case isIndex:
 			serveIndex(w, o.Page)
-		case slices.Contains(views, View(r.URL.Path[1:])):
+		case isView:
 			// The state of the page is in the query. The way there is relative, for a proxy that serves the page below a path.
 			q := r.URL.Query()
-			q.Set("page", r.URL.Path[1:])
+			q.Set("page", string(view))
 			w.Header().Set("Location", "./?"+q.Encode())
 			w.WriteHeader(http.StatusFound)
-		case servePacked(w, r, o.Page, p):
-		case isFile(o.Page, p):
-			unchanging(w, p)
-			files.ServeHTTP(w, r)
 		default:
-			http.Error(w, p+" is not here: the page is at /, its data below /api/", http.StatusNotFound)
+			keepAsset(w, p)
+			if !servePacked(w, r, o.Page, p) {
+				files.ServeHTTP(w, r)
+			}
 		}
 	}
 }
@@ -321,8 +323,8 @@ func isFile(files fs.FS, p string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// unchanging lets a browser keep an asset: its name holds a hash of its contents.
-func unchanging(w http.ResponseWriter, p string) {
+// keepAsset lets a browser keep an asset: its name holds a hash of its contents.
+func keepAsset(w http.ResponseWriter, p string) {
 	if strings.HasPrefix(p, "/assets/") {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
@@ -335,7 +337,6 @@ func servePacked(w http.ResponseWriter, r *http.Request, files fs.FS, p string) 
 	if err != nil {
 		return false
 	}
-	unchanging(w, p)
 	h := w.Header()
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(p)))
 	if acceptsGzip(r.Header) {

@@ -175,7 +175,7 @@ func TestProbes(t *testing.T) {
 	h := served(nil)
 	for _, p := range []string{"federate", "healthz", "health", "ready", "readyz", "livez", "ping", "status", "metrics/cadvisor", "metrics.json", "write", "loki/api/v1/push", "graph", "targets",
 		"findings/", "findings/x", "Findings", "page", "placeholder.html", "index.htm", ".git/config"} {
-		for _, method := range []string{"GET", "HEAD"} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT"} {
 			w := do(h, method, "/"+p, "")
 			if kind := w.Header().Get("Content-Type"); w.Code != http.StatusNotFound || strings.Contains(kind, "html") {
 				t.Errorf("%s /%s: %d %s, want 404", method, p, w.Code, kind)
