@@ -14,6 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/servers"
+	"github.com/teescope/teescope/internal/store"
 )
 
 // requestsConfig is a server whose own count of requests is read.
@@ -71,7 +72,7 @@ func requestTargets(list []requestsConfig, dir string) []servers.Target {
 	for _, r := range list {
 		i := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
 		t := servers.Target{App: servers.All[i], Process: r.Process, Address: r.Address, User: r.User, Database: r.Database,
-			PasswordFile: r.PasswordFile, Counter: r.Counter}
+			PasswordFile: r.PasswordFile, Counter: r.Counter, Pages: store.Pages{}}
 		if t.PasswordFile != "" && !filepath.IsAbs(t.PasswordFile) {
 			t.PasswordFile = filepath.Join(dir, t.PasswordFile)
 		}

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 )
@@ -66,5 +70,19 @@ func TestRequestsSource(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRequestsPage: a counter that the configuration names is found on a page as servers of public reports write it.
+func TestRequestsPage(t *testing.T) {
+	s := httptest.NewServer(http.FileServer(http.Dir("../store/testdata/page")))
+	defer s.Close()
+	a := new(asked)
+	c, err := parseConfig(fmt.Appendf(nil, "requests: [{process: shop, app: openmetrics, address: %q, counter: shop_orders_total}]", s.URL+"/merged"), ".", a.into(sources.All))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := c.targets[0].App.Read(t.Context(), host.Local(), c.targets[0]); err != nil || v != 41 {
+		t.Errorf("got %v, %v, want 41", v, err)
 	}
 }

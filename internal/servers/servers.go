@@ -108,6 +108,8 @@ type Target struct {
 	PasswordFile string
 	// Counter is the name of the counter where the server has many.
 	Counter string
+	// Pages reads the page that has the Counter.
+	Pages Pages
 }
 
 // String names the target in messages.
