@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,11 +103,13 @@ type Chat struct {
 	Pieces           uint64 `json:"pieces"`
 	// Cached are the tokens of prompts that the server found in its cache of prefixes; absent if it does not report them for each answer.
 	Cached *uint64 `json:"cached_prompt_tokens,omitempty"`
-	// Good are the answers that met both objectives, which are in seconds.
+	// Held are the answers in Done whose time per output token is not known, because much of their text arrived at once.
+	Held uint64 `json:"held,omitempty"`
+	// Good are the answers that met both objectives, which are in seconds; no answer in Held did.
 	Good          uint64  `json:"good"`
 	ObjectiveTTFT float64 `json:"objective_ttft_seconds"`
 	ObjectiveTPOT float64 `json:"objective_tpot_seconds"`
-	// Histograms as in a Report: TTFT, TPOT and Total have a value for each answer in Done (TPOT for those of two tokens or more), Gap one for each arrival of
+	// Histograms as in a Report: TTFT, TPOT and Total have a value for each answer in Done (TPOT for those of two tokens or more that are not in Held), Gap one for each arrival of
 	// text but the first; pieces that are read at once are one arrival. Lag is from due to sent (open only).
 	TTFT  string `json:"ttft"`
 	TPOT  string `json:"tpot,omitempty"`
@@ -122,7 +125,7 @@ type Chat struct {
 	// Prompts is the digest of what was asked, Texts that of the answers in the order of the requests.
 	Prompts string `json:"prompts_digest"`
 	Texts   string `json:"texts_digest"`
-	// Each has for each answer in Done: tokens of prompt and answer, TTFT, TPOT (0 without one) and total time in nanoseconds.
+	// Each has for each answer in Done: tokens of prompt and answer, TTFT, TPOT (0 where there is none) and total time in nanoseconds.
 	Each [][5]int64 `json:"each"`
 }
 
@@ -131,8 +134,11 @@ type call struct {
 	due, sent, first, last, end time.Duration
 	gaps                        []time.Duration
 	prompt, completion, cached  int // tokens; cached is -1 if the server does not report it
-	pieces                      int
+	pieces, size                int // of the text, and of what came first of it; sizes are in bytes
+	firstPieces, firstSize      int
+	arrivals, arrival           int // of text, and the number of the last of them
 	text                        [sha256.Size]byte
+	words                       []byte // what the answer says outside of its events
 	err                         error
 }
 
@@ -144,6 +150,23 @@ func (q *call) tpot() time.Duration {
 	return (q.last - q.first) / time.Duration(q.completion-1)
 }
 
+// mostHeld is the largest error of a time per output token.
+const mostHeld = 0.1
+
+// held reports whether so much of the answer arrived at once that its time per output token is not known. Of n tokens of which
+// k arrive first, the times of n - k are seen, so the error is (k - 1) / (n - 1). Which tokens a piece has, no server says: k is taken
+// from the number of the pieces, and from their size where the first is larger than one token can be. The mean of the arrivals
+// stands for k too, as a burst can come in several.
+func (q *call) held() bool {
+	if q.completion < 2 {
+		return false
+	}
+	const longest = 3 // of a token, in mean tokens
+	n := float64(q.completion)
+	k := max(n*float64(q.firstPieces)/float64(q.pieces), n*float64(q.firstSize)/float64(q.size)/longest, n/float64(q.arrivals))
+	return k-1 > mostHeld*(n-1)
+}
+
 // chat is a load that runs.
 type chat struct {
 	o      *ChatOptions
@@ -151,7 +174,7 @@ type chat struct {
 	base   time.Time
 	model  string
 	began  time.Time    // base moves when the measurement begins, this does not
-	heard  atomic.Int64 // when something last came of any answer, in nanoseconds since began
+	heard  atomic.Int64 // when a part of any answer last came, in nanoseconds since began
 }
 
 // RunChat waits for the server, warms it up, measures it and reports.
@@ -234,6 +257,9 @@ func (c *chat) ready(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case ctx.Err() == nil && (wrongServer(err) || hopeless(err)):
+			if errors.As(err, new(denied)) && kindOf(err) != "status 404" { // it is a server of this kind
+				return fmt.Errorf("ask %s: %w", c.o.URL, err)
+			}
 			return fmt.Errorf("ask %s: %w (want the URL up to /v1 of a server that speaks OpenAI's protocol)", c.o.URL, err)
 		}
 		if err := w.again(ctx, fmt.Errorf("ask %s: %w", c.o.URL, err)); err != nil {
@@ -271,6 +297,9 @@ func wrongServer(err error) bool {
 	if !errors.As(err, &f) {
 		return false
 	}
+	if errors.As(err, new(denied)) {
+		return true
+	}
 	switch f.kind {
 	case "status 408", "status 425", "status 429":
 		return false
@@ -279,9 +308,6 @@ func wrongServer(err error) bool {
 	}
 	return strings.HasPrefix(f.kind, "status 4") || strings.HasPrefix(f.kind, "status 3")
 }
-
-// mostSaid bounds what is read of an answer that is an error.
-const mostSaid = 4 << 10
 
 func (c *chat) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Stall)
@@ -311,21 +337,11 @@ func (c *chat) do(req *http.Request) (*http.Response, error) {
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid))
 	_ = resp.Body.Close()
-	return nil, fault{fmt.Sprintf("status %d", resp.StatusCode), message(b)}
-}
-
-// message is what a server says about an error: the message in OpenAI's form, or all of it.
-func message(b []byte) string {
-	var e struct {
-		Error json.RawMessage `json:"error"`
+	kind := fmt.Sprintf("status %d", resp.StatusCode)
+	if _, _, found := errorIn(b); found && !slices.Contains(passing, resp.StatusCode) {
+		return nil, refusal(kind, b)
 	}
-	var inner struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(b, &e) == nil && json.Unmarshal(e.Error, &inner) == nil && inner.Message != "" {
-		return inner.Message
-	}
-	return strings.TrimSpace(string(b))
+	return nil, fault{kind, message(b)}
 }
 
 // run asks all prompts and returns the calls in their order. All of a warm-up are due at once, by as many users as there are.
@@ -377,19 +393,24 @@ func (c *chat) pace(ctx context.Context, n int, begin func(i int, due time.Durat
 	return nil
 }
 
-// stamped notes when the last bytes arrived.
+// stamped notes when bytes arrived, and how long they were waited for.
 type stamped struct {
 	io.Reader
-	arrived func()
+	arrived func(waited time.Duration)
 }
 
 func (s stamped) Read(b []byte) (int, error) {
+	asked := time.Now()
 	n, err := s.Reader.Read(b)
 	if n > 0 {
-		s.arrived()
+		s.arrived(time.Since(asked))
 	}
 	return n, err
 }
+
+// together is how long the read of bytes that have already arrived may take: a system call in any environment is shorter, and the time
+// that a model needs for a token is longer.
+const together = 100 * time.Microsecond
 
 // chunk is an event of a stream.
 type chunk struct {
@@ -402,8 +423,7 @@ type chunk struct {
 		} `json:"delta"`
 		FinishReason *string `json:"finish_reason"`
 	} `json:"choices"`
-	Usage *usage          `json:"usage"`
-	Error json.RawMessage `json:"error"`
+	Usage *usage `json:"usage"`
 }
 
 type usage struct {
@@ -448,32 +468,42 @@ func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
 	if q.sent = c.now(); c.o.Rate == 0 {
 		q.due = q.sent
 	}
-	var heard atomic.Int64 // of this answer, once it has begun
-	go c.watch(ctx, cancel, time.Since(c.began), &heard)
+	var l life
+	go c.watch(ctx, cancel, time.Since(c.began), &l)
 	resp, err := c.do(req)
 	if err == nil {
-		err = c.read(resp, p, &q, &heard)
+		err = c.read(resp, p, &q, &l)
 		_ = resp.Body.Close()
 	}
 	q.end = c.now()
 	var why fault
 	if q.err = err; err != nil && errors.As(context.Cause(ctx), &why) { // we ended it
+		if words := strings.TrimSpace(string(q.words)); words != "" {
+			why.said += fmt.Sprintf("; it said %.200q", words)
+		}
 		q.err = why
 	}
 	return q
 }
 
-// watch ends a request of which nothing comes any more. Before an answer begins, it may wait for its turn as long as the
+// life says when something last came of an answer, in nanoseconds since chat.began: any bytes, and, once its text has begun, a part of the answer.
+type life struct{ bytes, heard atomic.Int64 }
+
+// watch ends a request of whose answer no part comes any more. Before an answer begins, it may wait for its turn as long as the
 // server works on others.
-func (c *chat) watch(ctx context.Context, cancel context.CancelCauseFunc, sent time.Duration, heard *atomic.Int64) {
+func (c *chat) watch(ctx context.Context, cancel context.CancelCauseFunc, sent time.Duration, l *life) {
 	for {
-		last := time.Duration(heard.Load())
+		last := time.Duration(l.heard.Load())
 		if last == 0 {
 			last = max(sent, time.Duration(c.heard.Load()))
 		}
 		left := last + c.o.Stall - time.Since(c.began)
 		if left <= 0 {
-			cancel(fault{"stalled", fmt.Sprintf("nothing came for %v", c.o.Stall)})
+			what := "nothing"
+			if time.Duration(l.bytes.Load()) > last {
+				what = "nothing but signs of life, and no part of an answer,"
+			}
+			cancel(fault{"stalled", fmt.Sprintf("%s came for %v", what, c.o.Stall)})
 			return
 		}
 		select {
@@ -485,62 +515,79 @@ func (c *chat) watch(ctx context.Context, cancel context.CancelCauseFunc, sent t
 }
 
 // read reads an answer. Its error is nil if it has as many tokens as it shall have.
-func (c *chat) read(resp *http.Response, p Prompt, q *call, heard *atomic.Int64) error {
+func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "text/event-stream" {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid))
 		return fault{"not a stream", fmt.Sprintf("its type is %.60q, want text/event-stream: %s", resp.Header.Get("Content-Type"), message(b))}
 	}
 	var at time.Duration // of the last bytes
-	stream := newEvents(stamped{resp.Body, func() {
+	arrival := 0         // their number; bytes that are there when they are asked for are of the one before
+	stream := newEvents(stamped{resp.Body, func(waited time.Duration) {
 		at = c.now()
-		now := int64(time.Since(c.began))
-		c.heard.Store(now)
-		if q.pieces > 0 {
-			heard.Store(now)
+		if waited >= together {
+			arrival++
 		}
+		l.bytes.Store(int64(time.Since(c.began)))
 	}})
+	defer func() { q.words = stream.words }()
 	var used *usage
 	finished := false
 	h := sha256.New()
 	for {
-		data, err := stream.next()
+		ev, err := stream.next()
 		switch {
 		case ended(err) && finished:
 			return q.judge(p, used, h.Sum(nil), c.o.IgnoreEnd)
 		case ended(err):
-			return errCut
+			return stream.end()
 		case err != nil:
 			return err
-		case string(data) == "[DONE]":
+		case ev.name == "error":
+			return refusal(inStream, ev.data)
+		case string(ev.data) == "[DONE]":
 			_, _ = io.CopyN(io.Discard, resp.Body, mostSaid) // to its end, so the connection can be used again
 			return q.judge(p, used, h.Sum(nil), c.o.IgnoreEnd)
 		}
 		var k chunk
-		if err := json.Unmarshal(data, &k); err != nil {
-			return fault{"malformed stream", fmt.Sprintf("%v in %.100q", err, data)}
+		if err := json.Unmarshal(ev.data, &k); err != nil {
+			return fault{"malformed stream", fmt.Sprintf("%v in %.100q", err, ev.data)}
 		}
-		if len(k.Error) > 0 && string(k.Error) != "null" {
-			return fault{"error in the stream", message(data)}
+		if _, _, found := errorIn(ev.data); found {
+			return refusal(inStream, ev.data)
 		}
 		if k.Usage != nil {
 			used = k.Usage
 		}
-		said := false
+		said := 0
 		for _, choice := range k.Choices {
 			for _, part := range []string{choice.Delta.ReasoningContent, choice.Delta.Reasoning, choice.Delta.Content} {
-				said = said || part != ""
+				said += len(part)
 				h.Write([]byte(part))
 			}
 			finished = finished || choice.FinishReason != nil && *choice.FinishReason != ""
 		}
-		if !said { // the first event often has no text, only the role
+		if len(k.Choices) > 0 { // comments and events without a choice only keep the connection
+			c.heard.Store(l.bytes.Load())
+			if q.pieces > 0 {
+				l.heard.Store(l.bytes.Load())
+			}
+		}
+		if said == 0 { // the first event often has no text, only the role
 			continue
 		}
-		if q.pieces++; q.pieces == 1 {
+		q.pieces++
+		q.size += said
+		switch {
+		case q.pieces == 1:
 			q.first = at
-			heard.Store(c.heard.Load())
-		} else if at > q.last { // pieces that come together are one arrival
+			l.heard.Store(c.heard.Load())
+			q.arrivals, q.arrival = 1, arrival
+		case arrival != q.arrival:
 			q.gaps = append(q.gaps, at-q.last)
+			q.arrivals, q.arrival = q.arrivals+1, arrival
+		}
+		if q.arrivals == 1 {
+			q.firstPieces, q.firstSize = q.pieces, q.size
 		}
 		q.last = at
 		if q.pieces > 2*p.Output+spareTokens {
@@ -612,16 +659,20 @@ func (c *chat) report(calls []call) (*Chat, error) {
 		if known = known && q.cached >= 0; known {
 			cached += uint64(q.cached)
 		}
-		each := q.tpot()
+		each, held := q.tpot(), q.held()
+		if held {
+			r.Held++
+			each = 0
+		}
 		put(ttft, int64(q.first-q.due))
 		put(total, int64(q.last-q.due))
-		if q.completion >= 2 {
+		if q.completion >= 2 && !held {
 			put(tpot, int64(each))
 		}
 		for _, g := range q.gaps {
 			put(gap, int64(g))
 		}
-		if q.first-q.due <= o.TTFT && each <= o.TPOT {
+		if q.first-q.due <= o.TTFT && each <= o.TPOT && !held {
 			r.Good++
 		}
 		r.Each = append(r.Each, [5]int64{int64(q.prompt), int64(q.completion), int64(q.first - q.due), int64(each), int64(q.last - q.due)})

@@ -46,12 +46,39 @@ func (s stream) event(text string) {
 	s.w.(http.Flusher).Flush()
 }
 
+func (s stream) raw(text string) {
+	_, _ = io.WriteString(s.w, text)
+	s.w.(http.Flusher).Flush()
+}
+
+// pings keeps a connection for longer than any limit, with what proxies and servers send.
+func (s stream) pings() {
+	for range 50 {
+		s.raw(": ping\n\n")
+		s.event(`{"choices":[]}`)
+		time.Sleep(2 * time.Second)
+	}
+}
+
 func (s stream) piece(text string) {
 	s.event(fmt.Sprintf(`{"choices":[{"delta":{"content":%q},"finish_reason":null}]}`, text))
 }
 
 func (s stream) usage(prompt, completion int) {
 	s.event(fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`, prompt, completion))
+}
+
+// clumps sends n tokens in events of their own, of which some reach the client at once when the last of them has been computed.
+func (s stream) clumps(n, some int, each time.Duration) {
+	var b strings.Builder
+	for i := range n {
+		time.Sleep(each)
+		b.WriteString(`data: {"choices":[{"delta":{"content":"w "},"finish_reason":null}]}` + "\n\n")
+		if (i+1)%some == 0 || i == n-1 {
+			s.raw(b.String())
+			b.Reset()
+		}
+	}
 }
 
 // before and each are the times of a fake server until the first token, and for each further one.
@@ -265,13 +292,26 @@ func TestChatFaults(t *testing.T) {
 		}},
 		{"stalled", "5s", func(s stream, _ question) { s.piece("a"); time.Sleep(time.Minute) }},
 		{"stalled", "5s", func(stream, question) { time.Sleep(time.Minute) }},
+		{"stalled", "signs of life", func(s stream, _ question) { s.pings() }},
+		{"stalled", "signs of life", func(s stream, _ question) { s.piece("a"); s.pings() }},
+		{"stalled", "it said \"loading weights", func(s stream, _ question) { s.raw("loading weights\n"); time.Sleep(time.Minute) }},
 		{"too long", "1m0s", func(s stream, _ question) {
 			for range 100 {
-				s.event(`{"choices":[]}`)
+				s.event(`{"choices":[{"delta":{"content":""},"finish_reason":null}]}`)
 				time.Sleep(time.Second)
 			}
 		}},
+		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw("event: error\ndata: no room\n\n") }},
+		{"error in the stream", "no room", func(s stream, _ question) {
+			s.piece("a")
+			s.raw("error: {\"code\":500,\"message\":\"no room\"}\n\n")
+			s.event("[DONE]")
+		}},
+		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw(`{"error":"no room"}`); time.Sleep(time.Minute) }},
+		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw("data: {\"error\":\"no room\"}") }},
 		{"cut off", "[DONE]", func(s stream, _ question) { s.piece("a") }},
+		{"cut off", "it said \"no room", func(s stream, _ question) { s.piece("a"); s.raw("no room") }},
+		{"not a stream", "no room", func(s stream, _ question) { s.raw("no room\n") }},
 		{"endless stream", "no end", func(s stream, _ question) {
 			for range 1000 {
 				s.piece("a")
@@ -384,6 +424,165 @@ func TestChatRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestChatDenied: a server that answers each request with an error is waited for no longer, in whatever form the error comes, and its words
+// are in the message. One that says that it will be ready is waited for.
+func TestChatDenied(t *testing.T) {
+	const words = "request (190 tokens) exceeds the context size"
+	openAI := fmt.Sprintf(`{"error":{"code":400,"message":%q,"type":"invalid_request_error"}}`, words)
+	answer := func(status int, contentType, body string, stays bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/models" {
+				_, _ = io.WriteString(w, `{"data":[{"id":"fake"}]}`)
+				return
+			}
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(status)
+			stream{w}.raw(body)
+			if stays {
+				time.Sleep(time.Hour)
+			}
+		}
+	}
+	const ok, sse, js = http.StatusOK, "text/event-stream", "application/json"
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		words  string
+		waits  bool
+	}{
+		"a body of JSON":                 {answer(ok, sse, openAI, false), words, false},
+		"on several lines":               {answer(ok, sse, strings.ReplaceAll(openAI, ",", ",\n  ")+"\n", false), words, false},
+		"and the connection stays":       {answer(ok, sse, openAI, true), words, false},
+		"said to be JSON":                {answer(ok, js, openAI, false), words, false},
+		"data":                           {answer(ok, sse, "data: "+openAI+"\n\n", true), words, false},
+		"data without an end":            {answer(ok, sse, "data: "+openAI, false), words, false},
+		"vLLM's data":                    {answer(ok, sse, fmt.Sprintf("data: {\"object\":\"error\",\"message\":%q,\"code\":400}\n\n", words), true), words, false},
+		"llama.cpp's field":              {answer(ok, sse, fmt.Sprintf("error: {\"code\":400,\"message\":%q}\n\ndata: [DONE]\n\n", words), true), words, false},
+		"TGI's event":                    {answer(ok, sse, fmt.Sprintf("event: error\ndata: {\"error\":%q,\"error_type\":\"generation\"}\n\n", words), true), words, false},
+		"an event of text":               {answer(ok, sse, "event: error\ndata: "+words+"\n\n", true), words, false},
+		"FastAPI's detail":               {answer(ok, sse, fmt.Sprintf(`{"detail":%q}`, words), false), words, false},
+		"FastAPI's details":              {answer(422, js, fmt.Sprintf(`{"detail":[{"loc":["body"],"msg":%q}]}`, words), false), words, false},
+		"a gateway's list":               {answer(ok, sse, fmt.Sprintf(`data: {"success":false,"errors":[{"code":5006,"message":%q}]}`+"\n\n", words), true), words, false},
+		"after the role":                 {answer(ok, sse, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: "+openAI+"\n\n", true), words, false},
+		"status 400":                     {answer(400, js, openAI, false), words, false},
+		"status 500":                     {answer(500, js, openAI, false), words, false},
+		"text that is no stream":         {answer(ok, sse, words, false), words, false},
+		"status 503":                     {answer(503, js, `{"error":{"code":503,"message":"Loading model"}}`, false), "Loading model", true},
+		"status 503 in a stream":         {answer(ok, sse, "data: {\"error\":{\"code\":503,\"message\":\"Loading model\"}}\n\n", false), "Loading model", true},
+		"status 500 of a proxy":          {answer(500, "text/html", "<html>", false), "<html>", true},
+		"signs of life":                  {answer(ok, sse, ": ping\n\n", true), "nothing but signs of life", true},
+		"nothing":                        {answer(ok, sse, "", true), "nothing came for 5s", true},
+		"no error, and nothing else":     {answer(ok, sse, "data: {\"choices\":[],\"error\":null}\n\n", false), "cut off", true},
+		"a message that is not an error": {answer(ok, sse, "data: {\"type\":\"info\",\"message\":\"queued\"}\n\n", false), "cut off", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v, _, _ := server(t, false, c.answer)
+				o, began := chatted(v), time.Now()
+				_, err := load.RunChat(t.Context(), o)
+				took := time.Since(began)
+				if err == nil || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "did not become ready") != c.waits || (took >= o.Wait) != c.waits {
+					t.Errorf("after %v: %v, want %q in it, after a wait: %v", took, err, c.words, c.waits)
+				}
+				if ours := "want the URL"; c.words == words && name != "said to be JSON" && name != "text that is no stream" && strings.Contains(err.Error(), ours) {
+					t.Errorf("%v: it is a server of this kind", err)
+				}
+			})
+		})
+	}
+}
+
+// TestChatHeld: where much of an answer's text arrives at once, its time per token is not known and meets no objective; where little of it does, the time is
+// that of the arrivals.
+func TestChatHeld(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tokens int
+		answer func(s stream, q question)
+		held   bool
+		tpot   time.Duration
+	}{
+		{"a token each time", 32, func(s stream, q question) { s.clumps(q.Most, 1, each) }, false, each},
+		{"all events at once", 32, func(s stream, q question) { s.clumps(q.Most, q.Most, each) }, true, 0},
+		{"more at once than a read takes", 512, func(s stream, q question) { s.clumps(q.Most, q.Most, each) }, true, 0},
+		{"one event with all text", 32, func(s stream, q question) {
+			time.Sleep(time.Duration(q.Most) * each)
+			s.piece(strings.Repeat("w ", q.Most))
+		}, true, 0},
+		{"half of it each time", 32, func(s stream, q question) { s.clumps(q.Most, 16, each) }, true, 0},
+		{"a few each time", 512, func(s stream, q question) { s.clumps(q.Most, 4, each) }, false, each * 508 / 511},
+		{"a burst in a few parts", 512, func(s stream, q question) {
+			s.piece("w ")
+			time.Sleep(each)
+			s.clumps(q.Most-1, 100, 10*time.Microsecond)
+		}, true, 0},
+		{"half of it first, in one event", 32, func(s stream, q question) {
+			s.piece(strings.Repeat("w ", 16))
+			time.Sleep(each)
+			s.clumps(16, 1, each)
+		}, true, 0},
+		{"two tokens", 2, func(s stream, q question) { s.clumps(2, 1, each) }, false, each},
+		{"two tokens at once", 2, func(s stream, q question) { s.clumps(2, 2, each) }, true, 0},
+		{"two tokens, one of them without text", 2, func(s stream, q question) { s.piece("w") }, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := chatted(model(t, func(_ int64, w http.ResponseWriter, q question) {
+					s := stream{w}
+					s.event(`{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)
+					if c.answer(s, q); q.Most > 1 {
+						time.Sleep(each)
+					}
+					s.usage(7, q.Most)
+					s.event("[DONE]")
+				}))
+				o.Lengths.Output, o.TTFT = c.tokens, time.Hour
+				r, err := load.RunChat(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				held, good := uint64(0), uint64(4)
+				if c.held {
+					held, good = 4, 0
+				}
+				if r.Done != 4 || r.Held != held || r.Good != good {
+					t.Errorf("%d answers, %d held, %d good, want 4, %d and %d; errors %v", r.Done, r.Held, r.Good, held, good, r.Words)
+				}
+				for _, e := range r.Each {
+					if c.held && e[3] != 0 || !c.held && !about(e[3], c.tpot) {
+						t.Errorf("the time per token is %v, want %v", time.Duration(e[3]), c.tpot)
+					}
+				}
+				if c.held {
+					if r.TPOT != "" {
+						t.Error("there are times per token")
+					}
+				} else if h := histogram(t, r.TPOT); h.TotalCount() != 4 || !about(h.Max(), c.tpot) {
+					t.Errorf("TPOT has %d values up to %d", h.TotalCount(), h.Max())
+				}
+			})
+		})
+	}
+}
+
+// TestChatOneToken: an answer of one token has no time per token, and meets the objectives by its time to the first token.
+func TestChatOneToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, _, _ := server(t, false, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			s := stream{w}
+			s.piece("yes")
+			s.usage(7, 1)
+			s.event("[DONE]")
+		})
+		o := chatted(v)
+		o.IgnoreEnd, o.Model = false, "fake"
+		r, err := load.RunChat(t.Context(), o)
+		if err != nil || r.Done != 4 || r.Held != 0 || r.Good != 4 || r.TPOT != "" {
+			t.Errorf("%+v: %v", r, err)
+		}
+	})
 }
 
 // TestChatOptions: what cannot be is refused before anything is asked.

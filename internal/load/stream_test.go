@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -19,11 +18,11 @@ import (
 func all(r io.Reader) (out []string, err error) {
 	e := newEvents(r)
 	for {
-		data, err := e.next()
+		ev, err := e.next()
 		if err != nil {
 			return out, err
 		}
-		out = append(out, string(data))
+		out = append(out, string(ev.data))
 	}
 }
 
@@ -86,7 +85,7 @@ func readStream(stream string) (call, error) {
 	c := &chat{o: &ChatOptions{IgnoreEnd: true}, base: time.Now()}
 	q := call{cached: -1}
 	resp := &http.Response{Header: http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}, Body: io.NopCloser(strings.NewReader(stream))}
-	err := c.read(resp, Prompt{"a b", 2}, &q, new(atomic.Int64))
+	err := c.read(resp, Prompt{"a b", 2}, &q, new(life))
 	return q, err
 }
 

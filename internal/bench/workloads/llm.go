@@ -17,7 +17,7 @@ import (
 
 var (
 	llmTTFT  = newTiming("ttft", "the time to the first token: from the moment a request was due (open loop) or sent to the first piece of its answer that has text", nil, false)
-	llmTPOT  = newTiming("tpot", "the time per output token: of each answer, the time from its first to its last piece of text over its tokens less one", nil, false)
+	llmTPOT  = newTiming("tpot", "the time per output token: of each answer, the time from its first to its last piece of text over its tokens less one; missing where much of the text arrives at once", nil, false)
 	llmGap   = newTiming("gap", "the time between two arrivals of text of an answer; the server chooses how much comes at once", nil, false)
 	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
 
@@ -108,8 +108,14 @@ var llm = bench.Workload{
 			found.derived(llmAll, (float64(r.PromptTokens)+float64(r.CompletionTokens))/r.Seconds, none)
 			found.derived(llmRate, float64(r.Done)/r.Seconds, none)
 		}
-		found.derived(llmGoodput, float64(r.Good)/r.Seconds, none)
-		found.derived(llmGood, float64(r.Good)/float64(r.Asked), none)
+		held := llmHeld(r)
+		if held == "" {
+			found.derived(llmGoodput, float64(r.Good)/r.Seconds, none)
+			found.derived(llmGood, float64(r.Good)/float64(r.Asked), none)
+		} else {
+			found.lack(llmGoodput, held)
+			found.lack(llmGood, held)
+		}
 		found.value(llmPrompted, float64(r.PromptTokens), none)
 		found.value(llmOutput, float64(r.CompletionTokens), none)
 		if r.Cached == nil {
@@ -128,7 +134,12 @@ var llm = bench.Workload{
 			found.derived(loadLate, float64(r.Late)/float64(r.Asked), none)
 		}
 		for i, t := range llmTimings(o.Params) {
-			found.timing(t, []string{r.TTFT, r.TPOT, r.Gap, r.Total}[i])
+			encoded := []string{r.TTFT, r.TPOT, r.Gap, r.Total}[i]
+			if held != "" && (i == 1 || encoded == "") {
+				found.lackTiming(t, held)
+				continue
+			}
+			found.timing(t, encoded)
 		}
 		return found.samples, errors.Join(found.missing...)
 	},
@@ -171,6 +182,16 @@ var llm = bench.Workload{
 		}
 		return digest(work...), nil
 	},
+}
+
+// llmHeld is why a run has no time per output token, or "": a few answers without one do not change it.
+func llmHeld(r *load.Chat) string {
+	const few = 0.1
+	if float64(r.Held) <= few*float64(r.Done) {
+		return ""
+	}
+	return fmt.Sprintf("buffered on the way: much of the text of %d of %d answers arrived at once, so the time between tokens is not known; "+
+		"switch off buffering in the server and in proxies (nginx: proxy_buffering off)", r.Held, r.Done)
 }
 
 func llmOpen(p bench.Params) bool { return p["rate"] != "0" && p["rate"] != "unlimited" }

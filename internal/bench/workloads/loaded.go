@@ -281,22 +281,13 @@ func (r *reading) load(rep *load.Report, p bench.Params) {
 
 // timing adds the metrics of a histogram.
 func (r *reading) timing(t *timing, encoded string) {
-	lack := func(why string) {
-		r.lack(t.mean, why)
-		for _, q := range t.quantiles {
-			r.lack(q.desc, why)
-		}
-		if t.max != nil {
-			r.lack(t.max, why)
-		}
-	}
 	if encoded == "" {
-		lack("the load generator timed none")
+		r.lackTiming(t, "the load generator timed none")
 		return
 	}
 	h, err := decodeHistogram(encoded)
 	if err != nil {
-		lack(err.Error())
+		r.lackTiming(t, err.Error())
 		return
 	}
 	n := h.TotalCount()
@@ -311,6 +302,17 @@ func (r *reading) timing(t *timing, encoded string) {
 	}
 	if t.max != nil {
 		r.value(t.max, float64(h.Max())/1e9, "the histogram has no largest value")
+	}
+}
+
+// lackTiming records why all metrics of a timing are missing.
+func (r *reading) lackTiming(t *timing, why string) {
+	r.lack(t.mean, why)
+	for _, q := range t.quantiles {
+		r.lack(q.desc, why)
+	}
+	if t.max != nil {
+		r.lack(t.max, why)
 	}
 }
 
