@@ -518,6 +518,9 @@ func (c *chat) watch(ctx context.Context, cancel context.CancelCauseFunc, sent t
 func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "text/event-stream" {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid))
+		if _, _, found := errorIn(b); found {
+			return refusal(inStream, b)
+		}
 		return fault{"not a stream", fmt.Sprintf("its type is %.60q, want text/event-stream: %s", resp.Header.Get("Content-Type"), message(b))}
 	}
 	var at time.Duration // of the last bytes
