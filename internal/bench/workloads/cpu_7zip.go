@@ -43,13 +43,15 @@ var (
 		rating: &metric.Desc{Name: "total_instructions_per_second", Unit: "instructions_per_second", Kind: metric.Gauge, Better: metric.Higher,
 			Help: "Mean of the compression and decompression ratings, in nominal instructions per second (line Tot)."},
 	}
-	sevenZipFrequency = &metric.Desc{Name: "cpu_single_thread_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher,
+	sevenZipFrequency = &metric.Desc{Name: "cpu_single_thread_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher, Most: mostHertz,
 		Help: "CPU frequency as 7-Zip estimates it before the test, from a chain of dependent additions on one thread: the median of its readings."}
 )
 
+// mostHertz bounds frequencies: no CPU has reached it, cooled with liquid helium or not.
+const mostHertz = 10e9
+
 // sevenZip is the benchmark of 7-Zip and p7zip. Its format is not specified; the columns are
-// those of the table's head (7-Zip's help, "b (Benchmark) command"), the same from 16.02 to
-// 26.02.
+// those that the table's head names (7-Zip's help, "b (Benchmark) command").
 //
 // Ratings are comparable within one version of 7-Zip only, so the version is part of the digest
 // of the work. With one thread the encoder runs alone; with more, each LZMA encoder has a second
@@ -135,7 +137,9 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 	const kib, million = 1 << 10, 1e6
 	t.good = true
 	var compress, decompress, frequency []float64 // speeds of each row; readings
-	var averages, total []float64
+	var head [2][]string                          // names of the columns of both halves
+	var averages [2]map[string]float64
+	var total map[string]float64
 	for line := range bytes.Lines(out) {
 		text, whole := bytes.CutSuffix(line, []byte("\n"))
 		if !whole {
@@ -143,6 +147,7 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 		}
 		s := strings.TrimSpace(string(text))
 		key, rest, _ := strings.Cut(s, ":")
+		left, right, _ := strings.Cut(rest, "|")
 		switch {
 		case strings.HasPrefix(s, "7-Zip") && t.version == "":
 			t.version = sevenZipVersion(s)
@@ -154,52 +159,72 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 			}
 		case (key == "CPU Freq" || key == "1T CPU Freq (MHz)") && frequency == nil:
 			frequency = sevenZipNumbers(rest) // later lines are for several threads, with their use
+		case strings.Contains(s, "Usage") && strings.Contains(s, "Rating") && head[0] == nil:
+			l, r, _ := strings.Cut(strings.TrimPrefix(s, "Dict"), "|")
+			head = [2][]string{strings.Fields(l), strings.Fields(r)}
 		case key == "Avr":
-			averages = sevenZipNumbers(rest)
+			averages = [2]map[string]float64{sevenZipColumns(head[0], left), sevenZipColumns(head[1], right)}
 		case key == "Tot":
-			total, t.whole = sevenZipNumbers(rest), true
+			total, t.whole = sevenZipColumns(head[0], rest), true
 		default:
-			if _, err := strconv.ParseUint(key, 10, 8); err != nil || averages != nil {
+			if _, err := strconv.ParseUint(key, 10, 8); err != nil || averages[0] != nil {
 				continue
 			}
 			t.rows++
 			t.dictionary = key
-			if v := sevenZipNumbers(rest); len(v) == 8 {
-				compress, decompress = append(compress, v[0]), append(decompress, v[4])
+			l, r := sevenZipColumns(head[0], left), sevenZipColumns(head[1], right)
+			if l["Speed"] > 0 && r["Speed"] > 0 {
+				compress, decompress = append(compress, l["Speed"]), append(decompress, r["Speed"])
 			}
 		}
 	}
 	// Before 21.00 the line Avr has no speeds; the rows have them in every version.
-	const noSpeeds = "a row of 7-Zip's table is not there or has other columns"
+	const noSpeeds = "a row of 7-Zip's table is not there or has other columns than its head"
 	t.found.value(sevenZipCompress.speed, mean(compress, t.rows)*kib, noSpeeds)
 	t.found.value(sevenZipDecompress.speed, mean(decompress, t.rows)*kib, noSpeeds)
-	switch len(averages) {
-	case 6:
-	case 8:
-		averages = slices.Concat(averages[1:4], averages[5:])
-	default:
-		averages = slices.Repeat([]float64{math.NaN()}, 6)
-	}
-	if len(total) != 3 {
-		total = slices.Repeat([]float64{math.NaN()}, 3)
-	}
 	for i, h := range []half{sevenZipCompress, sevenZipDecompress, sevenZipTotal} {
-		v := append(averages, total...)[3*i:]
-		why := "7-Zip's line Avr is not there or has other columns"
-		if h == sevenZipTotal {
-			why = "7-Zip's line Tot is not there or has other columns"
+		columns, line := total, "Tot"
+		if i < len(averages) {
+			columns, line = averages[i], "Avr"
 		}
-		t.found.value(h.usage, v[0]/100, why)
-		t.found.value(h.perUse, v[1]*million, why)
-		t.found.value(h.rating, v[2]*million, why)
+		for _, c := range []struct {
+			desc  *metric.Desc
+			name  string
+			scale float64
+		}{{h.usage, "Usage", 0.01}, {h.perUse, "R/U", million}, {h.rating, "Rating", million}} {
+			v, ok := columns[c.name]
+			if !ok {
+				v = math.NaN()
+			}
+			t.found.value(c.desc, v*c.scale, fmt.Sprintf("7-Zip's line %s is not there or has other columns than its head", line))
+		}
 	}
-	slices.Sort(frequency)
-	if n := len(frequency); n > 0 {
-		t.found.value(sevenZipFrequency, (frequency[(n-1)/2]+frequency[n/2])/2*million, "7-Zip printed a frequency of 0")
-	} else {
-		t.found.lack(sevenZipFrequency, "7-Zip printed no frequency for one thread")
-	}
+	t.frequency(frequency, million)
 	return t
+}
+
+// frequency takes the median of the readings of a frequency. A clock too coarse for the first of them, which are the shortest, gives
+// numbers that double (p7zip 16.02 on slow cores), so most of them must agree.
+func (t *sevenZipTable) frequency(readings []float64, scale float64) {
+	const apart = 1.5
+	n := len(readings)
+	if n == 0 {
+		t.found.lack(sevenZipFrequency, "7-Zip printed no frequency for one thread")
+		return
+	}
+	slices.Sort(readings)
+	median, near := (readings[(n-1)/2]+readings[n/2])/2, 0
+	for _, v := range readings {
+		if v < median*apart && v > median/apart {
+			near++
+		}
+	}
+	if 2*near < n {
+		t.found.lack(sevenZipFrequency, fmt.Sprintf("7-Zip's readings of the frequency lie between %s and %s: its clock is too coarse, or the frequency changed",
+			metric.Value(readings[0]*scale, "hertz"), metric.Value(readings[n-1]*scale, "hertz")))
+		return
+	}
+	t.found.value(sevenZipFrequency, median*scale, "7-Zip printed no frequency for one thread")
 }
 
 // mean of v; NaN unless it has n values.
@@ -225,12 +250,31 @@ func sevenZipVersion(s string) string {
 	return ""
 }
 
-// sevenZipNumbers reads columns; nil unless all are numbers above 0, so a table in another format
-// is not read by position.
+// sevenZipColumns reads a line, or the half of one, by the names of the table's columns; nil where their numbers differ. The
+// lines of means and totals may have no speed, whose column is the first.
+func sevenZipColumns(names []string, s string) map[string]float64 {
+	v := sevenZipNumbers(s)
+	if len(names) > 0 && names[0] == "Speed" && len(v) == len(names)-1 {
+		names = names[1:]
+	}
+	if len(v) == 0 || len(v) != len(names) {
+		return nil
+	}
+	out := map[string]float64{}
+	for i, name := range names {
+		if _, twice := out[name]; twice {
+			return nil
+		}
+		out[name] = v[i]
+	}
+	return out
+}
+
+// sevenZipNumbers reads numbers above 0, with a percent sign or without; nil if there is anything else.
 func sevenZipNumbers(s string) []float64 {
 	var out []float64
-	for _, word := range strings.Fields(strings.ReplaceAll(s, "|", " ")) {
-		v, err := metric.ParseNumber(word)
+	for _, word := range strings.Fields(s) {
+		v, err := metric.ParseNumber(strings.TrimSuffix(word, "%"))
 		if err != nil || v <= 0 {
 			return nil
 		}

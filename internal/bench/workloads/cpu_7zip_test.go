@@ -1,6 +1,8 @@
 package workloads
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -33,10 +35,11 @@ func TestSevenZipUnknownOutput(t *testing.T) {
 	}{
 		{"column gone from Tot", "187   6395  11812", "187   11812",
 			[]string{"total_cpu_ratio", "total_per_cpu_instructions_per_second", "total_instructions_per_second"}, ""},
-		{"column more in Avr", "197   4749   9335\nTot", "197   4749   9335  1\nTot", averages, ""},
+		{"column more in Avr", "197   4749   9335\nTot", "197   4749   9335  1\nTot", averages[3:], ""},
 		{"word in a row", "22:      14689   178", "22:      n/a   178", speeds, ""},
 		{"zero speed", "22:      14689", "22:      0", speeds, ""},
 		{"no frequency", "1T CPU Freq (MHz)", "1 thread (MHz)", []string{"cpu_single_thread_hertz"}, ""},
+		{"dashes for frequencies", "1T CPU Freq (MHz):", "1T CPU Freq (MHz): - -", []string{"cpu_single_thread_hertz"}, ""},
 		{"version gone", " 26.02 ", " ", nil, "version"},
 		{"threads gone", "# Benchmark threads", "# threads", nil, "threads"},
 	} {
@@ -64,6 +67,68 @@ func TestSevenZipUnknownOutput(t *testing.T) {
 				t.Errorf("check: %v, want %q", err, tc.check)
 			}
 		})
+	}
+}
+
+// TestSevenZipForms: another version's columns, and percent signs, change no number.
+func TestSevenZipForms(t *testing.T) {
+	const table = `7-Zip (z) 26.02 (x64) : Copyright
+RAM usage:    435 MB,  # Benchmark threads:      1
+                       Compressing  |                  Decompressing
+Dict     Speed Usage    R/U Rating  |      Speed Usage    R/U Rating
+         KiB/s     %   MIPS   MIPS  |      KiB/s     %   MIPS   MIPS
+
+22:       2500   150   2440   2432  |      30000   100   2570   2561
+----------------------------------  | ------------------------------
+Avr:             150   2440   2432  |              100   2570   2561
+Tot:             125   2505   2497
+`
+	more := strings.NewReplacer("Rating  |", "Rating  E/U  |", "Rating\n", "Rating  E/U\n", "2432  |", "2432  88  |", "2561\n", "2561  99\n", "2497\n", "2497  93\n").Replace(table)
+	for name, out := range map[string]string{
+		"as it is": table, "percent signs": strings.NewReplacer(" 150 ", " 150% ", " 100 ", " 100% ", " 125 ", " 125% ").Replace(table),
+		"a column more": more, "speeds in the means": strings.NewReplacer("Avr:             150", "Avr:  2500  150", "2432  |              100", "2432  |  30000  100").Replace(table),
+		"the columns in another order": strings.NewReplacer("Usage    R/U Rating", "Rating R/U Usage", "150   2440   2432", "2432 2440 150", "100   2570   2561", "2561 2570 100", "125   2505   2497", "2497 2505 125").Replace(table),
+	} {
+		samples, err := sevenZip.Parse(bench.Outcome{Params: bench.Params{"threads": "1", "dictionary": "22", "passes": "1"}, Inside: host.Output{Stdout: []byte(out)}})
+		got := map[string]float64{}
+		for _, s := range samples {
+			got[s.Desc.Name] = s.Value
+		}
+		want := map[string]float64{"compression_bytes_per_second": 2500 << 10, "decompression_bytes_per_second": 30000 << 10,
+			"compression_cpu_ratio": 1.5, "compression_per_cpu_instructions_per_second": 2440e6, "compression_instructions_per_second": 2432e6,
+			"decompression_cpu_ratio": 1, "decompression_per_cpu_instructions_per_second": 2570e6, "decompression_instructions_per_second": 2561e6,
+			"total_cpu_ratio": 1.25, "total_per_cpu_instructions_per_second": 2505e6, "total_instructions_per_second": 2497e6}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v (%v)", name, got, want, err)
+		}
+	}
+}
+
+// TestSevenZipFrequency: readings that double are those of a clock, not of a CPU, whatever their size; a few low ones before a CPU is at full speed are left out.
+func TestSevenZipFrequency(t *testing.T) {
+	for line, want := range map[string]float64{
+		"CPU Freq: 32000000 64000000 64000000 64000000 128000000 256000000 512000000 1024000000 2048000000": 0, // p7zip 16.02 on a board at 1 GHz
+		"CPU Freq: 250 500 500 1000 2000 4000 8000":                                                         0,
+		"CPU Freq: - - - - - - - - -":                                                                       0,
+		"CPU Freq: - 4068 4057":                                                                             0,
+		"CPU Freq: 12800000":                                                                                12.8e12, // more than a CPU can have: the run refuses it
+		"CPU Freq: 800 1600 3190 3200 3201 3203 3202":                                                       3.2e9,
+		"1T CPU Freq (MHz):  4068  4057  4092  4082  4098":                                                  4.082e9,
+		"CPU Freq: 999 1001":                                                                                1e9,
+	} {
+		samples, err := sevenZip.Parse(bench.Outcome{Inside: host.Output{Stdout: []byte(line + "\n")}})
+		got := 0.0
+		for _, s := range samples {
+			if s.Desc == sevenZipFrequency {
+				got = s.Value
+			}
+		}
+		if got != want || (want == 0) != strings.Contains(fmt.Sprint(err), sevenZipFrequency.Name+": ") {
+			t.Errorf("%s: %g, want %g (%v)", line, got, want, err)
+		}
+	}
+	if least, most := sevenZipFrequency.Range(); least != 0 || most != 10e9 {
+		t.Errorf("a frequency can be from %g to %g", least, most)
 	}
 }
 

@@ -173,6 +173,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 	if err != nil {
 		return nil, err
 	}
+	program := generatorOf(argv[0])
 	scale, err := p.Number("time-scale", true)
 	if err != nil {
 		return nil, err
@@ -197,6 +198,12 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 			if err != nil {
 				*sum, said.lacks[v.name] = math.NaN(), fmt.Sprintf("load generator %d does not print it: %v", i+1, err)
 				break
+			}
+			if known && v.name == "failed" {
+				if err := program.doubt(text); err != nil {
+					*sum, said.lacks[v.name] = math.NaN(), err.Error()
+					break
+				}
 			}
 			*sum += one
 		}
@@ -224,7 +231,7 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	var found reading
 	uncounted := cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"])
-	right := max(all.answered-all.failed, 0)
+	right := max(all.answered-all.failed, 0) // NaN if one of them is
 	if right == 0 {
 		found.lack(foreignRate, "no request was answered correctly")
 	} else {

@@ -1,11 +1,13 @@
 package workloads
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/mutate"
 )
 
@@ -45,7 +49,8 @@ func TestGenerators(t *testing.T) {
 			if v.name == "mean" || v.name == "tail" {
 				per = scale
 			}
-			if n, err := foreignSum(p[v.name], out, v.summed || v.name == "answered", per); err == nil {
+			g := generatorOf(program)
+			if n, err := foreignSum(p[v.name], out, v.summed || v.name == "answered", per); err == nil && (v.name != "failed" || g.doubt(out) == nil) {
 				got[v.name] = n
 			}
 		}
@@ -75,6 +80,11 @@ func TestGenerators(t *testing.T) {
 					at[v.name] = append(at[v.name], i)
 				}
 			}
+			for _, pattern := range generatorOf(program).twice {
+				if pattern != "" && regexp.MustCompile(pattern).MatchString(line) {
+					at["failed"] = append(at["failed"], i)
+				}
+			}
 		}
 		mutate.Try(t, name, []byte(out), " \t:,[]", func(m mutate.Mutation) error {
 			got := read(program, string(m.Data))
@@ -97,6 +107,49 @@ func TestGenerators(t *testing.T) {
 	for _, g := range generators {
 		if !tried[g.name] {
 			t.Errorf("no output of %s", g.name)
+		}
+	}
+}
+
+// TestCountedTwice: ab counts a wrong answer of another length in two lines. How many have failed is then not known, and
+// everything that needs the number is missing with that reason.
+func TestCountedTwice(t *testing.T) {
+	const ab = "Complete requests:      1000\nFailed requests:        400\n   (Connect: 0, Receive: 0, Length: 400, Exceptions: 0)\nNon-2xx responses:      400\n" +
+		"Requests per second:    2500.00 [#/sec] (mean)\nTime per request:       3.200 [ms] (mean)\n  99%     21\n"
+	for _, c := range []struct {
+		name, out, failed string // a pattern of the user's
+		errors            float64
+	}{
+		{"both", ab, "", math.NaN()},
+		{"length alone", strings.ReplaceAll(ab, "Non-2xx responses:      400\n", ""), "", 0.4},
+		{"status alone", strings.NewReplacer("Failed requests:        400", "Failed requests:        0", "Length: 400", "Length: 0").Replace(ab), "", 0.4},
+		{"the user knows", ab, `^Failed requests:\s+(\d+)$`, 0.4},
+	} {
+		params, err := bench.Complete("workload gateway-load", gatewayLoad.Params, bench.Params{"load": "ab -c {connections} https://{host}:{port}/64", "failed": c.failed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := json.Marshal(load.Foreign{Seconds: 0.5, Together: 0.5, Cores: 2, Outputs: []string{c.out}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := bench.Outcome{Params: params, Outside: host.Output{Stdout: report}}
+		samples, err := parseGatewayLoad(o)
+		got := map[string]float64{}
+		for _, s := range samples {
+			got[s.Desc.Name] = s.Value
+		}
+		for name, want := range map[string]float64{"said_requests_per_second": 2500, "said_mean_seconds": 0.0032, "error_ratio": c.errors, "requests_total": 1000 * (1 - c.errors), "requests_per_second": 2000 * (1 - c.errors)} {
+			v, is := got[name]
+			if is == math.IsNaN(want) || is && math.Abs(v-want) > 1e-9 {
+				t.Errorf("%s: %s is %v (there: %v), want %v", c.name, name, v, is, want)
+			}
+			if math.IsNaN(want) && (err == nil || !strings.Contains(err.Error(), name+": between 400 and 800 answers were wrong: ab counts an answer of another length and another status in two lines")) {
+				t.Errorf("%s: %s is missing for the reasons %v", c.name, name, err)
+			}
+		}
+		if _, err := checkGatewayLoad(o); (err != nil) != math.IsNaN(c.errors) || err != nil && !strings.Contains(err.Error(), "between 400 and 800") {
+			t.Errorf("%s: the check says %v", c.name, err)
 		}
 	}
 }

@@ -17,38 +17,42 @@ type generator struct {
 	name, from string // from is the package that has it
 	patterns   map[string]string
 	scale      string // of times without a unit
+	// twice are patterns of two numbers that are among the failed ones, where requests can be in both; why says so.
+	twice [2]string
+	why   string
 }
 
 // generators are those known, by the names of their programs.
 var generators = []generator{
 	// support/ab.c, output_results
-	{"ab", "apache2-utils", map[string]string{
+	{name: "ab", from: "apache2-utils", patterns: map[string]string{
 		"answered": `^Complete requests:\s+(\d+)$`,
 		"failed":   `^(?:Failed requests|Non-2xx responses):\s+(\d+)$`,
 		"lost":     `^Write errors:\s+(\d+)$|^Complete requests:`,
 		"rate":     `^Requests per second:\s+([0-9.]+)`,
 		"mean":     `^Time per request:\s+([0-9.]+) \[ms\] \(mean\)$`,
 		"tail":     `^\s+99%\s+([0-9.]+)$`,
-	}, "0.001"},
+	}, scale: "0.001", twice: [2]string{`\bLength: (\d+)`, `^Non-2xx responses:\s+(\d+)$`},
+		why: "ab counts an answer of another length and another status in two lines; ab -l ignores the length"},
 	// src/wrk.c of wrk and of wrk2: requests that got no answer are not among those counted.
-	{"wrk", "wrk", wrkPatterns, "1"},
-	{"wrk2", "wrk2 (https://github.com/giltene/wrk2)", wrkPatterns, "1"},
+	{name: "wrk", from: "wrk", patterns: wrkPatterns, scale: "1"},
+	{name: "wrk2", from: "wrk2 (https://github.com/giltene/wrk2)", patterns: wrkPatterns, scale: "1"},
 	// src/h2load.cc: failed has those that got no answer, and those that were answered with another status.
-	{"h2load", "nghttp2-client", map[string]string{
+	{name: "h2load", from: "nghttp2-client", patterns: map[string]string{
 		"answered": `^requests: .* (\d+) succeeded`,
 		"lost":     `^requests: .* (\d+) failed`,
 		"rate":     `^finished in \S+, ([0-9.]+) req/s`,
 		"mean":     `^time for request: +\S+ +\S+ +([0-9.]+[a-z]+)`,
-	}, "1"},
+	}, scale: "1"},
 	// requester/print.go
-	{"hey", "hey", map[string]string{
+	{name: "hey", from: "hey", patterns: map[string]string{
 		"answered": `^\s+\[\d{3}\]\t(\d+) responses$`,
 		"failed":   `^\s+\[[13-9]\d\d\]\t(\d+) responses$|^\s+Requests/sec:`,
 		"lost":     `^\s+\[(\d+)\]\t(?:Get|Post|Put|Head|Delete|Patch|Options) |^\s+Requests/sec:`,
 		"rate":     `^\s+Requests/sec:\s+([0-9.]+)$`,
 		"mean":     `^\s+Average:\s+([0-9.]+) secs$`,
 		"tail":     `^\s+99% in ([0-9.]+) secs$`,
-	}, "1"},
+	}, scale: "1"},
 }
 
 // generatorTools are the known load generators as tools of the jobs that call them by their names.
@@ -84,13 +88,7 @@ const unprinted = "none"
 // foreignParams returns the parameters with the patterns of a known load generator where the user gave none. What no one
 // gives is unprinted.
 func foreignParams(p bench.Params, program string) (bench.Params, error) {
-	known := generator{scale: "1"}
-	var names []string
-	for _, g := range generators {
-		if names = append(names, g.name); g.name == path.Base(program) {
-			known = g
-		}
-	}
+	known := generatorOf(program)
 	out := bench.Params{}
 	for k, v := range p {
 		out[k] = v
@@ -106,11 +104,40 @@ func foreignParams(p bench.Params, program string) (bench.Params, error) {
 			continue
 		}
 		if v.needed && known.name == "" {
+			var names []string
+			for _, g := range generators {
+				names = append(names, g.name)
+			}
 			return nil, fmt.Errorf("parameter %s is empty, and the output of %s is not known (%s are): give its pattern, or %s", v.name, program, strings.Join(names, ", "), unprinted)
 		}
 		out[v.name] = unprinted
 	}
 	return out, nil
+}
+
+// generatorOf is the known load generator that a program is, one without a name if it is none.
+func generatorOf(program string) generator {
+	for _, g := range generators {
+		if g.name == path.Base(program) {
+			return g
+		}
+	}
+	return generator{scale: "1"}
+}
+
+// doubt says why the number of failed requests in an output is not known, nil if it is: some may be in it twice.
+func (g *generator) doubt(text string) error {
+	var n [2]float64
+	for i, pattern := range g.twice {
+		if pattern == "" {
+			return nil
+		}
+		n[i], _ = foreignSum(pattern, text, true, 1) // what is 0 may not be printed
+	}
+	if n[0] == 0 || n[1] == 0 {
+		return nil
+	}
+	return fmt.Errorf("between %.0f and %.0f answers were wrong: %s", max(n[0], n[1]), n[0]+n[1], g.why)
 }
 
 // foreignTimes are the units that load generators print after a time.
