@@ -58,7 +58,7 @@ func TestSevenZipUnknownOutput(t *testing.T) {
 				if got != want {
 					t.Errorf("%s is there: %v, want %v", d.Name, got, want)
 				}
-				if named := err != nil && strings.Contains(err.Error(), d.Name+": "); named == got {
+				if named := err != nil && strings.Contains("\n"+err.Error(), "\n"+d.Name+": "); named == got {
 					t.Errorf("%s is there: %v, and named as missing: %v", d.Name, got, named)
 				}
 			}
