@@ -25,6 +25,7 @@ locked:
 host: locked
 metric:
 contain:
+document:
 stats:
 schematest:
 await:
@@ -37,19 +38,19 @@ experiments:
 measured: stats
 host/hosttest: host
 machine: host
-tee: contain host
+tee: contain document host
 tee/kinds: host machine tee
 
 # observe
 probe: contain host locked machine metric tee
 probe/bpf: contain host locked metric probe
 servers: host
-probe/sources: contain host locked machine metric probe probe/bpf servers tee
+probe/sources: contain document host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
 store: contain host locked metric
 store/storetest: metric store
-result: contain metric stats tee
+result: contain document metric stats tee
 findings: contain locked metric tee
 findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric
@@ -75,9 +76,9 @@ attest/swtpm: await host
 proof: attest result
 proof/peer: attest proof
 bench/benchtest: bench host
-bench/workloads: bench channelbench host load metric stats workloads/gpu workloads/micro
+bench/workloads: bench channelbench document host load metric stats workloads/gpu workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
-worker: attest channel channelbench host load load/protocols machine
+worker: attest channel channelbench document host load load/protocols machine
 prove:
 claims: metric stats
 
@@ -88,7 +89,7 @@ feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly fleet metric probe report result tee
-cli: attest bench bench/launchers bench/workloads channel claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof proof/peer report report/formats result servers stats store tee tee/kinds tunnel ui verdict web workloads/micro
+cli: attest bench bench/launchers bench/workloads channel claims contain document environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof proof/peer report report/formats result servers stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli
 cmd/teescope-work: worker
 cmd/teescope-prove: prove

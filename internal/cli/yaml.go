@@ -10,6 +10,8 @@ import (
 	"unicode/utf16"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/document"
 )
 
 // decode reads a document of YAML or JSON into v and returns its nodes. Unknown and repeated keys and a second document
@@ -36,6 +38,7 @@ func decode(b []byte, v any) (*yaml.Node, error) {
 // asYAML returns a JSON document without the two escapes that the YAML library does not know: of a slash, and of
 // characters in two parts. Other documents stay as they are.
 func asYAML(b []byte) []byte {
+	b = document.Text(b)
 	if !bytes.Contains(b, []byte(`\`)) || !json.Valid(b) {
 		return b
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/document"
 )
 
 // ErrNewer is wrapped by Read for a document of a newer major schema version.
@@ -76,11 +77,16 @@ func Parse(b []byte) (e *Experiment, err error) {
 }
 
 func parse(b []byte) (*Experiment, error) {
+	size := len(b)
+	b, err := document.One(b)
 	var v any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("not a complete JSON document, %d bytes (%w); if the file was cut off, copy it again", len(b), err)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		err = d.Decode(&v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("not a complete JSON document, %d bytes (%w); if the file was cut off, copy it again", size, err)
 	}
 	doc, _ := v.(map[string]any)
 	have, _ := doc["schema_version"].(string)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/teescope/teescope/internal/document"
 )
 
 // The commands whose output ParseNVIDIA and ParseConfCompute read. They are asked
@@ -139,7 +141,7 @@ func ParseNVIDIA(out []byte) (NVIDIA, error) {
 		NVIDIA
 	}
 	// A process may call itself anything, and one odd name must not hide the cards.
-	d := xml.NewDecoder(bytes.NewReader(bytes.Map(legible, out)))
+	d := xml.NewDecoder(bytes.NewReader(bytes.Map(legible, document.Text(out))))
 	d.Strict = false
 	if err := d.Decode(&log); err != nil {
 		return NVIDIA{}, fmt.Errorf("parse nvidia-smi -q -x: %w", err)

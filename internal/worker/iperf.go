@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -150,10 +151,10 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 	if err := l.watch(ctx, client, running, r, nil); err != nil {
 		return nil, err
 	}
-	if r.Client, err = document(client); err != nil {
+	if r.Client, err = iperfDocument(client); err != nil {
 		return nil, err
 	}
-	if r.Server, err = document(server); err != nil {
+	if r.Server, err = iperfDocument(server); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -415,14 +416,18 @@ func firstLine(ctx context.Context, p *host.Process) (string, error) {
 	}
 }
 
-// document returns the output of an iperf3 that ends; it includes errors.
-func document(p *host.Process) (json.RawMessage, error) {
+// iperfDocument returns the output of an iperf3 that ends; it includes errors.
+func iperfDocument(p *host.Process) (json.RawMessage, error) {
 	out, err := p.Wait()
 	var said struct {
 		Error string `json:"error"`
 	}
 	text := bare.ReplaceAll(out.Stdout, []byte("${1}null"))
-	switch bad := json.Unmarshal(text, &said); {
+	text, bad := document.One(text)
+	if bad == nil {
+		bad = json.Unmarshal(text, &said)
+	}
+	switch {
 	case bad != nil:
 		return nil, host.Because(cmp.Or(err, fmt.Errorf("iperf3 printed no valid document: %w", bad)), host.Output{Stderr: out.Stderr})
 	case said.Error != "":

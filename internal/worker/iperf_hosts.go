@@ -167,7 +167,7 @@ func (l *link) near(ctx context.Context, s Streams) (*linkReport, error) {
 	if err := l.watch(ctx, client, running, r, far); err != nil {
 		return nil, err
 	}
-	both, err := document(client)
+	both, err := iperfDocument(client)
 	if err != nil {
 		return nil, err
 	}

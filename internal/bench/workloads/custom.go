@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -358,13 +358,14 @@ func jsonNumber(at string, doc []byte) (string, error) {
 		return "", err
 	}
 	var v any
-	d := json.NewDecoder(bytes.NewReader(doc))
+	one, err := document.One(doc)
+	if err != nil {
+		return "", fmt.Errorf("standard output is not a JSON document: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(one))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
 		return "", fmt.Errorf("standard output is not a JSON document: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return "", errors.New("standard output has more than one JSON document")
 	}
 	for _, step := range steps {
 		switch step := step.(type) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -74,14 +75,18 @@ func (j *fioJob) of(w *way) *fioDirection {
 	return &j.Write
 }
 
-// readFio finds the report in fio's output. Warnings of fio and its libraries may precede it; it
+// readFio finds the report in fio's output. Warnings of fio and its libraries may precede and follow it; it
 // begins on a line of its own.
 func readFio(out []byte) (*fioReport, error) {
+	out = document.Text(out)
 	reason := errors.New("there is no JSON in it")
 	for at := 0; at < len(out); {
 		if out[at] == '{' {
 			var r fioReport
-			err := json.NewDecoder(bytes.NewReader(out[at:])).Decode(&r)
+			one, _, err := document.JSON(out[at:])
+			if err == nil {
+				err = json.Unmarshal(one, &r)
+			}
 			if err == nil {
 				err = r.sort()
 			}

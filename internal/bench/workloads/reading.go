@@ -4,22 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 
+	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/metric"
 )
 
 // readReport decodes a worker's report: one JSON document without unknown fields, and nothing
 // after it. of names the worker in errors.
 func readReport(of string, out []byte, report any) error {
-	d := json.NewDecoder(bytes.NewReader(out))
-	d.DisallowUnknownFields()
-	if err := d.Decode(report); err != nil {
-		return fmt.Errorf("report of the %s: %w", of, err)
+	one, err := document.One(out)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(one))
+		d.DisallowUnknownFields()
+		err = d.Decode(report)
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("report of the %s: there is more than one document", of)
+	if err != nil {
+		return fmt.Errorf("report of the %s: %w", of, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
@@ -156,7 +157,11 @@ func askEnclaves(run runner) ([]enclave, error) {
 // parseEnclaves reads the list, sorted by id.
 func parseEnclaves(b []byte) ([]enclave, error) {
 	var list []enclave
-	if err := json.Unmarshal(b, &list); err != nil {
+	b, err := document.One(b)
+	if err == nil {
+		err = json.Unmarshal(b, &list)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("parse nitro-cli describe-enclaves: %w", err)
 	}
 	for i, e := range list {
