@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -41,43 +42,43 @@ func CountedNetworks(h *host.Host, process string, listed []string) (map[string]
 	known, unknown := 0, 0
 	for _, name := range listed {
 		switch {
-		case name == "lo": // in every namespace
+		case name == "lo":
 		case all[name]:
 			known++
 		default:
 			unknown++
 		}
 	}
-	if len(all) == 0 || unknown > 0 && unknown >= known {
-		return CountedNames(listed), bad.Err()
-	}
 	virtual, err := readFolder(h, "/sys/devices/virtual/net")
 	bad.Add(err)
+	if !virtual["lo"] || unknown > 0 && unknown >= known { // every namespace has lo
+		return CountedNames(listed), bad.Err()
+	}
 	of := map[string]standing{}
-	cards := false
-	for name := range all {
-		if virtual[name] || name == "bonding_masters" || name == "lo" {
-			continue
-		}
-		s, err := cardStanding(h, name, virtual)
-		cards = cards || s == card // also one of which no more is known
-		if err != nil {
-			bad.Add(err)
-			continue
-		}
-		of[name] = s
-	}
-	for name := range virtual {
-		of[name] = never
-		if cards {
-			continue // the others do not matter
-		}
-		if of[name], err = virtualStanding(h, name); err != nil {
-			bad.Add(err)
-			delete(of, name)
+	low := never // the lowest standing, also that which a device may have of which it is not known
+	add := func(name string, s standing, err error) {
+		low = min(low, s)
+		bad.Add(err)
+		if err == nil {
+			of[name] = s
 		}
 	}
-	counted := lowest(of, listed)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !virtual[name] && name != "bonding_masters" && name != "lo" {
+			s, err := cardStanding(h, name, virtual)
+			add(name, s, err)
+		}
+	}
+	cards := low == card
+	for _, name := range slices.Sorted(maps.Keys(virtual)) {
+		if cards || name == "lo" { // beside cards no other matters
+			of[name] = never
+			continue
+		}
+		s, err := virtualStanding(h, name)
+		add(name, s, err)
+	}
+	counted := countLowest(low, of, listed)
 	if !cards {
 		bad.Add(keepRouted(h, process, of, counted))
 	}
@@ -97,12 +98,8 @@ func readFolder(h *host.Host, dir string) (map[string]bool, error) {
 	return names, err
 }
 
-// lowest says of each listed device with a standing whether that is the lowest that there is.
-func lowest(of map[string]standing, listed []string) map[string]bool {
-	low := never
-	for _, s := range of {
-		low = min(low, s)
-	}
+// countLowest says of each listed device with a standing whether that is the lowest.
+func countLowest(low standing, of map[string]standing, listed []string) map[string]bool {
 	counted := map[string]bool{}
 	for _, name := range listed {
 		if s, known := of[name]; known {
@@ -137,15 +134,18 @@ func cardStanding(h *host.Host, name string, virtual map[string]bool) (standing,
 	return card, nil
 }
 
-// Types of link layers in /sys/class/net/NAME/type (linux/if_arp.h).
-const ethernet, loopback = "1", "772"
+// ethernet is a type of link layers in /sys/class/net/NAME/type (linux/if_arp.h).
+const ethernet = "1"
 
-// virtualStanding is that of a device without hardware.
+// virtualStanding is that of a device without hardware; with an error, the lowest that it may have.
 func virtualStanding(h *host.Host, name string) (standing, error) {
 	dir := "/sys/class/net/" + name
 	files, err := readFolder(h, dir)
-	if err != nil {
-		return never, err
+	switch {
+	case err != nil:
+		return link, err
+	case len(files) == 0: // it went away
+		return never, nil
 	}
 	for f := range files {
 		// A link to a device below, or above as the master of this one; a bridge or bond.
@@ -155,11 +155,9 @@ func virtualStanding(h *host.Host, name string) (standing, error) {
 	}
 	kind, err := h.ReadString(dir + "/type")
 	if err != nil {
-		return never, err
+		return link, err
 	}
 	switch {
-	case kind == loopback:
-		return never, nil
 	case kind != ethernet:
 		return tunnel, nil
 	case files["tun_flags"]:
@@ -167,7 +165,7 @@ func virtualStanding(h *host.Host, name string) (standing, error) {
 	}
 	event, err := h.ReadString(dir + "/uevent")
 	if err != nil {
-		return never, err
+		return link, err
 	}
 	for line := range strings.Lines(event) {
 		kind, ok := strings.CutPrefix(strings.TrimSpace(line), "DEVTYPE=")
@@ -181,11 +179,11 @@ func virtualStanding(h *host.Host, name string) (standing, error) {
 	}
 	text, err := h.ReadString(dir + "/flags")
 	if err != nil {
-		return never, err
+		return link, err
 	}
 	flags, err := strconv.ParseUint(text, 0, 32)
 	if err != nil {
-		return never, fmt.Errorf("parse %s/flags: %.40q is no number", dir, text)
+		return link, fmt.Errorf("parse %s/flags: %.40q is no number", dir, text)
 	}
 	if flags&unix.IFF_NOARP != 0 { // dummy and ifb
 		return tap, nil
@@ -277,7 +275,7 @@ var (
 
 // CountedNames is CountedNetworks where there are only names.
 func CountedNames(listed []string) map[string]bool {
-	of := map[string]standing{}
+	of, low := map[string]standing{}, never
 	for _, name := range listed {
 		parent, _, vlan := strings.Cut(name, ".")
 		switch {
@@ -288,6 +286,7 @@ func CountedNames(listed []string) map[string]bool {
 		default:
 			of[name] = card
 		}
+		low = min(low, of[name])
 	}
-	return lowest(of, listed)
+	return countLowest(low, of, listed)
 }

@@ -56,6 +56,7 @@ func TestCountedNetworksUnknown(t *testing.T) {
 		{"container", "sys/devices/virtual/net/eth0/type", "", "eth0"},
 		{"container", "sys/devices/virtual/net/eth0/flags", "", "eth0"},
 		{"container", "sys/devices/virtual/net/eth0/uevent", "", "eth0"},
+		{"vpn-in-container", "sys/devices/virtual/net/eth0/type", "", "eth0"}, // the tunnel does not count in its place
 		{"containers-inside", "proc/1/net/route", "", "eth0 veth1 veth2"},
 		{"containers-inside", "proc/1/net/ipv6_route", "eth0", ""}, // a kernel without IPv6
 		{"two-links", "sys/devices/virtual/net/net1/uevent", "eth0", "net1"},
