@@ -318,15 +318,18 @@ func printChanges(w io.Writer, ss []verdict.Series) {
 }
 
 func changeText(c verdict.Change) string {
-	word := "better"
+	word, cost := "better", c.Ratio
 	if c.Worse {
 		word = "worse"
+	}
+	if c.Worse != (cost > 1) {
+		cost = 1 / cost // higher values are better
 	}
 	z := ""
 	if c.Z == nil {
 		z = ", too few earlier points for the z-score"
 	}
-	return fmt.Sprintf("%s: %s to %s (%s, p = %s%s)", word, metric.Digits(c.Before), metric.Digits(c.After), metric.Times(c.Ratio), metric.Digits(c.P), z)
+	return fmt.Sprintf("%s: %s to %s (cost ratio %s, p = %s%s)", word, metric.Digits(c.Before), metric.Digits(c.After), metric.Times(cost), metric.Digits(c.P), z)
 }
 
 func seriesName(k verdict.Key) string {

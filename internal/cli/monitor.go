@@ -205,7 +205,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	kept := &shelf{Archive: &result.Archive{Dir: filepath.Join(m.data, "results")}}
 	wo.Results, wo.Origin = kept.summaries, kept.origins
 	wo.ResultTrees = known.Trees
-	wo.Result = kept.Get
+	wo.Result = kept.document
 	wo.Compare = kept.sideBySide
 	wo.Prometheus = m.series.Handler()
 	m.pages = m.shared()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
 )
 
 var (
@@ -109,8 +110,8 @@ func TestRecordedResult(t *testing.T) {
 			if math.Abs(share-c.share) > 0.001 || math.Abs(tree.UnexplainedShare.Value-c.unexplained) > 0.001 {
 				t.Errorf("%s has the share %.4f and %.4f is not explained, want %.4f and %.4f", c.cause, share, tree.UnexplainedShare.Value, c.share, c.unexplained)
 			}
-			// What was said when the runs ended, before the document was written.
-			if before := was.Comparisons[0]; k.Headline != before.Headline || k.Cause != before.Cause {
+			// What was concluded when the runs ended, before the document was written.
+			if before := verdict.Restated(was).Comparisons[0]; k.Headline != before.Headline || k.Cause != before.Cause {
 				t.Errorf("now it says\n%s\n%s\nwhen it was recorded\n%s\n%s", k.Headline, k.Cause, before.Headline, before.Cause)
 			}
 			told, err := explainWith(t, path)

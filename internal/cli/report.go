@@ -13,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
 )
 
 func reportCommand(env Env) *cobra.Command {
@@ -37,6 +38,7 @@ func reportCommand(env Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				e = verdict.Restated(e)
 				d.Experiments = append(d.Experiments, e)
 				d.Origins[e] = origin.Line
 			}

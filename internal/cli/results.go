@@ -94,12 +94,21 @@ func summary(e *result.Experiment) web.ResultSummary {
 	for _, c := range e.Cases {
 		s.Cases = append(s.Cases, c.ID)
 	}
-	for _, c := range e.Comparisons {
+	for _, c := range verdict.Restated(e).Comparisons {
 		if c.Primary {
 			s.Comparisons = append(s.Comparisons, c)
 		}
 	}
 	return s
+}
+
+// document returns a result as the page shows it.
+func (s *shelf) document(id string) (*result.Experiment, error) {
+	e, err := s.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	return verdict.Restated(e), nil
 }
 
 // sideBySide joins results into one document.

@@ -140,17 +140,6 @@ func unitOf(e *result.Experiment, name string) string {
 	return ""
 }
 
-// labelOf returns a metric's name without its unit, unless another metric would then have the same name.
-func labelOf(e *result.Experiment, name string) string {
-	short := label(name, unitOf(e, name))
-	for _, d := range e.Workload.Metrics {
-		if d.Name != name && label(d.Name, d.Unit) == short {
-			return metric.Words(name)
-		}
-	}
-	return short
-}
-
 // primary returns the metric that the experiment is about.
 func primary(e *result.Experiment) string {
 	if e.Design.Primary != "" {

@@ -28,7 +28,7 @@ func distribution(e *result.Experiment, kase, name string) (Plot, bool) {
 		return Plot{}, false
 	}
 	return Plot{
-		Name: strings.TrimSuffix("distribution-"+slug(kase), "-"), Title: "All runs: " + labelOf(e, name) + inCase(e, kase), Alt: strings.Join(alt, ". "),
+		Name: strings.TrimSuffix("distribution-"+slug(kase), "-"), Title: "All runs: " + e.Label(name) + inCase(e, kase), Alt: strings.Join(alt, ". "),
 		draw: func(w float64) *scene { return drawDistribution(e, kase, name, w) },
 	}, true
 }
@@ -52,7 +52,7 @@ func drawDistribution(e *result.Experiment, kase, name string, w float64) *scene
 	ecdfTop := top + rows*rowH + 14
 	ecdfBottom := ecdfTop + 130
 	ticks := a.ticksOf(unit, max(3, int((a.to-a.from)/84)))
-	title := titled(labelOf(e, name), unit)
+	title := titled(e.Label(name), unit)
 	if a.log {
 		title += " (logarithmic)"
 	}

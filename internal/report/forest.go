@@ -48,7 +48,7 @@ func forestRows(e *result.Experiment) []*result.Comparison {
 
 // forestLabel names what the rows differ in.
 func forestLabel(e *result.Experiment, c *result.Comparison) string {
-	s := labelOf(e, c.Metric)
+	s := e.Label(c.Metric)
 	if len(CaseIDs(e)) > 1 && c.Case != "" {
 		s += ", " + c.Case
 	}

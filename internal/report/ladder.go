@@ -20,7 +20,7 @@ func ladder(e *result.Experiment, kase string) (Plot, bool) {
 		alt = append(alt, armsText(r.c)+": "+interval(e, r.c).Text)
 	}
 	return Plot{
-		Name: "ladder", Title: "What each layer adds: " + labelOf(e, primary(e)) + inCase(e, kase), Alt: strings.Join(alt, ". "),
+		Name: "ladder", Title: "What each layer adds: " + e.Label(primary(e)) + inCase(e, kase), Alt: strings.Join(alt, ". "),
 		draw: func(w float64) *scene { return drawLadder(e, rungs, w) },
 	}, true
 }

@@ -27,12 +27,3 @@ func Or(p *float64, unit, reason string) Cell {
 	}
 	return Cell{Text: metric.Value(*p, unit), Raw: strconv.FormatFloat(*p, 'g', -1, 64), Number: true}
 }
-
-// label returns a metric's name for people, without the unit: the value shows it.
-func label(name, unit string) string {
-	short := strings.TrimSuffix(name, "_"+unit)
-	if unit == "" || short == "" {
-		short = name
-	}
-	return metric.Words(short)
-}

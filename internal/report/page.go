@@ -49,7 +49,7 @@ type Conclusion struct {
 	Headline   string
 	Big        Cell // the cost ratio
 	Facts      []Fact
-	// Why explains the cost, Doubts are reasons and guards, Next is what would settle or repair it.
+	// Why explains the cost, Doubts are reasons and guards, Next is what would decide or repair it.
 	Why, Doubts, Next []string
 }
 
@@ -330,19 +330,18 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 	}
 	out.Doubts, out.Next = doubts(e, c)
 	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool { return strings.Contains(out.Headline, d) })
-	if c.PairsNeeded > 0 {
-		out.Next = append([]string{fmt.Sprintf("%d %s would settle it (%d so far).", c.PairsNeeded, replicates(c), c.Pairs)}, out.Next...)
+	if open := c.Deciding(); open != "" {
+		out.Next = append([]string{soFar(open, c.Pairs)}, out.Next...)
 	}
 	return out
 }
 
-// replicates returns the noun for the counted unit of a comparison.
-func replicates(c *result.Comparison) string {
-	if strings.HasSuffix(c.Estimator, "mann-whitney") {
-		return "unpaired runs"
-	}
-	return "pairs"
+// soFar puts the number of pairs next to what would decide a comparison.
+func soFar(deciding string, pairs int) string {
+	return fmt.Sprintf("%s; there are %d so far.", deciding, pairs)
 }
+
+func replicates(c *result.Comparison) string { return c.Replicate() + "s" }
 
 func intervalName(c *result.Comparison) string {
 	if c.Confidence <= 0 {

@@ -18,11 +18,11 @@ func summary(doc Document) Section {
 	t := newTable("Verdicts", "workload", "metric", "arms", "case", "cost [interval]", "grade", "verdict")
 	for _, e := range doc.Experiments {
 		for _, c := range primaries(e) {
-			t.add(Text(doc.nameOf(e), "unnamed"), Text(labelOf(e, c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), Text(string(c.Grade), "not graded"), verdictCell(c))
+			t.add(Text(doc.nameOf(e), "unnamed"), Text(e.Label(c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), Text(string(c.Grade), "not graded"), verdictCell(c))
 		}
 		if len(primaries(e)) == 0 {
 			why := whyNothing(e)
-			t.add(Text(doc.nameOf(e), "unnamed"), Text(labelOf(e, primary(e)), why), Missing(why), Missing(why), Missing(why), Text(string(e.Design.Grade), "not graded"), Missing(why))
+			t.add(Text(doc.nameOf(e), "unnamed"), Text(e.Label(primary(e)), why), Missing(why), Missing(why), Missing(why), Text(string(e.Design.Grade), "not graded"), Missing(why))
 		}
 	}
 	s.Facts = t.lift("arms", "case", "grade")
@@ -80,7 +80,7 @@ func platforms(doc Document) []Section {
 	for _, e := range doc.Experiments {
 		for _, kase := range plottedCases(e) {
 			primary := primary(e)
-			name := labelOf(e, primary) + inCase(e, kase)
+			name := e.Label(primary) + inCase(e, kase)
 			if len(doc.Experiments) > 1 {
 				name = doc.nameOf(e) + ": " + name
 			}
@@ -106,7 +106,7 @@ func platforms(doc Document) []Section {
 			}
 			for _, d := range inside(e) {
 				s.Lead = "Each environment: medians of the primary metrics, and all others with the 95 % interval of their centre (Hodges and Lehmann)."
-				row(labelOf(e, d.Name)+inCase(e, kase), here(func(v *result.Environment) Cell { return centre(e, v.ID, kase, d) }))
+				row(e.Label(d.Name)+inCase(e, kase), here(func(v *result.Environment) Cell { return centre(e, v.ID, kase, d) }))
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func providers(e *result.Experiment, name string) (Plot, bool) {
 	if len(panels) == 0 {
 		return Plot{}, false
 	}
-	title := labelOf(e, name) + " by provider"
+	title := e.Label(name) + " by provider"
 	if d := e.Desc(name); d != nil && (d.Better == "higher" || d.Better == "lower") {
 		title += ", " + d.Better + " is better"
 	}

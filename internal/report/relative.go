@@ -42,7 +42,7 @@ func ratiosOfRuns(e *result.Experiment, kase string) (out []Conclusion) {
 			if same := joinedFrom(e, first.Joined.ID, v.Joined.Env); same != nil {
 				base = same
 			}
-			out = append(out, relation(e, labelOf(e, d.Name), kase, [2]string{base.ID, v.ID}, [2][]float64{costsOf(e, base.ID, kase, d), costsOf(e, v.ID, kase, d)},
+			out = append(out, relation(e, e.Label(d.Name), kase, [2]string{base.ID, v.ID}, [2][]float64{costsOf(e, base.ID, kase, d), costsOf(e, v.ID, kase, d)},
 				"unpaired runs", "both are of the same run", refusal(e, kase, base, v)))
 		}
 	}
@@ -65,7 +65,7 @@ func ratiosOfArms(e *result.Experiment, kase string) (out []Conclusion) {
 		if base == nil || base == t || there == nil {
 			continue
 		}
-		what := fmt.Sprintf("%s over %s (%s)", over, first.Joined.Env, labelOf(e, d.Name))
+		what := fmt.Sprintf("%s over %s (%s)", over, first.Joined.Env, e.Label(d.Name))
 		refused := refusal(e, kase, there, base, t)
 		for _, j := range []*result.Joined{t.Joined, first.Joined} {
 			if j.Kind != result.Interleaved {
@@ -158,7 +158,10 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 	if refused != "" {
 		s.Verdict, s.Ratio, s.Reasons = stats.Invalid, math.NaN(), []string{refused}
 	}
-	c := result.Comparison{Verdict: s.Verdict, Grade: e.Design.Grade}
+	c := result.Comparison{Verdict: s.Verdict, Grade: e.Design.Grade, PairsNeeded: s.Needed, Low: &s.Low}
+	if unit != "pairs" {
+		c.Estimator = s.Estimator
+	}
 	a := look(&c)
 	out := Conclusion{Kind: kind(&c), Word: verdictWord(&c), Mark: a.mark, Means: a.means,
 		Facts: []Fact{{unit, fmt.Sprintf("%d against %d", len(ratios[1]), len(ratios[0]))}, {"grade", gradeText(c.Grade)}, {"what cancels", "the machine: " + cancels}}}
@@ -174,8 +177,8 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 	out.Facts = append([]Fact{{metric.Percent(s.Confidence) + " interval", metric.Times(s.Low) + " to " + metric.Times(s.High)}}, out.Facts...)
 	if s.Verdict == stats.Inconclusive {
 		out.Doubts = s.Reasons
-		if s.Needed > 0 {
-			out.Next = append(out.Next, fmt.Sprintf("%d %s would settle it (%d so far).", s.Needed, unit, s.Pairs))
+		if open := c.Deciding(); open != "" {
+			out.Next = append(out.Next, soFar(open, s.Pairs))
 		}
 	}
 	return out

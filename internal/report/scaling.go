@@ -148,7 +148,7 @@ func sweepTable(e *result.Experiment, sw sweep) *Table {
 
 // scalingTitle returns the title, which names the swept parameter.
 func scalingTitle(e *result.Experiment, sw sweep, name string) string {
-	title := fmt.Sprintf("%s over %s", labelOf(e, name), metric.Words(sw.param))
+	title := fmt.Sprintf("%s over %s", e.Label(name), metric.Words(sw.param))
 	if sw.other != "" {
 		title += ", " + sw.other
 	}
@@ -176,7 +176,7 @@ type whisker struct {
 func drawScaling(e *result.Experiment, sw sweep, name string, curves []curve, w float64) *scene {
 	unit := unitOf(e, name)
 	d := e.Desc(name)
-	panels := []panel{{title: titled(labelOf(e, name), unit), curves: curves, zero: true, unit: unit, label: func(axis) func(float64) string { return valueLabels(unit) }}}
+	panels := []panel{{title: titled(e.Label(name), unit), curves: curves, zero: true, unit: unit, label: func(axis) func(float64) string { return valueLabels(unit) }}}
 	if sw.parallel() && d != nil && d.Better != "none" {
 		speedup := panel{title: "speed-up of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return factor }}
 		efficiency := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return metric.Percent }}

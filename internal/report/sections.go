@@ -27,7 +27,7 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 	t := newTable("Comparisons", "metric", "case", "arms", "medians", "cost [interval]", "MDE", "pairs", "grade", "verdict")
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
-		name := Text(labelOf(e, c.Metric), "the comparison names no metric")
+		name := Text(e.Label(c.Metric), "the comparison names no metric")
 		if c.Primary {
 			name.Text += " *"
 		}
@@ -94,7 +94,7 @@ func medians(e *result.Experiment) *Table {
 		for _, kase := range CaseIDs(e) {
 			for i := range e.Environments {
 				m, n, why := Median(e, e.Environments[i].ID, kase, d.Name)
-				t.add(Text(labelOf(e, d.Name), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
+				t.add(Text(e.Label(d.Name), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
 			}
 		}
 	}
@@ -429,7 +429,7 @@ func rawRuns(e *result.Experiment) Section {
 	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in order of time, with the values of all metrics. Excluded and failed runs are included.", Detail: true}
 	cols := []string{"run", "environment", "case", "pair", "status", "wall time"}
 	for _, d := range e.Workload.Metrics {
-		cols = append(cols, label(d.Name, d.Unit))
+		cols = append(cols, d.Label())
 	}
 	cols = append(cols, "steal", "foreign CPU", "CPU clock")
 	t := newTable("Runs", cols...)

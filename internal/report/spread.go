@@ -58,7 +58,7 @@ func (s *scene) drawBox(good []reading, a axis, y float64) {
 // quartiles and the variance.
 func spreadTable(e *result.Experiment, cases []string, name string) *Table {
 	unit := unitOf(e, name)
-	t := newTable("Spread of "+labelOf(e, name), "case", "environment", "runs", "not counted", "median", "range", "quartiles", "standard deviation", "variance")
+	t := newTable("Spread of "+e.Label(name), "case", "environment", "runs", "not counted", "median", "range", "quartiles", "standard deviation", "variance")
 	between := func(low, high float64) Cell {
 		return Cell{Text: joined(metric.Value(low, unit), " to ", metric.Value(high, unit)), Number: true}
 	}

@@ -593,7 +593,7 @@ type Comparison struct {
 	SDLog       *float64 `json:"sd_log"`
 	// MDE is the smallest ratio minus 1 that this many pairs would find four times in five.
 	MDE *float64 `json:"mde"`
-	// PairsNeeded would settle an inconclusive comparison; 0 where nothing is to settle.
+	// PairsNeeded would probably decide an inconclusive comparison; 0 where nothing is open.
 	PairsNeeded int      `json:"pairs_needed"`
 	Margin      float64  `json:"margin"`
 	NoiseFloor  *float64 `json:"noise_floor"`

@@ -54,8 +54,9 @@ type Comparison struct {
 	P, PMargin float64
 	// Pairs that were compared; of unpaired arms, the runs of the smaller one.
 	Pairs int
-	// Needed is the number of pairs that would settle an inconclusive comparison; 0 if
-	// nothing is open or no margin is given.
+	// Needed is the number of pairs that would probably decide an inconclusive comparison: that
+	// find a difference as large as the margin with 80 % power, or the least that can have a
+	// verdict. 0 if nothing is open or no margin is given.
 	Needed  int
 	Verdict Verdict
 	// Material: the whole interval of a cost or gain lies beyond the margin.

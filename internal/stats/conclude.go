@@ -139,7 +139,7 @@ func (a claim) differs(b claim) string {
 	return "the margin"
 }
 
-// needed returns the number of pairs that would settle a comparison that n did not: enough to find an effect as large
+// needed returns the number of pairs that would probably decide a comparison that n did not: enough to find an effect as large
 // as the margin. If n was already enough for that, the effect is near zero or near the margin, and the result is the
 // number that finds half the margin.
 func needed(sdLog, margin, alpha float64, n int) int {

@@ -45,10 +45,10 @@ func (p *pass) interference(k *contest) {
 	case k.aside && better(d) != 0:
 		with, without := p.statistics(k, d, true), p.statistics(k, d, false)
 		if with.Verdict != without.Verdict {
-			p.say(doubt, k.scope(), v, "%s; without them the verdict is %q (%s), with them %q (%s)", text, without.Verdict, metric.Times(without.Ratio), with.Verdict, metric.Times(with.Ratio))
+			p.say(doubt, k.scope(), v, "%s; without them the verdict is %q (cost ratio %s), with them %q (%s)", text, without.Verdict, costOf(without, d), with.Verdict, costOf(with, d))
 			break
 		}
-		p.say(warn, k.scope(), v, "%s; they are set aside, the verdict is the same with them (%s) and without (%s)", text, metric.Times(with.Ratio), metric.Times(without.Ratio))
+		p.say(warn, k.scope(), v, "%s; they are set aside, the verdict is the same with them (cost ratio %s) and without (%s)", text, costOf(with, d), costOf(without, d))
 	default:
 		p.say(warn, k.scope(), v, "%s; too few others remain, so none is set aside", text)
 		p.hopeless(k)
@@ -71,6 +71,15 @@ func (p *pass) interference(k *contest) {
 			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, strings.Join(blind, ", "), why)
 		}
 	}
+}
+
+// costOf prints the cost ratio of a comparison of a metric.
+func costOf(s stats.Comparison, d *result.MetricDesc) string {
+	cost, _, _ := s.Cost(better(d))
+	if known(cost) == nil {
+		return "none"
+	}
+	return metric.Times(cost)
 }
 
 // reading returns a disturbance by its name in the document; nil if it is unknown.

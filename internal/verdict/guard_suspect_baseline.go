@@ -10,7 +10,7 @@ import (
 
 var suspectBaseline = Guard{
 	ID:     "suspect-baseline",
-	Doc:    "The efficiency of scaling is above 105 %, which is more than linear: the value with the fewest processors is an outlier. The message gives the absolute ratio to the baseline too.",
+	Doc:    "More processors gained more than proportionally (an efficiency above 105 %), so the runs of that arm with the fewest processors were probably too slow. The message names the arm, and gives its cost ratio to the first environment at both ends.",
 	Effect: "inconclusive for the case with the fewest processors; a warning for the others",
 	Help:   "measure the smallest case again with more pairs and a fixed clock rate; report absolute ratios, not efficiency",
 	check: func(p *pass) {
@@ -35,13 +35,16 @@ var suspectBaseline = Guard{
 					absolute := ""
 					b := p.e.Environments[0].ID
 					r1, rN := one/p.median(first.cas, b, d.Name), many/p.median(s.cas, b, d.Name)
+					if better(d) > 0 {
+						r1, rN = 1/r1, 1/rN
+					}
 					if b != env.ID && !math.IsNaN(r1+rN) {
-						absolute = fmt.Sprintf("; against %s it is %s at %s=%g and %s at %g", b, metric.Percent(r1), s.name, first.x, metric.Percent(rN), s.x)
+						absolute = fmt.Sprintf("; against %s its cost ratio is %s at %s=%g and %s at %g", b, metric.Times(r1), s.name, first.x, metric.Times(rN), s.x)
 					}
 					sc := scope{arm: env.ID}
 					v := values{"speedup": speedup, "efficiency": efficiency}
-					format := "%s: %s=%g gives %s times %s=%g, an efficiency of %s: suspect the value at %g%s"
-					args := []any{env.ID, s.name, s.x, metric.Digits(speedup), s.name, first.x, metric.Percent(efficiency), first.x, absolute}
+					format := "%s is %s times as fast with %s=%g as with %s=%g, an efficiency of %s, so its runs with %s=%g were probably too slow%s"
+					args := []any{env.ID, metric.Digits(speedup), s.name, s.x, s.name, first.x, metric.Percent(efficiency), s.name, first.x, absolute}
 					p.say(doubt, sc.in(first.cas.ID), v, format, args...)
 					p.say(warn, sc.in(s.cas.ID), v, format, args...)
 				}

@@ -1,13 +1,16 @@
 package verdict
 
 import (
+	"fmt"
+
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
 
 var wideInterval = Guard{
 	ID:     "wide-interval",
-	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many would settle it.",
+	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many would probably decide.",
 	Effect: "a note: the verdict is inconclusive by its interval",
 	Help:   "run the stated number of pairs, or choose a wider margin before looking at the result",
 	check: func(p *pass) {
@@ -21,7 +24,19 @@ var wideInterval = Guard{
 			}
 			v := values{"low": *c.Low, "high": *c.High, "pairs_needed": float64(c.PairsNeeded)}
 			p.say(tell, scope{cas: c.Case, base: c.Baseline, treat: c.Treatment, metric: c.Metric}, v,
-				"%s against %s in %s is %s, with a margin of %s; %s", c.Treatment, c.Baseline, c.Case, metric.TimesOf(*c.Ratio, *c.Low, *c.High), metric.Percent(c.Margin), settling(c))
+				"%s against %s in %s has a cost ratio of %s, with a margin of %s%s", c.Treatment, c.Baseline, c.Case, costRatio(c, better(p.e.Desc(c.Metric))), metric.Percent(c.Margin), outlook(c))
 		}
 	},
+}
+
+// outlook says what the pairs of an open comparison find, and how many would probably decide it.
+func outlook(c *result.Comparison) string {
+	s := ""
+	if c.MDE != nil {
+		s = fmt.Sprintf("; %s find a difference of %s four times in five", metric.Plural(c.Pairs, c.Replicate()), metric.Percent(*c.MDE))
+	}
+	if open := c.Deciding(); open != "" {
+		s += "; " + open
+	}
+	return s
 }

@@ -1,17 +1,21 @@
 package verdict
 
 import (
+	"fmt"
+	"math"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
 
 // exact makes runs around a printed number, close enough that the medians round to it: publications print one number
 // and no spread.
-func exact(metric, unit, direction, workload string, base, treat float64, arms ...string) *lab {
-	l := newLab(metric, unit, direction, arms...)
+func exact(name, unit, direction, workload string, base, treat float64, arms ...string) *lab {
+	l := newLab(name, unit, direction, arms...)
 	l.Workload.Name = workload
 	for pair := range 10 {
 		wiggle := 1 + 0.002*float64(pair%5-2)
@@ -59,7 +63,7 @@ func TestUnsafeReadings(t *testing.T) {
 		{"7: superlinear scaling, x3.76 from 1 to 2 threads where bare metal has x1.96",
 			sweep(newLab("rating", "mips", "higher", "bare", "tdx"), "threads", []int{1, 2}, map[string][]float64{"bare": {4544, 4544 * 1.96}, "tdx": {2346, 2346 * 3.76}}),
 			Options{}, "suspect-baseline", result.Warn, stats.Inconclusive,
-			[]string{"gives 3.76 times threads=1, an efficiency of 188 %", "against bare it is 51.6 % at threads=1 and 99 % at 2"}, []string{"superlinear"}},
+			[]string{"tdx is 3.76 times as fast with threads=2 as with threads=1, an efficiency of 188 %, so its runs with threads=1 were probably too slow", "against bare its cost ratio is 1.94x at threads=1 and 1.010x at 2"}, []string{"superlinear"}},
 		{"8: proofs of 16.4 G and 15.5 G cycles, one three times as large",
 			exact("proof_seconds", "seconds", "lower", "zk", 100, 378, "native", "tdx").each("native", func(r *result.Run) { r.OutputDigest = "cycles=15.5G proof=8.4MB" }).
 				each("tdx", func(r *result.Run) { r.OutputDigest = "cycles=16.4G proof=25.1MB" }), Options{}, "different-job", result.Refuse, stats.Invalid,
@@ -69,7 +73,7 @@ func TestUnsafeReadings(t *testing.T) {
 			Options{}, "spec-value", result.Refuse, stats.Invalid, []string{"comes from vendor_spec"}, []string{"6.9"}},
 		{"10: -0.13 %, once",
 			newLab("tokens_per_second", "tokens_per_second", "higher", "off", "cc").add("default", "off", 1, 1000, 0).add("default", "cc", 1, 998.7, 0),
-			Options{}, "too-few-pairs", result.Warn, stats.Inconclusive, []string{"1 valid pair of default", "no verdict: cc against off", "0.999x without an interval"}, []string{"costs"}},
+			Options{}, "too-few-pairs", result.Warn, stats.Inconclusive, []string{"1 valid pair of default", "no verdict: cc against off on redis has a cost ratio of 1.001x without an interval"}, []string{"costs"}},
 		{"11: 4 to 5 times the latency, the cost of AES-XTS, on three clouds",
 			exact("echo_seconds", "seconds", "lower", "channel", 10e-6, 45e-6, "gcp", "aws-snp").env(1, func(e *result.Environment) {
 				e.Hardware.Serial, e.Class, e.Hardware.CPUModel, e.Software.Kernel = "host-2", "other", "EPYC 7R13", "6.8"
@@ -77,7 +81,7 @@ func TestUnsafeReadings(t *testing.T) {
 			[]string{"platform difference: aws-snp against gcp", "4.5x", "they also differ in host, kernel, processor"}, []string{"costs", "overhead"}},
 		{"12: almost doubling, from 267,952 to 621,504",
 			exact("requests_per_second", "requests_per_second", "higher", "redis", 267952, 621504, "sgx-old", "sgx-new"), Options{}, "", "", stats.Gain,
-			[]string{"sgx-new gives 2.32x ["}, []string{"doubl"}},
+			[]string{"sgx-new costs only 0.431x ["}, []string{"doubl"}},
 		{"13: 23 % of native, whose link was full",
 			exact("bytes_per_second", "bytes_per_second", "higher", "redis", 117e6, 0.23*117e6, "native", "scone").ceiling("bytes_per_second", "", 125e6, "NIC eth0, 1 Gbit/s"), Options{}, "saturated", result.Warn, stats.Cost,
 			[]string{"native stands at the ceiling", "scone costs at least 4.35x ["}, nil},
@@ -137,51 +141,149 @@ func TestSentence(t *testing.T) {
 	base := result.Comparison{Baseline: "native", Treatment: "gramine-sgx", Case: "GET", Metric: "latency_seconds", Primary: true, Pairs: 10,
 		Grade: result.GradeA, Verdict: stats.Cost, Ratio: f(3.1), Low: f(2.9), High: f(3.4), Cost: f(3.1), CostLow: f(2.9), CostHigh: f(3.4),
 		BaseMedian: f(85e-6), TreatMedian: f(263.5e-6), MDE: f(0.061), Margin: 0.03, Bound: result.Exact}
+	cost := func(c *result.Comparison, v, low, high float64) { // of the latency
+		c.Cost, c.CostLow, c.CostHigh = f(v), f(low), f(high)
+		c.Ratio, c.Low, c.High, c.TreatMedian = c.Cost, c.CostLow, c.CostHigh, f(v*85e-6)
+	}
+	const latency = "(latency: 264 µs against 85 µs), grade A, 10 pairs"
 	for _, c := range []struct {
 		change func(*result.Comparison)
 		want   string
 	}{
-		{func(*result.Comparison) {}, "gramine-sgx costs 3.1x [2.9, 3.4] of native on redis GET (latency_seconds: 264 µs against 85 µs), grade A, 10 pairs"},
-		{func(c *result.Comparison) { c.BaseMedian, c.Case = nil, "default" }, "gramine-sgx costs 3.1x [2.9, 3.4] of native on redis (latency_seconds), grade A, 10 pairs"},
+		{func(*result.Comparison) {}, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET " + latency},
+		{func(c *result.Comparison) { c.BaseMedian, c.Case = nil, "default" }, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis (latency), grade A, 10 pairs"},
 		{func(c *result.Comparison) { c.Grade = result.GradeD },
-			"platform difference: gramine-sgx against native on redis GET is 3.1x [2.9, 3.4] (latency_seconds: 264 µs against 85 µs), grade D, 10 pairs"},
+			"platform difference: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] (latency: 264 µs against 85 µs), grade D, 10 pairs"},
+		{func(c *result.Comparison) { c.Verdict = stats.Equivalent; cost(c, 1.0042, 0.99, 1.012) },
+			"gramine-sgx and native are equivalent within 3 % on redis GET: cost ratio 1.004x [0.990, 1.012] (latency: 85.4 µs against 85 µs), grade A, 10 pairs"},
 		{func(c *result.Comparison) {
-			c.Verdict, c.Ratio, c.Low, c.High = stats.Equivalent, f(1.0042), f(0.99), f(1.012)
-			c.TreatMedian = f(85.4e-6)
-		}, "gramine-sgx and native are equivalent within 3 % on redis GET: 1.004x [0.990, 1.012] (latency_seconds: 85.4 µs against 85 µs), grade A, 10 pairs"},
-		{func(c *result.Comparison) {
-			c.Verdict, c.Ratio, c.Low, c.High, c.PairsNeeded = stats.Inconclusive, f(1.02), f(0.97), f(1.08), 34
+			c.Verdict, c.PairsNeeded = stats.Inconclusive, 34
+			cost(c, 1.02, 0.97, 1.08)
 			c.Reasons = []string{"the interval contains 1 and reaches beyond the margin"}
-		}, "inconclusive: gramine-sgx against native on redis GET is 1.020x [0.970, 1.080] (latency_seconds: 264 µs against 85 µs), grade A, 10 pairs; " +
-			"10 pairs would find 6.1 % four times in five, 34 would settle it; the interval contains 1 and reaches beyond the margin"},
+		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.020x [0.970, 1.080] (latency: 86.7 µs against 85 µs), grade A, 10 pairs; " +
+			"34 pairs in all would probably decide (4 in 5); the interval contains 1 and reaches beyond the margin"},
 		{func(c *result.Comparison) {
 			c.Verdict, c.Reasons = stats.Invalid, []string{"nothing shows that it was on"}
-		},
-			"invalid: gramine-sgx against native on redis GET (latency_seconds): nothing shows that it was on"},
+		}, "invalid: gramine-sgx against native on redis GET (latency): nothing shows that it was on"},
 		{func(c *result.Comparison) { c.Verdict, c.Primary = "", false },
-			"gramine-sgx against native on redis GET is 3.1x [2.9, 3.4] (latency_seconds: 264 µs against 85 µs), grade A, 10 pairs, no verdict on a metric that is not the primary one"},
-		{func(c *result.Comparison) {
-			c.Verdict, c.Cost, c.CostLow, c.CostHigh = stats.Gain, f(0.5), f(0.45), f(0.55)
-		}, "gramine-sgx costs only 0.5x [0.45, 0.55] of native on redis GET (latency_seconds: 264 µs against 85 µs), grade A, 10 pairs"},
-		{func(c *result.Comparison) {
-			c.Metric, c.Verdict, c.BaseMedian, c.TreatMedian = "requests_per_second", stats.Gain, f(100e3), f(310e3)
-		}, "gramine-sgx gives 3.1x [2.9, 3.4] of native on redis GET (requests_per_second: 310 k requests/s against 100 k requests/s), grade A, 10 pairs"},
+			"gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] " + latency + ", no verdict on a metric that is not the primary one"},
+		{func(c *result.Comparison) { c.Verdict = stats.Gain; cost(c, 0.5, 0.45, 0.55) },
+			"gramine-sgx costs only 0.5x [0.45, 0.55] as much as native on redis GET (latency: 42.5 µs against 85 µs), grade A, 10 pairs"},
+		{func(c *result.Comparison) { c.Bound, c.BaseMedian = result.AtMost, nil },
+			"gramine-sgx costs at most 3.1x [2.9, 3.4] as much as native on redis GET (latency), grade A, 10 pairs"},
 		{func(c *result.Comparison) {
 			c.Metric, c.Bound, c.BaseMedian = "requests_per_second", result.AtMost, nil
-		},
-			"gramine-sgx costs at least 3.1x [2.9, 3.4] of native on redis GET (requests_per_second), grade A, 10 pairs"},
+		}, "gramine-sgx costs at least 3.1x [2.9, 3.4] as much as native on redis GET (requests per second), grade A, 10 pairs"},
 		{func(c *result.Comparison) {
 			c.Changed = []result.Difference{{Field: "software.kernel"}, {Field: "launcher"}, {Field: "env_id"}}
-		}, "gramine-sgx costs 3.1x [2.9, 3.4] of native on redis GET (latency_seconds: 264 µs against 85 µs), grade A, 10 pairs; they also differ in kernel"},
+		}, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET " + latency + "; they also differ in kernel"},
 		{func(c *result.Comparison) {
 			c.Verdict, c.Low, c.High, c.CostLow, c.CostHigh, c.Pairs = stats.Inconclusive, nil, nil, nil, nil, 1
 			c.Reasons = []string{"1 valid pair of GET, at least 6 are needed"}
-		}, "no verdict: gramine-sgx against native on redis GET 3.1x without an interval (latency_seconds: 264 µs against 85 µs), grade A, 1 pair: 1 valid pair of GET, at least 6 are needed"},
+		}, "no verdict: gramine-sgx against native on redis GET has a cost ratio of 3.1x without an interval (latency: 264 µs against 85 µs), grade A, 1 pair: 1 valid pair of GET, at least 6 are needed"},
+		// The printed ratio is the centre of the pairs, and the medians beside it give another, or even another side of 1.
+		{func(c *result.Comparison) { c.TreatMedian = f(300e-6) },
+			"gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET (latency: 300 µs against 85 µs, medians whose cost ratio is 3.53x; 3.1x is the centre of the pairs), grade A, 10 pairs"},
+		{func(c *result.Comparison) {
+			c.Metric, c.Verdict, c.Estimator, c.PairsNeeded = "requests_per_second", stats.Inconclusive, "hodges-lehmann-mann-whitney", 187
+			c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh = f(1/1.004), f(1/1.02), f(1/0.99), f(1.004), f(0.99), f(1.02)
+			c.BaseMedian, c.TreatMedian = f(451e3), f(452e3)
+		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.004x [0.990, 1.020] (requests per second: 452 k requests/s against 451 k requests/s, " +
+			"medians whose cost ratio is 0.998x; 1.004x is the centre of the unpaired runs), grade A, 10 unpaired runs; 187 unpaired runs in all would probably decide (4 in 5)"},
 	} {
 		cmp := base
 		c.change(&cmp)
 		if got := Sentence(e, &cmp); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
+	}
+}
+
+// TestOneDirection: whatever the verdict, the grade, the direction of the metric, the side of 1 and the bound, the only
+// ratio of a headline is the cost ratio, and its words fit the side on which that is: "costs" with "only" below 1. Where it names
+// medians, dividing them gives that ratio, or the headline says why not.
+func TestOneDirection(t *testing.T) {
+	numbers := regexp.MustCompile(`[\d.]+x`)
+	said := 0
+	for _, better := range []string{"lower", "higher"} {
+		for _, treat := range []float64{0.2, 0.9, 0.99, 1, 1.01, 1.1, 4.21} { // in what is measured
+			for _, noise := range []float64{0, 0.002, 0.05, 0.3} {
+				for _, hosts := range [][2]string{{"h", "h"}, {"h", "i"}} {
+					for _, n := range []int{1, 5, 8} {
+						for _, bound := range []result.Bound{result.Exact, result.AtMost, result.AtLeast} {
+							l := newLab("speed", "", better).add("default", "native", n, 100, noise).add("default", "gramine-sgx", n, 100*treat, noise)
+							for i := range l.Environments {
+								l.Environments[i].Hardware.Serial = hosts[i]
+							}
+							l.conclude(Options{})
+							c := l.Comparisons[0]
+							c.Bound = bound
+							cost := *c.Ratio
+							if better == "higher" {
+								cost = 1 / cost
+							}
+							s := Sentence(l.Experiment, &c)
+							where := fmt.Sprintf("%s is better, %g of the baseline with noise %g, %d pairs, hosts %q, bound %s: %s", better, treat, noise, n, hosts, bound, s)
+							got := numbers.FindAllString(s, -1)
+							if len(got) == 0 || got[0] != metric.Times(cost) {
+								t.Errorf("%s\nwant the cost ratio %s, as in the table", where, metric.Times(cost))
+								continue
+							}
+							said++
+							medians := *c.TreatMedian / *c.BaseMedian
+							if better == "higher" {
+								medians = 1 / medians
+							}
+							far := math.Abs(math.Log(medians/cost)) > 0.011 || (medians-1)*(cost-1) < 0 && metric.Times(medians) != metric.Times(cost)
+							if says := strings.Contains(s, "is the centre of the pairs"); far && !says || says && (len(got) < 3 || got[1] != metric.Times(medians) || got[2] != got[0]) {
+								t.Errorf("%s\nthe medians give %s", where, metric.Times(medians))
+							}
+							overhead := hosts[0] == hosts[1]
+							wants := map[string]bool{
+								"costs only ":          c.Verdict == stats.Gain && overhead && bound == result.Exact,
+								" costs ":              (c.Verdict == stats.Gain || c.Verdict == stats.Cost) && overhead,
+								"platform difference:": !overhead && c.Verdict != stats.Inconclusive,
+								"inconclusive:":        c.Verdict == stats.Inconclusive && c.CostLow != nil,
+								"no verdict:":          c.CostLow == nil,
+								"at least ":            c.CostLow != nil && (bound == result.AtLeast) == (better == "lower") && bound != result.Exact,
+								"at most ":             c.CostLow != nil && (bound == result.AtMost) == (better == "lower") && bound != result.Exact,
+								"faster":               false, "gives": false, "slower": false,
+							}
+							for word, want := range wants {
+								if strings.Contains(strings.Split(s, " (")[0], word) != want {
+									t.Errorf("%s\n%q: want %v", where, word, want)
+								}
+							}
+							if c.Verdict == stats.Cost && cost <= 1 || c.Verdict == stats.Gain && cost >= 1 {
+								t.Errorf("%s\nthe verdict is %s", where, c.Verdict)
+							}
+							// Guards name the same ratio.
+							for _, g := range l.spoke("wide-interval") {
+								if got := numbers.FindString(g.Message); got != metric.Times(cost) {
+									t.Errorf("%s\nand the guard says %s", where, g.Message)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if said < 1000 {
+		t.Errorf("%d headlines were read", said)
+	}
+}
+
+// TestRestated: a document of an older version, whose headlines gave some ratios as measured, is read with this version's.
+func TestRestated(t *testing.T) {
+	l := redis().conclude(Options{})
+	want := l.Comparisons[0].Headline
+	l.Comparisons[0].Headline = "gramine-sgx gives 0.32x of native"
+	bare := l.Comparisons[0]
+	bare.Headline = ""
+	l.Comparisons = append(l.Comparisons, bare)
+	got := Restated(l.Experiment).Comparisons
+	if got[0].Headline != want || got[1].Headline != "" || l.Comparisons[0].Headline == want {
+		t.Errorf("it says %q and %q, and the document itself %q", got[0].Headline, got[1].Headline, l.Comparisons[0].Headline)
 	}
 }

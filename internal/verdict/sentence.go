@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -17,90 +19,97 @@ func Term(g result.Grade) string {
 	return "platform difference"
 }
 
-// Sentence states a comparison in words, from its own fields only, so no headline can cite another cell. It says
-// "costs" only for grades A and B.
+// Sentence states a comparison in words, from its own fields only, so no headline can cite another cell. Its number is
+// the cost ratio, in which above 1 is worse whichever way the metric is better, as in all tables. It says "costs" only
+// for grades A and B.
 func Sentence(e *result.Experiment, c *result.Comparison) string {
 	d := e.Desc(c.Metric)
+	t, b := c.Treatment, c.Baseline
 	on := e.Workload.Name
 	if c.Case != "" && c.Case != "default" {
 		on += " " + c.Case
 	}
-	what := c.Metric
+	arms := fmt.Sprintf("%s against %s on %s", t, b, on)
+	what := e.Label(c.Metric)
 	if c.BaseMedian != nil && c.TreatMedian != nil && d != nil {
-		what += fmt.Sprintf(": %s against %s", metric.Value(*c.TreatMedian, d.Unit), metric.Value(*c.BaseMedian, d.Unit))
+		what += fmt.Sprintf(": %s against %s", metric.Value(*c.TreatMedian, d.Unit), metric.Value(*c.BaseMedian, d.Unit)) + centre(c, better(d))
 	}
-	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, metric.Plural(c.Pairs, replicate(c)))
+	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, metric.Plural(c.Pairs, c.Replicate()))
 	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
 		tail += "; they also differ in " + strings.Join(dims, ", ")
 	}
-	t, b := c.Treatment, c.Baseline
 	switch {
 	case c.Verdict == stats.Invalid:
-		return fmt.Sprintf("invalid: %s against %s on %s (%s): %s", t, b, on, c.Metric, first(c.Reasons))
-	case c.Ratio == nil || c.Low == nil || c.High == nil || c.Cost == nil:
-		single := ""
-		if c.Ratio != nil {
-			single = " " + metric.Times(*c.Ratio) + " without an interval"
-		}
-		return fmt.Sprintf("no verdict: %s against %s on %s%s %s: %s", t, b, on, single, tail, first(c.Reasons))
+		return fmt.Sprintf("invalid: %s (%s): %s", arms, e.Label(c.Metric), first(c.Reasons))
+	case c.Cost == nil:
+		return fmt.Sprintf("no verdict: %s %s: %s", arms, tail, first(c.Reasons))
+	case c.CostLow == nil || c.CostHigh == nil:
+		return fmt.Sprintf("no verdict: %s has a cost ratio of %s without an interval %s: %s", arms, metric.Times(*c.Cost), tail, first(c.Reasons))
 	case c.Verdict == stats.Inconclusive:
-		s := fmt.Sprintf("inconclusive: %s against %s on %s is %s %s; %s", t, b, on, asRatio(c), tail, settling(c))
-		if why := first(c.Reasons); why != "" {
-			s += "; " + why
+		s := fmt.Sprintf("inconclusive: %s has a cost ratio of %s %s", arms, costRatio(c, better(d)), tail)
+		for _, more := range []string{c.Deciding(), first(c.Reasons)} {
+			if more != "" {
+				s += "; " + more
+			}
 		}
 		return s
 	case c.Verdict == "":
-		return fmt.Sprintf("%s against %s on %s is %s %s, no verdict on a metric that is not the primary one", t, b, on, asRatio(c), tail)
+		return fmt.Sprintf("%s has a cost ratio of %s %s, no verdict on a metric that is not the primary one", arms, costRatio(c, better(d)), tail)
 	case Term(c.Grade) != "overhead":
-		return fmt.Sprintf("platform difference: %s against %s on %s is %s %s", t, b, on, asRatio(c), tail)
+		return fmt.Sprintf("platform difference: %s has a cost ratio of %s %s", arms, costRatio(c, better(d)), tail)
 	case c.Verdict == stats.Equivalent:
-		return fmt.Sprintf("%s and %s are equivalent within %s on %s: %s %s", t, b, metric.Percent(c.Margin), on, asRatio(c), tail)
-	case c.Verdict == stats.Gain && better(d) > 0:
-		return fmt.Sprintf("%s gives %s of %s on %s %s", t, asRatio(c), b, on, tail)
+		return fmt.Sprintf("%s and %s are equivalent within %s on %s: cost ratio %s %s", t, b, metric.Percent(c.Margin), on, costRatio(c, better(d)), tail)
 	}
 	only := ""
-	if c.Verdict == stats.Gain {
+	if c.Verdict == stats.Gain && c.Bound != result.AtMost && c.Bound != result.AtLeast {
 		only = "only "
 	}
-	return fmt.Sprintf("%s costs %s%s of %s on %s %s", t, only, asCost(c, better(d)), b, on, tail)
+	return fmt.Sprintf("%s costs %s%s as much as %s on %s %s", t, only, costRatio(c, better(d)), b, on, tail)
 }
 
-// replicate names the counted unit: pairs, or the runs of the smaller arm.
-func replicate(c *result.Comparison) string {
-	if strings.HasSuffix(c.Estimator, "mann-whitney") {
-		return "unpaired run"
+// Restated returns a document with the headlines that this version gives it: older versions worded them otherwise, and
+// gave some ratios in the other direction. The document itself, which may be signed, is not changed.
+func Restated(e *result.Experiment) *result.Experiment {
+	out := *e
+	out.Comparisons = slices.Clone(e.Comparisons)
+	for i := range out.Comparisons {
+		if c := &out.Comparisons[i]; c.Headline != "" {
+			c.Headline = Sentence(e, c)
+		}
 	}
-	return "pair"
+	return &out
 }
 
-// asRatio writes the ratio as measured, with its interval and bound.
-func asRatio(c *result.Comparison) string {
-	return map[result.Bound]string{result.AtMost: "at most ", result.AtLeast: "at least "}[c.Bound] +
-		metric.TimesOf(*c.Ratio, *c.Low, *c.High)
+// roundingSeen is how far the ratio of two values that are printed with three digits may be from that of the values.
+const roundingSeen = 0.01
+
+// centre says what the printed ratio is, where a reader who divides the medians beside it gets another one: the centre
+// of the ratios of all pairs (Hodges-Lehmann), not the ratio of the medians.
+func centre(c *result.Comparison, better int8) string {
+	if c.Cost == nil || better == 0 {
+		return ""
+	}
+	medians := *c.TreatMedian / *c.BaseMedian
+	if better > 0 {
+		medians = 1 / medians
+	}
+	near := math.Abs(math.Log(medians / *c.Cost)) <= math.Log1p(roundingSeen)
+	if a, b := metric.Times(medians), metric.Times(*c.Cost); a == b || near && (medians-1)*(*c.Cost-1) >= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", medians whose cost ratio is %s; %s is the centre of the %ss", metric.Times(medians), metric.Times(*c.Cost), c.Replicate())
 }
 
-// asCost writes the cost ratio; where higher values are better, its bound is reversed.
-func asCost(c *result.Comparison, better int8) string {
+// costRatio writes the cost ratio with its interval and bound, which is reversed where higher values are better.
+func costRatio(c *result.Comparison, better int8) string {
 	word := ""
 	switch {
-	case c.Bound == result.AtLeast && better < 0, c.Bound == result.AtMost && better > 0:
+	case c.Bound == result.AtLeast && better <= 0, c.Bound == result.AtMost && better > 0:
 		word = "at least "
 	case c.Bound == result.AtMost || c.Bound == result.AtLeast:
 		word = "at most "
 	}
 	return word + metric.TimesOf(*c.Cost, *c.CostLow, *c.CostHigh)
-}
-
-// settling states the smallest effect that the pairs would detect, and how many pairs would settle it.
-func settling(c *result.Comparison) string {
-	s := metric.Plural(c.Pairs, replicate(c))
-	if c.MDE != nil {
-		s += " would find " + metric.Percent(*c.MDE) + " four times in five"
-	}
-	if c.PairsNeeded > 0 {
-		s += fmt.Sprintf(", %d would settle it", c.PairsNeeded)
-	}
-	return s
 }
 
 // first returns the reason that decided a comparison.

@@ -557,7 +557,7 @@ export interface ResultComparison {
   sd_log: number | null;
   /** MDE is the smallest ratio minus 1 that this many pairs would find four times in five. */
   mde: number | null;
-  /** PairsNeeded would settle an inconclusive comparison; 0 where nothing is to settle. */
+  /** PairsNeeded would probably decide an inconclusive comparison; 0 where nothing is open. */
   pairs_needed: number;
   margin: number;
   noise_floor: number | null;

@@ -8,7 +8,7 @@ import { PlaceLink } from "../frame/link";
 import { home, type Filter } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
 import { useMachine } from "../state/machine";
-import { gradeMeans, headlineOf, kindOf, looks, shellLine, type Kind } from "../words/benchmark";
+import { decidingOf, gradeMeans, headlineOf, kindOf, looks, shellLine, type Kind } from "../words/benchmark";
 import { count } from "../words/verdict";
 import { Command } from "./command";
 import { choicesOf, kindsOf, narrow, tellingOf } from "./document";
@@ -154,7 +154,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
               and {count(others.length, "more verdict")}: {kindsOf({ comparisons: others }).map((k) => `${others.filter((o) => kindOf(o) === k).length} ${looks[k].word}`).join(", ")}
             </span>
           )}
-          {c && c.verdict === "inconclusive" && c.pairs_needed > 0 && !headline.includes("would settle it") && <span className="small">{c.pairs_needed} pairs would settle it</span>}
+          {c && c.verdict === "inconclusive" && !headline.includes(decidingOf(c)) && <span className="small">{decidingOf(c)}</span>}
         </div>
         <ul className="inline-facts">
           <li>

@@ -31,7 +31,7 @@ test("doubts are reasons and the guards that concern the comparison, each once",
   const guard = (o: Partial<ResultGuard>): ResultGuard => ({ id: "g", level: "warn", message: "noisy", help: "wait", ...o });
   const guards = [guard({}), guard({}), guard({ level: "info", message: "a note" }), guard({ case: "other", message: "elsewhere" }), guard({ treatment: "sgx", message: "in the headline", help: "look" })];
   const c = comparison({ reasons: ["noisy", ""], verdict: "inconclusive", pairs_needed: 40 });
-  expect(doubtsOf(c, guards, "sgx: in the headline")).toEqual({ said: ["noisy"], next: ["40 pairs would settle it (10 so far).", "wait", "look"] });
+  expect(doubtsOf(c, guards, "sgx: in the headline")).toEqual({ said: ["noisy"], next: ["40 pairs in all would probably decide (4 in 5); there are 10 so far.", "wait", "look"] });
 });
 
 test("protection is never claimed beyond what was seen", () => {

@@ -95,6 +95,13 @@ export function replicates(c: ResultComparison): string {
   return c.estimator.endsWith("mann-whitney") ? "unpaired runs" : "pairs";
 }
 
+/** What would decide an open comparison; "" if nothing is open. */
+export function decidingOf(c: ResultComparison): string {
+  if (c.pairs_needed <= 0) return "";
+  const needed = `${c.pairs_needed} ${replicates(c)}`;
+  return c.ci_low === null ? `a verdict needs at least ${needed}` : `${needed} in all would probably decide (4 in 5)`;
+}
+
 export function armsText(c: Pick<ResultComparison, "baseline" | "treatment">): string {
   return `${c.treatment || "unnamed"} against ${c.baseline || "unnamed"}`;
 }
@@ -104,7 +111,8 @@ export function armsText(c: Pick<ResultComparison, "baseline" | "treatment">): s
 export function doubtsOf(c: ResultComparison, guards: ResultGuard[], headline: string): { said: string[]; next: string[] } {
   const mine = guards.filter((g) => g.level !== "info" && (!g.case || g.case === c.case) && (!g.treatment || g.treatment === c.treatment) && (!g.metric || g.metric === c.metric));
   const said = new Set([...(c.reasons ?? []), ...mine.map((g) => g.message)].filter((t) => t.trim() !== "" && !headline.includes(t)));
-  const pairs = c.pairs_needed > 0 ? [`${c.pairs_needed} pairs would settle it (${c.n_pairs} so far).`] : [];
+  const open = decidingOf(c);
+  const pairs = open ? [`${open}; there are ${c.n_pairs} so far.`] : [];
   return { said: [...said], next: [...new Set([...pairs, ...mine.map((g) => g.help).filter((h) => h !== "")])] };
 }
 
