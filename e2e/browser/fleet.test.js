@@ -96,7 +96,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
   test("each page of another machine", async () => {
     const { page, check } = await openPage(`${url}/?${node("node-2")}&range=5m`);
     const verdict = page.getByRole("region", { name: "Verdict" });
-    await verdict.getByText(/^1 problem: The machine on node-2 loses 40 % of its CPU time/).waitFor();
+    await verdict.getByText(/^1 problem: The machine node-2 loses 40 % of its CPU time/).waitFor();
     await reached(page.locator('[data-tile="CPU in use"]'), page.locator('[data-tile="CPU in use"]:not([data-value=""])'));
     assert.equal(Number(await page.locator('[data-tile="CPU in use"]').getAttribute("data-value")).toFixed(3), "0.900");
     assert.match(await verdict.innerText(), /Watching 2 process names at a cost of 1\.2 % of one core/);
@@ -105,7 +105,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
       ["page=machine", [/Linux 6\.12\.7, amd64/, /AMD EPYC 9654, 4 CPUs/, /16 GiB/, /1\.2\.3/]],
       ["page=settings", [/The agent uses 1\.2 % of one core, within its budget of 8 % on these 4 CPUs/, /Sources of another machine/, /delivered nothing in its last reading/]],
       ["page=processes&subject=redis-0001", [/Its process ids are known only on that machine/, /70 % of one core/]],
-      ["page=findings", [/The machine on node-2 loses 40 %/]],
+      ["page=findings", [/The machine node-2 loses 40 %/]],
       ["page=benchmarks", [/each names the machine that it was measured on/]],
       ["page=explore", [/A query is about all machines/]],
     ]) {

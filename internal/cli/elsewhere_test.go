@@ -83,7 +83,7 @@ func watching(t *testing.T) *monitor {
 	m.engine = probe.New(h, nil, nil, nil)
 	m.slowest.Store(int64(5 * time.Second))
 	steal := &findings.Rule{Name: "cpu_steal", Needs: []string{"node_cpu_seconds_total"}, Run: func(_ context.Context, p *findings.Pass) error {
-		p.Report(findings.Finding{Machine: agent, Subject: "machine on node-2", Severity: findings.Warning, Title: "Stolen."})
+		p.Report(findings.Finding{Machine: agent, Subject: "machine node-2", Severity: findings.Warning, Title: "Stolen."})
 		return nil
 	}}
 	ao := findings.DefaultOptions()

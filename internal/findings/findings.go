@@ -135,12 +135,23 @@ func MachineOf(labels map[string]string) Machine {
 // Matchers selects the machine's series, as they stand between the braces of a selector.
 func (m Machine) Matchers() string { return fmt.Sprintf("job=%q,instance=%q", m.Job, m.Instance) }
 
+// WholeMachine is the subject of what is found of a machine as a whole.
+const WholeMachine = "machine"
+
+// On names a subject with its machine: "redis-server on vm1", and "machine vm1" for the machine itself.
+func On(subject, instance string) string {
+	if subject == WholeMachine {
+		return subject + " " + instance
+	}
+	return subject + " on " + instance
+}
+
 // Finding is a cause seen on a subject.
 type Finding struct {
 	Rule string `json:"rule"`
 	// Machine is where the subject is; its names are "" for a rule about no single machine.
 	Machine
-	// Subject is what shows it: a process name, a container, "machine". With
+	// Subject is what shows it: a process name, a container, WholeMachine. With
 	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
 	// Title is the verdict in one sentence: subject, verb, number, unit, cause.

@@ -97,7 +97,7 @@ func TestBetween(t *testing.T) {
 		"two machines": {
 			load: `node_load1{instance="vm1"} 1x600 9x119
 				node_load1{instance="vm2"} 1x600 8x119`,
-			want: []string{"machine on vm1: load1 1 -> 9", "machine on vm2: load1 1 -> 8"}, since: true,
+			want: []string{"machine vm1: load1 1 -> 9", "machine vm2: load1 1 -> 8"}, since: true,
 		},
 		"the monitor itself": {
 			load: `teescope_source_errors_total{source="x"} ` + steps(0, 90000) + `

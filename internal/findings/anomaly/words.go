@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -25,9 +26,9 @@ func owner(labels map[string]string) string {
 
 // sentence states the change: "redis-server: futex syscalls 40 -> 4,100/s".
 func (x candidate) sentence(machine bool) string {
-	who := cmp.Or(x.owner, "machine")
+	who := cmp.Or(x.owner, findings.WholeMachine)
 	if machine && x.Labels["instance"] != "" {
-		who += " on " + x.Labels["instance"]
+		who = findings.On(who, x.Labels["instance"])
 	}
 	what := x.what()
 	switch {

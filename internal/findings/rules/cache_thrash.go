@@ -57,7 +57,7 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 			machine := onMachine("", pt.Labels)
 			name, isProcess := pt.Labels["process"]
 			if !isProcess {
-				if name = "machine"; told[machine] {
+				if name = findings.WholeMachine; told[machine] {
 					continue
 				}
 			}

@@ -40,7 +40,7 @@ func findClockSource(ctx context.Context, p *findings.Pass) error {
 			continue // it changed within the window
 		}
 		name := pt.Labels["name"]
-		subject, err := named(ctx, p, "machine", info, pt.Labels["instance"])
+		subject, err := named(ctx, p, findings.WholeMachine, info, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}

@@ -94,10 +94,11 @@ type outcome struct {
 	raised     findings.Severity
 	titles     []string
 	costs      []string
+	remedy     string // for this outcome; "" is the sign's
 }
 
 // machine is the subject of most signs.
-func machine(map[string]string) string { return "machine" }
+func machine(map[string]string) string { return findings.WholeMachine }
 
 // monitor is the subject of signs of the monitor itself.
 func monitor(map[string]string) string { return "teescope" }
@@ -199,7 +200,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	}
 	o := s.cases[i]
 	x.gather(ctx, &e, s.details)
-	f := &findings.Finding{Machine: j.Machine, Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: s.remedy, Title: x.first(o.titles), Cost: x.first(o.costs)}
+	f := &findings.Finding{Machine: j.Machine, Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: cmp.Or(o.remedy, s.remedy), Title: x.first(o.titles), Cost: x.first(o.costs)}
 	if f.Title == "" {
 		f.Title, _ = x.sentence(o.titles[len(o.titles)-1])
 	}

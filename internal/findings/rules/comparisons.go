@@ -247,8 +247,8 @@ var comparisons = []comparison{
 				{Name: "share", Doc: "share of a machine's CPU time that is stolen", Unit: "ratio", Default: 0.05},
 				{Name: "share_critical", Doc: "the same share, for a critical finding", Unit: "ratio", Default: 0.20},
 			},
-			Remedy: "Ask for dedicated CPUs or another host: this one is overcommitted. Do not compare results measured during that time. " +
-				"A guest throttled by its own quota (burstable instance types) looks the same.",
+			Remedy: "Do not compare results measured during that time. Check the instance type first: a burstable one that used up its credits looks the same. " +
+				"If it is not burstable, the host is probably overcommitted: ask for dedicated CPUs or another host.",
 			Reference: "https://docs.kernel.org/filesystems/proc.html (steal, under /proc/stat)",
 		},
 		signs: []sign{{
@@ -433,8 +433,7 @@ var comparisons = []comparison{
 			Thresholds: []findings.Threshold{
 				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
 			},
-			Remedy: "Switch off sources that you do not need, on the page or in the configuration file; read less often (--interval); ask for shorter histories; or allow more with --budget. " +
-				"The kernel side stays within the budget automatically: sources first drop detail, then count only part of the time. The excess is in user space, where rules and walks over threads already run up to four times less often.",
+			Remedy:    "If most of it is in the eBPF programs: " + lowerFirst(overBudgetKernel) + " If most of it is in teescope's own process: " + lowerFirst(overBudgetUser),
 			Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
 		},
 		signs: []sign{{
@@ -447,14 +446,15 @@ var comparisons = []comparison{
 				{text: "CPU time of its part $part", unit: "cores", over: last,
 					each: `sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over])))`,
 					expr: "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part=$part}[$over]))"},
-				{name: "excess", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("allowed") }},
+				{name: "user", text: "CPU time of its own process", unit: "cores", over: whole,
+					expr: `sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part="userspace"}[$over]))`},
+				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},
-			cases: []outcome{{
-				when:     []limit{{numbers: "total now", op: ">", threshold: "factor", times: "allowed"}},
-				severity: findings.Warning,
-				titles:   []string{"{subject} itself uses {total}; its budget on this machine is {allowed}."},
-				costs:    []string{"It uses {excess} more than its budget allows."},
-			}},
+			cases: []outcome{
+				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "Of that, its eBPF programs use {kernel}, its own process {user}.", "All of that is in its eBPF programs: {kernel}."),
+				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "Of that, its own process uses {user}, its eBPF programs {kernel}.", "All of that is in its own process: {user}."),
+				overBudget(limit{numbers: "total", op: "known"}, ""),
+			},
 		}},
 	},
 	{
@@ -597,6 +597,26 @@ func groupName(labels map[string]string) string {
 	return cmp.Or(labels["name"], labels["id"])
 }
 
+// The advice on a monitor over its budget, by where most of its CPU time is. Queries of open pages are not part of either.
+const (
+	overBudgetKernel = "Sources drop detail within seconds, then count only part of the time. If it lasts, switch off the source with the largest cost (page Settings), or allow more with --budget."
+	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or allow more with --budget. Rules, and the scan of /proc threads, already run up to four times less often."
+)
+
+// lowerFirst makes a sentence the second half of another.
+func lowerFirst(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
+
+// overBudget is the finding if most of the CPU time is in one part.
+func overBudget(where limit, remedy string, costs ...string) outcome {
+	return outcome{
+		when:     []limit{{numbers: "total now", op: ">", threshold: "factor", times: "allowed"}, where},
+		severity: findings.Warning,
+		titles:   []string{"{subject} itself uses {total}; its budget on this machine is {allowed}."},
+		costs:    costs,
+		remedy:   remedy,
+	}
+}
+
 // strain returns the sign for a resource that tasks wait for, from the kernel's pressure stall information: the share
 // of time in which at least one task waits.
 func strain(resource, words string, severity findings.Severity, remedy string) sign {
@@ -612,8 +632,7 @@ func strain(resource, words string, severity findings.Severity, remedy string) s
 		cases: []outcome{{
 			when:     []limit{{numbers: "share now", threshold: resource}},
 			severity: severity,
-			titles:   []string{"Tasks of the {subject} wait for " + words + " {share} of the time."},
-			costs:    []string{"At least one task stands still {share} of the time."},
+			titles:   []string{"At least one task of the {subject} waits for " + words + " {share} of the time."},
 		}},
 		remedy: remedy,
 	}

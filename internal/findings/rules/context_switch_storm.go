@@ -30,10 +30,8 @@ var contextSwitchStorm = &findings.Rule{
 }
 
 var switchRemedies = map[string]string{
-	"voluntary": "Hand work over in batches, use fewer threads, or split the lock: its threads sleep and wake each other for very little work " +
-		"(a contended lock, a queue handed over item by item, very short sleeps).",
-	"involuntary": "Use fewer threads, give it its own CPUs, or replace sched_yield by a real wait: more threads want to run than there " +
-		"are CPUs, or it yields in a loop.",
+	"voluntary":   "The process's threads sleep and wake each other for very little work: a contended lock (split it), a queue with one item at a time, or very short sleeps.",
+	"involuntary": "Either more threads want to run than there are CPUs (use fewer, or give the process its own CPUs), or the process yields in a loop (replace sched_yield by a real wait).",
 }
 
 func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {

@@ -34,7 +34,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		return err
 	}
 	for _, pt := range points {
-		subject, err := named(ctx, p, "machine", epcFree, pt.Labels["instance"])
+		subject, err := named(ctx, p, findings.WholeMachine, epcFree, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}

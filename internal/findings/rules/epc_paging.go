@@ -44,7 +44,7 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 		return err
 	}
 	for _, pt := range points {
-		subject, err := named(ctx, p, "machine", pagesBack, pt.Labels["instance"])
+		subject, err := named(ctx, p, findings.WholeMachine, pagesBack, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func ofProcess(metric string, labels map[string]string, matchers ...string) stri
 	return with(findings.Selector(metric, process), matchers...)
 }
 
-// namer returns a function that names subjects: by their name alone, or followed by the machine
+// namer returns a function that names subjects: by their name alone, or with the machine
 // if the store has the metric from several machines.
 func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, instance string) string, error) {
 	points, err := p.Once(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric))
@@ -88,7 +88,7 @@ func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, ins
 	several := len(points) == 1 && points[0].Value > 1
 	return func(name, instance string) string {
 		if several {
-			return name + " on " + instance
+			return findings.On(name, instance)
 		}
 		return name
 	}, nil

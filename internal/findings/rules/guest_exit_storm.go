@@ -38,7 +38,7 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 	}
 	seen := map[of]bool{}
 	for _, pt := range points {
-		subject, err := named(ctx, p, "machine", guestExceptions, pt.Labels["instance"])
+		subject, err := named(ctx, p, findings.WholeMachine, guestExceptions, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 	}
 	told := map[of]bool{}
 	for _, pt := range slices.Concat(waiting, busy) {
-		subject, err := named(ctx, p, "machine", diskBusy, pt.Labels["instance"])
+		subject, err := named(ctx, p, findings.WholeMachine, diskBusy, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}
@@ -80,8 +80,7 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), newest(p))))
 	f := findings.Finding{Machine: findings.MachineOf(labels), Subject: subject, Severity: findings.Warning}
 	if min(waits, waitsNow) >= p.Limit("waiting", subject) {
-		f.Title = fmt.Sprintf("Tasks of the %s wait for I/O %s of the time.", subject, metric.Percent(waits))
-		f.Cost = fmt.Sprintf("At least one task stands still %s of the time.", metric.Percent(waits))
+		f.Title = fmt.Sprintf("At least one task of the %s waits for I/O %s of the time.", subject, metric.Percent(waits))
 	}
 	disks, err := p.Query(ctx, fmt.Sprintf("topk(1, rate(%s[%s]))", onMachine(diskBusy, labels), window(p)), p.To)
 	if err != nil {

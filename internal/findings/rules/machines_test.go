@@ -74,7 +74,7 @@ func TestManyMachines(t *testing.T) {
 			for _, r := range e.Records() {
 				found[r.Machine]++
 				var of int
-				if _, err := fmt.Sscanf(r.Instance, "node-%d", &of); err != nil || r.Job != "agents" || !strings.HasSuffix(r.Subject, " on "+r.Instance) {
+				if _, err := fmt.Sscanf(r.Instance, "node-%d", &of); err != nil || r.Job != "agents" || !strings.HasSuffix(r.Subject, " "+r.Instance) {
 					t.Errorf("%s: %q is a finding of %v", tt.rule, r.Subject, r.Machine)
 				}
 				j := slices.IndexFunc(r.Evidence, func(ev findings.Evidence) bool { return strings.HasPrefix(ev.Text, tt.number) })

@@ -219,6 +219,41 @@ func checkFinding(t *testing.T, q findings.Querier, at time.Time, f findings.Fin
 	}
 }
 
+// TestOverBudgetAdvice: the advice on a monitor over its budget, and the first part that its sentence names, are about the part
+// with most of the CPU time, whatever the numbers are.
+func TestOverBudgetAdvice(t *testing.T) {
+	rule := All[slices.IndexFunc(All, func(r *findings.Rule) bool { return r.Name == "over_budget" })]
+	for _, c := range []struct {
+		user, body, dispatch float64 // percent of a core
+		kernel               bool
+	}{{0.4, 6, 4, true}, {9, 0.8, 0.6, false}, {5, 2.6, 2.6, true}, {5.2, 2.5, 2.5, false}, {0, 4, 4, true}, {4, 0, 0, false}, {4, -1, -1, false}} {
+		load := "load 5s\n"
+		for part, v := range map[string]float64{"userspace": c.user, "body": c.body, "dispatch": c.dispatch, "page": 50} {
+			if v >= 0 {
+				load += fmt.Sprintf("  teescope_overhead_cpu_seconds_total{job=\"teescope\",instance=\"vm1\",part=%q} 0+%gx120\n", part, v/100*5)
+			}
+		}
+		load += "  teescope_budget_ratio{job=\"teescope\",instance=\"vm1\"} 0.02x120\n  node_cpu_seconds_total{job=\"teescope\",instance=\"vm1\",cpu=\"0\",mode=\"idle\"} 0+4x120\n"
+		o := findings.DefaultOptions()
+		o.Now, o.Started = func() time.Time { return time.Unix(600, 0) }, time.Unix(0, 0)
+		e := findings.New([]*findings.Rule{rule}, storetest.Load(t, load), o)
+		e.Evaluate(t.Context())
+		all := e.Records()
+		if len(all) != 1 {
+			t.Errorf("%+v: %d findings", c, len(all))
+			continue
+		}
+		f, remedy, first := all[0], overBudgetUser, "its own process"
+		if c.kernel {
+			remedy, first = overBudgetKernel, "its eBPF programs"
+		}
+		at := func(part string) int { return strings.Index(f.Cost+part, part) }
+		if f.Remedy != remedy || at(first) >= len(f.Cost) || at(first) > at("its own process") || at(first) > at("its eBPF programs") {
+			t.Errorf("%+v: %s\n%s", c, f.Cost, f.Remedy)
+		}
+	}
+}
+
 func show(stat findings.RuleStat, recs []findings.Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", stat.Answer)

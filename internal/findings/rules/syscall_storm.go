@@ -61,7 +61,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		seen[who] = true
-		versus := "and never reads, writes, sends or receives"
+		versus := "and no read, write, send or receive of it was counted"
 		if useful > 0 {
 			ratio := e.add(ctx, call+" calls for each call that moves data", "ratio", s.rate(s.series)+" / "+s.useful())
 			versus = metric.Count(ratio) + " times as often as it reads, writes, sends and receives"
@@ -104,7 +104,7 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 	}
 	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 		_, share := e.sampled(ctx, "share of "+call+" in its CPU time", in, s.cpuTime, "cpu", s.labels)
-		return fmt.Sprintf("The kernel uses %s inside this call, by samples.", metric.Value(took, "cores")), share
+		return fmt.Sprintf("%s spends about %s in %s, estimated from CPU samples.", s.labels["process"], metric.Value(took, "cores"), call), share
 	}
 	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
 		return fmt.Sprintf("Entering and leaving the kernel for it uses %s, without the work of the call.", price), nil

@@ -17,7 +17,7 @@ test("every rule of the monitor has its place, and no other name does", () => {
 test("the machine that a rule names is no part of the subject", () => {
   expect(["redis on node-2", "redis", "on node-2"].map((subject) => subjectOf({ subject, instance: "node-2" }))).toEqual(["redis", "redis", "on node-2"]);
   expect(subjectOf({ subject: "redis on node-2" })).toBe("redis on node-2");
-  const [a, b] = problems(finding("pressure", { subject: "machine on n", instance: "n" }), finding("clock_source", { subject: "machine on n", instance: "n" }));
+  const [a, b] = problems(finding("pressure", { subject: "machine n", instance: "n" }), finding("clock_source", { subject: "machine n", instance: "n" }));
   expect([a?.effects, b?.effects]).toEqual([[], []]);
 });
 

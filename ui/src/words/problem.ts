@@ -61,6 +61,7 @@ function topicOf(f: FindingsRecord): Topic | undefined {
 
 /** The subject of a finding without its machine, which rules name where there are several. */
 export function subjectOf(f: Pick<FindingsRecord, "subject" | "instance">): string {
+  if (f.subject === `machine ${f.instance}`) return "machine";
   const on = ` on ${f.instance}`;
   return f.instance && f.subject.endsWith(on) ? f.subject.slice(0, -on.length) : f.subject;
 }
