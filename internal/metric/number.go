@@ -101,6 +101,15 @@ func factor(v float64) string {
 	return Digits(v)
 }
 
+// Apart reports whether a reader sees two factors as different: they print differently, and are either more than 1 % apart, which
+// is what dividing two values of three digits can be wrong by, or on different sides of 1.
+func Apart(a, b float64) bool {
+	if Times(a) == Times(b) {
+		return false
+	}
+	return !(math.Abs(math.Log(a/b)) <= math.Log1p(0.01)) || (a-1)*(b-1) < 0
+}
+
 // Change prints a ratio as a change: "+3.4 %", "−12 %".
 func Change(ratio float64) string {
 	d := (ratio - 1) * 100

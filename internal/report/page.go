@@ -440,7 +440,11 @@ func observed(fs []findings.Finding) Section {
 		mark := map[findings.Severity]string{findings.Critical: "✕", findings.Warning: "!"}[f.Severity]
 		r := Remark{Mark: or(mark, "i"), Level: or(string(f.Severity), "note"), Name: f.Subject, Text: f.Title, Help: f.Remedy}
 		if f.Share != nil && finite(f.Share[0], f.Share[1]) {
-			r.Text += fmt.Sprintf(" (%s to %s of the CPU time)", metric.Percent(f.Share[0]), metric.Percent(f.Share[1]))
+			low, high := metric.Percent(f.Share[0]), metric.Percent(f.Share[1])
+			if low != high {
+				low += " to " + high
+			}
+			r.Text += fmt.Sprintf(" (%s of its time)", low)
 		}
 		s.Notes = append(s.Notes, r)
 	}

@@ -171,8 +171,12 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 		out.Big = Missing(strings.Join(s.Reasons, "; "))
 		return out
 	}
-	out.Headline = fmt.Sprintf("%s is in %s %s of what it is in %s: a cost of %s against %s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0],
-		metric.Times(s.TreatMedian), metric.Times(s.BaseMedian))
+	centre := ""
+	if metric.Apart(s.Ratio, s.TreatMedian/s.BaseMedian) {
+		centre = fmt.Sprintf(", medians whose ratio is %s; %s is the centre of the %s", metric.Times(s.TreatMedian/s.BaseMedian), metric.Times(s.Ratio), unit)
+	}
+	out.Headline = fmt.Sprintf("%s is in %s %s of what it is in %s: a cost of %s against %s%s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0],
+		metric.Times(s.TreatMedian), metric.Times(s.BaseMedian), centre)
 	out.Big = Cell{Text: metric.Times(s.Ratio), Raw: fmt.Sprint(s.Ratio), Number: true}
 	out.Facts = append([]Fact{{metric.Percent(s.Confidence) + " interval", metric.Times(s.Low) + " to " + metric.Times(s.High)}}, out.Facts...)
 	if s.Verdict == stats.Inconclusive {

@@ -16,7 +16,7 @@ import (
 
 // costs returns the section with the forest plot and the table of all comparisons.
 func costs(e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "costs", Title: "Cost ratios", Lead: "Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.", Plots: plots["costs"]}
+	s := Section{ID: "costs", Title: "Cost ratios", Lead: "Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time. A cost is the centre of the ratios of all pairs, so the ratio of the medians can be another.", Plots: plots["costs"]}
 	if len(e.Comparisons) == 0 {
 		s.Title, s.Lead = "Values", "Medians of the runs that count."
 		if t := medians(e); len(t.Rows) > 0 {
@@ -489,7 +489,7 @@ func reproduce(e *result.Experiment) Section {
 	if len(s.Code)+len(s.Notes) == 0 {
 		return s
 	}
-	s.Facts = []Fact{{"Tool", strings.TrimSpace(or(e.Tool.Name, "unnamed tool") + " " + or(e.Tool.Version, "(version missing: not recorded)"))}, {"Seed of the order", strconv.FormatUint(e.Design.Seed, 10)}, {"Document", or(e.ID, "id missing: not recorded")}}
+	s.Facts = []Fact{{"Tool", strings.TrimSpace(or(e.Tool.Name, "unnamed tool") + " " + or(e.Tool.Version, "(version missing: not recorded)"))}, {"Seed of the order", strconv.FormatUint(e.Design.Seed, 10)}, {"Document", or(strings.ReplaceAll(e.ID, "_", ", "), "id missing: not recorded")}} // joined results have an id of all their ids
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		if c.Identity != "" {

@@ -50,7 +50,7 @@ var impossibleValue = Guard{
 				p.ceilings(k, env, func(c result.Ceiling, d *result.MetricDesc, v, share float64) {
 					if share > aboveCeiling {
 						p.say(withdraw, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"value": v, "ceiling": c.Value},
-							"%s of %s in %s is %s, %s times what is possible (%s: %s)", d.Name, k.cas.ID, env.ID, metric.Value(v, d.Unit), metric.Digits(share), c.Source, metric.Value(c.Value, d.Unit))
+							"%s of %s in %s is %s, %s times what is possible (%s: %s)", p.e.Label(d.Name), k.cas.ID, env.ID, metric.Value(v, d.Unit), metric.Digits(share), c.Source, metric.Value(c.Value, d.Unit))
 					}
 				})
 			}
@@ -81,9 +81,9 @@ var saturated = Guard{
 				}
 				switch {
 				case b && t:
-					p.say(refuse, k.scope().of(d.Name), nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, d.Name, k.cas.ID, p.ceilingOf(d))
+					p.say(refuse, k.scope().of(d.Name), nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d))
 				case b || t:
-					p.bound(k, d, t, fmt.Sprintf("%s stands at the ceiling of %s in %s (%s)", arm, d.Name, k.cas.ID, p.ceilingOf(d)))
+					p.bound(k, d, t, fmt.Sprintf("%s stands at the ceiling of %s in %s (%s)", arm, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d)))
 				}
 			}
 		}

@@ -19,12 +19,14 @@ var missingMetric = Guard{
 		}
 		for _, k := range p.contests {
 			for _, arm := range []string{k.base.ID, k.treat.ID} {
-				got, why, odd := 0, "there are no runs", math.NaN()
+				got, why, odd := 0, noRuns, math.NaN()
 				for _, r := range p.runs(k.cas.ID, arm) {
 					m := r.Metric(name)
 					switch {
 					case m == nil || m.Value == nil:
-						why = reason(r, m)
+						if w := reason(r, m); w != noReason || why == noRuns {
+							why = w
+						}
 					case !(*m.Value > 0):
 						odd = *m.Value
 					default:
@@ -41,6 +43,8 @@ var missingMetric = Guard{
 		}
 	},
 }
+
+const noRuns = "there are no runs"
 
 // reason returns why a run has no value.
 func reason(r *result.Run, m *result.Metric) string {

@@ -39,7 +39,7 @@ var suspectBaseline = Guard{
 						r1, rN = 1/r1, 1/rN
 					}
 					if b != env.ID && !math.IsNaN(r1+rN) {
-						absolute = fmt.Sprintf("; against %s its cost ratio is %s at %s=%g and %s at %g", b, metric.Times(r1), s.name, first.x, metric.Times(rN), s.x)
+						absolute = fmt.Sprintf("; against %s the cost ratio of its medians is %s at %s=%g and %s at %g", b, metric.Times(r1), s.name, first.x, metric.Times(rN), s.x)
 					}
 					sc := scope{arm: env.ID}
 					v := values{"speedup": speedup, "efficiency": efficiency}

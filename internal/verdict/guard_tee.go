@@ -89,9 +89,9 @@ var teeDebug = Guard{
 			for _, e := range []*result.Environment{k.base, k.treat} {
 				switch {
 				case e.TEE.Debug && b.Debug && t.Debug:
-					p.say(warn, k.arms(), nil, "%s is a debug %s, as the arm it is compared with: neither speaks for production", e.ID, e.TEE.Type)
+					p.say(warn, k.arms(), nil, "%s runs in %s in debug mode, as the arm it is compared with: neither is protected, and neither speaks for production", e.ID, e.TEE.Type)
 				case e.TEE.Debug:
-					p.say(refuse, k.arms(), nil, "%s is a debug %s and must not be read as production", e.ID, e.TEE.Type)
+					p.say(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not speak for production", e.ID, e.TEE.Type)
 				case e.TEE.Type != "none" && !shown(&e.TEE):
 					p.unknown(k.arms(), "whether %s is open for debugging: nothing was read from its TEE", e.ID)
 				}

@@ -183,7 +183,7 @@ var guardTrials = map[string]trials{
 		unknown: one(latency().env(0, func(e *result.Environment) { e.TEE.Type = "unknown" }), "whether the baseline native runs in a TEE"),
 	},
 	"tee-debug": {
-		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.TEE.Debug = true }), Options{}, "gramine-sgx is a debug sgx", result.Refuse, stats.Invalid},
+		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.TEE.Debug = true }), Options{}, "gramine-sgx runs in sgx in debug mode, so it is not protected", result.Refuse, stats.Invalid},
 			{func() *lab {
 				l := latency("old-sgx", "new-sgx")
 				l.Design.Subject = "binary"
@@ -350,7 +350,7 @@ var guardTrials = map[string]trials{
 	},
 	"suspect-baseline": {
 		speaks: []trial{{sweep(newLab("mips", "instructions_per_second", "higher"), "threads", []int{1, 2}, map[string][]float64{"native": {10, 19}, "gramine-sgx": {4, 15}}), Options{},
-			"gramine-sgx is 3.75 times as fast with threads=2 as with threads=1, an efficiency of 188 %, so its runs with threads=1 were probably too slow; against native its cost ratio is 2.5x at threads=1 and 1.27x at 2", result.Warn, stats.Inconclusive}},
+			"gramine-sgx is 3.75 times as fast with threads=2 as with threads=1, an efficiency of 188 %, so its runs with threads=1 were probably too slow; against native the cost ratio of its medians is 2.5x at threads=1 and 1.27x at 2", result.Warn, stats.Inconclusive}},
 		silent: one(sweep(newLab("mips", "instructions_per_second", "higher"), "threads", []int{1, 2}, map[string][]float64{"native": {10, 19}, "gramine-sgx": {8, 15}}), ""),
 		always: "a missing value is missing-metric",
 	},

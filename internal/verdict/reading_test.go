@@ -63,7 +63,7 @@ func TestUnsafeReadings(t *testing.T) {
 		{"7: superlinear scaling, x3.76 from 1 to 2 threads where bare metal has x1.96",
 			sweep(newLab("rating", "mips", "higher", "bare", "tdx"), "threads", []int{1, 2}, map[string][]float64{"bare": {4544, 4544 * 1.96}, "tdx": {2346, 2346 * 3.76}}),
 			Options{}, "suspect-baseline", result.Warn, stats.Inconclusive,
-			[]string{"tdx is 3.76 times as fast with threads=2 as with threads=1, an efficiency of 188 %, so its runs with threads=1 were probably too slow", "against bare its cost ratio is 1.94x at threads=1 and 1.010x at 2"}, []string{"superlinear"}},
+			[]string{"tdx is 3.76 times as fast with threads=2 as with threads=1, an efficiency of 188 %, so its runs with threads=1 were probably too slow", "against bare the cost ratio of its medians is 1.94x at threads=1 and 1.010x at 2"}, []string{"superlinear"}},
 		{"8: proofs of 16.4 G and 15.5 G cycles, one three times as large",
 			exact("proof_seconds", "seconds", "lower", "zk", 100, 378, "native", "tdx").each("native", func(r *result.Run) { r.OutputDigest = "cycles=15.5G proof=8.4MB" }).
 				each("tdx", func(r *result.Run) { r.OutputDigest = "cycles=16.4G proof=25.1MB" }), Options{}, "different-job", result.Refuse, stats.Invalid,

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -80,11 +79,7 @@ func Restated(e *result.Experiment) *result.Experiment {
 	return &out
 }
 
-// roundingSeen is how far the ratio of two values that are printed with three digits may be from that of the values.
-const roundingSeen = 0.01
-
-// centre says what the printed ratio is, where a reader who divides the medians beside it gets another one: the centre
-// of the ratios of all pairs (Hodges-Lehmann), not the ratio of the medians.
+// centre says what the printed ratio is, where a reader who divides the medians beside it gets another one.
 func centre(c *result.Comparison, better int8) string {
 	if c.Cost == nil || better == 0 {
 		return ""
@@ -93,8 +88,7 @@ func centre(c *result.Comparison, better int8) string {
 	if better > 0 {
 		medians = 1 / medians
 	}
-	near := math.Abs(math.Log(medians / *c.Cost)) <= math.Log1p(roundingSeen)
-	if a, b := metric.Times(medians), metric.Times(*c.Cost); a == b || near && (medians-1)*(*c.Cost-1) >= 0 {
+	if !metric.Apart(medians, *c.Cost) {
 		return ""
 	}
 	return fmt.Sprintf(", medians whose cost ratio is %s; %s is the centre of the %ss", metric.Times(medians), metric.Times(*c.Cost), c.Replicate())

@@ -16,7 +16,7 @@ import (
 // TestDamagedDocuments: a damaged document is refused with a reason, or every format writes it, and no run of it has a
 // value that cannot be.
 func TestDamagedDocuments(t *testing.T) {
-	docs := documents()
+	docs := documents(t)
 	for _, name := range []string{"overhead", "ladder"} {
 		for _, e := range docs[name].Experiments {
 			data, err := json.MarshalIndent(e, "", " ")
