@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -451,7 +452,10 @@ func absolute(value string, list bool) (string, error) {
 // Int reads a whole number not below least.
 func (p Params) Int(name string, least int64) (int64, error) {
 	v, err := strconv.ParseInt(p[name], 10, 64)
-	if err != nil || v < least {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("parameter %s=%q: want a whole number from %d to %d", name, p[name], least, math.MaxInt64)
+	case err != nil || v < least:
 		return 0, fmt.Errorf("parameter %s=%q: want a whole number of at least %d", name, p[name], least)
 	}
 	return v, nil
@@ -473,7 +477,7 @@ func (p Params) Number(name string, above bool) (float64, error) {
 func (p Params) Seconds(name string) (time.Duration, error) {
 	d, err := time.ParseDuration(p[name])
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("parameter %s=%q: want a time like 500ms or 30s", name, p[name])
+		return 0, fmt.Errorf("parameter %s=%q: want a time above 0, like 500ms or 30s", name, p[name])
 	}
 	return d, nil
 }

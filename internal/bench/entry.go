@@ -81,8 +81,8 @@ func (s *session) form(job Job) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("a library OS answers static and dynamic programs at different prices, and which these are is unknown: %w", err)
 	}
-	if micro.In(form) == nil {
-		return "", fmt.Errorf("the workload's programs are %s, and no %s worker was built for this architecture", form, form)
+	if err := micro.Missing(form); err != nil {
+		return "", fmt.Errorf("the workload's programs are %s: %w", form, err)
 	}
 	return form, nil
 }

@@ -95,7 +95,7 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	case e.Workload == "":
 		return nil, fmt.Errorf("experiment %s: workload is missing", name)
 	case e.Pairs < 0:
-		return nil, fmt.Errorf("experiment %s: pairs: %d: want at least 1", name, e.Pairs)
+		return nil, fmt.Errorf("experiment %s: pairs: %d: want 1 or more, or 0 for the default, %d", name, e.Pairs, StandardPairs)
 	}
 	for _, r := range e.References {
 		if r.ID == "" || r.Citation == "" || r.Unit == "" || r.High < r.Low {

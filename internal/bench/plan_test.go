@@ -225,7 +225,7 @@ func TestLoadExperiment(t *testing.T) {
 		"reference":    {"name: n\nworkload: job\nreferences: [{id: r, low: 2, high: 1}]\n", "a reference wants"},
 		"empty sweep":  {"name: n\nworkload: job\nsweep: {size: []}\n", "no values"},
 		"twice":        {"name: n\nworkload: job\nsweep: {size: [1, 1]}\n", "twice"},
-		"pairs":        {"name: n\nworkload: job\npairs: -1\n", "at least 1"},
+		"pairs":        {"name: n\nworkload: job\npairs: -1\n", "want 1 or more, or 0 for the default"},
 		"not a number": {"name: n\nworkload: job\npairs: many\n", "many"},
 		"no mapping":   {"[1, 2]", "f.yaml"},
 	} {

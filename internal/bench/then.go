@@ -67,7 +67,7 @@ func (t *Pass) check() error {
 	case len(t.Loads) == 0:
 		return fmt.Errorf("then %s: loads are missing, as in [50%%, 80%%]", t.Name)
 	case t.Pairs < 0:
-		return fmt.Errorf("then %s: pairs: %d: want at least 1", t.Name, t.Pairs)
+		return fmt.Errorf("then %s: pairs: %d: want 1 or more, or 0 for those of the experiment", t.Name, t.Pairs)
 	}
 	for i, load := range t.Loads {
 		if slices.Contains(t.Loads[:i], load) {

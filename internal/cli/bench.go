@@ -141,8 +141,10 @@ func benchCalibrateCommand(env Env) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "calibrate NAME",
-		Short: "Measure this machine's noise floor: an environment against itself (A/A)",
-		Long: `Calibrate measures an environment against itself (A/A), so every difference is noise.
+		Short: "Measure the noise floor of a workload on this machine: an environment against itself (A/A)",
+		Long: `Bench calibrate measures an environment against itself (A/A), so every difference is
+noise. What single events cost is another thing: ` + "`teescope calibrate`" + `.
+
 The result shows the smallest cost that this machine can detect for this workload, and
 how often it would report one that is not there. Pass it to ` + "`teescope gate`" + ` and
 ` + "`teescope compare`" + ` with --calibration.`,

@@ -54,7 +54,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
 	}
 	if f.timeout < 0 {
-		return nil, fmt.Errorf("--timeout %v: want a time above 0", f.timeout)
+		return nil, fmt.Errorf("--timeout %v: want a time above 0, or 0 for the default", f.timeout)
 	}
 	if f.quick {
 		base.Pairs = bench.QuickPairs

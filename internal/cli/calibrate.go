@@ -32,9 +32,11 @@ func calibrateCommand(env Env) *cobra.Command {
 	var data string
 	c := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure what a system call, a page fault, a switch ... costs on this host",
-		Long: `Calibrate measures what single events cost; explanations multiply rates by it. It uses a
-second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
+		Short: "Measure what one event (a system call, a page fault, a switch ...) costs on this host",
+		Long: `Calibrate measures what single events cost; explanations multiply rates by it. The noise
+floor of a benchmark is another thing: ` + "`teescope bench calibrate`" + `.
+
+It uses a second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
 calibrates automatically when it first starts on a machine, before it attaches
 anything to the kernel. Stop monitors and other tracers first: their probes are part of what
 is measured.`,

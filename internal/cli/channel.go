@@ -232,11 +232,11 @@ func (t *tunneling) options(env Env) (tunnel.Options, error) {
 	case len(t.service) > 255:
 		return o, fmt.Errorf("--service: %d bytes, want at most 255", len(t.service))
 	case t.connections < 1 || t.handshakes < 1:
-		return o, errors.New("--max-connections, --max-handshakes: want at least 1")
+		return o, fmt.Errorf("--max-connections %d, --max-handshakes %d: want at least 1 of each", t.connections, t.handshakes)
 	case t.handshake <= 0:
 		return o, fmt.Errorf("--handshake-timeout %s: want a time above 0", t.handshake)
 	case t.retry < 0 || t.idle < 0 || t.session < 0 || t.grace < 0:
-		return o, errors.New("--retry, --idle, --max-session, --grace: want a time, not one below 0")
+		return o, fmt.Errorf("--retry %s, --idle %s, --max-session %s, --grace %s: want 0 or more of each", t.retry, t.idle, t.session, t.grace)
 	case t.record < tunnel.LeastRecord || t.record > tunnel.MostRecord:
 		return o, fmt.Errorf("--record %d: want %d to %d", t.record, tunnel.LeastRecord, tunnel.MostRecord)
 	}

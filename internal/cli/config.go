@@ -135,12 +135,11 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 	}
 	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {
 		if d < 0 || d > 0 && d < time.Second {
-			return fmt.Errorf("%s: %v; want at least 1s", at("analysis", key), d)
+			return fmt.Errorf("%s: %v; want 1s or more, or 0 for the default", at("analysis", key), d)
 		}
 	}
-	def := c.Analysis.windows()
-	if def.Short > def.Long {
-		return fmt.Errorf("%s: the short window (%v) is longer than the long window (%v)", at("analysis"), def.Short, def.Long)
+	if err := (windowsConfig{Long: c.Analysis.Long, Short: c.Analysis.Short}).check(findings.DefaultOptions().Windows); err != nil {
+		return fmt.Errorf("%s: %w", at("analysis"), err)
 	}
 	return c.Analysis.settle(root, sourceOf(list))
 }
@@ -148,6 +147,25 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 // windows are the file's default windows over the built-in ones.
 func (a analysisConfig) windows() findings.Windows {
 	return windowsConfig{Long: a.Long, Short: a.Short}.over(findings.DefaultOptions().Windows)
+}
+
+// check returns what is wrong with the windows over the defaults.
+func (w windowsConfig) check(def findings.Windows) error {
+	said := func(own, def time.Duration) string {
+		if own == 0 {
+			return findings.PromDuration(def) + ", the default"
+		}
+		return findings.PromDuration(own)
+	}
+	switch all := w.over(def); {
+	case w.Long < 0:
+		return fmt.Errorf("long: %v; want 1s or more, or 0 for the default", w.Long)
+	case w.Short < 0:
+		return fmt.Errorf("short: %v; want 1s or more, or 0 for the default", w.Short)
+	case all.Short > all.Long:
+		return fmt.Errorf("short (%s) must not be above long (%s)", said(w.Short, def.Short), said(w.Long, def.Long))
+	}
+	return nil
 }
 
 func (w windowsConfig) over(def findings.Windows) findings.Windows {

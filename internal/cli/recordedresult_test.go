@@ -45,21 +45,21 @@ func TestRecordedResult(t *testing.T) {
 		{name: "clock", args: []string{"cause-clock", "--param", "reads=64", "--param", "warm=200ms", "--param", "measure=1s"},
 			counter: `tee_syscalls_total{syscall="clock_gettime"}`, cause: "vdso_bypass", share: 0.648, unexplained: 0.351,
 			events:   map[string]float64{`tee_syscalls_total{syscall="clock_gettime"}`: 64},
-			headline: "syscall costs 4.47x [3.94, 6.01] of vdso on clock-server (requests_per_second: 60.2 k requests/s against 259 k requests/s), grade A, 10 pairs",
+			headline: "syscall costs 4.47x [3.94, 6.01] as much as vdso on clock-server (requests per second: 60.2 k requests/s against 259 k requests/s, medians whose cost ratio is 4.31x; 4.47x is the centre of the pairs), grade A, 10 pairs",
 			because: "Of the time by which an operation takes longer in syscall, at least 64.8 % goes into asking the kernel for the time, which the vDSO could answer in user space (+64 clock_gettime per operation at 121 ns): " +
 				"clear the way to the vDSO (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), or read the time once per turn of the event loop."},
 		{name: "lock", args: []string{"cause-lock", "--param", "turns=4", "--param", "warm=200ms", "--param", "measure=1s"},
 			counter: `tee_sampled_wait_seconds_total{call="futex",state="lock"}`, cause: "lock_contention", share: 0.990, unexplained: 0.010,
-			headline: "inconclusive: shared against split on lock-server is 0.128x [0.121, 0.147] (requests_per_second: 209 requests/s against 1.53 k requests/s), grade A, 10 pairs; " +
-				"10 pairs would find 17.6 % four times in five; foreign_cpu_ratio in default is typically 91.4 % in split and 92.8 % in shared, which may be a factor of up to 13.9: this does not cancel in a pair",
+			headline: "inconclusive: shared against split on lock-server has a cost ratio of 7.81x [6.82, 8.3] (requests per second: 209 requests/s against 1.53 k requests/s, " +
+				"medians whose cost ratio is 7.33x; 7.81x is the centre of the pairs), grade A, 10 pairs; foreign_cpu_ratio in default is typically 91.4 % in split and 92.8 % in shared, which may be a factor of up to 13.9: this does not cancel in a pair",
 			because: "Of the time by which an operation takes longer in shared, 99 % goes into waiting for locks and waking the threads that wait (+3.38e+04 µs asleep in futex per operation): " +
 				"hold the lock for less time, split it, keep data per thread, or use fewer threads."},
 		{name: "bounce-buffers", args: []string{"fio", "--env", "off=qemu,accel=tcg,disk=128MiB", "--env", "on=qemu,accel=tcg,disk=128MiB,bounce=on",
 			"--param", "rw=randread", "--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync"},
 			counter: `tee_swiotlb_seconds_total{context="task",operation="map"}`, cause: "bounced_io", share: 0.564, unexplained: 0.470,
 			events: map[string]float64{`tee_swiotlb_bounced_bytes_total{device="0000:00:01.0"}`: 256 << 10},
-			headline: "inconclusive: on against off on fio is 0.324x [0.164, 0.878] (operations_per_second: 313 operations/s against 1.18 k operations/s), grade A, 6 pairs; they also differ in kernel; " +
-				"6 pairs would find 132 % four times in five; foreign_cpu_ratio in default is typically 72.1 % in off and 71.4 % in on, which may be a factor of up to 3.59: this does not cancel in a pair",
+			headline: "inconclusive: on against off on fio has a cost ratio of 3.09x [1.14, 6.1] (operations per second: 313 operations/s against 1.18 k operations/s, " +
+				"medians whose cost ratio is 3.78x; 3.09x is the centre of the pairs), grade A, 6 pairs; they also differ in kernel; foreign_cpu_ratio in default is typically 72.1 % in off and 71.4 % in on, which may be a factor of up to 3.59: this does not cancel in a pair",
 			because: "Of the time by which an operation takes longer in on, 56.4 % goes into copying data through bounce buffers (+606 µs in bounce buffers (map, in context task) per operation, " +
 				"+500 µs in bounce buffers (sync, in context interrupt) per operation): move less data, in larger requests, or use devices that reach private memory (TDISP, TDX Connect)."},
 	} {

@@ -88,8 +88,8 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 		return fmt.Errorf("%s: no such rule; docs/rules.md lists them", at("rules", name))
 	}
 	c, def := a.Rules[name], a.windows()
-	if c.Long < 0 || c.Short < 0 || c.over(def).Short > c.over(def).Long {
-		return fmt.Errorf("%s: want 0 < short <= long, not short %v, long %v", at("rules", name), c.Short, c.Long)
+	if err := c.check(def); err != nil {
+		return fmt.Errorf("%s: %w", at("rules", name), err)
 	}
 	if err := a.settleLimits(rules.All[known], nil, c.Thresholds, func(keys ...string) string {
 		return at(append([]string{"rules", name, "thresholds"}, keys...)...)
@@ -181,7 +181,7 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	case o.Above.IsZero() == o.Below.IsZero():
 		return fmt.Errorf("%s: want either above or below", here())
 	case o.For < 0:
-		return fmt.Errorf("%s: %v; want a time like 5m", here("for"), o.For)
+		return fmt.Errorf("%s: %v; want 0 or more, like 5m", here("for"), o.For)
 	case o.Severity != "" && !slices.Contains(severities, o.Severity):
 		return fmt.Errorf("%s: %q: want info, warning, critical", here("severity"), o.Severity)
 	}

@@ -70,11 +70,11 @@ func (o *ChatOptions) check() error {
 	case o.Rate > 0 && o.Users > 0:
 		return errors.New("users are those of a closed loop: leave out the rate or the users")
 	case o.Users < 0 || o.Users > MostChats:
-		return fmt.Errorf("%d users: want at most %d", o.Users, MostChats)
+		return fmt.Errorf("%d users: want 0 to %d", o.Users, MostChats)
 	case o.Requests < 1 || o.Requests > MostChats || o.Warm < 0 || o.Warm > MostChats:
-		return fmt.Errorf("%d requests after %d: want 1 to %d after at most as many", o.Requests, o.Warm, MostChats)
+		return fmt.Errorf("%d requests after a warm-up of %d: want 1 to %d, after 0 to as many", o.Requests, o.Warm, MostChats)
 	case o.Wait <= 0 || o.Stall <= 0 || o.Limit <= 0 || o.TTFT <= 0 || o.TPOT <= 0:
-		return errors.New("wait, stall, limit, ttft and tpot: want times above 0")
+		return fmt.Errorf("wait %v, stall %v, limit %v, ttft %v and tpot %v: want times above 0", o.Wait, o.Stall, o.Limit, o.TTFT, o.TPOT)
 	}
 	return o.Lengths.check()
 }

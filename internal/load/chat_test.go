@@ -592,7 +592,7 @@ func TestChatOptions(t *testing.T) {
 		"rate":    func(o *load.ChatOptions) { o.Rate = -1 },
 		"users":   func(o *load.ChatOptions) { o.Rate = 1 },
 		"an open": func(o *load.ChatOptions) { o.Poisson = true },
-		"at most": func(o *load.ChatOptions) { o.Requests = 1e6 },
+		"want 1 to": func(o *load.ChatOptions) { o.Requests = 1e6 },
 		"times":   func(o *load.ChatOptions) { o.Stall = 0 },
 		"lengths": func(o *load.ChatOptions) { o.Lengths.Spread = "wide" },
 		"words":   func(o *load.ChatOptions) { o.Lengths.Input = 1e9 },

@@ -119,11 +119,11 @@ func (o *Options) check() error {
 	case !(o.Rate >= 0) || o.Rate > MostRate:
 		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
 	case o.Requests > 0 && (o.Warm < 0 || o.Warm > longestLoad):
-		return fmt.Errorf("a warm-up of %v: want at most a day", o.Warm)
+		return fmt.Errorf("a warm-up of %v: want 0 to a day", o.Warm)
 	case o.Requests == 0 && (o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > longestLoad):
 		return fmt.Errorf("measure %v after %v: want at least %v and at most a day", o.Measure, o.Warm, windows*time.Millisecond)
 	case o.Wait <= 0 || o.Timeout <= 0 || o.Start < 0:
-		return errors.New("wait and timeout: want times above 0")
+		return fmt.Errorf("wait %v, timeout %v and start %v: want times above 0, or a start of 0 for none", o.Wait, o.Timeout, o.Start)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -62,11 +61,11 @@ func filter(q url.Values) (f findings.Filter, err error) {
 		}
 	}
 	if f.State != "" && f.State != findings.Open && f.State != findings.Closed {
-		return f, errors.New("state: want open or closed")
+		return f, fmt.Errorf("state: %q: want open or closed", f.State)
 	}
 	if l := q.Get("limit"); l != "" {
 		if f.Limit, err = strconv.Atoi(l); err != nil || f.Limit < 1 || f.Limit > findingsMost {
-			return f, fmt.Errorf("limit: want a number from 1 to %d", findingsMost)
+			return f, fmt.Errorf("limit: %q: want a number from 1 to %d", l, findingsMost)
 		}
 	}
 	return f, nil

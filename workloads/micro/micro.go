@@ -4,6 +4,12 @@
 // constraint, so that the go command leaves them alone.
 package micro
 
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
 //go:generate sh -c "LC_ALL=C; musl-gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -Wl,--build-id=none -o micro_amd64 *.c"
 //go:generate sh -c "LC_ALL=C; gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread -s -Wl,--build-id=none -o micro_dynamic_amd64 *.c"
 
@@ -13,6 +19,25 @@ const (
 	Static  = "static"
 	Dynamic = "dynamic"
 )
+
+// Missing is the error where no worker of a form was built for this architecture, with what to do; it wraps errors.ErrUnsupported.
+// It is nil where one was.
+func Missing(form string) error {
+	if Program != nil && In(form) != nil {
+		return nil
+	}
+	return notBuilt(form)
+}
+
+// notBuilt is a form of the worker.
+type notBuilt string
+
+func (f notBuilt) Error() string {
+	return fmt.Sprintf("this build of teescope has no test program (workloads/micro, %s) for %s, only for amd64: use a machine with that, or build workloads/micro/*.c with a C compiler, "+
+		"add micro_%s.go next to micro_amd64.go, and build teescope again", string(f), runtime.GOARCH, runtime.GOARCH)
+}
+
+func (notBuilt) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // In returns the worker in a form, or nil where none was built.
 func In(form string) []byte {

@@ -166,8 +166,8 @@ func (e *containerEnv) Describe(_ context.Context, d *result.Environment) error 
 func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 	files := job.Files
 	if e.params["fresh"] == "false" {
-		if micro.Program == nil {
-			return bench.Outcome{}, errors.New("keep a container: no worker was built for this architecture; use fresh=true")
+		if err := micro.Missing(micro.Static); err != nil {
+			return bench.Outcome{}, fmt.Errorf("keep a container (or use fresh=true): %w", err)
 		}
 		files = append([]bench.File{pauser}, files...)
 	}

@@ -180,8 +180,8 @@ func checkQEMU(h *host.Host, p bench.Params) error {
 	if err := errors.Join(qemuParams(p), refuseImage(h, p["image"])); err != nil {
 		return err
 	}
-	if micro.Program == nil {
-		return errors.New("there is no worker for this machine's architecture")
+	if err := micro.Missing(micro.Static); err != nil {
+		return err
 	}
 	needs := []need{{Command: qemuCommand, Hint: "package qemu-system-x86"}}
 	kernel := p["kernel"]
@@ -261,8 +261,8 @@ func (e *qemuEnv) open(ctx context.Context) error {
 	if err := qemuParams(e.params); err != nil {
 		return err
 	}
-	if micro.Program == nil {
-		return errors.New("there is no worker for this machine's architecture")
+	if err := micro.Missing(micro.Static); err != nil {
+		return err
 	}
 	var err error
 	if e.kernel = e.params["kernel"]; e.kernel == "" {

@@ -78,8 +78,8 @@ trap - EXIT
 exec "$work/micro" agent "$work" "$data"`
 
 func (e *shell) connect(ctx context.Context) error {
-	if micro.Program == nil {
-		return errors.New("connect: there is no worker for this machine's architecture")
+	if err := micro.Missing(micro.Static); err != nil {
+		return fmt.Errorf("connect to %s: %w", e.to, err)
 	}
 	// The connection outlives this call; cut ends it.
 	client, err := e.dial(ctx)

@@ -314,6 +314,14 @@ func customScale(p bench.Params) (float64, error) {
 	return p.Number("scale", true)
 }
 
+// before names the place of a fault in a path.
+func before(rest string) string {
+	if rest == "" {
+		return " at the end"
+	}
+	return fmt.Sprintf(" before %q", rest)
+}
+
 // jsonPath splits a.b[0]["c.d"] into keys (string) and places (int).
 func jsonPath(s string) ([]any, error) {
 	var steps []any
@@ -327,7 +335,7 @@ func jsonPath(s string) ([]any, error) {
 			place, after, ok := strings.Cut(inner, "]")
 			i, err := strconv.ParseUint(place, 10, 31)
 			if !ok || err != nil {
-				return nil, fmt.Errorf("parameter json=%q: want [0] or [\"key\"] at %q", s, rest)
+				return nil, fmt.Errorf("parameter json=%q: want [0] or [\"key\"] in the place of %q, as in stats.latency[0]", s, rest)
 			}
 			steps, rest = append(steps, int(i)), after
 			continue
@@ -335,7 +343,7 @@ func jsonPath(s string) ([]any, error) {
 		if steps != nil {
 			var ok bool
 			if rest, ok = strings.CutPrefix(rest, "."); !ok {
-				return nil, fmt.Errorf("parameter json=%q: want . or [ at %q", s, rest)
+				return nil, fmt.Errorf("parameter json=%q: want . or [ before %q, as in stats.latency[0]", s, rest)
 			}
 		}
 		end := strings.IndexAny(rest, ".[")
@@ -343,7 +351,7 @@ func jsonPath(s string) ([]any, error) {
 			end = len(rest)
 		}
 		if end == 0 {
-			return nil, fmt.Errorf("parameter json=%q: want a key at %q", s, rest)
+			return nil, fmt.Errorf("parameter json=%q: a key is missing%s; want a path like stats.latency[0]", s, before(rest))
 		}
 		steps, rest = append(steps, rest[:end]), rest[end:]
 	}

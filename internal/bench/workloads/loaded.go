@@ -328,11 +328,11 @@ func decodeHistogram(text string) (h *hdrhistogram.Histogram, err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			h, err = nil, fmt.Errorf("the histogram cannot be decoded: %v", r)
+			h, err = nil, fmt.Errorf("the load generator's latency histogram cannot be decoded: %v", r)
 		}
 	}()
 	if h, err = hdrhistogram.Decode([]byte(text)); err != nil {
-		return nil, fmt.Errorf("the histogram cannot be decoded: %w", err)
+		return nil, fmt.Errorf("the load generator's latency histogram cannot be decoded: %w", err)
 	}
 	if h.TotalCount() <= 0 {
 		return nil, errors.New("the histogram is empty")

@@ -3,7 +3,6 @@ package workloads
 import (
 	"crypto/sha256"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
@@ -20,10 +19,8 @@ func microJob(args ...string) (bench.Job, error) { return formJob(micro.Static, 
 
 // formJob runs a mode of the tiny worker in a form.
 func formJob(form string, args ...string) (bench.Job, error) {
-	program := micro.In(form)
-	if micro.Program == nil || program == nil {
-		return bench.Job{}, fmt.Errorf("no tiny worker was built for %s: build workloads/micro/*.c with a static C compiler for it, add micro_%s.go next to micro_amd64.go, and build teescope again",
-			runtime.GOARCH, runtime.GOARCH)
+	if err := micro.Missing(form); err != nil {
+		return bench.Job{}, err
 	}
 	name := "micro"
 	if form == micro.Dynamic {
@@ -31,7 +28,7 @@ func formJob(form string, args ...string) (bench.Job, error) {
 	}
 	return bench.Job{
 		Inside: host.Cmd{Argv: append([]string{"{work}/" + name}, args...)},
-		Files:  []bench.File{{Name: name, Data: program, Exec: true}},
+		Files:  []bench.File{{Name: name, Data: micro.In(form), Exec: true}},
 	}, nil
 }
 

@@ -37,8 +37,8 @@ type readings struct {
 
 // newWorker writes the worker's program into a new temporary folder.
 func newWorker(ctx context.Context, h *host.Host) (*worker, error) {
-	if micro.Program == nil {
-		return nil, fmt.Errorf("calibrate: no worker was built for this architecture: %w", errors.ErrUnsupported)
+	if err := micro.Missing(micro.Static); err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	dir, err := h.MkdirTemp("teescope-calibrate")
 	if err != nil {
