@@ -143,9 +143,12 @@ scan:
 				out, words = append(out, words), nil
 			}
 		case c == '>' || c == '<':
+			if strings.Trim(word.String(), "0123456789") == "" { // of a descriptor
+				in = false
+			}
 			end()
 			skip = true
-		case (c == '[' || c == ']') && quote == 0:
+		case c == '[' || c == ']':
 		default:
 			word.WriteRune(c)
 			in = true
@@ -156,6 +159,25 @@ scan:
 		out = append(out, words)
 	}
 	return out
+}
+
+// TestCommandsOf finds commands where pages have them.
+func TestCommandsOf(t *testing.T) {
+	page := "Run `teescope bench run a --env b\n--param 'c=d e'` (needs f), `go`, and `make g | h`.\n- `make i`\n\n    teescope j   # needs k\n    {l: m}\n\n" +
+		"```sh\nn=\"o p\"\nteescope $n \\\n  q >r.json 2>s; t [--u]   # needs v\n```\n```\nno command\nmake w\n```\n```yaml\nmake: x\n```\n"
+	var got []string
+	for _, s := range commandsOf("page", page) {
+		told := ""
+		if m := needed.FindStringSubmatch(s.beside); m != nil {
+			told = m[1]
+		}
+		got = append(got, fmt.Sprintf("%s (%s, %v)", strings.Join(s.words, "·"), told, s.inText))
+	}
+	want := []string{"teescope·bench·run·a·--env·b·--param·c=d e (f, true)", "make·g (f, true)", "h (f, true)", "make·i (, true)", "teescope·j (k, false)",
+		"teescope·o·p·q (v, false)", "t·--u (v, false)", "make·w (, false)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // others are programs that pages show and that are not ours. Those with a package are named by the page, after "needs".
@@ -225,8 +247,9 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
-// examplesOf are the examples of a command's help and of those below it.
+// examplesOf are the commands in the help of a command and of those below it.
 func examplesOf(c *cobra.Command) (out []shown) {
+	out = commandsOf(c.CommandPath()+" --help", c.Long)
 	for line := range strings.Lines(c.Example) {
 		_, comment, _ := strings.Cut(line, " #")
 		for _, words := range shellCommands(strings.TrimSpace(line)) {
