@@ -7,22 +7,35 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/teescope/teescope/internal/worker"
 )
 
 // flagsOf are the flags of a command and of those below it.
-func flagsOf(h *helped) []string {
-	out := slices.Clone(h.flags)
-	for _, c := range h.commands {
-		out = append(out, flagsOf(c)...)
+func flagsOf(c *cobra.Command) (out []string) {
+	c.InitDefaultHelpFlag()
+	add := func(f *pflag.Flag) { out = append(out, "--"+f.Name) }
+	c.Flags().VisitAll(add)
+	c.PersistentFlags().VisitAll(add)
+	for _, below := range c.Commands() {
+		out = append(out, flagsOf(below)...)
 	}
 	return out
 }
+
+var (
+	inQuotes = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"`)
+	started  = regexp.MustCompile("\\bteescope ([a-z]+ [^`|\n;>#)]*)")
+	flagged  = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
+)
 
 // othersFlags are flags that messages name and that another program has, by the name of the program, which is in the same text.
 var othersFlags = map[string]string{
@@ -78,7 +91,7 @@ func joined(e ast.Expr) (text string, all bool) {
 
 // TestFlagsOfMessages: a flag that a text of the program names is one of its own, or of another program that the text names.
 func TestFlagsOfMessages(t *testing.T) {
-	root, known, used := helpOf(t), map[string]bool{}, map[string]bool{}
+	root, known, used := rootCommand(Env{}), map[string]bool{}, map[string]bool{}
 	for _, f := range flagsOf(root) {
 		known[f] = true
 	}
@@ -102,17 +115,13 @@ func TestFlagsOfMessages(t *testing.T) {
 				used[name] = true
 			}
 		}
-		for _, m := range started.FindAllStringSubmatch(text, -1) {
-			words := strings.Fields(m[1])
-			command := root.commands[words[0]]
-			if command == nil {
+		for _, m := range started.FindAllStringSubmatch(inQuotes.ReplaceAllString(text, "'…'"), -1) { // what is quoted is for other programs
+			command, _, err := root.Find(strings.Fields(m[1]))
+			if err != nil || command == root {
 				continue // a sentence
 			}
-			if len(words) > 1 && command.commands[words[1]] != nil {
-				command = command.commands[words[1]]
-			}
 			for _, name := range flagged.FindAllString(m[1], -1) {
-				if !slices.Contains(command.flags, name) {
+				if !slices.Contains(flagsOf(command), name) {
 					t.Errorf("%s: %q has no flag %s", at, m[0], name)
 				}
 			}
