@@ -19,6 +19,7 @@ func TestDamagedDocuments(t *testing.T) {
 	docs := documents(t)
 	for _, name := range []string{"overhead", "ladder"} {
 		for _, e := range docs[name].Experiments {
+			e.Runs = e.Runs[:6] // they have every kind of field, and the work is quadratic
 			data, err := json.MarshalIndent(e, "", " ")
 			if err != nil {
 				t.Fatal(err)
