@@ -7,7 +7,7 @@ export const comparison = (o: Partial<ResultComparison> = {}): ResultComparison 
   case: "default",
   metric: "startup_seconds",
   primary: true,
-  headline: "sgx costs 3.12x [2.90, 3.41] of native on startup",
+  headline: "sgx costs 3.12x [2.90, 3.41] as much as native on startup",
   changed_dimensions: null,
   estimator: "hodges-lehmann-signed-rank",
   ratio: 3.124,
