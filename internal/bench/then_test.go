@@ -153,6 +153,23 @@ func TestThenRefused(t *testing.T) {
 			t.Errorf("then %s is accepted", then)
 		}
 	}
+	// The message says what was written, and what it names is accepted.
+	pairs := func(n string) error {
+		_, err := LoadExperiment("e", []byte("name: e\nworkload: served\npairs: "+n+"\nthen: [{name: x, loads: [50%], pairs: "+n+"}]"))
+		return err
+	}
+	if err := pairs("-1"); err == nil || !strings.Contains(err.Error(), "pairs: -1: want 1 or more, or 0 for the default") {
+		t.Errorf("pairs of -1: %v", err)
+	}
+	if _, err := LoadExperiment("e", []byte("name: e\nworkload: served\nthen: [{name: x, loads: [50%], pairs: -1}]")); err == nil ||
+		!strings.Contains(err.Error(), "then x: pairs: -1: want 1 or more, or 0 for those of the experiment") {
+		t.Errorf("pairs of -1 in a pass: %v", err)
+	}
+	for _, n := range []string{"0", "1"} {
+		if err := pairs(n); err != nil {
+			t.Errorf("pairs of %s: %v", n, err)
+		}
+	}
 	// A pass that no capacity would make possible is refused before the first run.
 	for change, want := range map[[2]string]string{
 		{`connections: "8"`, `rate: "5"`}:                       "capacity first",

@@ -36,7 +36,7 @@ spread within the windows. For a monitor behind TLS and basic authentication, se
 	fs.StringVar(&f.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
 	f.last, f.before = duration(10*time.Minute), duration(time.Hour)
 	fs.Var(&f.last, "last", "length of the window, which ends now")
-	fs.Var(&f.before, "before", "length of the window before it, to compare with")
+	fs.Var(&f.before, "before", "how much time before the --last window to compare it with")
 	fs.StringVar(&f.process, "process", "", "only processes that match this regular expression (unanchored)")
 	fs.IntVar(&f.top, "top", 20, "number of changes to list")
 	fs.BoolVar(&f.json, "json", false, "print data instead of text")

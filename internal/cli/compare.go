@@ -156,7 +156,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 	}
 	j.flags(c)
 	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
-	c.Flags().StringVar(&untried, "predict", "", "instead, predict the cost at a setting that was not measured (size=48MiB) from at least 4 measured settings, or if the TEE did more or less of something (transitions=0.1x, epc=2x) from counts and prices")
+	c.Flags().StringVar(&untried, "predict", "", "predict the cost instead: size=48MiB at a setting between those measured (needs 4 settings in one result), transitions=0.1x or epc=2x with a tenth of the enclave transitions or twice the EPC (from counts and prices)")
 	c.MarkFlagsMutuallyExclusive("predict", "format")
 	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, to show work per unit of currency; name is an environment, a file or an instance type")
 	return c

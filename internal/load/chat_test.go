@@ -588,15 +588,15 @@ func TestChatOneToken(t *testing.T) {
 // TestChatOptions: what cannot be is refused before anything is asked.
 func TestChatOptions(t *testing.T) {
 	for want, change := range map[string]func(*load.ChatOptions){
-		"URL":     func(o *load.ChatOptions) { o.URL = "localhost:8000" },
-		"rate":    func(o *load.ChatOptions) { o.Rate = -1 },
-		"users":   func(o *load.ChatOptions) { o.Rate = 1 },
-		"an open": func(o *load.ChatOptions) { o.Poisson = true },
+		"URL":       func(o *load.ChatOptions) { o.URL = "localhost:8000" },
+		"rate":      func(o *load.ChatOptions) { o.Rate = -1 },
+		"users":     func(o *load.ChatOptions) { o.Rate = 1 },
+		"an open":   func(o *load.ChatOptions) { o.Poisson = true },
 		"want 1 to": func(o *load.ChatOptions) { o.Requests = 1e6 },
-		"times":   func(o *load.ChatOptions) { o.Stall = 0 },
-		"lengths": func(o *load.ChatOptions) { o.Lengths.Spread = "wide" },
-		"words":   func(o *load.ChatOptions) { o.Lengths.Input = 1e9 },
-		"share":   func(o *load.ChatOptions) { o.Lengths.Shared = 7 },
+		"times":     func(o *load.ChatOptions) { o.Stall = 0 },
+		"lengths":   func(o *load.ChatOptions) { o.Lengths.Spread = "wide" },
+		"words":     func(o *load.ChatOptions) { o.Lengths.Input = 1e9 },
+		"share":     func(o *load.ChatOptions) { o.Lengths.Shared = 7 },
 	} {
 		o := chatted(load.NewVirtual())
 		change(&o)
