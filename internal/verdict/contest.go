@@ -213,7 +213,7 @@ func (p *pass) compare(k *contest, d *result.MetricDesc) (result.Comparison, sta
 	if f := p.floor(k); f > 0 {
 		c.NoiseFloor = &f
 	}
-	if c.Primary || c.Ratio == nil {
+	if c.Primary || c.Ratio == nil || c.Low == nil {
 		c.Reasons = s.Reasons
 	}
 	if c.Primary {

@@ -274,6 +274,22 @@ func TestOneDirection(t *testing.T) {
 	}
 }
 
+// TestSentencesEnd: no sentence of a comparison ends in a colon that nothing follows, also of a metric that is not the primary one.
+func TestSentencesEnd(t *testing.T) {
+	for _, n := range []int{0, 1, 5, 6} {
+		l := newLab("latency_seconds", "seconds", "lower").add("default", "native", n, 1, 0.01).add("default", "gramine-sgx", 5, 2, 0.01)
+		l.also("", "other_seconds", "seconds", "lower", 3).conclude(Options{})
+		if len(l.Comparisons) != 2 {
+			t.Fatalf("%d comparisons", len(l.Comparisons))
+		}
+		for _, c := range l.Comparisons {
+			if s := c.Headline; strings.HasSuffix(strings.TrimSpace(s), ":") || strings.Contains(s, noReason) {
+				t.Errorf("%d pairs: %q", n, s)
+			}
+		}
+	}
+}
+
 // TestRestated: a document of an older version, whose headlines gave some ratios as measured, is read with this version's.
 func TestRestated(t *testing.T) {
 	l := redis().conclude(Options{})

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,11 +40,11 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	}
 	switch {
 	case c.Verdict == stats.Invalid:
-		return fmt.Sprintf("invalid: %s (%s): %s", arms, e.Label(c.Metric), first(c.Reasons))
+		return fmt.Sprintf("invalid: %s (%s): %s", arms, e.Label(c.Metric), cmp.Or(first(c.Reasons), noReason))
 	case c.Cost == nil:
-		return fmt.Sprintf("no verdict: %s %s: %s", arms, tail, first(c.Reasons))
+		return fmt.Sprintf("no verdict: %s %s: %s", arms, tail, cmp.Or(first(c.Reasons), noReason))
 	case c.CostLow == nil || c.CostHigh == nil:
-		return fmt.Sprintf("no verdict: %s has a cost ratio of %s without an interval %s: %s", arms, metric.Times(*c.Cost), tail, first(c.Reasons))
+		return fmt.Sprintf("no verdict: %s has a cost ratio of %s without an interval %s: %s", arms, metric.Times(*c.Cost), tail, cmp.Or(first(c.Reasons), noReason))
 	case c.Verdict == stats.Inconclusive:
 		s := fmt.Sprintf("inconclusive: %s has a cost ratio of %s %s", arms, costRatio(c, better(d)), tail)
 		for _, more := range []string{c.Deciding(), first(c.Reasons)} {
