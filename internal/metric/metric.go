@@ -51,6 +51,12 @@ type Desc struct {
 	Least, Most float64
 }
 
+// Physical limits, above which a number is a fault of whoever reports it.
+const (
+	MostHertz = 10e9 // of a clock: no processor's is as fast, cooled with liquid helium or not
+	MostWatts = 1e5  // of a card: racks need as much
+)
+
 // Trust says how a value was come by.
 type Trust uint8
 

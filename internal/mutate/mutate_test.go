@@ -13,15 +13,42 @@ func TestLines(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d %q", m.Name, m.Line, s))
 	}
 	want := []string{
-		`line 1: left out -1 "b:2"`, `line 1: twice -1 "a 1\na 1\nb:2"`, `line 1: empty 0 "\nb:2"`, `line 1: torn 0 "a\nb:2"`, `line 1: last cell gone 0 "a \nb:2"`,
+		`line 1: left out -1 "b:2"`, `line 1: twice -1 "a 1\na 1\nb:2"`, `line 1: empty 0 "\nb:2"`, `line 1: torn 0 "a\nb:2"`, `line 1: twice, once with another name -1 "a-above 1\na 1\nb:2"`,
+		`line 1: last cell gone 0 "a \nb:2"`, `line 1: a cell more 0 "a 1 7\nb:2"`,
 		`line 1, cell 1: negative 0 "-a 1\nb:2"`, `line 1, cell 1: wrapped 0 "18446744073709551615 1\nb:2"`, `line 1, cell 1: not a number 0 "NaN 1\nb:2"`, `line 1, cell 1: empty 0 " 1\nb:2"`,
 		`line 1, cell 1: not UTF-8 0 "a\xe9 1\nb:2"`, `line 1, cell 1: decimal comma 0 "0,512 1\nb:2"`, `line 1, cell 1: 10,000 characters 0 "9… 1\nb:2"`,
+		`line 1, cell 1: longer 0 "a-and-more-than-anybody-expected 1\nb:2"`, `line 1, cell 1: cut 0 "a 1\nb:2"`, `line 1, cell 1: unknown 0 "quux 1\nb:2"`,
 		`line 1, cell 2: negative 0 "a -1\nb:2"`, `line 1, cell 2: wrapped 0 "a 18446744073709551615\nb:2"`, `line 1, cell 2: not a number 0 "a NaN\nb:2"`, `line 1, cell 2: empty 0 "a \nb:2"`,
-		`line 1, cell 2: not UTF-8 0 "a 1\xe9\nb:2"`, `line 1, cell 2: decimal comma 0 "a 0,512\nb:2"`, `line 1, cell 2: 10,000 characters 0 "a 9…\nb:2"`,
-		`line 2: left out -1 "a 1\n"`, `line 2: twice -1 "a 1\nb:2\nb:2"`, `line 2: empty 1 "a 1\n"`, `line 2: torn 1 "a 1\nb"`, `line 2: last cell gone 1 "a 1\nb:"`,
+		`line 1, cell 2: not UTF-8 0 "a 1\xe9\nb:2"`, `line 1, cell 2: decimal comma 0 "a 0,512\nb:2"`, `line 1, cell 2: 10,000 characters 0 "a 9…\nb:2"`, `line 1, cell 2: times 10^6 0 "a 1000000\nb:2"`,
+		`line 2: left out -1 "a 1\n"`, `line 2: twice -1 "a 1\nb:2\nb:2"`, `line 2: empty 1 "a 1\n"`, `line 2: torn 1 "a 1\nb"`, `line 2: twice, once with another name -1 "a 1\nb-above:2\nb:2"`,
+		`line 2: last cell gone 1 "a 1\nb:"`, `line 2: a cell more 1 "a 1\nb:2 7"`,
 	}
-	if len(got) != 24+14 || strings.Join(got[:24], "\n") != strings.Join(want, "\n") {
+	if len(got) != 32+18 || strings.Join(got[:32], "\n") != strings.Join(want, "\n") {
 		t.Errorf("%d damages:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	for in, want := range map[string]string{"a": `["\ufeffa" "a\na"]`, "a\n": `["\ufeffa\n" "a\na\n"]`, "": `["\ufeff" ""]`} {
+		var got []string
+		for m := range Documents([]byte(in)) {
+			if !m.Same || m.Line != -1 {
+				t.Errorf("%+v", m)
+			}
+			got = append(got, string(m.Data))
+		}
+		if s := fmt.Sprintf("%q", got); s != want {
+			t.Errorf("%q: %s, want %s", in, s, want)
+		}
+	}
+}
+
+// TestTimes: a number grows by a million in the form that it has.
+func TestTimes(t *testing.T) {
+	for in, want := range map[string]string{"7": "7000000", "12.5": "12500000.0", "0.0000015": "0000001.5000000", "1.": "1000000"} {
+		if got := numbers[0].of(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
 	}
 }
 
@@ -66,12 +93,12 @@ func TestTry(t *testing.T) {
 		}
 		return nil
 	})
-	if len(tried) != 38 || len(f.said) != 2 || !strings.Contains(f.said[0], "in: line 1: empty: panic: out of range") || !strings.Contains(f.said[1], "in: line 2: twice: two of them") {
+	if len(tried) != 52 || len(f.said) != 2 || !strings.Contains(f.said[0], "in: line 1: empty: panic: out of range") || !strings.Contains(f.said[1], "in: line 2: twice: two of them") {
 		t.Errorf("%d tried: %q", len(tried), f.said)
 	}
 	f, n := &failures{TB: t}, 0
 	Try(f, "large", []byte(strings.Repeat("x y\n", 1000)), " ", func(Mutation) error { n++; return fmt.Errorf("no") })
-	if n < mostTried/2 || n > mostTried || len(f.said) != 4 || !strings.Contains(f.said[3], fmt.Sprint(n)) {
+	if n < mostTried/2 || n > mostTried+2 || len(f.said) != 4 || !strings.Contains(f.said[3], fmt.Sprint(n)) {
 		t.Errorf("%d tried: %q", n, f.said)
 	}
 	f = &failures{TB: t}

@@ -19,20 +19,25 @@ func Try(t testing.TB, name string, data []byte, separators string, check func(M
 		total++
 	}
 	step, failed := 1+total/mostTried, 0
-	if step%len(cells) == 0 { // or each would be of the same kind
+	for gcd(step, len(cells)+len(numbers)) > 1 || gcd(step, len(cells)+len(words)) > 1 { // or not all kinds would be among them
 		step++
 	}
 	at := 0
-	for d := range damages(data, separators) {
-		if at++; at%step != 0 {
-			continue
-		}
-		m := d.mutation()
+	try := func(m Mutation) {
 		if err := contained(check, m); err != nil {
 			if failed++; failed <= 3 {
 				t.Errorf("%s: %s: %v", name, m.Name, err)
 			}
 		}
+	}
+	for d := range damages(data, separators) {
+		if at++; at%step != 0 {
+			continue
+		}
+		try(d.mutation())
+	}
+	for m := range Documents(data) {
+		try(m)
 	}
 	if failed > 3 {
 		t.Errorf("%s: %d damages fail", name, failed)
@@ -49,4 +54,11 @@ func contained(check func(Mutation) error, m Mutation) (err error) {
 		}
 	}()
 	return check(m)
+}
+
+func gcd(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -160,6 +161,15 @@ func TestDamagedNVIDIA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutate.Try(t, "nvidia-smi -q -x", b, "<> \t", func(m mutate.Mutation) error { return soundNVIDIA(m.Data) })
+	whole, err := ParseNVIDIA(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutate.Try(t, "nvidia-smi -q -x", b, "<> \t", func(m mutate.Mutation) error {
+		if log, err := ParseNVIDIA(m.Data); m.Same && (err != nil || !reflect.DeepEqual(log, whole)) {
+			return fmt.Errorf("it is %+v: %w", log, err)
+		}
+		return soundNVIDIA(m.Data)
+	})
 	mutate.Try(t, "conf-compute", []byte("CC State : ON\nCPU CC Capabilities : AMD SEV-SNP\nConfidential Compute GPUs Ready state: ready\n"), ": ", func(m mutate.Mutation) error { return soundNVIDIA(m.Data) })
 }

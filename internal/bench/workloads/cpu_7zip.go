@@ -43,12 +43,9 @@ var (
 		rating: &metric.Desc{Name: "total_instructions_per_second", Unit: "instructions_per_second", Kind: metric.Gauge, Better: metric.Higher,
 			Help: "Mean of the compression and decompression ratings, in nominal instructions per second (line Tot)."},
 	}
-	sevenZipFrequency = &metric.Desc{Name: "cpu_single_thread_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher, Most: mostHertz,
+	sevenZipFrequency = &metric.Desc{Name: "cpu_single_thread_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher, Most: metric.MostHertz,
 		Help: "CPU frequency as 7-Zip estimates it before the test, from a chain of dependent additions on one thread: the median of its readings."}
 )
-
-// mostHertz bounds frequencies: no CPU has reached it, cooled with liquid helium or not.
-const mostHertz = 10e9
 
 // sevenZip is the benchmark of 7-Zip and p7zip. Its format is not specified; the columns are
 // those that the table's head names (7-Zip's help, "b (Benchmark) command").

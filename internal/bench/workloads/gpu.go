@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	gpuClock = &metric.Desc{Name: "gpu_clock_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher,
+	gpuClock = &metric.Desc{Name: "gpu_clock_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher, Most: metric.MostHertz,
 		Help: "Clock of the GPU's multiprocessors during the timed part: the median of what nvidia-smi said every 200 ms within it."}
-	gpuPower = &metric.Desc{Name: "gpu_power_watts", Unit: "watts", Kind: metric.Gauge, Better: metric.Lower,
+	gpuPower = &metric.Desc{Name: "gpu_power_watts", Unit: "watts", Kind: metric.Gauge, Better: metric.Lower, Most: metric.MostWatts,
 		Help: "Power of the GPU during the timed part: the median of what nvidia-smi said every 200 ms within it."}
 )
 

@@ -81,6 +81,7 @@ var allowed = []struct{ file, damage, because string }{
 	{"interrupts", "cell 1:", "a name, though most are numbers"}, {"interrupts", "gone", "the text is part of the name"}, {"interrupts", "torn", "the text is part of the name"},
 	{"gramine/", "line 1", "the log is the application's too"}, {"gramine/", "10,000", "the log is the application's too"}, {"gramine/", "empty", "the log is the application's too"}, {"gramine/", "torn", "the log is the application's too"},
 	{"sgx_total_bytes", "torn", "any number may be the size"}, {"nr_hugepages", "torn", "any number may be the size"},
+	{"query/facilities", "a cell more", "each word is a mask of calls, however many there are"},
 	{"free_hugepages", "", "those in use are all others"},
 	{"proc/1/mountinfo", "line 7", "a mount over another: with a name of its own it shows itself, left out it shows the other"},
 	{"proc/7/stat", "cell 2", "which process it is"}, {"proc/21/stat", "cell 22", "which process it is"}, {"proc/30/stat", "cell 22", "which process it is"},

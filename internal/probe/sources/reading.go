@@ -36,6 +36,12 @@ func gauge(name, help string, labels ...string) *metric.Desc {
 	return &metric.Desc{Name: name, Help: help, Kind: metric.Gauge, Labels: labels}
 }
 
+// atMost marks a metric whose values have a limit that no hardware passes.
+func atMost(most float64, d *metric.Desc) *metric.Desc {
+	d.Most = most
+	return d
+}
+
 // witness is the process whose mounts and network stand for the host's: process 1, so a
 // container with the host's PID namespace sees what the host sees, or this process if
 // /proc hides it (hidepid).

@@ -68,8 +68,11 @@ func readFortanix(h *host.Host, out emitter) error {
 	for i, c := range fortanixCells {
 		out.send(c.desc, stats[i]*c.scale)
 	}
-	if created, removed := stats[0], stats[1]; created >= removed {
+	switch created, removed := stats[0], stats[1]; {
+	case created >= removed:
 		out.send(sgxEnclaves, created-removed)
+	case created < removed: // neither is unknown
+		err = cmp.Or(err, fmt.Errorf("parse %s: %.0f enclaves removed of %.0f created", fortanixStats, removed, created))
 	}
 	b, eerr := h.ReadFile(fortanixEnclaves)
 	if errors.Is(eerr, fs.ErrPermission) {
