@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -31,6 +32,9 @@ func (t *Table) Check() Report {
 		}
 		f := Finding{Line: s.line, Text: s.quote, Claimed: s.src}
 		tried, err := t.judge(s, &f)
+		for _, u := range f.undecided {
+			r.Undecided = append(r.Undecided, fmt.Sprintf("line %d: %s: %s", s.line, s.src, u))
+		}
 		switch {
 		case err != nil:
 			var u errUnits
@@ -40,7 +44,11 @@ func (t *Table) Check() Report {
 			}
 			f.Kind, f.Follows = Unit, []string{u.text}
 		case tried == 0:
-			r.Undecided = append(r.Undecided, fmt.Sprintf("line %d: %s: no row has all the cells that it needs", s.line, s.src))
+			why := ""
+			if f.skipped != nil {
+				why = ": " + f.skipped.Error()
+			}
+			r.Undecided = append(r.Undecided, fmt.Sprintf("line %d: %s: no row has all the cells that it needs%s", s.line, s.src, why))
 			continue
 		}
 		r.add(f)
@@ -93,7 +101,17 @@ func (t *Table) derived(r *Report) {
 			if !apart(q, x.num.stated(x.unit), slackShare) {
 				continue
 			}
-			f.Follows = append(f.Follows, fmt.Sprintf("%s: %s = %s, printed is %s", t.ref(i, c), t.print(e), show(q.v, x.unit), t.number(i, c)))
+			text := fmt.Sprintf("%s: %s = %s, printed is %s", t.ref(i, c), t.print(e), show(q.v, x.unit), t.number(i, c))
+			if left := leftOut(e); left != "" {
+				text += "; " + left
+			}
+			if o, ok := e.opened(); ok {
+				if q, err = t.eval(o); err != nil || !apart(q, x.num.stated(x.unit), slackShare) {
+					r.Undecided = append(r.Undecided, fmt.Sprintf("line %d: %s", t.rows[i].line, text))
+					continue
+				}
+			}
+			f.Follows = append(f.Follows, text)
 			if len(f.Follows) == 1 {
 				if k, readings := t.readings(e, x.num, x.unit); readings != nil {
 					f.Kind, f.Readings = k, readings
@@ -175,6 +193,9 @@ func (t *Table) points(e *expr, where []selector) ([]point, error) {
 		if err != nil {
 			return nil, err
 		}
+		if _, gaps := b.opened(); gaps {
+			continue
+		}
 		p := point{e: b, q: q, row: i}
 		if c := b.firstCell(); c != nil {
 			p.row = c.row
@@ -184,8 +205,8 @@ func (t *Table) points(e *expr, where []selector) ([]point, error) {
 	return out, nil
 }
 
-// both evaluates the two sides of a comparison together.
-func (t *Table) both(s statement) (l, r []point, err error) {
+// both evaluates the two sides of a comparison together, and notes in f why a row is left out.
+func (t *Table) both(s statement, f *Finding) (l, r []point, err error) {
 	pair := &expr{op: "call", fn: "", args: s.args}
 	seen := map[string]bool{}
 	for i := range t.rows {
@@ -194,6 +215,7 @@ func (t *Table) both(s statement) (l, r []point, err error) {
 		}
 		b, err := t.bind(pair, i)
 		if errors.Is(err, errAbsent) {
+			f.skipped = cmp.Or(f.skipped, err)
 			continue
 		}
 		if err != nil {
@@ -210,6 +232,7 @@ func (t *Table) both(s statement) (l, r []point, err error) {
 			c, err = t.eval(b.args[1])
 		}
 		if errors.Is(err, errAbsent) {
+			f.skipped = cmp.Or(f.skipped, err)
 			continue
 		}
 		if err != nil {
@@ -225,7 +248,7 @@ func (t *Table) both(s statement) (l, r []point, err error) {
 }
 
 func (t *Table) compare(s statement, f *Finding) (int, error) {
-	ls, rs, err := t.both(s)
+	ls, rs, err := t.both(s, f)
 	if err != nil {
 		return 0, err
 	}
@@ -248,7 +271,7 @@ func (t *Table) compare(s statement, f *Finding) (int, error) {
 			}
 			continue
 		}
-		if literal && l.e.op == "cell" && r.e.unit.noun != "" && r.e.unit.noun != l.q.noun {
+		if literal && l.e.op == "cell" && r.e.unit.noun != "" && t.columns[l.e.col].unit.name != "" && r.e.unit.noun != l.q.noun {
 			f.Kind = Metric
 			f.Follows = append(f.Follows, fmt.Sprintf("%s is %s, which counts %s, not %ss", t.ref(l.e.row, l.e.col), t.print(l.e), things(l.q.noun), r.e.unit.noun))
 			if len(f.Follows) == 1 {
@@ -279,6 +302,13 @@ func (t *Table) compare(s statement, f *Finding) (int, error) {
 		default:
 			text += ", " + t.print(r.e) + " = " + show(r.q.v, u)
 		}
+		if left := leftOut(l.e, r.e); left != "" {
+			text += "; " + left
+		}
+		if !t.contradicts(s, l, r, slack) {
+			f.undecided = append(f.undecided, text)
+			continue
+		}
 		f.Follows = append(f.Follows, text)
 		if s.what == "claim" && literal && (s.op == "=" || s.op == "about") && len(f.Follows) == 1 {
 			k, readings := t.readings(l.e, r.e.num, r.e.unit)
@@ -290,6 +320,22 @@ func (t *Table) compare(s statement, f *Finding) (int, error) {
 		}
 	}
 	return len(ls), nil
+}
+
+// contradicts reports whether a statement that does not hold of the values that are there is false whatever the absent
+// ones are.
+func (t *Table) contradicts(s statement, l, r point, slack float64) bool {
+	lo, lgaps := l.e.opened()
+	ro, rgaps := r.e.opened()
+	if !lgaps && !rgaps {
+		return true
+	}
+	a, err := t.eval(lo)
+	if err != nil {
+		return false
+	}
+	b, err := t.eval(ro)
+	return err == nil && !t.holds(s, a, point{e: r.e, q: b, row: r.row}, slack)
 }
 
 func things(noun string) string {

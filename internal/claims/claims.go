@@ -54,6 +54,9 @@ type Finding struct {
 	Follows []string `json:"follows"`
 	// Readings are other readings of the cells that give the claimed number.
 	Readings []string `json:"readings,omitempty"`
+	// undecided says where absent cells leave the answer open, and skipped why a row was left out.
+	undecided []string
+	skipped   error
 }
 
 // Report is the result of checking one file.
@@ -87,6 +90,7 @@ type column struct {
 	unit       unit
 	better     int8 // +1 higher, -1 lower, 0 not said
 	part       bool // of a whole: 0 to 100 %
+	signed     bool // can be negative: a difference, or computed from one
 	efficiency bool // of scaling
 	elapsed    bool // time of the whole run
 	formula    *expr
@@ -125,6 +129,7 @@ type cell struct {
 	num     number
 	unit    unit
 	foreign string // a unit that does not fit the column
+	unknown bool   // the foreign unit is not known, so nothing says that it does not fit
 }
 
 // statement is a claim, a law or a ceiling.

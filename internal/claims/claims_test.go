@@ -237,7 +237,7 @@ func TestRules(t *testing.T) {
 	}{
 		"negative time":  {head + "# column: latency ms\narm,latency\na,-3\n", Impossible, "latency[a] is -3 ms"},
 		"part over 100":  {head + "# column: hit % part\narm,hit\na,104\n", Impossible, "hit[a] is 104 %"},
-		"unit of a cell": {head + "# column: rate msg/s\narm,rate\na,260 mg/s\n", Unit, `"260 mg/s"`},
+		"unit of a cell": {head + "# column: rate msg/s\narm,rate\na,260 MB/s\n", Unit, `"260 MB/s"`},
 		"formula of other units": {head + "# column: rate msg/s\n# column: share % = rate * 2\narm,rate,share\na,1,200\n",
 			Unit, "the formula gives a rate"},
 		"fixed cost": {head + "# column: n msg work\n# column: rate msg/s higher\narm,n,rate\na,1000,7815\na,100,781\n",

@@ -3,6 +3,7 @@ package claims
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -39,13 +40,22 @@ func (t *Table) bind(e *expr, r int) (*expr, error) {
 				}
 				return nil, err
 			}
-			if k := a.places(); !seen[k] {
-				seen[k] = true
-				b.args = append(b.args, a)
+			k := a.places()
+			if seen[k] {
+				continue
 			}
+			seen[k] = true
+			if _, err := t.eval(a); errors.Is(err, errAbsent) {
+				b.left++
+				if !slices.ContainsFunc(a.cells(), func(c *expr) bool { return t.blank(c.row, c.col) }) {
+					b.gaps++
+				}
+				continue
+			}
+			b.args = append(b.args, a)
 		}
 		if len(b.args) == 0 {
-			return nil, fmt.Errorf("%s of no rows: %w", e.fn, errAbsent)
+			return nil, fmt.Errorf("%s of no values, %d are absent: %w", e.fn, b.left, errAbsent)
 		}
 		return &b, nil
 	}
@@ -191,7 +201,8 @@ func (t *Table) eval(e *expr) (quantity, error) {
 	case name == "worse":
 		q = sub(exact(1, dims{}), q)
 	}
-	if !q.finite() {
+	open := slices.ContainsFunc(e.aggregates(), func(a *expr) bool { return a.open && a.gaps > 0 })
+	if math.IsNaN(q.lo) || math.IsNaN(q.hi) || !open && !q.finite() {
 		return q, fmt.Errorf("%s is too large: %w", t.print(e), errAbsent)
 	}
 	return q, nil
@@ -216,11 +227,115 @@ func (t *Table) aggregate(e *expr) (quantity, error) {
 			out = add(out, q)
 		}
 	}
+	n := float64(len(e.args))
+	if e.open && e.gaps > 0 {
+		out = t.widenByGaps(e, out)
+		n += float64(e.gaps)
+	}
 	if e.fn == "mean" {
-		n := float64(len(e.args))
-		out.v, out.lo, out.hi = out.v/n, out.lo/n, out.hi/n
+		out.v, out.lo, out.hi = out.v/float64(len(e.args)), out.lo/n, out.hi/n
 	}
 	return out, nil
+}
+
+// widenByGaps returns the interval of a sum or an extreme whose absent values may be anything: more of them only add
+// to a sum of what is never negative, and a maximum is at least that of the others.
+func (t *Table) widenByGaps(e *expr, q quantity) quantity {
+	least := 0.
+	if t.maybeNegative(e.args[0]) {
+		least = math.Inf(-1)
+	}
+	switch e.fn {
+	case "max":
+		q.hi = math.Inf(1)
+	case "min":
+		q.lo = min(q.lo, least)
+	default:
+		q.lo, q.hi = q.lo+least, math.Inf(1)
+	}
+	return q
+}
+
+// blank reports whether an absent cell stands for nothing that could have been measured: its row is the baseline of the
+// column's own formula, or its arm has several rows and no cell in this column, which other arms have.
+func (t *Table) blank(r, c int) bool {
+	if !t.rows[r].cells[c].absent {
+		return false
+	}
+	if f := t.columns[c].formula; f != nil {
+		b, err := t.bind(f, r)
+		if err == nil && !slices.ContainsFunc(b.cells(), func(x *expr) bool { return x.row != r || x.col != b.cells()[0].col }) && len(b.cells()) > 1 {
+			return true
+		}
+	}
+	arms := slices.IndexFunc(t.columns, func(c column) bool { return c.kind == arm })
+	if arms < 0 {
+		return false
+	}
+	own, other := 0, false
+	for i, w := range t.rows {
+		switch mine := t.sameKey(i, r, arms); {
+		case mine && !w.cells[c].absent:
+			return false
+		case mine:
+			own++
+		case !w.cells[c].absent:
+			other = true
+		}
+	}
+	return own > 1 && other
+}
+
+// maybeNegative reports whether a formula can have a negative value.
+func (t *Table) maybeNegative(e *expr) bool {
+	switch {
+	case e.op == "num":
+		return e.num.v < 0
+	case e.op == "cell":
+		return t.columns[e.col].signed
+	case e.op == "-", e.fn == "diff", e.fn == "change", e.fn == "worse":
+		return true
+	}
+	return slices.ContainsFunc(e.args, t.maybeNegative)
+}
+
+// aggregates returns the aggregates in a formula.
+func (e *expr) aggregates() []*expr {
+	var out []*expr
+	if e.op == "agg" {
+		out = append(out, e)
+	}
+	for _, a := range e.args {
+		out = append(out, a.aggregates()...)
+	}
+	return out
+}
+
+// leftOut says how many values the aggregates of formulas leave out; "" if none.
+func leftOut(es ...*expr) string {
+	left, all := 0, 0
+	for _, e := range es {
+		for _, a := range e.aggregates() {
+			left, all = left+a.left, all+a.left+len(a.args)
+		}
+	}
+	switch left {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("1 of %d values is absent", all)
+	}
+	return fmt.Sprintf("%d of %d values are absent", left, all)
+}
+
+// opened returns a formula whose absent values may be anything; ok is false if it has none.
+func (e *expr) opened() (o *expr, ok bool) {
+	o = e.clone()
+	for _, a := range o.aggregates() {
+		a.open = true
+		ok = ok || a.gaps > 0
+	}
+	return o, ok
 }
 
 // ref names a cell by its column and the keys of its row.

@@ -19,6 +19,10 @@ type expr struct {
 	cond []selector // of an aggregate: which rows
 	row  int
 	at   bool // row is set
+	// Of a bound aggregate: left counts the values that it leaves out because cells are absent, and gaps those of them
+	// that could have been measured. With open, the gaps may be anything.
+	left, gaps int
+	open       bool
 }
 
 // selector restricts rows by one key column.
@@ -172,22 +176,17 @@ func (p *parser) cellOf(name string) (*expr, error) {
 	if !strings.HasPrefix(p.s, "[") {
 		return e, nil
 	}
-	end := strings.IndexByte(p.s, ']')
-	if end < 0 {
-		return nil, fmt.Errorf("%q has no closing ]", name)
-	}
-	inside := p.s[1:end]
-	p.s = p.s[end+1:]
+	p.s = p.s[1:]
 	var err error
-	if e.sel, err = p.t.selectors(inside); err != nil {
+	if e.sel, err = p.rows('[', ']'); err != nil {
 		return nil, err
 	}
 	for _, s := range e.sel {
 		if s.op != "=" {
-			return nil, fmt.Errorf("%s[%s]: a cell is chosen with = only; ranges stand after `where`", name, inside)
+			return nil, fmt.Errorf("%s[%s%s%s]: a cell is chosen with = only; ranges stand after `where`", name, p.t.columns[s.col].name, s.op, s.text)
 		}
 	}
-	return e, nil
+	return e, p.expect("]")
 }
 
 func (p *parser) call(fn string) (*expr, error) {
@@ -217,15 +216,11 @@ func (p *parser) call(fn string) (*expr, error) {
 	if want == 1 {
 		e.op = "agg"
 		if p.peek() == "where" {
-			end := strings.IndexByte(p.s, ')')
-			if end < 0 {
-				return nil, fmt.Errorf("%s has no closing )", fn)
-			}
+			p.s = p.s[len("where"):]
 			var err error
-			if e.cond, err = p.t.selectors(p.s[len("where"):end]); err != nil {
+			if e.cond, err = p.rows('(', ')'); err != nil {
 				return nil, err
 			}
-			p.s = p.s[end:]
 		}
 	}
 	if fn == "worse" || fn == "advantage" {
@@ -269,56 +264,13 @@ func (e *expr) clone() *expr {
 	return &c
 }
 
-// selectors parses `linux, threads=4` or `threads<=8`: a bare value is searched in all key columns and must be in
-// exactly one.
-func (t *Table) selectors(s string) ([]selector, error) {
-	var out []selector
-	for _, part := range strings.Split(s, ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			return nil, fmt.Errorf("[%s]: empty selector", strings.TrimSpace(s))
-		}
-		sel, err := t.selector(part)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, sel)
-	}
-	return out, nil
-}
-
 var condition = regexp.MustCompile(`^([a-z][a-z0-9_]*)\s*(<=|>=|!=|=|<|>)\s*(.+)$`)
-
-func (t *Table) selector(s string) (selector, error) {
-	if m := condition.FindStringSubmatch(s); m != nil && t.find(m[1]) >= 0 {
-		c := t.find(m[1])
-		if !t.columns[c].kind.key() {
-			return selector{}, fmt.Errorf("%q is a %s: rows are chosen by arm, label or parameter", m[1], "measure")
-		}
-		return t.selectorOn(c, m[2], strings.TrimSpace(m[3]))
-	}
-	var hits []selector
-	var where []string
-	for c, col := range t.columns {
-		if !col.kind.key() {
-			continue
-		}
-		sel, err := t.selectorOn(c, "=", s)
-		if err == nil {
-			hits, where = append(hits, sel), append(where, col.name)
-		}
-	}
-	switch len(hits) {
-	case 1:
-		return hits[0], nil
-	case 0:
-		return selector{}, fmt.Errorf("no row is called %q", s)
-	}
-	return selector{}, fmt.Errorf("%q is in several columns: write one of %s", s, strings.Join(where, "=…, ")+"=…")
-}
 
 func (t *Table) selectorOn(c int, op, value string) (selector, error) {
 	col := t.columns[c]
+	if n := quoted(value); n > 0 && n == len(value) {
+		value = unquote(value)
+	}
 	sel := selector{col: c, op: op, text: value, unit: col.unit}
 	if col.kind.text() {
 		if op != "=" && op != "!=" {
@@ -341,8 +293,12 @@ func (t *Table) selectorOn(c int, op, value string) (selector, error) {
 			sel.unit = u
 		}
 	}
+	there := sel
+	if op == "!=" { // what is left out is there too: a name with a mistake would leave out nothing
+		there.op = "="
+	}
 	for r := range t.rows {
-		if t.matches(r, sel) {
+		if t.matches(r, there) {
 			return sel, nil
 		}
 	}

@@ -41,7 +41,7 @@ func (t *Table) implied(r *Report) {
 func (t *Table) cellsOf(r *Report, c int) {
 	col := t.columns[c]
 	units := Finding{Kind: Unit, Line: col.line, Text: "column " + col.name, Claimed: fmt.Sprintf("%s is in %s", col.name, orPlain(col.unit.name))}
-	impossible := Finding{Kind: Impossible, Line: col.line, Text: "column " + col.name, Claimed: "a " + col.name + " is not negative"}
+	impossible := Finding{Kind: Impossible, Line: col.line, Text: "column " + col.name, Claimed: "a " + col.name + " is not negative; a column of differences says `difference`"}
 	scaling := Finding{Kind: Scaling, Line: col.line, Text: "column " + col.name, Claimed: "an efficiency of scaling"}
 	if col.part {
 		impossible.Claimed = fmt.Sprintf("%s is a part of a whole: 0 to 100 %%", col.name)
@@ -51,13 +51,16 @@ func (t *Table) cellsOf(r *Report, c int) {
 		if x.absent {
 			continue
 		}
+		if x.unknown {
+			r.Undecided = append(r.Undecided, fmt.Sprintf("line %d: %s is %q, and the unit %s is not known", t.rows[i].line, t.ref(i, c), x.text, x.foreign))
+			continue
+		}
 		if x.foreign != "" {
 			units.Follows = append(units.Follows, fmt.Sprintf("%s is printed as %q", t.ref(i, c), x.text))
 			continue
 		}
 		v := x.num.v * x.unit.scale
-		change := col.unit.name == "%" && !col.part && !col.efficiency
-		if v < 0 && !change || col.part && v > 1+slackShare {
+		if v < 0 && !col.signed || col.part && v > 1+slackShare {
 			impossible.Follows = append(impossible.Follows, t.ref(i, c)+" is "+t.number(i, c))
 		}
 		if col.efficiency && v > stats.MaxEfficiency {

@@ -72,7 +72,7 @@ func (q quantity) widen(share float64) quantity {
 }
 
 func (q quantity) finite() bool {
-	return !math.IsNaN(q.lo) && !math.IsNaN(q.hi) && !math.IsInf(q.lo, 0) && !math.IsInf(q.hi, 0)
+	return !math.IsInf(q.lo, 0) && !math.IsInf(q.hi, 0)
 }
 
 func add(a, b quantity) quantity {

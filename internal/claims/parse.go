@@ -70,6 +70,7 @@ func Parse(data []byte) (*Table, error) {
 			return nil, fmt.Errorf("line %d: column %s: %w", c.line, c.name, err)
 		}
 	}
+	t.sign()
 	for _, h := range head {
 		if h.key != "claim" && h.key != "law" && h.key != "ceiling" {
 			continue
@@ -154,7 +155,7 @@ func (t *Table) describe(head []header) error {
 	return nil
 }
 
-// column reads `NAME [UNIT] [KIND] [higher|lower] [part|efficiency|elapsed] [= FORMULA]`.
+// column reads `NAME [UNIT] [KIND] [higher|lower] [difference|part|efficiency|elapsed] [= FORMULA]`.
 func (t *Table) column(h header) (column, error) {
 	text, formula, derived := strings.Cut(h.text, "=")
 	words := strings.Fields(text)
@@ -174,6 +175,8 @@ func (t *Table) column(h header) (column, error) {
 			c.better = 1
 		case w == "lower":
 			c.better = -1
+		case w == "difference":
+			c.signed = true
 		case w == "part":
 			c.part = true
 		case w == "efficiency":
@@ -202,6 +205,27 @@ func (t *Table) column(h header) (column, error) {
 		return c, fmt.Errorf("%s: an arm or a label has no unit", c.name)
 	}
 	return c, nil
+}
+
+// differences are the words in a column's name that say that it is one.
+var differences = []string{"difference", "diff", "delta", "change", "overhead", "gain", "saving", "savings"}
+
+// sign finds the columns that can be negative: percentages that are not parts of a whole, differences by their word, name
+// or unit, and what is computed from differences.
+func (t *Table) sign() {
+	for i := range t.columns {
+		c := &t.columns[i]
+		named := slices.ContainsFunc(strings.Split(c.name, "_"), func(w string) bool { return slices.Contains(differences, w) })
+		c.signed = c.signed || c.unit.noun == "point" || (named || c.unit.name == "%") && !c.part && !c.efficiency
+	}
+	for changed := true; changed; {
+		changed = false
+		for i := range t.columns {
+			if c := &t.columns[i]; !c.signed && c.formula != nil && t.maybeNegative(c.formula) {
+				c.signed, changed = true, true
+			}
+		}
+	}
 }
 
 // fill reads the CSV table.
@@ -311,6 +335,8 @@ func (t *Table) cell(i int, s string) (cell, error) {
 	switch {
 	case unitForm.FindString(rest) != rest && u.name == "":
 		return c, fmt.Errorf("column %s: %q is not a number", col.name, s)
+	case err != nil && !col.kind.key():
+		c.foreign, c.unknown = rest, true
 	case err != nil, u.dims != col.unit.dims, u.noun != col.unit.noun, (u.name == "%") != (col.unit.name == "%"):
 		if col.kind.key() {
 			return c, fmt.Errorf("column %s: %q does not fit the unit %s", col.name, s, col.unit.name)
@@ -360,32 +386,22 @@ func (t *Table) statement(h header) (statement, error) {
 	if !strings.HasPrefix(h.text, `"`) {
 		return s, errors.New("want the words of the source in double quotes first")
 	}
-	quote, rest, ok := strings.Cut(h.text[1:], `"`)
-	if !ok || strings.TrimSpace(quote) == "" {
+	n := quoted(h.text)
+	if n == 0 || strings.TrimSpace(unquote(h.text[:n])) == "" {
 		return s, errors.New("the quoted words are empty or have no closing quote")
 	}
-	s.quote, s.src = quote, strings.TrimSpace(rest)
-	body := rest
-	// `where` outside of parentheses ends the form.
-	depth := 0
-	for i := range body {
-		switch {
-		case body[i] == '(':
-			depth++
-		case body[i] == ')':
-			depth--
-		case depth == 0 && strings.HasPrefix(body[i:], " where "):
-			sel, err := t.selectors(body[i+len(" where "):])
-			if err != nil {
-				return s, err
-			}
-			s.where, rest = sel, body[:i]
+	rest := h.text[n:]
+	s.quote, s.src = unquote(h.text[:n]), strings.TrimSpace(rest)
+	body, rows, ok := cutWord(rest, " where ")
+	if ok {
+		sel, err := t.selectors(rows)
+		if err != nil {
+			return s, err
 		}
-		if s.where != nil {
-			break
-		}
+		s.where = sel
 	}
-	if body, share, ok := strings.Cut(rest, " within "); ok {
+	rest = body
+	if body, share, ok := cutWord(rest, " within "); ok {
 		n, left, err := leadingNumber(strings.TrimSpace(share))
 		if err != nil || strings.TrimSpace(left) != "%" || n.v < 0 {
 			return s, fmt.Errorf("within %q: want a share like 5 %%", clip(strings.TrimSpace(share)))
@@ -445,11 +461,11 @@ func (p *parser) comparison(s *statement) error {
 func (p *parser) form(s *statement) error {
 	t := p.t
 	if s.form == "exists" {
-		in, rest, ok := strings.Cut(p.s, ")")
-		if !ok {
+		end := strings.LastIndexByte(p.s, ')') // nothing follows it, and a name may hold another
+		if end < 0 {
 			return errors.New("exists has no closing )")
 		}
-		m := condition.FindStringSubmatch(strings.TrimSpace(in))
+		m := condition.FindStringSubmatch(strings.TrimSpace(p.s[:end]))
 		if m == nil || m[2] != "=" {
 			return errors.New("want exists(COLUMN = VALUE)")
 		}
@@ -462,7 +478,7 @@ func (p *parser) form(s *statement) error {
 			return err
 		}
 		s.lit = &expr{op: "exists", col: c, sel: []selector{sel}, num: sel.num, unit: sel.unit, at: err == nil}
-		p.s = rest
+		p.s = p.s[end+1:]
 		return p.end()
 	}
 	for i := range forms[s.form] {
@@ -494,11 +510,9 @@ func (p *parser) form(s *statement) error {
 		if arms < 0 {
 			return fmt.Errorf("%s needs an arm column", s.form)
 		}
-		s.label = strings.TrimSpace(p.s)
-		if _, err := t.selectorOn(arms, "=", s.label); err != nil {
-			return err
-		}
-		return nil
+		sel, err := t.selectorOn(arms, "=", strings.TrimSpace(p.s))
+		s.label = sel.text
+		return err
 	case "linear", "exponential":
 		if !plain(s.args[1]) || !t.columns[s.args[1].col].kind.key() {
 			return fmt.Errorf("%s(EXPR, PARAMETER): the second is a parameter", s.form)

@@ -19,8 +19,10 @@ func claimsCommand(env Env) *cobra.Command {
 		Long: `Claims reads published tables and the claims made about them, and recomputes every claim
 and every derived cell from the table's own cells. A contradiction is printed with its
 arithmetic and, if there is one, with a reading of the cells that gives the claimed
-number. Differences that rounding explains are not contradictions. The file format is
-described in experiments/claims/README.md.
+number. Differences that rounding explains are not contradictions, and what an absent
+cell could make true is not decided. A row's name with commas or brackets can stand in
+double quotes: v["store (4 KiB), sealed"]. The file format is described in
+experiments/claims/README.md.
 
 Exit status: 0 no contradiction, 1 contradictions, 4 a file that cannot be read.`,
 		Example: "  teescope claims experiments/claims/*.csv\n  teescope claims --json paper.csv",
