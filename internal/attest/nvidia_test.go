@@ -235,6 +235,10 @@ func TestNVIDIACommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tool := filepath.Join(t.TempDir(), "nvattest") // a path is taken as it is
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\ncat "+sample+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct{ command, want string }{
 		{"cat " + sample + " --nonce={nonce}", "status 1"},
 		{"sed -e s/{nonce}// " + sample, ""},
@@ -243,6 +247,9 @@ func TestNVIDIACommand(t *testing.T) {
 		{"printf {nonce}", "it begins with"},
 		{"printf [{\"evidence\":\"a\"}] {nonce}", "base64"},
 		{"sed -e s/{nonce}/ " + sample, "unterminated"}, // the command's own words
+		{tool + " {nonce}", ""},
+		{filepath.Dir(tool) + "/none {nonce}", "install NVIDIA's nvattest"},
+		{sample + " {nonce}", "permission denied"},
 		{"no-such-tool {nonce}", "install NVIDIA's nvattest"},
 		{"cat " + sample, "it needs a command with {nonce}"},
 	} {

@@ -193,9 +193,14 @@ func (h *Host) ReadDir(name string) ([]fs.DirEntry, error) {
 	return e, h.errAt(err)
 }
 
+// Literal returns a path as a pattern that matches nothing else.
+func Literal(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
 // Glob returns the machine's paths that match a pattern, sorted.
 func (h *Host) Glob(pattern string) ([]string, error) {
-	m, err := filepath.Glob(h.Path(pattern))
+	m, err := filepath.Glob(filepath.Join(Literal(h.Root), pattern))
 	for i := range m {
 		m[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(m[i], h.Root), "/")
 	}
@@ -210,6 +215,15 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	defer h.enter(name)()
 	fi, err := os.Stat(h.Path(name))
 	return fi, h.errAt(err)
+}
+
+// Matching returns the path itself where there is such a file, else those that match it as a pattern, sorted: a user's path
+// may have brackets.
+func (h *Host) Matching(name string) ([]string, error) {
+	if _, err := h.Stat(name); err == nil {
+		return []string{name}, nil
+	}
+	return h.Glob(name)
 }
 
 // Exists has three answers: true, false, or an error when it could not tell.
@@ -240,9 +254,20 @@ func (h *Host) MkdirTemp(prefix string) (string, error) {
 // Mkdir makes a folder and those above it.
 func (h *Host) Mkdir(name string) error { return h.errAt(os.MkdirAll(h.Path(name), 0o755)) }
 
-// LookPath finds a command where Exec and Start find it, on a fixture below its root: in the folders of PATH, and then in that
-// of the checkout's tools.
+// LookPath finds a command where Exec and Start find it, on a fixture below its root: a name with a slash is a path, and any
+// other is looked up in the folders of PATH, and then in that of the checkout's tools. The result is absolute.
 func (h *Host) LookPath(command string) (string, error) {
+	if strings.Contains(command, "/") {
+		name, err := filepath.Abs(command)
+		if err != nil {
+			return "", fmt.Errorf("find %s: %w", command, err)
+		}
+		fi, err := h.Stat(name)
+		if err == nil && (!fi.Mode().IsRegular() || fi.Mode()&0o111 == 0) {
+			err = &fs.PathError{Op: "run", Path: name, Err: fs.ErrPermission}
+		}
+		return name, err
+	}
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), toolsFolder()) {
 		name := filepath.Join("/", dir, command)
 		if fi, err := h.Stat(name); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {

@@ -226,12 +226,22 @@ func exists(path string) bool {
 // headName is the folder of the chunks of the head.
 const headName = "chunks_head"
 
+// filesIn returns the paths of what is in a folder, sorted; nothing if it cannot be listed.
+func filesIn(dir string) []string {
+	var out []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		out = append(out, filepath.Join(dir, e.Name()))
+	}
+	return out
+}
+
 // keepLinks links the files of the head's chunks under a second name while the database opens, because opening
 // deletes damaged ones.
 func keepLinks(dir string) string {
 	kept := filepath.Join(dir, quarantineName, ".head")
 	_ = os.RemoveAll(kept) // links left by a crash
-	files, _ := filepath.Glob(filepath.Join(dir, headName, "*"))
+	files := filesIn(filepath.Join(dir, headName))
 	if len(files) == 0 {
 		return kept
 	}
@@ -246,9 +256,8 @@ func keepLinks(dir string) string {
 
 // keepHeadChunks puts the files that the database deleted into the quarantine. The log has their data too.
 func (s *Store) keepHeadChunks(kept string) error {
-	files, _ := filepath.Glob(filepath.Join(kept, "*"))
 	gone := 0
-	for _, f := range files {
+	for _, f := range filesIn(kept) {
 		a, err := os.Stat(f)
 		b, none := os.Stat(filepath.Join(s.opts.Dir, headName, filepath.Base(f)))
 		if err == nil && none == nil && os.SameFile(a, b) { // not a new one of that name

@@ -411,14 +411,21 @@ func TestDamagedLog(t *testing.T) {
 
 // TestDamagedHeadChunks: the log has all the data.
 func TestDamagedHeadChunks(t *testing.T) {
+	for _, folder := range []string{"data", "data[1]"} { // the signs of patterns are letters in a user's path
+		t.Run(folder, func(t *testing.T) { damagedHeadChunks(t, folder) })
+	}
+}
+
+func damagedHeadChunks(t *testing.T, folder string) {
 	o := options(t)
+	o.Dir = filepath.Join(o.Dir, folder)
 	session(t, o, 0, 400)
-	files, err := filepath.Glob(filepath.Join(o.Dir, "chunks_head", "*"))
+	files, err := os.ReadDir(filepath.Join(o.Dir, "chunks_head"))
 	must(t, err)
 	if len(files) == 0 {
 		t.Fatal("no head chunks on disk")
 	}
-	damage(t, files[0], 40)
+	damage(t, filepath.Join(o.Dir, "chunks_head", files[0].Name()), 40)
 	s := open(t, o)
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "head chunks chunks_head-") {
 		t.Errorf("the store says %v", err)

@@ -102,8 +102,7 @@ func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
 	if err := os.Mkdir(filepath.Join(stage, headName), 0o755); err != nil {
 		return out, err
 	}
-	files, _ := filepath.Glob(filepath.Join(s.opts.Dir, headName, "*"))
-	for _, f := range files {
+	for _, f := range filesIn(filepath.Join(s.opts.Dir, headName)) {
 		if err := link(f, filepath.Join(stage, headName, filepath.Base(f)), -1); err != nil {
 			return out, fmt.Errorf("read a damaged log: %w", err)
 		}

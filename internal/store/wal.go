@@ -308,8 +308,7 @@ func syncLog(dir string) error {
 // headRefs returns the highest reference of a series among the head's chunks on disk that extend beyond a time, and
 // the last time in them. It stops at a damaged file; the database checks the checksums.
 func headRefs(dir string, beyond int64, now time.Time) (last uint64, to int64) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*"))
-	for _, name := range files {
+	for _, name := range filesIn(dir) {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			continue

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,7 +58,20 @@ func TestForeign(t *testing.T) {
 	if _, err := run("-hold", "-command", `["true"]`); err != nil || errs.String() != load.Begins+"\n"+load.Ends+"\n" {
 		t.Errorf("with -hold it says %q: %v", errs.String(), err)
 	}
+	// A path is taken as it is, also relative to this folder.
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "hey"), []byte("#!/bin/sh\necho it is $1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, name := range []string{filepath.Join(dir, "hey"), "./hey"} {
+		said, err := run("-command", `["`+name+`", "me"]`)
+		if err != nil || !strings.Contains(said, `"it is me\n"`) {
+			t.Errorf("%s: %s, %v", name, said, err)
+		}
+	}
 	for _, c := range []struct{ flags, want string }{
+		{`-command ["` + dir + `/none"]`, "none: no such file"},
 		{"-command []", "words"},
 		{"-command ab", "words"},
 		{`-command ["none-such"]`, "none-such"},

@@ -105,7 +105,7 @@ func (g guest) addAll(h *host.Host, pattern string) error {
 		}
 		return g.addProgram(h, name)
 	}
-	found, err := h.Glob(pattern)
+	found, err := h.Matching(pattern)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 		const deepest = 6 // folders below kernel: drivers/net/ethernet/VENDOR/NAME are 5
 		file := ""
 		for depth := 1; file == "" && depth <= deepest; depth++ {
-			found, err := h.Glob(path.Join(folder, "kernel", strings.Repeat("*/", depth), name+".ko*"))
+			found, err := h.Glob(path.Join(host.Literal(folder), "kernel", strings.Repeat("*/", depth), name+".ko*"))
 			if err == nil && len(found) > 0 {
 				file = found[0]
 			}

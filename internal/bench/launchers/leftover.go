@@ -55,7 +55,7 @@ func identity(h *host.Host, pid string) (string, error) {
 // that still name them. Before that, first ends what a signal does not. A folder from another PID namespace, such as a
 // container's with the same temporary folder, is left alone: whether its owner lives cannot be seen.
 func sweep(h *host.Host, made, prefix string, first []func(work, short string)) error {
-	found, err := h.Glob(path.Join(path.Dir(made), prefix+"-*", ownerFile))
+	found, err := h.Glob(path.Join(host.Literal(path.Dir(made)), prefix+"-*", ownerFile))
 	if err != nil {
 		return err
 	}

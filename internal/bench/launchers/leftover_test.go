@@ -14,7 +14,10 @@ import (
 
 // TestSweep opens an environment next to the leftovers of others.
 func TestSweep(t *testing.T) {
-	temp, disk, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
+	temp, disk, elsewhere := filepath.Join(t.TempDir(), "tmp[1]"), t.TempDir(), t.TempDir() // the signs of patterns are letters in a user's path
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("TMPDIR", temp)
 	me, err := identity(host.Local(), "self")
 	if err != nil {

@@ -193,7 +193,7 @@ func (f Function) attach(h *host.Host, p *ebpf.Program, ret bool) (out []link.Li
 	if !strings.HasPrefix(pattern, "/") {
 		pattern = "/" + pattern
 	}
-	files, err := h.Glob(pattern)
+	files, err := h.Matching(pattern)
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("no file matches %s", f.Path)
 	}

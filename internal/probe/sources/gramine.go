@@ -92,7 +92,7 @@ func (g *gramineReader) Close() error { return nil }
 func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	var names []string
 	for _, pattern := range g.files {
-		found, err := g.host.Glob(pattern)
+		found, err := g.host.Matching(pattern)
 		if err != nil {
 			return err
 		}
