@@ -83,7 +83,7 @@ type kvmPrograms struct {
 }
 
 func openKVM(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
-	r := &kvmReader{host: h, facts: facts, machines: newVirtualMachines(h, facts)}
+	r := &kvmReader{host: h, facts: facts, machines: newVirtualMachines(h)}
 	loaded, err := kvmLoaded(h)
 	if err != nil {
 		return nil, err

@@ -37,19 +37,83 @@ func TestParseMonitor(t *testing.T) {
 		{"qemu-kvm -uuid nonsense -object", virtualMachine{kind: vmPlain}},
 		{"kvm -object tdx-guest,id=tdx0", virtualMachine{kind: vmTDX}},
 		{`qemu-kvm -object {"qom-type":"sev-guest","id":"lsec0","policy":7}`, virtualMachine{kind: vmSEVES}},
-		{`qemu-kvm -object {"qom-type":`, virtualMachine{kind: vmPlain}},
+		{`qemu-kvm -object {"qom-type":`, virtualMachine{kind: vmUnknown, doubt: `-object {"qom-type":`}},
 		{"qemu-kvm -object qom-type=sev-guest,policy=0x1", virtualMachine{kind: vmSEV}},
 		{"qemu-kvm -object sev-snp-guest,id=a -object memory-backend-memfd,id=ram", virtualMachine{kind: vmSEVSNP}},
 		{"qemu-kvm -qmp unix:/run/a,server -qmp tcp:localhost:1 -chardev socket,id=m,path=/run/b -mon chardev=m,mode=control -chardev socket,id=n,path=/run/c -mon n", virtualMachine{kind: vmPlain, sockets: []string{"/run/a", "/run/b"}}},
 		{"cloud-hypervisor --platform sev_snp=on,uuid=" + id, virtualMachine{kind: vmSEVSNP, uuid: id}},
 		{"cloud-hypervisor --platform=num_pci_segments=1", virtualMachine{kind: vmUnknown}},
+		{"cloud-hypervisor --platform tdx=true", virtualMachine{kind: vmTDX}},
+		{"cloud-hypervisor --platform tdx=quantum", virtualMachine{kind: vmUnknown, doubt: "tdx=quantum"}},
 		{"firecracker --id=fn", virtualMachine{kind: vmPlain, name: "fn"}},
+		{"firecracker-v1.7.0-x86_64 --id fn", virtualMachine{kind: vmPlain, name: "fn"}},
+		{"firecracker-snp --id fn", virtualMachine{kind: vmUnknown, name: "fn"}}, // not one of Firecracker's releases
+		{"crosvm run --cpus 2", virtualMachine{kind: vmPlain}},
+		{"crosvm run --protected-vm", virtualMachine{kind: vmPKVM}},
+		{"crosvm run --protected-vm-without-firmware --cpus 2", virtualMachine{kind: vmPKVM}},
+		{"crosvm run --cfg vm.json", virtualMachine{kind: vmUnknown, doubt: "-cfg vm.json"}},
+		{"qemu-kvm -machine q35 -machine confidential-guest-support=a -object tdx-guest,id=a -object sev-guest,id=b", virtualMachine{kind: vmTDX}},
+		{"qemu-kvm -M q35,memory-encryption=b -object tdx-guest,id=a -object sev-guest,id=b,policy=5", virtualMachine{kind: vmSEVES}},
+		{`qemu-kvm -machine {"type":"q35","confidential-guest-support":"a"} -object rme-guest,id=a`, virtualMachine{kind: vmCCA}},
+		{"qemu-kvm -machine q35,confidential-guest-support=a -object quantum-guest,id=a", virtualMachine{kind: vmUnknown, doubt: "quantum-guest"}},
+		{"qemu-kvm -machine q35,confidential-guest-support=a -object iothread,id=b", virtualMachine{kind: vmUnknown, doubt: "confidential-guest-support=a"}},
+		{"qemu-kvm -machine q35,confidential-guest-support=a", virtualMachine{kind: vmUnknown, doubt: "confidential-guest-support=a"}},
+		{"qemu-kvm -object quantum-guest,id=a", virtualMachine{kind: vmPlain}}, // the machine does not use it
+		{"qemu-kvm -object sev-guest,id=a,policy=much", virtualMachine{kind: vmUnknown, doubt: "policy=much"}},
+		{"qemu-kvm -readconfig vm.cfg", virtualMachine{kind: vmUnknown, doubt: "-readconfig vm.cfg"}},
+		{"qemu-kvm -readconfig vm.cfg -object tdx-guest,id=a", virtualMachine{kind: vmTDX}},
+		{"qemu-system-s390x -machine s390-ccw-virtio-9.1,accel=kvm", virtualMachine{kind: vmUnknown}}, // the guest decides
+		{"qemu-kvm -machine s390-ccw-virtio,confidential-guest-support=a -object s390-pv-guest,id=a", virtualMachine{kind: vmS390PV}},
+		{"qemu-system-ppc64 -machine pseries,confidential-guest-support=a -object pef-guest,id=a", virtualMachine{kind: vmPEF}},
+		{"qemu-kvm -name guest=web,,blue,,,debug-threads=on", virtualMachine{kind: vmPlain, name: "web,blue,"}},
+		{"qemu-kvm -name web,,blue,process=x -chardev socket,id=m,path=/run/a,,b -mon m,mode=control", virtualMachine{kind: vmPlain, name: "web,blue", sockets: []string{"/run/a,b"}}},
 		{"/opt/vmm --guest x", virtualMachine{kind: vmUnknown}},
 	} {
 		got := parseMonitor(strings.Split(c.line, " "))
 		c.want.monitor = filepath.Base(strings.Split(c.line, " ")[0])
 		if !reflect.DeepEqual(*got, c.want) {
 			t.Errorf("%s\n got %+v\nwant %+v", c.line, *got, c.want)
+		}
+	}
+}
+
+// TestPlainOnly: what no option says is plain only where KVM is known to start no protected machine.
+func TestPlainOnly(t *testing.T) {
+	for _, c := range []struct {
+		x86   bool
+		files string
+		want  bool
+	}{
+		{true, "", false}, // sysfs is not mounted
+		{true, "kernel/x=1", true},
+		{true, "module/kvm_intel/parameters/nested=Y", true}, // before Linux 6.16
+		{true, "module/kvm_intel/parameters/tdx=N", true},
+		{true, "module/kvm_intel/parameters/tdx=Y", false},
+		{true, "module/kvm_intel/parameters/tdx=quantum", false},
+		{true, "module/kvm_intel/parameters/tdx/x=", false}, // it cannot be read
+		{true, "module/kvm_amd/parameters/sev=0 module/kvm_amd/parameters/sev_es=0", true},
+		{true, "module/kvm_amd/parameters/sev=N module/kvm_amd/parameters/sev_es=N module/kvm_amd/parameters/sev_snp=Y", false},
+		{false, "kernel/x=1", false}, // an Arm host may start realms
+		{false, "firmware/uv/prot_virt_host=1", false},
+		{false, "firmware/uv/prot_virt_host=0", true},
+	} {
+		h := *host.Local()
+		h.Root = t.TempDir()
+		h.CPUID = func(uint32, uint32) (a, b, cx, d uint32) {
+			if c.x86 {
+				b = 0x756e6547
+			}
+			return 0, b, 0, 0
+		}
+		for _, file := range strings.Fields(c.files) {
+			name, text, _ := strings.Cut(file, "=")
+			name = filepath.Join(h.Root, "sys", name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text+"\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := plainOnly(&h); got != c.want {
+			t.Errorf("x86 %v, %s: %v, want %v", c.x86, c.files, got, c.want)
 		}
 	}
 }

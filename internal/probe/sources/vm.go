@@ -22,7 +22,7 @@ import (
 
 var (
 	vmInfo = gauge("tee_vm_info",
-		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and labels its other series; type is its protection, from the options of QEMU, Cloud Hypervisor or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
+		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and labels its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
 		"vm", "uuid", "name", "type", "pid", "monitor")
 	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by protection.", "type")
 	vmStats = counter("tee_vm_kvm_events_total",
@@ -54,8 +54,8 @@ var vm = probe.Source{
 	},
 	Kernels: "Any with KVM; binary statistics since 5.14, which QEMU 8.1 and later keep open; private memory since 6.8.",
 	Cost:    "About 5 µs for each statistic read from debugfs, 40 µs for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
-	Blind:   "How much private memory a machine has populated, which no kernel reports; the protection of machines of monitors other than QEMU, Cloud Hypervisor and Firecracker.",
-	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
+	Blind:   "How much private memory a machine has populated, which no kernel reports; the protection of machines of monitors other than QEMU, Cloud Hypervisor, crosvm and Firecracker, except on a host that can start no protected ones.",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		loaded, err := kvmLoaded(h)
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ var vm = probe.Source{
 		if !loaded {
 			return nil, probe.NotHere("no KVM in the kernel")
 		}
-		return &vmReader{host: h, machines: newVirtualMachines(h, facts)}, nil
+		return &vmReader{host: h, machines: newVirtualMachines(h)}, nil
 	},
 }
 
@@ -119,6 +119,7 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 		problems = append(problems, err)
 	}
 	count := map[string]int{}
+	var doubts []string
 	var shown []*virtualMachine
 	files := map[*virtualMachine]*vmFiles{}
 	for _, f := range r.found {
@@ -130,10 +131,16 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 			continue
 		}
 		count[m.kind]++
+		if m.doubt != "" && !slices.Contains(doubts, m.doubt) {
+			doubts = append(doubts, m.doubt)
+		}
 		if len(shown) < maxVMs {
 			shown = append(shown, m)
 			files[m] = f
 		}
+	}
+	if doubts != nil {
+		problems = append(problems, fmt.Errorf("virtual machines of an unknown protection: %s", strings.Join(doubts, ", ")))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(count)) {
 		out.send(vmCount, float64(count[kind]), kind)
