@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -151,14 +150,26 @@ func (s *scene) acceptance() {
 		s.miss("tee.settings."+setting, "%s", reason(err))
 		return
 	}
-	switch {
-	case !strings.Contains("\n"+info, "\nUnaccepted:"):
+	if !strings.Contains("\n"+info, "\nUnaccepted:") {
 		s.miss("tee.settings."+setting, "/proc/meminfo has no line Unaccepted: the kernel knows no lazy acceptance")
-	case slices.Contains(strings.Fields(s.optional("/proc/cmdline")), "accept_memory=eager"):
-		s.TEE.Settings[setting] = "eager"
-	default:
-		s.TEE.Settings[setting] = "lazy"
+		return
 	}
+	line, err := s.ReadString("/proc/cmdline")
+	if err != nil {
+		s.miss("tee.settings."+setting, "%s", reason(err))
+		return
+	}
+	how := "lazy"
+	for _, word := range strings.Fields(line) { // the last one counts
+		if value, ok := strings.CutPrefix(word, "accept_memory="); ok {
+			how = value
+		}
+	}
+	if how != "lazy" && how != "eager" {
+		s.miss("tee.settings."+setting, "unknown: accept_memory=%s on the kernel's command line", how)
+		return
+	}
+	s.TEE.Settings[setting] = how
 }
 
 // undetected looks for signs of protection that no detector can judge, so the type is not "none" when it is unknown.

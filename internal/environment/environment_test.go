@@ -97,6 +97,8 @@ func TestAcceptance(t *testing.T) {
 		{"Unaccepted: 0 kB\n", "quiet", "lazy", ""},
 		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "quiet accept_memory=eager -- agent", "eager", ""},
 		{"MemTotal: 1 kB\n", "accept_memory=eager", "", "no line Unaccepted"},
+		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "accept_memory=eager accept_memory=lazy", "lazy", ""},
+		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "accept_memory=quantum", "", "unknown: accept_memory=quantum"},
 	} {
 		f.With(t, "proc/meminfo", []byte(c.meminfo), func() {
 			f.With(t, "proc/cmdline", []byte(c.cmdline), func() {

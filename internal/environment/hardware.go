@@ -100,6 +100,8 @@ func (s *scene) switches() {
 		hw.Turbo = "on"
 	case noTurbo == "1" || boost == "0":
 		hw.Turbo = "off"
+	case noTurbo != "" || boost != "":
+		s.miss("hardware.turbo", "unknown: intel_pstate/no_turbo is %q, cpufreq/boost is %q", noTurbo, boost)
 	default:
 		s.miss("hardware.turbo", "the kernel has no switch for it (neither intel_pstate/no_turbo nor cpufreq/boost)")
 	}

@@ -169,6 +169,20 @@ func (h *Host) ReadString(name string) (string, error) {
 	return string(bytes.TrimSpace(b)), err
 }
 
+// ReadSwitch returns whether a parameter of the kernel is on: Y or 1, off: N or 0 (param_get_bool). Any other word is an error.
+func (h *Host) ReadSwitch(name string) (bool, error) {
+	switch s, err := h.ReadString(name); {
+	case err != nil:
+		return false, err
+	case s == "Y" || s == "1":
+		return true, nil
+	case s == "N" || s == "0":
+		return false, nil
+	default:
+		return false, fmt.Errorf("parse %s: unknown: %.40q, want Y or N", name, s)
+	}
+}
+
 // ReadUint returns the one decimal number that a file holds. The kernel's numbers reach 2^63 only by falling below 0:
 // such a one is an error.
 func (h *Host) ReadUint(name string) (uint64, error) {

@@ -242,26 +242,52 @@ const (
 	GPUProtectedPCIe = "protected-pcie" // several Hopper cards whose links among each other are in the clear
 )
 
-// Mode is one of the modes, or "" where the driver did not say.
+// is reports whether a word of the driver is one of some, in any case.
+func is(word string, some ...string) bool {
+	return slices.ContainsFunc(some, func(s string) bool { return strings.EqualFold(word, s) })
+}
+
+// Mode is one of the modes, or "" where the driver did not say, or said a word that is not known (see Unknown).
 func (c ConfCompute) Mode() string {
 	switch {
-	case strings.EqualFold(c.State, "ON") && strings.EqualFold(c.DevTools, "ON"):
+	case c.Unknown() != "":
+		return ""
+	case is(c.State, "ON") && is(c.DevTools, "ON"):
 		return GPUDevTools
-	case strings.EqualFold(c.State, "ON"):
+	case is(c.State, "ON"):
 		return GPUOn
 	// With protected PCIe the state reads OFF.
-	case strings.EqualFold(c.MultiGPU, "Protected PCIe"):
+	case is(c.MultiGPU, "Protected PCIe"):
 		return GPUProtectedPCIe
-	case strings.EqualFold(c.State, "OFF"):
+	case is(c.State, "OFF"):
 		return GPUOff
 	}
 	return ""
 }
 
+// Unknown is the driver's line that decides the mode and has a word that is not known, else "". A newer driver's word must not
+// read as off, or as closed to debuggers.
+func (c ConfCompute) Unknown() string {
+	switch {
+	case !is(c.State, "", "N/A", "ON", "OFF"):
+		return "CC State: " + c.State
+	case is(c.State, "ON") && !is(c.DevTools, "", "N/A", "ON", "OFF"):
+		return "DevTools Mode: " + c.DevTools
+	case is(c.State, "OFF") && !is(c.MultiGPU, "", "N/A", "None", "OFF", "Protected PCIe"):
+		return "Multi-GPU Mode: " + c.MultiGPU
+	}
+	return ""
+}
+
+// IsReady reports whether the cards take work; known is false for a word that is not known.
+func (c ConfCompute) IsReady() (ready, known bool) {
+	return is(c.Ready, "ready"), is(c.Ready, "ready", "not ready", "not-ready", "notready")
+}
+
 // Mode is the card's mode: the driver's word for all, or on where memory is
 // protected, which needs it.
 func (g GPU) Mode(c ConfCompute) string {
-	if m := c.Mode(); m != "" {
+	if m := c.Mode(); m != "" || c.Unknown() != "" {
 		return m
 	}
 	if n, ok := g.Protected.Total.Value(); ok && n > 0 {

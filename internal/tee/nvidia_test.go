@@ -100,6 +100,11 @@ func TestConfCompute(t *testing.T) {
 		{"protected PCIe", GPUProtectedPCIe, []string{"\n==============NVSMI CONF-COMPUTE LOG==============\n\n    CC State                   : OFF\n    Multi-GPU Mode             : Protected PCIe\n    CPU CC Capabilities        : INTEL TDX\n    GPU CC Capabilities        : CC Capable\n    CC GPUs Ready State        : Ready\n"}, "Ready"},
 		{"devtools", GPUDevTools, []string{"CC State : ON\nCC GPUs Ready State : Not Ready\n", "DevTools Mode: ON\n"}, "Not Ready"},
 		{"old driver", GPUOn, []string{"CC status: ON\n", "Confidential Compute GPUs Ready state: not-ready\n"}, "not-ready"},
+		// Words that are not known, of which none may read as off or as closed to debuggers.
+		{"other state", "", []string{"CC State : PARTIAL\nCC GPUs Ready State : Ready\n"}, "Ready"},
+		{"other tools", "", []string{"CC State : ON\nCC GPUs Ready State : Ready\n", "DevTools Mode: PROFILING\n"}, "Ready"},
+		{"other link", "", []string{"CC State : OFF\nMulti-GPU Mode : Secret NVLink\nCC GPUs Ready State : Ready\n"}, "Ready"},
+		{"other link, on", GPUOn, []string{"CC State : ON\nMulti-GPU Mode : NVLE\nCC GPUs Ready State : Ready\n"}, "Ready"},
 		{"no answer", "", []string{"No devices were found\n", "", ": :\n"}, ""},
 	} {
 		var outs [][]byte
@@ -110,6 +115,17 @@ func TestConfCompute(t *testing.T) {
 		if c.Mode() != tt.mode || c.Ready != tt.ready {
 			t.Errorf("%s: mode %q of %+v", tt.name, c.Mode(), c)
 		}
+		if other := strings.HasPrefix(tt.name, "other") && tt.mode == ""; (c.Unknown() != "") != other {
+			t.Errorf("%s: %q is unknown", tt.name, c.Unknown())
+		}
+	}
+	for word, want := range map[string][2]bool{"Ready": {true, true}, "ready": {true, true}, "Not Ready": {false, true}, "not-ready": {false, true}, "Warming": {false, false}} {
+		if ready, known := (ConfCompute{Ready: word}).IsReady(); ready != want[0] || known != want[1] {
+			t.Errorf("%s: %v, %v; want %v", word, ready, known, want)
+		}
+	}
+	if m := (GPU{Protected: GPUMemory{Total: Quantity{value: 1, said: true}}}).Mode(ConfCompute{State: "ON", DevTools: "PROFILING"}); m != "" {
+		t.Errorf("protected memory, and a word that is not known: mode %q", m)
 	}
 	if m := (GPU{Protected: GPUMemory{Total: Quantity{value: 1, said: true}}}).Mode(ConfCompute{}); m != GPUOn {
 		t.Errorf("protected memory, and no answer: mode %q", m)

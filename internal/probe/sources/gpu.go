@@ -141,13 +141,16 @@ func (c cards) send(out emitter) error {
 	if c.conf.State == "" {
 		return bad.Err()
 	}
+	if word := c.conf.Unknown(); word != "" {
+		bad.Add(fmt.Errorf("parse nvidia-smi conf-compute: unknown: %.80q", word))
+	}
 	out.send(gpuPlatform, 1, c.conf.CPU, c.conf.GPU, c.conf.MultiGPU, strings.ToLower(c.conf.Environment))
 	if c.conf.Ready != "" && c.conf.Mode() != tee.GPUOff {
-		ready := 0.0
-		if strings.EqualFold(c.conf.Ready, "ready") {
-			ready = 1
+		if ready, known := c.conf.IsReady(); known {
+			out.send(gpuReady, oneIf(ready))
+		} else {
+			bad.Add(fmt.Errorf("parse nvidia-smi conf-compute: unknown: %.80q", "CC GPUs Ready State: "+c.conf.Ready))
 		}
-		out.send(gpuReady, ready)
 	}
 	return bad.Err()
 }
@@ -205,14 +208,21 @@ func (c cards) card(out emitter, g tee.GPU, index string, bad *machine.Faults) {
 	said(gpuErrors, g.ECC.SRAMSECDED, "sram", "uncorrected_secded")
 	said(gpuErrors, g.ECC.DRAMCorrected, "dram", "corrected")
 	said(gpuErrors, g.ECC.DRAMUncorrected, "dram", "uncorrected")
-	if g.MIG == "Enabled" {
+	switch g.MIG {
+	case "Enabled":
 		out.send(gpuMIG, float64(len(g.Slices)), index)
+	case "Disabled", "N/A", "":
+	default:
+		bad.Add(fmt.Errorf("parse nvidia-smi -q -x: the MIG mode of card %s is unknown: %.40q", index, g.MIG))
 	}
 	switch g.DRAM {
 	case "Enabled":
 		out.send(gpuMemoryEncrypted, 1, index)
 	case "Disabled":
 		out.send(gpuMemoryEncrypted, 0, index)
+	case "N/A", "":
+	default:
+		bad.Add(fmt.Errorf("parse nvidia-smi -q -x: the encryption of card %s's memory is unknown: %.40q", index, g.DRAM))
 	}
 	for _, p := range g.Processes {
 		if p.Memory.Bad() != "" {

@@ -52,10 +52,9 @@ func readSEVHost(h *host.Host, out emitter) error {
 	active := false
 	var problems []error
 	for _, kind := range []string{"sev", "sev_es", "sev_snp"} {
-		s, err := h.ReadString("/sys/module/kvm_amd/parameters/" + kind)
+		on, err := h.ReadSwitch("/sys/module/kvm_amd/parameters/" + kind)
 		switch {
 		case err == nil:
-			on := s == "Y" || s == "1"
 			active = active || on
 			out.send(sevEnabled, oneIf(on), kind)
 		case kind == "sev_snp" && errors.Is(err, fs.ErrNotExist): // since Linux 6.11

@@ -37,11 +37,10 @@ var tdxHost = probe.Source{
 }
 
 func readTDXHost(h *host.Host, out emitter) error {
-	on := false
 	var problems []error
-	switch s, err := h.ReadString("/sys/module/kvm_intel/parameters/tdx"); {
+	on, err := h.ReadSwitch("/sys/module/kvm_intel/parameters/tdx")
+	switch {
 	case err == nil:
-		on = s == "Y" || s == "1"
 		out.send(tdxEnabled, oneIf(on))
 	case errors.Is(err, fs.ErrNotExist):
 		problems = append(problems, &probe.Problem{Err: err, Remedy: "modprobe kvm_intel, on Linux 6.16 or later with CONFIG_KVM_INTEL_TDX"})

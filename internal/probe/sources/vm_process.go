@@ -69,8 +69,8 @@ func newVirtualMachines(h *host.Host) *virtualMachines {
 func plainOnly(h *host.Host) bool {
 	off := func(files ...string) bool {
 		return !slices.ContainsFunc(files, func(file string) bool {
-			s, err := h.ReadString(file)
-			return err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && s != "N" && s != "0"
+			on, err := h.ReadSwitch(file)
+			return on || err != nil && !errors.Is(err, fs.ErrNotExist)
 		})
 	}
 	there := func(name string) bool { ok, err := h.Exists(name); return ok && err == nil }

@@ -142,6 +142,14 @@ func (c *clues) isolation() uint32 {
 	return config & 0xf
 }
 
+// otherIsolation doubts that a Hyper-V partition of a type that is not known here is no confidential guest. Type 1 isolates
+// by software alone.
+func (c *clues) otherIsolation() {
+	if kind := c.isolation(); kind > 3 {
+		c.doubt("CPUID 0x4000000C says Hyper-V isolation of an unknown type: %d", kind)
+	}
+}
+
 // yes reads a file that answers 1 or 0.
 func (c *clues) yes(name string) (bool, error) {
 	s, err := c.ReadString(name)

@@ -38,6 +38,8 @@ func detectNitro(h *host.Host) (tee.Facts, error) {
 		f.Why = "the driver is loaded but there is no device /dev/nitro_enclaves; in a container, pass it in, elsewhere see the kernel log"
 	case known && (pool == "" || pool == "(null)"):
 		f.Why = "no CPUs are set aside for enclaves; start nitro-enclaves-allocator.service"
+	case len(c.doubts) > 0:
+		return c.absent("")
 	default:
 		f.Active = true
 	}

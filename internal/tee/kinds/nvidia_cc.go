@@ -57,11 +57,17 @@ func (c *clues) confidentialCards(ctx context.Context) (tee.Facts, error) {
 		c.saw("nvidia-smi conf-compute", "mode %s, cards %s", mode, said.Ready)
 		f := tee.Facts{Variant: mode, Role: tee.Device, Debug: mode == tee.GPUDevTools, Evidence: c.evidence}
 		// A driver that does not know the question has cards that are always ready.
-		f.Active = said.Ready == "" || strings.EqualFold(said.Ready, "ready")
-		if !f.Active {
+		ready, known := said.IsReady()
+		f.Active = said.Ready == "" || ready
+		switch {
+		case !f.Active && !known:
+			f.Why = fmt.Sprintf("whether the cards take work is unknown: %q", said.Ready)
+		case !f.Active:
 			f.Why = "the cards take no work yet: attest them, then run nvidia-smi conf-compute -srs 1"
 		}
 		return f, nil
+	case said.Unknown() != "":
+		return tee.Facts{}, fmt.Errorf("the NVIDIA driver's mode is unknown: %q", said.Unknown())
 	case ctx.Err() != nil:
 		return tee.Facts{}, fmt.Errorf("the NVIDIA driver is loaded but nvidia-smi does not answer: %w", ctx.Err())
 	case errors.Is(err, fs.ErrNotExist):

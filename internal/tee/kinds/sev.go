@@ -95,6 +95,7 @@ func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
 		c.saw("CPUID 0x4000000C", "Hyper-V isolation type 2, SEV-SNP")
 		return "sev-snp", "", nil
 	}
+	c.otherIsolation()
 	if _, b, cx, d := c.CPUID(0, 0); machine.Letters(b, d, cx) != "AuthenticAMD" {
 		return "", "not an AMD CPU", nil
 	}

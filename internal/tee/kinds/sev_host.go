@@ -54,15 +54,11 @@ func detectSEVHost(h *host.Host) (tee.Facts, error) {
 	return f, nil
 }
 
-// switched reads a parameter that is Y or N, on older kernels 1 or 0; known is
-// false where the kernel has none of that name.
+// switched reads a parameter; known is false where the kernel has none of that name.
 func switched(h *host.Host, name string) (on, known bool, err error) {
-	s, err := h.ReadString(name)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return false, false, err
+	on, err = h.ReadSwitch(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
 	}
-	return s == "Y" || s == "1", true, nil
+	return on, err == nil, err
 }

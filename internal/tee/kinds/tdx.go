@@ -36,6 +36,7 @@ func detectTDX(h *host.Host) (tee.Facts, error) {
 			f.Variant = "paravisor"
 			c.saw("CPUID 0x4000000C", "Hyper-V isolation type 3, TDX")
 		}
+		c.otherIsolation()
 	}
 	// Linux shows the flag since 5.19 and the device since 6.2; a paravisor
 	// hides both, so their absence says nothing.
