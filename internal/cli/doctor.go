@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -169,6 +168,9 @@ func sourceList(e *probe.Engine) []web.Source {
 		w.Auto, w.Seen, w.Narrows, w.Series = s.Auto, s.Seen, s.Narrows, s.Series
 		if s.State == probe.Available && s.Read > 0 && s.Series == 0 && s.Reason == "" {
 			w.Reason = "it works, but has nothing to report now, so it has no series"
+			if s.Scope.Process != nil {
+				w.Reason = fmt.Sprintf("it works, but no process that it sees now matches %q, so it has no series", s.Scope.Process)
+			}
 		}
 		if s.State == probe.Available || s.State == probe.Degraded {
 			w.Coverage, w.Missed, w.Folded = s.Coverage, &s.Missed, &s.Folded
@@ -219,8 +221,12 @@ func inWords(s *probe.Source) web.Source {
 }
 
 // pattern is the text of a filter, "" for none.
-func pattern(re *regexp.Regexp) string {
-	if re == nil {
+func pattern[T interface {
+	comparable
+	String() string
+}](re T) string {
+	var none T
+	if re == none {
 		return ""
 	}
 	return re.String()

@@ -61,7 +61,7 @@ the environment variable SSL_CERT_FILE.`,
 	f := c.Flags()
 	f.StringVar(&x.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
 	x.at.flags(c, "to explain from, instead of a monitor")
-	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process")
+	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process, of a name over 15 bytes also its first 15, which the kernel keeps")
 	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
 	x.last = duration(5 * time.Minute)
@@ -93,7 +93,7 @@ type explained struct {
 }
 
 func (x explainer) run(ctx context.Context, w io.Writer) error {
-	subjects, err := regexp.Compile(x.process)
+	subjects, err := metric.CompileNames(x.process)
 	if err != nil {
 		return fmt.Errorf("--process: %w; a name with such characters is written with backslashes: %s", err, regexp.QuoteMeta(x.process))
 	}

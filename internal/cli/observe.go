@@ -41,7 +41,7 @@ type settings struct {
 func (s *settings) flags(c *cobra.Command, listen string) {
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
-	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored)")
+	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
 	f.StringVar(&s.sources, "sources", "", "only sources whose name matches this regular expression (unanchored); a monitor of other machines takes ^self$")
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
 	probesFlag(c, &s.probes)
@@ -60,7 +60,7 @@ type observer struct {
 	sources  []*probe.Source // ours and the user's
 	chosen   []*probe.Source // those that are opened
 	config   config
-	filter   *regexp.Regexp
+	filter   *metric.NamePattern
 	found    []tee.Detection
 	engine   *probe.Engine
 	platform web.Platform
@@ -78,10 +78,10 @@ type observer struct {
 // observe checks all settings and opens the port, before anything is attached or
 // written.
 func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
-	var filter *regexp.Regexp
+	var filter *metric.NamePattern
 	if s.process != "" {
 		var err error
-		if filter, err = regexp.Compile(s.process); err != nil {
+		if filter, err = metric.CompileNames(s.process); err != nil {
 			return nil, fmt.Errorf("--process: %w", err)
 		}
 	}
@@ -142,6 +142,7 @@ func (o *observer) open() {
 	o.engine = probe.New(o.host, tee.Found(o.found), o.chosen, o.filter)
 	// If one source cannot be set as configured, for instance because its process has
 	// ended, the others still start.
+	o.warnUnmatched(o.config)
 	o.warn(o.config.apply(o.engine, pattern(o.filter)))
 	o.warn(o.engine.Start(func(s *probe.Source) bool { return !s.InKernel() }))
 }
@@ -198,6 +199,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 			o.log.Error("cannot apply all of the configuration; the rest stays as it was", "error", oneLine(err))
 			continue
 		}
+		o.warnUnmatched(c)
 		o.log.Warn("configuration reloaded", "file", o.file)
 	}
 }

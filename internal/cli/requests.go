@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/servers"
@@ -19,6 +20,8 @@ import (
 
 // requestsConfig is a server whose own count of requests is read.
 type requestsConfig struct {
+	// Process is the server's process name, as in /proc/PID/comm; of a name over 15 bytes the first 15 count, which the
+	// kernel keeps.
 	Process      string `yaml:"process"`
 	App          string `yaml:"app"`
 	Address      string `yaml:"address"`
@@ -71,7 +74,7 @@ func requestTargets(list []requestsConfig, dir string) []servers.Target {
 	var out []servers.Target
 	for _, r := range list {
 		i := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
-		t := servers.Target{App: servers.All[i], Process: r.Process, Address: r.Address, User: r.User, Database: r.Database,
+		t := servers.Target{App: servers.All[i], Process: metric.CutName(r.Process), Address: r.Address, User: r.User, Database: r.Database,
 			PasswordFile: r.PasswordFile, Counter: r.Counter, Pages: store.Pages{}}
 		if t.PasswordFile != "" && !filepath.IsAbs(t.PasswordFile) {
 			t.PasswordFile = filepath.Join(dir, t.PasswordFile)

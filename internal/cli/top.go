@@ -6,12 +6,13 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"regexp"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 func topCommand(env Env) *cobra.Command {
@@ -37,7 +38,7 @@ regular expression, up and down scroll, q ends.`,
 	}
 	f := c.Flags()
 	f.StringVar(&t.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
-	f.StringVar(&t.process, "process", "", "only processes that match this regular expression (unanchored)")
+	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
 	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables")
 	f.BoolVar(&t.once, "once", false, "print one table and exit")
 	return c
@@ -55,7 +56,7 @@ func (t topper) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	filter, err := regexp.Compile(t.process)
+	filter, err := metric.CompileNames(t.process)
 	if err != nil {
 		return fmt.Errorf("--process: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
+	"github.com/teescope/teescope/internal/metric"
 	"golang.org/x/tools/txtar"
 )
 
@@ -149,7 +150,7 @@ func (c topCase) look(t *testing.T) topModel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return topModel{snapshot: s, every: time.Second, filter: regexp.MustCompile("")}
+	return topModel{snapshot: s, every: time.Second, filter: &metric.NamePattern{Regexp: regexp.MustCompile("")}}
 }
 
 func TestTopScreens(t *testing.T) {

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // topModel is the state of the live view. Its methods touch nothing but itself, so
@@ -18,14 +19,14 @@ type topModel struct {
 	every    time.Duration
 
 	sort          string // a column's name, "" for the first that is there
-	filter        *regexp.Regexp
+	filter        *metric.NamePattern
 	offset        int // rows scrolled by
 	width, height int
 
 	typing bool   // a filter is being typed
 	typed  string // the text typed so far
 	bad    string // why the typed text is not a filter yet
-	before *regexp.Regexp
+	before *metric.NamePattern
 }
 
 // looked is the monitor's answer.
@@ -124,7 +125,7 @@ func (m topModel) typeFilter(k tea.KeyPressMsg) topModel {
 	default:
 		m.typed += k.Text
 	}
-	f, err := regexp.Compile(m.typed)
+	f, err := metric.CompileNames(m.typed)
 	if m.bad = ""; err != nil {
 		m.bad = strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 		return m

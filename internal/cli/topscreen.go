@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,12 +9,13 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
 )
 
 // header describes the machine and the monitor's cost, in lines.
-func (s topSnapshot) header(shown int, filter *regexp.Regexp) []string {
+func (s topSnapshot) header(shown int, filter *metric.NamePattern) []string {
 	p := s.platform
 	first := fmt.Sprintf("teescope top  %s  %s  %d CPUs  %s", orUnknown(p.Hostname), orUnknown(p.Kernel), p.CPUs, s.findings.At.Format("15:04:05"))
 	watched := fmt.Sprintf("%d processes", len(s.rows))

@@ -88,14 +88,3 @@ func TestDiff(t *testing.T) {
 		t.Error("trees per second and per request were compared")
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"redis", "redis-server", 0}, {"NGINX", "nginx", 0}, {"ngnix", "nginx", 2}, {"", "x", 0}, {"abc", "axc", 1}, {"kitten", "sitting", 3}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}

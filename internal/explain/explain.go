@@ -18,7 +18,7 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 		return Tree{}, err
 	}
 	var err error
-	if q.Instance, err = q.machine(ctx, db); err != nil {
+	if q, err = q.located(ctx, db); err != nil {
 		return Tree{}, err
 	}
 	asked := q

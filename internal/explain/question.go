@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // Question is the input of an explanation.
@@ -53,13 +53,20 @@ func (q Question) check() error {
 // processSeries have the label process and exist for every active process.
 const processSeries = `__name__=~"tee_sampled_cpu_seconds_total|tee_process_cpu_seconds_total|tee_syscalls_total"`
 
-// machine returns the machine that the question is about.
-func (q Question) machine(ctx context.Context, db findings.Querier) (string, error) {
+// located returns the question with its machine, and with the name that the kernel keeps of a longer one.
+func (q Question) located(ctx context.Context, db findings.Querier) (Question, error) {
 	// The query does not select by name, so a wrong name can be answered with similar ones.
 	points, err := db.Query(ctx, fmt.Sprintf("count by (job, instance, process) (last_over_time({%s}[%s]))",
 		processSeries, findings.PromDuration(q.To.Sub(q.From))), q.To)
 	if err != nil {
-		return "", err
+		return q, err
+	}
+	if called := func(p metric.Point) bool { return p.Labels["process"] == q.Process }; !slices.ContainsFunc(points, called) && len(q.Process) > metric.NameBytes {
+		asked := q.Process
+		q.Process = metric.Label(metric.CutName(asked))
+		if !slices.ContainsFunc(points, called) {
+			q.Process = asked
+		}
 	}
 	var names, machines []string
 	for _, p := range points {
@@ -75,15 +82,16 @@ func (q Question) machine(ctx context.Context, db findings.Querier) (string, err
 	}
 	slices.Sort(machines)
 	if q.Job == "" && len(machines) > 1 && len(slices.Compact(slices.Clone(machines))) < len(machines) {
-		return "", refuse("there is a process %q on several machines called %s; name the job, too", q.Process, machines[0])
+		return q, refuse("there is a process %q on several machines called %s; name the job, too", q.Process, machines[0])
 	}
 	switch len(machines) {
 	case 1:
-		return machines[0], nil
+		q.Instance = machines[0]
+		return q, nil
 	case 0:
-		return "", &Refusal{NotFound: true, Reason: q.unknown(names)}
+		return q, &Refusal{NotFound: true, Reason: q.unknown(names)}
 	}
-	return "", refuse("there is a process %q on several machines; name one of %s as instance", q.Process, strings.Join(machines, ", "))
+	return q, refuse("there is a process %q on several machines; name one of %s as instance", q.Process, strings.Join(machines, ", "))
 }
 
 // series returns the matchers of the machine's series, and those in more.
@@ -125,40 +133,10 @@ func (q Question) unknown(names []string) string {
 	if len(names) == 0 {
 		return why + ", nor any other: was the monitor running then?"
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Compare(distance(q.Process, a), distance(q.Process, b))
-	})
+	names = metric.Nearest(q.Process, names)
 	var quoted []string
 	for _, n := range names[:min(5, len(names))] {
 		quoted = append(quoted, fmt.Sprintf("%q", n))
 	}
 	return why + "; there were " + strings.Join(quoted, ", ")
-}
-
-// distance returns how many letters must be changed, added or removed to turn one name into the other, ignoring case
-// (Levenshtein 1966); 0 if one contains the other.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	if strings.Contains(a, b) || strings.Contains(b, a) {
-		return 0
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

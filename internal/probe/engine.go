@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -49,7 +48,7 @@ type live struct {
 // Open opens every source that is on, several at a time; Look opens those that wait.
 // A source that fails to open is kept with its reason and not retried until it is
 // switched on again.
-func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
+func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.NamePattern) *Engine {
 	e := New(h, facts, sources, process)
 	_ = e.Start(func(*Source) bool { return true }) // no setting was made that one could refuse
 	return e
@@ -113,7 +112,7 @@ func each(sources []*live, most int, do func(*live) error) error {
 }
 
 // New returns an engine without open sources. Settings may be made before Start.
-func New(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
+func New(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.NamePattern) *Engine {
 	var all []*live
 	w := watch{processes: Processes{Host: h}, found: map[int][]string{}, hidden: map[int]bool{}}
 	for _, s := range sources {

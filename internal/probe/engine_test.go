@@ -176,13 +176,14 @@ func TestProcessFilter(t *testing.T) {
 	f := &fake{samples: []metric.Sample{
 		{Desc: calls, Labels: []string{"redis-server"}, Value: 1},
 		{Desc: calls, Labels: []string{"nginx"}, Value: 2},
+		{Desc: calls, Labels: []string{"victoria-metric"}, Value: 4}, // as the kernel cuts victoria-metrics-prod
 		{Desc: level, Value: 3},
 	}}
-	e := Open(clock(), nil, []*Source{f.source("x")}, regexp.MustCompile("edis"))
+	e := Open(clock(), nil, []*Source{f.source("x")}, &metric.NamePattern{Regexp: regexp.MustCompile("edis")})
 	check := func(filter string, want ...string) {
 		t.Helper()
 		got := text(t, e)
-		for _, p := range []string{"redis-server", "nginx"} {
+		for _, p := range []string{"redis-server", "nginx", "victoria-metric"} {
 			if has := strings.Contains(got, p); has != strings.Contains(strings.Join(want, " "), p) {
 				t.Errorf("filter %q: %s shown is %v", filter, p, has)
 			}
@@ -199,7 +200,7 @@ func TestProcessFilter(t *testing.T) {
 	for _, c := range []struct {
 		filter string
 		want   []string
-	}{{"^nginx$", []string{"nginx"}}, {"none", nil}, {"", []string{"redis-server", "nginx"}}} {
+	}{{"^nginx$", []string{"nginx"}}, {"none", nil}, {"^victoria-metrics-prod$", []string{"victoria-metric"}}, {"^victoria-logs-prod$", nil}, {"", []string{"redis-server", "nginx", "victoria-metric"}}} {
 		if err := set(c.filter); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +209,7 @@ func TestProcessFilter(t *testing.T) {
 	if err := set("("); err == nil || !strings.Contains(err.Error(), "x") {
 		t.Errorf("bad filter: %v", err)
 	}
-	check("", "redis-server", "nginx") // as before
+	check("", "redis-server", "nginx", "victoria-metric") // as before
 }
 
 // counting is a fake whose counters begin when it is opened.
@@ -230,7 +231,7 @@ func TestFromZero(t *testing.T) {
 			}
 		}
 		round := 0
-		e := Open(&host.Host{Now: func() time.Time { return time.Unix(int64(round), 0) }}, nil, []*Source{source}, regexp.MustCompile("^[^h]"))
+		e := Open(&host.Host{Now: func() time.Time { return time.Unix(int64(round), 0) }}, nil, []*Source{source}, &metric.NamePattern{Regexp: regexp.MustCompile("^[^h]")})
 		next := func(want map[string]int, processes ...string) {
 			t.Helper()
 			round++

@@ -69,7 +69,7 @@ type Need struct {
 // that are set must match.
 type Scope struct {
 	// Process is matched against process names, unanchored.
-	Process *regexp.Regexp
+	Process *metric.NamePattern
 	// PIDs are process ids of the machine; each also gets its own series.
 	PIDs []int
 	// Cgroup is matched against the path of a process's control group, Container

@@ -21,7 +21,8 @@ type Setting struct {
 	// Level is the name of one of the source's levels of detail.
 	Level *string `json:"level,omitempty" yaml:"level"`
 	// Process is an unanchored regular expression: only series of matching process
-	// names are kept. "" removes the filter.
+	// names are kept. The kernel keeps 15 bytes of a name, and a longer name in the expression
+	// matches these. "" removes the filter.
 	Process *string `json:"process,omitempty" yaml:"process"`
 	// PIDs narrows the source to these process ids, which get series of their own.
 	// An empty list removes the filter.
@@ -157,7 +158,6 @@ func (s Setting) over(next Status) (Status, error) {
 		from *string
 		to   **regexp.Regexp
 	}{
-		{"process", s.Process, &next.Scope.Process},
 		{"cgroup", s.Cgroup, &next.Scope.Cgroup},
 		{"container", s.Container, &next.Scope.Container},
 	} {
@@ -171,6 +171,16 @@ func (s Setting) over(next Status) (Status, error) {
 				return next, fmt.Errorf("%s: %w", f.what, err)
 			}
 			*f.to = re
+		}
+	}
+	if s.Process != nil {
+		next.Scope.Process = nil
+		if *s.Process != "" {
+			names, err := metric.CompileNames(*s.Process)
+			if err != nil {
+				return next, fmt.Errorf("process: %w", err)
+			}
+			next.Scope.Process = names
 		}
 	}
 	if s.Process != nil && *s.Process != "" && !next.Source.ByProcess() {

@@ -96,7 +96,7 @@ func count(s string) (float64, error) {
 // Target is one server to be asked.
 type Target struct {
 	App *App
-	// Process is the label's value, as the user gave it.
+	// Process is the label's value: the name as the kernel keeps it.
 	Process string
 	// Address is an absolute path of a unix socket or HOST:PORT, and a URL where the
 	// server speaks HTTP.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
@@ -47,7 +48,7 @@ func TestSyscallTimes(t *testing.T) {
 			name := probetest.Name("sleeps")
 			sleeps := func() {
 				// Its name is known by the time that it is ready.
-				events(t, func() { Table{c}.Time(regexp.MustCompile("^" + name + "$")) }, func() {}, "--comm", name, "sleeps", fmt.Sprint(us), fmt.Sprint(n))
+				events(t, func() { Table{c}.Time(&metric.NamePattern{Regexp: regexp.MustCompile("^" + name + "$")}) }, func() {}, "--comm", name, "sleeps", fmt.Sprint(us), fmt.Sprint(n))
 			}
 			sleeps()
 			if d := durations(c); len(d) > 0 {
@@ -98,7 +99,7 @@ func TestRunQueue(t *testing.T) {
 	const n = 5000
 	name := probetest.Name("queue")
 	play := func() did {
-		return events(t, func() { Table{c}.Time(regexp.MustCompile("^" + name + "$")) }, func() {}, "--comm", name, "switches", fmt.Sprint(n))
+		return events(t, func() { Table{c}.Time(&metric.NamePattern{Regexp: regexp.MustCompile("^" + name + "$")}) }, func() {}, "--comm", name, "switches", fmt.Sprint(n))
 	}
 	play() // from here on its name is known, and no other's
 	blind := probetest.OnInit(t, "sched/sched_switch", "sched/sched_wakeup", "sched/sched_wakeup_new")

@@ -5,7 +5,6 @@ package bpf
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -267,7 +266,7 @@ func (k *kernel) openMembers(h *host.Host) {
 
 // Time makes c count times only of processes whose name matches, or of all for nil. A
 // name counts from the first call after it was first seen.
-func (c Table) Time(process *regexp.Regexp) {
+func (c Table) Time(process *metric.NamePattern) {
 	wanted := c.maps["wanted"]
 	if len(wanted) < slots {
 		return

@@ -269,7 +269,7 @@ func adjust(t *testing.T, r probe.Reader, text string) error {
 		case "level":
 			level = value
 		case "process":
-			scope.Process = regexp.MustCompile(value)
+			scope.Process = &metric.NamePattern{Regexp: regexp.MustCompile(value)}
 		case "cgroup":
 			scope.Cgroup = regexp.MustCompile(value)
 		case "container":

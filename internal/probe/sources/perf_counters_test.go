@@ -127,7 +127,9 @@ func TestPerfProcess(t *testing.T) {
 		probetest.Skip(t, "a C compiler", fmt.Errorf("build events: %w: %s", err, out))
 	}
 	name := probetest.Name("perf")
-	named := func(int) probe.Scope { return probe.Scope{Process: regexp.MustCompile("^" + name + "$")} }
+	named := func(int) probe.Scope {
+		return probe.Scope{Process: &metric.NamePattern{Regexp: regexp.MustCompile("^" + name + "$")}}
+	}
 	faults := func(u *syscall.Rusage) int64 { return u.Minflt + u.Majflt }
 	for _, c := range []struct {
 		name  string
@@ -331,7 +333,7 @@ func TestPerfManyProcesses(t *testing.T) {
 		}
 	}
 	p := openSoftware(t, h)
-	if err := p.Adjust("", probe.Scope{Process: regexp.MustCompile("many")}); err != nil {
+	if err := p.Adjust("", probe.Scope{Process: &metric.NamePattern{Regexp: regexp.MustCompile("many")}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := readPerf(t, p)
@@ -373,7 +375,7 @@ func TestPerfForeignProcess(t *testing.T) {
 		return open(target, events...)
 	}
 	p := openSoftware(t, h)
-	if err := p.Adjust("", probe.Scope{Process: regexp.MustCompile("theirs")}); err != nil {
+	if err := p.Adjust("", probe.Scope{Process: &metric.NamePattern{Regexp: regexp.MustCompile("theirs")}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -398,7 +400,7 @@ func TestPerfManyNames(t *testing.T) {
 		if err := errors.Join(h.Install("/proc/50/stat", []byte(stat), 0o644), h.Mkdir("/proc/50/task/50")); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Adjust("", probe.Scope{Process: regexp.MustCompile("name")}); err != nil {
+		if err := p.Adjust("", probe.Scope{Process: &metric.NamePattern{Regexp: regexp.MustCompile("name")}}); err != nil {
 			t.Fatal(err)
 		}
 		mustReadPerf(t, p)

@@ -689,7 +689,7 @@ export interface ProbeSetting {
   auto?: boolean;
   /** Level is the name of one of the source's levels of detail. */
   level?: string;
-  /** Process is an unanchored regular expression: only series of matching process names are kept. "" removes the filter. */
+  /** Process is an unanchored regular expression: only series of matching process names are kept. The kernel keeps 15 bytes of a name, and a longer name in the expression matches these. "" removes the filter. */
   process?: string;
   /** PIDs narrows the source to these process ids, which get series of their own. An empty list removes the filter. */
   pids?: number[];
