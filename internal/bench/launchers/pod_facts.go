@@ -1,12 +1,14 @@
 package launchers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -61,7 +63,10 @@ var plugins = []plugin{
 			return ""
 		}
 		kind := strings.ToLower(net.Backend.Type)
-		return chosen(kind == "wireguard" || kind == "ipsec", kind)
+		if slices.Contains(inTheClear, kind) {
+			return "none"
+		}
+		return oneOf(kind, "wireguard", "ipsec")
 	}},
 	// docs/traffic-encryption.md of Antrea.
 	{"antrea", "antrea-agent", "configmap/antrea-config", func(o object) string {
@@ -71,8 +76,7 @@ var plugins = []plugin{
 		if yaml.Unmarshal([]byte(o.Data["antrea-agent.conf"]), &agent) != nil {
 			return ""
 		}
-		mode := strings.ToLower(agent.Mode)
-		return chosen(mode != "" && mode != "none", mode)
+		return oneOf(cmp.Or(strings.ToLower(agent.Mode), "none"), "none", "wireguard", "ipsec")
 	}},
 	{name: "kindnet", daemonSet: "kindnet"},
 	{name: "amazon-vpc-cni", daemonSet: "aws-node"},
@@ -83,11 +87,28 @@ var plugins = []plugin{
 
 func ciliumEncryption(o object) string {
 	for _, kind := range []string{"wireguard", "ipsec"} {
-		if o.Data["enable-"+kind] == "true" {
+		word := o.Data["enable-"+kind]
+		switch on, err := strconv.ParseBool(cmp.Or(word, "false")); {
+		case err != nil:
+			return unknownWord + word
+		case on:
 			return kind
 		}
 	}
 	return "none"
+}
+
+// unknownWord begins what is not known to encrypt or not; the word follows.
+const unknownWord = "unknown: "
+
+// inTheClear are the backends of flannel that do not encrypt (Documentation/backends.md); vxlan is the default.
+var inTheClear = []string{"", "vxlan", "host-gw", "udp", "alloc", "extension", "ali-vpc", "alivpc", "aws-vpc", "awsvpc", "gce", "tencent-vpc", "tencentvpc"}
+
+func oneOf(word string, known ...string) string {
+	if slices.Contains(known, word) {
+		return word
+	}
+	return unknownWord + word
 }
 
 func chosen(on bool, what string) string {
@@ -132,6 +153,10 @@ func (e *podEnv) describeNetwork(ctx context.Context, d *result.Environment) {
 		return
 	}
 	kind := p.encryption(config)
+	if word, unknown := strings.CutPrefix(kind, unknownWord); unknown {
+		lacks(encryption, fmt.Sprintf("unknown: %s of %s says %q", p.config, p.name, word))
+		return
+	}
 	if kind == "" {
 		lacks(encryption, p.config+" cannot be read: it is not in the expected format")
 		return
