@@ -1,7 +1,7 @@
 package store
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,28 +23,29 @@ const attempts = 100
 var (
 	blockName    = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`) // a ULID
 	corruptBlock = regexp.MustCompile(`corrupted block ([0-9A-Z]{26}): (.*)`)
-	headChunks   = regexp.MustCompile(`head chunk|mmap files|invalid magic number|invalid chunk format`)
+	headDamage   = regexp.MustCompile(`head chunk|mmap files|invalid magic number|invalid chunk format`)
 )
 
 // openSound opens the database. Parts that make it fail, or would give wrong values, go into the quarantine, and the
 // rest is opened. Damage that the checks miss is named by the database's error.
 func (s *Store) openSound() (*database, error) {
-	if err := s.checkBlocks(); err != nil {
+	if err := os.RemoveAll(s.discarded()); err != nil {
 		return nil, err
 	}
-	if err := s.checkLog(); err != nil {
+	held, err := s.checkBlocks()
+	if err != nil {
 		return nil, err
 	}
-	kept := keepLinks(s.opts.Dir)
-	defer os.RemoveAll(kept)
-	var err error
+	if err := s.checkLog(held); err != nil {
+		return nil, err
+	}
+	if err := s.keepLinks(); err != nil {
+		return nil, err
+	}
 	for range attempts {
 		var db *database
 		if db, err = openDatabase(s.opts); err == nil {
-			if counter(db.reg, "prometheus_tsdb_mmap_chunk_corruptions_total") == 0 {
-				return db, nil
-			}
-			return db, s.keepHeadChunks(kept)
+			return db, s.keepHeadChunks()
 		}
 		if ours(err) {
 			return nil, err
@@ -78,8 +79,8 @@ func (s *Store) setAsideNamed(err error) error {
 		}
 		return nil
 	}
-	head, wal := filepath.Join(s.opts.Dir, headName), filepath.Join(s.opts.Dir, "wal")
-	if exists(head) && headChunks.MatchString(err.Error()) {
+	head, wal := filepath.Join(s.opts.Dir, headName), filepath.Join(s.opts.Dir, walName)
+	if exists(head) && headDamage.MatchString(err.Error()) {
 		return s.setAside(head, Loss{Kind: "head chunks", Reason: err.Error(), Lost: nothing})
 	}
 	if exists(wal) {
@@ -129,25 +130,33 @@ func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 
 // checkBlocks puts into the quarantine the blocks that cannot be opened, and those with damage that the database
 // overlooks when it opens them. It runs before opening, because a database that fails to open leaves files open.
-func (s *Store) checkBlocks() error {
+// It returns what the blocks hold, by their folders.
+func (s *Store) checkBlocks() (map[string]contents, error) {
+	held := map[string]contents{}
 	for _, name := range s.blockFolders() {
-		err := checkBlock(filepath.Join(s.opts.Dir, name))
+		dir := filepath.Join(s.opts.Dir, name)
+		c, err := s.checkMeta(dir)
+		if err != nil {
+			return nil, err
+		}
+		held[dir] = c
+		err = checkBlock(dir)
 		if ours(err) {
-			return fmt.Errorf("read block %s: %w", name, err)
+			return nil, fmt.Errorf("read block %s: %w", name, err)
 		} else if err == nil {
 			continue
 		}
-		aside, err := s.setAsideBlock(name, err.Error())
-		if err == nil && aside { // only its tombstones were damaged, or there is more damage
-			if err = checkBlock(filepath.Join(s.opts.Dir, name)); err != nil {
+		stays, err := s.setAsideBlock(name, err.Error())
+		if err == nil && stays { // only its tombstones were damaged, or there is more damage
+			if err = checkBlock(dir); err != nil {
 				_, err = s.setAsideBlock(name, err.Error())
 			}
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return held, s.keepParents()
 }
 
 // checkBlock opens a block and closes it. It also finds an unreadable description, which the database ignores
@@ -156,7 +165,7 @@ func (s *Store) checkBlocks() error {
 func checkBlock(dir string) (err error) {
 	defer recovered("open block", &err)
 	if _, err := readMeta(dir); err != nil {
-		return fmt.Errorf("read meta.json: %w", err)
+		return fmt.Errorf("read %s: %w", metaName, err)
 	}
 	files, err := os.ReadDir(filepath.Join(dir, "chunks"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -193,21 +202,6 @@ func (s *Store) blockFolders() (out []string) {
 	return out
 }
 
-// readMeta reads a block's description of itself.
-func readMeta(dir string) (m tsdb.BlockMeta, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, "meta.json"))
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		return m, err
-	}
-	if m.ULID.String() != filepath.Base(dir) || m.MinTime >= m.MaxTime {
-		return m, errors.New("it does not describe this block")
-	}
-	return m, nil
-}
-
 // lastBlockEnd returns the time at which the blocks end and the log begins; zero without blocks.
 func (s *Store) lastBlockEnd() (end time.Time) {
 	for _, name := range s.blockFolders() {
@@ -236,44 +230,54 @@ func filesIn(dir string) []string {
 	return out
 }
 
+// linked is the folder of second names for the files of the head's chunks.
+func (s *Store) linked() string { return filepath.Join(s.opts.Dir, quarantineName, ".head") }
+
 // keepLinks links the files of the head's chunks under a second name while the database opens, because opening
 // deletes damaged ones.
-func keepLinks(dir string) string {
-	kept := filepath.Join(dir, quarantineName, ".head")
-	_ = os.RemoveAll(kept) // links left by a crash
-	files := filesIn(filepath.Join(dir, headName))
-	if len(files) == 0 {
-		return kept
+func (s *Store) keepLinks() error {
+	if err := s.keepHeadChunks(); err != nil { // links left by a crash
+		return err
 	}
-	if os.MkdirAll(kept, 0o755) != nil {
-		return kept
+	files := filesIn(filepath.Join(s.opts.Dir, headName))
+	if len(files) == 0 || os.MkdirAll(s.linked(), 0o755) != nil {
+		return nil
 	}
 	for _, f := range files {
-		_ = os.Link(f, filepath.Join(kept, filepath.Base(f))) // without links the database's own repair deletes them
+		_ = os.Link(f, filepath.Join(s.linked(), filepath.Base(f))) // without links the database's own repair deletes them
 	}
-	return kept
+	return nil
 }
 
 // keepHeadChunks puts the files that the database deleted into the quarantine. The log has their data too.
-func (s *Store) keepHeadChunks(kept string) error {
+func (s *Store) keepHeadChunks() error {
+	kept := s.linked()
 	gone := 0
 	for _, f := range filesIn(kept) {
 		a, err := os.Stat(f)
 		b, none := os.Stat(filepath.Join(s.opts.Dir, headName, filepath.Base(f)))
-		if err == nil && none == nil && os.SameFile(a, b) { // not a new one of that name
+		switch {
+		case err == nil && none == nil && os.SameFile(a, b), // not a new one of that name
+			isBlank(f):
 			_ = os.Remove(f)
-		} else {
+		default:
 			gone++
 		}
 	}
 	if gone == 0 {
-		return nil
+		return os.RemoveAll(kept)
 	}
 	whole := filepath.Join(s.opts.Dir, quarantineName, headName)
 	if err := os.Rename(kept, whole); err != nil {
 		return fmt.Errorf("keep damaged head chunks: %w", err)
 	}
 	return s.setAside(whole, Loss{Part: headName, Kind: "head chunks", Reason: "their checksums do not match", Lost: nothing})
+}
+
+// isBlank reports whether a file holds nothing but zeros, as one does that was allocated and not written.
+func isBlank(name string) bool {
+	b, err := os.ReadFile(name)
+	return err == nil && len(bytes.TrimLeft(b, "\x00")) == 0
 }
 
 // ulidTime returns the time in a ULID: its first ten characters are milliseconds in Crockford's base 32.

@@ -13,10 +13,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/tsdb/index"
 	"golang.org/x/sys/unix"
 )
 
@@ -95,18 +92,20 @@ func (s *Store) rewind(round int64) error {
 			}
 		}
 		for _, dir := range replaced {
-			if err := removeAtOnce(dir); err != nil {
+			by := slices.Concat(blocksIn(s.opts.Dir), blocksIn(part))
+			if err := s.discard(dir, slices.DeleteFunc(by, func(b string) bool { return slices.Contains(replaced, b) })); err != nil {
 				return err
 			}
 		}
-		return s.dropLog(part)
+		return s.dropLog(slices.Concat(blocksIn(s.opts.Dir), blocksIn(part)))
 	})
 	if err != nil {
 		err = fmt.Errorf("set aside samples from the future: %w", err)
 	}
-	if !s.measure(&l, part) { // there are none yet, or only the bounds of blocks were in the way
+	if len(blocksIn(part)) == 0 { // there are none yet, or only the bounds of blocks were in the way
 		return errors.Join(err, os.RemoveAll(part), os.RemoveAll(part+".txt"))
 	}
+	s.measure(&l, part)
 	if err := s.writeNote(l, ""); err != nil {
 		s.log.Warn("write a note in the quarantine", "err", err)
 	}
@@ -168,80 +167,34 @@ func (s *Store) splitHead(db *database, t int64, later string) error {
 	return nil
 }
 
-// dropLog removes the log and the head's chunks at once, by way of another folder.
-func (s *Store) dropLog(by string) error {
-	wal := filepath.Join(s.opts.Dir, "wal")
+// dropLog removes the log and the head's chunks, once blocks hold all of it.
+func (s *Store) dropLog(by []string) error {
+	wal := filepath.Join(s.opts.Dir, walName)
+	if !exists(wal) {
+		return nil
+	}
 	if err := os.Rename(filepath.Join(s.opts.Dir, headName), filepath.Join(wal, headName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	old := filepath.Join(by, ".log")
-	if err := os.Rename(wal, old); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return os.RemoveAll(old)
+	return s.discard(wal, by)
 }
 
-// removeAtOnce removes a block; after a crash the database removes the rest.
-func removeAtOnce(dir string) error {
-	gone := dir + ".tmp-for-deletion"
-	if err := os.Rename(dir, gone); err != nil {
-		return err
-	}
-	return os.RemoveAll(gone)
-}
-
-// measure completes a loss with what its blocks hold; false if there are none.
-func (s *Store) measure(l *Loss, part string) bool {
+// measure completes a loss with what its blocks hold.
+func (s *Store) measure(l *Loss, part string) {
 	from, to, series := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
 	for _, dir := range blocksIn(part) {
-		m, err := readMeta(dir)
-		if err != nil {
-			continue
-		}
-		first, last, err := timesOf(dir)
+		c, err := readContents(dir)
 		if err != nil {
 			s.log.Warn("read samples that were set aside", "err", err)
-			first, last = m.MinTime, m.MaxTime-1
+			continue
 		}
-		from, to, series = min(from, first), max(to, last), max(series, m.Stats.NumSeries)
+		from, to, series = min(from, c.first), max(to, c.last), max(series, c.series)
 	}
 	if from > to {
-		return false
+		return
 	}
 	l.From, l.To = time.UnixMilli(from), time.UnixMilli(to)
 	l.Lost = fmt.Sprintf("samples of %d series %s", series, span(l.From, l.To))
-	return true
-}
-
-// timesOf returns the times of a block's first and last sample.
-func timesOf(dir string) (first, last int64, err error) {
-	b, err := tsdb.OpenBlock(nil, dir, nil, nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer b.Close()
-	ix, err := b.Index()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer ix.Close()
-	first, last = math.MaxInt64, math.MinInt64
-	name, value := index.AllPostingsKey()
-	all, err := ix.Postings(context.Background(), name, value)
-	if err != nil {
-		return 0, 0, err
-	}
-	var lset labels.ScratchBuilder
-	var metas []chunks.Meta
-	for all.Next() {
-		if err := ix.Series(all.At(), &lset, &metas); err != nil {
-			return 0, 0, err
-		}
-		for _, m := range metas {
-			first, last = min(first, m.MinTime), max(last, m.MaxTime)
-		}
-	}
-	return first, last, all.Err()
 }
 
 // blocksIn lists the blocks in a folder.
@@ -303,7 +256,7 @@ func (s *Store) bringBack(t int64) {
 					return err
 				}
 			}
-			return s.dropLog(filepath.Join(s.opts.Dir, quarantineName))
+			return s.dropLog(blocksIn(s.opts.Dir))
 		})
 	}
 	if err != nil {
@@ -358,7 +311,7 @@ func (l *Loss) readBoot(v string) {
 }
 
 // outdated returns the blocks that may be deleted: those that compaction has replaced, and the oldest beyond retention
-// and size. Only time that was recorded after a block counts, up to longest for each block: a clock that jumps ahead
+// and size on the disk. Only time that was recorded after a block counts, up to longest for each block: a clock that jumps ahead
 // deletes nothing, and blocks of a clock that was behind go when as much was recorded since. head is the size of the
 // head.
 func (o Options) outdated(blocks []*tsdb.Block, longest time.Duration, head int64) map[ulid.ULID]struct{} {
@@ -372,7 +325,11 @@ func (o Options) outdated(blocks []*tsdb.Block, longest time.Duration, head int6
 		if m.Compaction.Deletable {
 			gone[m.ULID] = struct{}{}
 		}
-		head += b.Size()
+		size, err := sizeOf(b.Dir(), "")
+		if err != nil {
+			size = b.Size()
+		}
+		head += size
 		if after >= o.Retention.Milliseconds() || o.MaxBytes > 0 && head > o.MaxBytes {
 			gone[m.ULID] = struct{}{}
 		}

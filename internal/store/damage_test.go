@@ -216,6 +216,18 @@ func damages() []damageCase {
 		{"head chunks/last one garbage", garbage("chunks_head/0*", -1), none, "head chunks"},
 		{"head chunks/middle missing", remove("chunks_head/0*", 1), none, "?"},
 		{"head chunks/missing", remove("chunks_head", 0), none, "?"},
+		{"head chunks/a file", func(t testing.TB, dir string) {
+			remove("chunks_head", 0)(t, dir)
+			must(t, os.WriteFile(filepath.Join(dir, "chunks_head"), []byte("a file"), 0o644))
+		}, none, "head chunks"},
+		{"head chunks/a link to itself", func(t testing.TB, dir string) {
+			remove("chunks_head", 0)(t, dir)
+			must(t, os.Symlink("chunks_head", filepath.Join(dir, "chunks_head")))
+		}, none, "?"}, // a link to itself cannot be looked at in the quarantine
+		{"log/a file", func(t testing.TB, dir string) {
+			remove("wal", 0)(t, dir)
+			must(t, os.WriteFile(filepath.Join(dir, "wal"), []byte("a file"), 0o644))
+		}, log, "log"},
 		{"index/empty", truncate("0*/index", 0, empty), first, "block"},
 		{"index/cut", truncate("0*/index", 0, half), first, "block"},
 		{"index/garbage", garbage("0*/index", 0), first, "block"},
@@ -236,9 +248,17 @@ func damages() []damageCase {
 		{"tombstones/empty", truncate("0*/tombstones", 0, empty), none, "tombstones"},
 		{"tombstones/cut", truncate("0*/tombstones", 0, half), none, "tombstones"},
 		{"tombstones/garbage", garbage("0*/tombstones", 0), none, "tombstones"},
-		{"meta/empty", truncate("0*/meta.json", 0, empty), first, "block"},
-		{"meta/garbage", garbage("0*/meta.json", 0), first, "block"},
-		{"meta/missing", remove("0*/meta.json", 0), first, "block"},
+		{"meta/empty", truncate("0*/meta.json", 0, empty), none, "description"}, // the index says the same
+		{"meta/garbage", garbage("0*/meta.json", 0), none, "description"},
+		{"meta/missing", remove("0*/meta.json", 0), none, "?"},
+		{"meta/a folder", func(t testing.TB, dir string) {
+			remove("0*/meta.json", 0)(t, dir)
+			must(t, os.Mkdir(filepath.Join(filepath.Dir(pick(t, dir, "0*/index", 0)), "meta.json"), 0o755))
+		}, none, "description"},
+		{"meta and index/garbage", func(t testing.TB, dir string) {
+			garbage("0*/meta.json", 0)(t, dir)
+			garbage("0*/index", 0)(t, dir)
+		}, first, "block"},
 		{"several", func(t testing.TB, dir string) {
 			remove("wal/0*", 1)(t, dir)
 			truncate("chunks_head/0*", 0, empty)(t, dir)

@@ -126,11 +126,11 @@ func sizeOf(dir, except string) (int64, error) {
 		if err != nil {
 			return ignoreGone(err)
 		}
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-			n += st.Blocks * 512
-		} else {
-			n += fi.Size()
+		size := fi.Size()
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok { // a file may have holes
+			size = st.Blocks * 512
 		}
+		n += size
 		return nil
 	})
 	return n, err

@@ -37,7 +37,8 @@
 //
 // The store fails to open only if its folder cannot be written or is in use. Its parts
 // are checked before the database opens. A block that cannot be opened is moved to the
-// folder quarantine. Of a log with a hole, everything readable is written to a block, and
+// folder quarantine; a description of a block that its index denies is written anew.
+// Nothing is deleted that no other file holds, except by retention and compaction. Of a log with a hole, everything readable is written to a block, and
 // the log begins anew. The log is never continued after a hole: new series could get the
 // references of series whose names are lost, and so their samples. Damaged chunks of a
 // block are found by their checksum when a query reads them; they are left out, with a

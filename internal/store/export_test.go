@@ -1,6 +1,8 @@
 package store
 
 import (
+	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/prometheus/discovery"
@@ -51,3 +53,26 @@ func Discovered(c discovery.Config) discovery.Config { return discovered{c} }
 
 // Evaluate evaluates recording rules once.
 var Evaluate = evaluate
+
+// CheckFolder does what Open does before it opens the database.
+func CheckFolder(o Options) error {
+	s := closed(o)
+	held, err := s.checkBlocks()
+	if err != nil {
+		return err
+	}
+	return s.checkLog(held)
+}
+
+// Discard deletes a part that blocks hold, and returns what they do not hold.
+func Discard(o Options, part string, by []string) ([]Loss, error) {
+	s := closed(o)
+	err := s.discard(part, by)
+	return s.Losses(), err
+}
+
+// closed is a store without a database.
+func closed(o Options) *Store {
+	o.Now = time.Now
+	return &Store{opts: o, log: slog.New(slog.DiscardHandler), reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve}}
+}

@@ -16,13 +16,14 @@ import (
 )
 
 // quarantineName is the folder, in the data folder, for damaged parts. Next to each part, NAME.txt states the reason
-// and what was lost. Nothing deletes from it but the oldest of many samples from the future.
+// and what was lost. Nothing deletes from it but the oldest of many samples from the future. Names with a dot are no
+// parts: .head, .salvage and .discarded hold what is elsewhere too.
 const quarantineName = "quarantine"
 
 // Loss is a part of the store that was damaged, and what queries no longer find.
 type Loss struct {
 	Part   string // its name in the quarantine, or the block that holds it
-	Kind   string // "block", "log", "head chunks", "tombstones", "samples from the future"
+	Kind   string // "block", "description" (of a block), "log", "head chunks", "tombstones", "samples from the future"
 	Reason string
 	Lost   string    // what was lost, in words; "nothing" if the rest had it all
 	From   time.Time // the samples that may be missing are in [From, To]; zero: unknown

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,20 +13,42 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/tsdb/wlog"
+	"golang.org/x/sys/unix"
 )
 
 // checkLog makes the log replayable. It cuts off an incomplete last record. Of a log with a hole, it writes
 // everything readable to a block, and the log begins anew: otherwise new series could get the references of series
-// whose names are lost, and with them their samples.
-func (s *Store) checkLog() error {
-	wal, head := filepath.Join(s.opts.Dir, "wal"), filepath.Join(s.opts.Dir, headName)
-	l, err := lookAtLog(wal)
-	if err != nil {
+// whose names are lost, and with them their samples. held are the contents of the blocks, by folder.
+func (s *Store) checkLog(held map[string]contents) error {
+	wal, head := filepath.Join(s.opts.Dir, walName), filepath.Join(s.opts.Dir, headName)
+	if err := s.checkFolders(wal, head); err != nil {
 		return err
 	}
-	end := s.lastBlockEnd()
-	refs, to := headRefs(head, end.UnixMilli(), s.opts.Now())
-	if refs > l.last {
+	var l *logged
+	var end time.Time
+	var onDisk headChunks
+	for hidden := true; hidden; {
+		end = s.lastBlockEnd()
+		onDisk = readHeadChunks(head, end.UnixMilli(), s.opts.Now())
+		cover := coversOf(held)
+		late := lateChunks{end: end.UnixMilli(), headChunks: onDisk}
+		var err error
+		l, err = lookAtLog(wal, visitor{sample: func(ref uint64, t int64) {
+			late.see(ref, t)
+			cover.see(t)
+		}})
+		if err != nil {
+			return err
+		}
+		if hidden, err = s.uncover(cover, held); err != nil {
+			return err
+		}
+		if !hidden && late.found && len(l.broken) == 0 {
+			return s.setAside(head, Loss{Kind: "head chunks", Reason: "the first of them are missing, and the log has their samples", Lost: nothing})
+		}
+	}
+	l.checkReplaced(end.UnixMilli())
+	if onDisk.last > l.last {
 		l.endless = true
 		l.broke("segments at its end are missing, with the names of series")
 	}
@@ -41,10 +64,10 @@ func (s *Store) checkLog() error {
 	if err != nil {
 		return err
 	}
-	for _, g := range slices.Concat(l.saved, l.segments) {
+	for _, g := range l.all() {
 		s.cutBytes.Add(uint64(g.size - g.good))
 	}
-	loss := l.loss(found, end, to, s.opts.Interval, s.opts.Now())
+	loss := l.loss(found, end, onDisk.to, s.opts.Interval, s.opts.Now())
 	if !exists(wal) {
 		loss.Kind = "head chunks"
 		return s.setAside(head, loss)
@@ -62,6 +85,96 @@ func (s *Store) checkLog() error {
 		}
 	}
 	return s.setAside(wal, loss)
+}
+
+// checkFolders puts what is not a folder, and should be one, into the quarantine: the log with the head's chunks, which
+// have no names without it, or the head's chunks alone.
+func (s *Store) checkFolders(wal, head string) error {
+	const why = "it is not a folder"
+	isNot := func(path string) bool {
+		fi, err := os.Stat(path)
+		return err == nil && !fi.IsDir() || errors.Is(err, unix.ELOOP)
+	}
+	if isNot(wal) {
+		l := Loss{Kind: "log", Reason: why, From: s.lastBlockEnd(), To: s.opts.Now().Truncate(time.Second)}
+		l.Lost = "samples " + span(l.From, l.To)
+		if err := s.setAside(wal, l); err != nil {
+			return err
+		}
+	}
+	if isNot(head) {
+		return s.setAside(head, Loss{Kind: "head chunks", Reason: why, Lost: nothing})
+	}
+	return nil
+}
+
+// lateChunks finds out whether the head's chunks begin after samples that they should hold. The database replays no sample
+// of the log that is older than the newest chunk of its series, so those would be missing.
+type lateChunks struct {
+	headChunks
+	end   int64 // of the blocks, in Unix milliseconds
+	found bool
+}
+
+func (l *lateChunks) see(ref uint64, t int64) {
+	if begin, ok := l.begin[ref]; ok && t >= l.end && t < begin {
+		l.found = true
+	}
+}
+
+// cover is a span of time in which a block says that it may have samples, and has none.
+type cover struct {
+	dir      string
+	from, to int64 // in Unix milliseconds; to is not part of it
+	found    int64 // a sample of the log in it; 0 without one
+}
+
+// covers are those of all blocks. The database reads no sample of the log in them, because a block should have it.
+type covers struct {
+	all  []cover
+	last int64
+}
+
+func coversOf(held map[string]contents) *covers {
+	c := &covers{}
+	for dir, h := range held {
+		if m, err := readMeta(dir); err == nil && h.damage == nil && h.first <= h.last && m.MaxTime > h.last+1 {
+			c.all = append(c.all, cover{dir: dir, from: h.last + 1, to: m.MaxTime})
+		}
+	}
+	return c
+}
+
+func (c *covers) see(t int64) {
+	if t == c.last { // a round has one time
+		return
+	}
+	c.last = t
+	for i := range c.all {
+		if e := &c.all[i]; t >= e.from && t < e.to {
+			e.found = t
+		}
+	}
+}
+
+// uncover writes the descriptions of the blocks anew that cover samples of the log and do not hold them, and reports
+// whether there were any.
+func (s *Store) uncover(c *covers, held map[string]contents) (found bool, err error) {
+	for _, e := range c.all {
+		elsewhere := false
+		for _, h := range held {
+			elsewhere = elsewhere || e.found >= h.first && e.found <= h.last
+		}
+		if e.found == 0 || elsewhere {
+			continue
+		}
+		found = true
+		if err := s.rewriteMeta(e.dir, held[e.dir], fmt.Sprintf("it says that the block ends at %s, and the log has samples from before that which the block lacks",
+			time.UnixMilli(e.to).UTC().Format(time.DateTime+" UTC"))); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
 }
 
 // salvaged counts what a salvage found no name for.
@@ -149,7 +262,7 @@ func (l *logged) restage(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for i, g := range slices.Concat(l.saved, l.inOrder()) {
+	for i, g := range l.all() {
 		size := int64(-1)
 		if g.damage != nil {
 			size = g.good
@@ -163,15 +276,15 @@ func (l *logged) restage(dir string) error {
 
 // inOrder returns the segments in the order of their samples. A wrong segment number does not affect it.
 func (l *logged) inOrder() []segment {
-	out := slices.Clone(l.segments)
+	out := slices.Concat(l.replaced, l.segments)
 	var before int64
 	for i := range out {
-		if out[i].from == 0 {
-			out[i].from, out[i].to = before, before
+		if out[i].from != 0 {
+			before = out[i].from
 		}
-		before = out[i].from
+		out[i].place = before
 	}
-	slices.SortStableFunc(out, func(a, b segment) int { return int(min(max(a.from-b.from, -1), 1)) })
+	slices.SortStableFunc(out, func(a, b segment) int { return cmp.Compare(a.place, b.place) })
 	return out
 }
 
@@ -204,11 +317,7 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 	out := Loss{Kind: "log", Reason: strings.Join(l.broken, "; "), Lost: nothing}
 	var from, to int64
 	begin := max(end.UnixMilli(), 0) // of the log
-	unknown := false
 	hole := func(a, b int64) {
-		if b == 0 { // no sample is known after it
-			unknown = true
-		}
 		if a = max(a, begin); b-a > 2*interval.Milliseconds() {
 			if to == 0 || a < from {
 				from = a
@@ -221,33 +330,30 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 		last = max(last, g.to)
 	}
 	order := l.inOrder()
-	before := l.checkpoint
+	before, open := l.checkpoint, false // a hole is open until the next sample
 	for i, g := range order {
-		if g.index != before+1 {
-			hole(last, g.from)
+		if g.index > l.checkpoint {
+			open = open || g.index != before+1
+			before = g.index
 		}
-		before, last = g.index, max(last, g.to)
-		if g.damage != nil && !(g.torn && i == len(order)-1) {
-			next := now.UnixMilli()
-			if i+1 < len(order) {
-				next = order[i+1].from
+		if g.from != 0 {
+			if open {
+				hole(last, g.from)
 			}
-			hole(last, next)
+			last, open = max(last, g.to), false
 		}
+		open = open || g.damage != nil && !(g.torn && i == len(order)-1)
 	}
 	switch {
 	case found.err != nil:
 		hole(begin, now.UnixMilli())
-	case len(order) == 0 || l.endless:
+	case len(order) == 0 || l.endless || open || slices.Contains(l.nofile, before+1):
 		hole(last, now.UnixMilli())
 	case found.series > 0 && to == 0:
 		hole(begin, last)
 	}
 	last = max(last, headEnd)
 	if to == 0 && found.series == 0 {
-		if unknown {
-			out.Lost = "perhaps samples, of a time that is not known"
-		}
 		return out
 	}
 	at := func(ms int64) time.Time {

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ type segment struct {
 	at       int64
 	torn     bool  // the damage is an interrupted write: no record ends after it
 	from, to int64 // the times of its first and last samples, in milliseconds; 0 without samples
+	place    int64 // where it belongs in the order of samples: from, or that of the segment before an empty one
 }
 
 // walPage is the unit in which the log is written. A fragment of a record does not reach
@@ -63,12 +65,23 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // logged is the result of inspecting the log.
 type logged struct {
 	dir        string
-	checkpoint int       // its number, -1 without one
-	saved      []segment // of the checkpoint
+	checkpoint int       // the number of the newest, -1 without one
+	saved      []segment // of the newest checkpoint
+	older      []segment // of older checkpoints, which a crash left
 	segments   []segment // after the checkpoint, by number
 	last       uint64    // the highest reference of a series
 	broken     []string  // the problems; empty: the log can be replayed
+	replaced   []segment // those that the checkpoint replaces, which a crash left
+	nofile     []int     // numbers of segments that are not files
 	endless    bool      // its end is missing
+
+	visitor
+}
+
+// visitor is called with what a log holds, in its order; both functions may be nil.
+type visitor struct {
+	series func(record.RefSeries)
+	sample func(ref uint64, t int64) // t is the sample's time in Unix milliseconds
 }
 
 func (l *logged) broke(format string, args ...any) {
@@ -76,30 +89,47 @@ func (l *logged) broke(format string, args ...any) {
 }
 
 // lookAtLog reads the log from end to end. It fails if the log cannot be read for reasons other than its data.
-func lookAtLog(dir string) (*logged, error) {
-	l := &logged{dir: dir, checkpoint: -1}
+func lookAtLog(dir string, v visitor) (*logged, error) {
+	l := &logged{dir: dir, checkpoint: -1, visitor: v}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
+	var checkpoints []int
 	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err == nil && !e.Type().IsRegular() {
+		if n, err := strconv.Atoi(e.Name()); err == nil && !e.Type().IsRegular() {
 			l.broke("%s is not a file", e.Name())
+			l.nofile = append(l.nofile, n)
 		}
 		number, ok := strings.CutPrefix(e.Name(), "checkpoint.")
 		if n, err := strconv.Atoi(number); !ok || err != nil {
 			continue
 		} else if !e.IsDir() {
 			l.broke("the checkpoint %s is not a folder", e.Name())
-		} else if n > l.checkpoint {
-			l.checkpoint = n
+		} else {
+			checkpoints = append(checkpoints, n)
 		}
 	}
-	if l.checkpoint >= 0 {
-		if err := l.readCheckpoint(); err != nil {
+	slices.Sort(checkpoints)
+	for i, n := range checkpoints {
+		if i == len(checkpoints)-1 {
+			l.checkpoint = n
+			if err := l.readCheckpoint(); err != nil {
+				return nil, err
+			}
+			break
+		}
+		older, err := numbered(wlog.CheckpointDir(dir, n))
+		if err != nil {
 			return nil, err
+		}
+		for _, g := range older {
+			if err := l.read(&g); err != nil {
+				return nil, err
+			}
+			l.older = append(l.older, g)
 		}
 	}
 	names, err := numbered(dir)
@@ -107,13 +137,14 @@ func lookAtLog(dir string) (*logged, error) {
 		return nil, err
 	}
 	for _, g := range names {
-		if g.index <= l.checkpoint {
-			continue // replaced by the checkpoint
-		}
 		if err := l.read(&g); err != nil {
 			return nil, err
 		}
-		l.segments = append(l.segments, g)
+		if g.index <= l.checkpoint {
+			l.replaced = append(l.replaced, g)
+		} else {
+			l.segments = append(l.segments, g)
+		}
 	}
 	l.checkNumbers(names)
 	for i, g := range l.segments {
@@ -181,6 +212,23 @@ func (l *logged) checkNumbers(all []segment) {
 	}
 }
 
+// checkReplaced looks for samples that are in no block and should be in the newest checkpoint, in what it replaces: a
+// number may be wrong. end is the end of the blocks in Unix milliseconds.
+func (l *logged) checkReplaced(end int64) {
+	saved := end - 1
+	for _, g := range l.saved {
+		saved = max(saved, g.to)
+	}
+	for _, g := range slices.Concat(l.older, l.replaced) {
+		if name, _ := filepath.Rel(l.dir, g.path); g.to > saved {
+			l.broke("segment %s has samples that the checkpoint %08d lacks", name, l.checkpoint)
+		}
+	}
+}
+
+// all are the segments with everything readable: the checkpoints, and then the others in the order of their samples.
+func (l *logged) all() []segment { return slices.Concat(l.older, l.saved, l.inOrder()) }
+
 // sizeAfter returns the size of the segments after the i-th.
 func (l *logged) sizeAfter(i int) (n int64) {
 	for _, g := range l.segments[i+1:] {
@@ -191,7 +239,7 @@ func (l *logged) sizeAfter(i int) (n int64) {
 
 // size returns the size of everything that can be replayed.
 func (l *logged) size() (n int64) {
-	for _, g := range slices.Concat(l.saved, l.segments) {
+	for _, g := range l.all() {
 		n += g.good
 	}
 	return n
@@ -225,26 +273,27 @@ func (l *logged) read(g *segment) error {
 		return fmt.Errorf("read log: %w", err)
 	}
 	defer f.Close()
-	dec := record.NewDecoder(labels.NewSymbolTable(), nil)
-	var series []record.RefSeries
+	p := records{dec: record.NewDecoder(labels.NewSymbolTable(), slog.New(slog.DiscardHandler))}
 	r := wlog.NewReader(wlog.NewSegmentBufReader(&wlog.Segment{SegmentFile: f}))
 	for r.Next() {
+		if err := p.parse(r.Record()); err != nil {
+			g.damage, g.at = err, r.Offset()
+			return nil
+		}
 		g.good = r.Offset()
-		switch rec := r.Record(); dec.Type(rec) {
-		case record.Series:
-			if series, err = dec.Series(rec, series[:0]); err != nil {
-				g.damage, g.at = err, r.Offset()
-				return nil
+		for _, s := range p.series {
+			l.last = max(l.last, uint64(s.Ref))
+			if l.series != nil {
+				l.series(s)
 			}
-			for _, s := range series {
-				l.last = max(l.last, uint64(s.Ref))
+		}
+		for _, s := range p.samples {
+			if g.from == 0 || s.T < g.from {
+				g.from = s.T
 			}
-		case record.Samples:
-			if t, ok := baseTime(rec); ok {
-				if g.from == 0 || t < g.from {
-					g.from = t
-				}
-				g.to = max(g.to, t)
+			g.to = max(g.to, s.T)
+			if l.sample != nil {
+				l.sample(uint64(s.Ref), s.T)
 			}
 		}
 	}
@@ -266,13 +315,36 @@ func (l *logged) read(g *segment) error {
 	return nil
 }
 
-// baseTime returns the time of the first sample of a record of samples, which begins with its type, a reference and
-// that time. A round has one time.
-func baseTime(rec []byte) (int64, bool) {
-	if len(rec) < 17 {
-		return 0, false
+// records reads the records of a log.
+type records struct {
+	dec     record.Decoder
+	series  []record.RefSeries
+	samples []record.RefSample // histograms have no value here
+
+	ints   []record.RefHistogramSample
+	floats []record.RefFloatHistogramSample
+}
+
+// parse reads a record. It fails if the database could not read it.
+func (p *records) parse(rec []byte) (err error) {
+	p.series, p.samples = p.series[:0], p.samples[:0]
+	switch p.dec.Type(rec) {
+	case record.Series:
+		p.series, err = p.dec.Series(rec, p.series)
+	case record.Samples, record.SamplesV2:
+		p.samples, err = p.dec.Samples(rec, p.samples)
+	case record.HistogramSamples, record.CustomBucketsHistogramSamples, record.HistogramSamplesV2:
+		p.ints, err = p.dec.HistogramSamples(rec, p.ints[:0])
+		for _, h := range p.ints {
+			p.samples = append(p.samples, record.RefSample{Ref: h.Ref, T: h.T})
+		}
+	case record.FloatHistogramSamples, record.CustomBucketsFloatHistogramSamples, record.FloatHistogramSamplesV2:
+		p.floats, err = p.dec.FloatHistogramSamples(rec, p.floats[:0])
+		for _, h := range p.floats {
+			p.samples = append(p.samples, record.RefSample{Ref: h.Ref, T: h.T})
+		}
 	}
-	return int64(binary.BigEndian.Uint64(rec[9:])), true
+	return err
 }
 
 // cutTail shortens the last segment to its complete records, in place and so without needing space. Nothing
@@ -305,9 +377,17 @@ func syncLog(dir string) error {
 	return errors.Join(syncFile(wlog.SegmentName(wal, last)), syncFile(wal))
 }
 
-// headRefs returns the highest reference of a series among the head's chunks on disk that extend beyond a time, and
-// the last time in them. It stops at a damaged file; the database checks the checksums.
-func headRefs(dir string, beyond int64, now time.Time) (last uint64, to int64) {
+// headChunks is what the head's chunks on disk say about themselves.
+type headChunks struct {
+	last  uint64           // the highest reference of a series
+	to    int64            // the last time, in Unix milliseconds
+	begin map[uint64]int64 // the first time of each series
+}
+
+// readHeadChunks reads the chunks that extend beyond a time. It stops at a damaged file; the database checks the
+// checksums.
+func readHeadChunks(dir string, beyond int64, now time.Time) headChunks {
+	h := headChunks{begin: map[uint64]int64{}}
 	for _, name := range filesIn(dir) {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -315,7 +395,7 @@ func headRefs(dir string, beyond int64, now time.Time) (last uint64, to int64) {
 		}
 		const header, meta = 8, 8 + 8 + 8 + 1
 		for at := header; at+meta < len(b); {
-			ref, maxt := binary.BigEndian.Uint64(b[at:]), int64(binary.BigEndian.Uint64(b[at+16:]))
+			ref, mint, maxt := binary.BigEndian.Uint64(b[at:]), int64(binary.BigEndian.Uint64(b[at+8:])), int64(binary.BigEndian.Uint64(b[at+16:]))
 			n, size := binary.Uvarint(b[at+meta:])
 			if ref == 0 || size <= 0 || n > uint64(len(b)) {
 				break
@@ -325,9 +405,12 @@ func headRefs(dir string, beyond int64, now time.Time) (last uint64, to int64) {
 				break
 			}
 			if maxt >= beyond && maxt < now.Add(24*time.Hour).UnixMilli() {
-				last, to = max(last, ref), max(to, maxt)
+				h.last, h.to = max(h.last, ref), max(h.to, maxt)
+				if t, ok := h.begin[ref]; !ok || mint < t {
+					h.begin[ref] = mint
+				}
 			}
 		}
 	}
-	return last, to
+	return h
 }
