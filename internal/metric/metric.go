@@ -41,7 +41,7 @@ const (
 // Desc declares a metric. Help is one sentence with the unit and the source
 // (kernel file, tracepoint, specification). Unit is the base unit of a
 // benchmark's metric ("seconds", "bytes_per_second"), with which its name ends.
-// Least and Most bound what a value can be at all, where that is not what Range says.
+// Least and Most bound what a value can be at all, where that is not what Range says; Most can be Unlimited.
 type Desc struct {
 	Name, Help  string
 	Kind        Kind
@@ -136,6 +136,9 @@ func (s *Sample) series() string {
 // wrapped is where numbers begin that a counter of the kernel has only when it fell below 0: half of what 64 bits hold.
 const wrapped = 1 << 63
 
+// Unlimited is the most of a metric that has no upper limit, such as a ratio that is a share of nothing.
+var Unlimited = math.Inf(1)
+
 // Range is where values of the metric can be: none is negative, a ratio is a share of at most 1, and anything else is
 // less than 2^63, unless Least and Most say otherwise.
 func (d *Desc) Range() (least, most float64) {
@@ -159,7 +162,7 @@ func (d *Desc) Impossible(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "which is no number"
-	case v >= wrapped && most == wrapped:
+	case v >= wrapped && (most == wrapped || most == Unlimited):
 		return "which has wrapped below 0"
 	case v < least:
 		return "less than " + strconv.FormatFloat(least, 'g', -1, 64)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"regexp"
 	"slices"
 
@@ -191,13 +190,13 @@ var (
 		Help: "Events that the source saw but could not count, from the kernel's own miss counters."}
 	Folded = &metric.Desc{Name: "teescope_series_folded_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
-	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source", "of"},
+	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: metric.Unlimited, Labels: []string{"source", "of"},
 		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: of sum, all its events, and of rest, those whose number the kernel does not give; absent of rest where it gives none. The error of the rest is the spread between windows, plus the bias of each window: counting slows the load inside a window, and a window closed early by the budget overestimates. The error of the sum is the same times the part of the rest. Absent where every event is counted."}
-	ProcessError = &metric.Desc{Name: "teescope_process_standard_error_ratio", Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"source", "process"},
+	ProcessError = &metric.Desc{Name: "teescope_process_standard_error_ratio", Kind: metric.Gauge, Most: metric.Unlimited, Labels: []string{"source", "process"},
 		Help: "Standard error of a process's scaled number of events of a source in the last minute, as a ratio to that number: the source's error of the rest times the part of the process's events whose number the kernel does not give. For processes with 1 % or more of the source's events; absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
 		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: each event at the price measured on this machine when it was counted, or 150 ns where none was."}
-	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: math.MaxFloat64,
+	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: metric.Unlimited,
 		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
 	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: mostSlowed,
 		Help: "How many times less often than set the rules and the walks over threads run, because the user space of teescope does not fit into the budget: 1, 2 or 4. A rule runs at least once in its short window."}

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,8 +53,9 @@ type Collateral struct {
 }
 
 // Canonical returns the canonical form of a document (RFC 8785) without its attestation. It
-// refuses what two programs could read as two documents: duplicate keys, and integers beyond
-// 2^53, which the form would round.
+// refuses what two programs could read as two documents: duplicate keys, and integers that the form
+// would round. RFC 8785 makes each number a double, so an integer beyond 2^53 is kept only if it is
+// what that double is written as, such as 4611686018427388000 for 2^62.
 func Canonical(doc []byte) ([]byte, error) {
 	b, err := canonical(doc)
 	if err != nil {
@@ -92,9 +95,9 @@ func CanonicalOf(v any) ([]byte, error) {
 }
 
 func canonical(doc []byte) ([]byte, error) {
-	const exact = 1 << 53
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
+	var at place
 	for {
 		t, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -103,19 +106,85 @@ func canonical(doc []byte) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("canonical form: %w", err)
 		}
-		n, ok := t.(json.Number)
-		if !ok || strings.ContainsAny(n.String(), ".eE") {
-			continue
+		if n, ok := t.(json.Number); ok {
+			if read := rounded(n.String()); read != "" {
+				return nil, fmt.Errorf("canonical form: the number %.40s at %s: JSON keeps integers up to 2^53 exactly, and programs may read this one as %s: write it as a string",
+					n, at.pointer(), read)
+			}
 		}
-		if v, err := n.Int64(); err != nil || v > exact || v < -exact {
-			return nil, fmt.Errorf("canonical form: the number %.40s: JSON keeps integers up to 2^53 exactly, larger ones have no canonical form", n)
-		}
+		at.pass(t)
 	}
 	b, err := jcs.Transform(doc)
 	if err != nil {
 		return nil, fmt.Errorf("canonical form: %w", err)
 	}
 	return b, nil
+}
+
+// rounded returns what a program that reads numbers as doubles makes of an integer beyond 2^53, "" if that is the same
+// digits, or the number is another one.
+func rounded(number string) string {
+	const exact = 1 << 53
+	if strings.ContainsAny(number, ".eE") {
+		return ""
+	}
+	if v, err := strconv.ParseInt(number, 10, 64); err == nil && v <= exact && v >= -exact {
+		return ""
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return "none"
+	}
+	if read, err := jcs.NumberToJSON(v); err != nil || read != number {
+		return cmp.Or(read, "none")
+	}
+	return ""
+}
+
+// place is where the next value of a document stands.
+type place []level
+
+// level is an object or an array that is open.
+type level struct {
+	array bool
+	n     int    // of values, in an array
+	key   string // of the next value, in an object
+	named bool   // the key has been read
+}
+
+// pass moves behind a token.
+func (p *place) pass(t json.Token) {
+	if t == json.Delim('{') || t == json.Delim('[') {
+		*p = append(*p, level{array: t == json.Delim('[')})
+		return
+	}
+	if t == json.Delim('}') || t == json.Delim(']') {
+		*p = (*p)[:len(*p)-1]
+	}
+	if len(*p) == 0 {
+		return
+	}
+	switch l := &(*p)[len(*p)-1]; {
+	case l.array:
+		l.n++
+	case l.named:
+		l.named = false
+	default:
+		l.key, l.named = fmt.Sprint(t), true
+	}
+}
+
+// pointer returns the place as a JSON pointer (RFC 6901); "the top" for the document itself.
+func (p place) pointer() string {
+	var b strings.Builder
+	for _, l := range p {
+		if l.array {
+			fmt.Fprintf(&b, "/%d", l.n)
+		} else {
+			fmt.Fprintf(&b, "/%.80s", strings.NewReplacer("~", "~0", "/", "~1").Replace(l.key))
+		}
+	}
+	return cmp.Or(b.String(), "the top")
 }
 
 // Digest returns the digest of a document that an attestation is about.

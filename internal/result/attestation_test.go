@@ -3,6 +3,8 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +23,12 @@ func TestCanonical(t *testing.T) {
 		{"the attestation is left out", `{"a":"<&>","attestation":{"x":1},"b":{"attestation":2}}`, `{"a":"<&>","b":{"attestation":2}}`},
 		{"the largest integer", `{"a":9007199254740992}`, `{"a":9007199254740992}`},
 		{"a rounded integer", `{"a":[9007199254740993]}`, ""},
+		{"2^62 as programs write it", `{"a":4611686018427388000}`, `{"a":4611686018427388000}`},
+		{"2^62 with other digits, for which the form has these", `{"a":4611686018427387904}`, ""},
+		{"2^62 as a double", `{"a":4.611686018427387904e18}`, `{"a":4611686018427388000}`},
+		{"all digits of an integer below 1e21", `{"a":-100000000000000000000}`, `{"a":-100000000000000000000}`},
+		{"digits where the form has an exponent", `{"a":1000000000000000000000}`, ""},
+		{"more than a double holds", `{"a":1` + strings.Repeat("0", 400) + `}`, ""},
 		{"an integer beyond 64 bits", `{"a":-99999999999999999999}`, ""},
 		{"a key twice", `{"a":1,"a":1}`, ""},
 		{"a key twice, deep and escaped", `{"x":{"a":1,"\u0061":1}}`, ""},
@@ -33,6 +41,40 @@ func TestCanonical(t *testing.T) {
 		got, err := Canonical([]byte(tc.in))
 		if (err == nil) != (tc.want != "") || string(got) != tc.want {
 			t.Errorf("%s: %s, %v; want %q", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+// TestCanonicalSaysWhere: a number that is refused is named with its place and as it was written.
+func TestCanonicalSaysWhere(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":[1,{"b/c~d":9007199254740993}]}`:                                   "the number 9007199254740993 at /a/1/b~1c~0d: JSON keeps integers up to 2^53 exactly, and programs may read this one as 9007199254740992",
+		`{"x":{},"a":{"b":{"c":[[],"s",2]},"d":-1e3,"e":-99999999999999999999}}`: "the number -99999999999999999999 at /a/e: JSON keeps integers up to 2^53 exactly, and programs may read this one as -100000000000000000000",
+		`9007199254740993`: "the number 9007199254740993 at the top: ",
+	} {
+		if _, err := Canonical([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+}
+
+// TestCanonicalOfFloats: what Go writes for a number has a canonical form, which is the same.
+func TestCanonicalOfFloats(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		v := math.Float64frombits(r.Uint64())
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		if r.IntN(2) == 0 {
+			v = math.Trunc(math.Ldexp(v/math.Pow(2, math.Floor(math.Log2(math.Abs(v)))), r.IntN(80)))
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := CanonicalOf(v); err != nil || string(got) != string(b) && v != 0 {
+			t.Fatalf("%s: %s, %v", b, got, err)
 		}
 	}
 }

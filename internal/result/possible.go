@@ -29,6 +29,9 @@ func (d *MetricDesc) counts() bool { return strings.HasSuffix(d.Name, "_total") 
 // between says why a value cannot be one, or a median of several.
 func (d *MetricDesc) between(v float64) string {
 	m := metric.Desc{Name: d.Name, Kind: metric.Gauge, Least: d.Least, Most: d.Most}
+	if d.Unlimited {
+		m.Most = metric.Unlimited
+	}
 	if d.counts() {
 		m.Kind = metric.Counter
 	}

@@ -17,7 +17,7 @@ import (
 
 // SchemaVersion is the version of the document that this package writes
 // (semantic versioning). A document of a newer major version is refused.
-const SchemaVersion = "1.4.0"
+const SchemaVersion = "1.5.0"
 
 // Experiment is one document.
 type Experiment struct {
@@ -227,6 +227,9 @@ type MetricDesc struct {
 	// _ratio), and from 0 to 2^63 for anything else.
 	Least float64 `json:"least,omitempty"`
 	Most  float64 `json:"most,omitempty"`
+	// Unlimited: the name ends in _ratio, and the metric is a share of nothing, so it can be above 1. Documents before
+	// version 1.5 have a Most of 2^62 instead.
+	Unlimited bool `json:"unlimited,omitempty"`
 }
 
 // Case is one job: the workload with one set of parameters. Identity is the hash of
@@ -705,5 +708,9 @@ func Describe(d *metric.Desc) MetricDesc {
 	case metric.Higher:
 		better = "higher"
 	}
-	return MetricDesc{Name: d.Name, Help: d.Help, Unit: d.Unit, Better: better, Least: d.Least, Most: d.Most}
+	out := MetricDesc{Name: d.Name, Help: d.Help, Unit: d.Unit, Better: better, Least: d.Least, Most: d.Most}
+	if d.Most == metric.Unlimited { // which JSON does not have
+		out.Most, out.Unlimited = 0, true
+	}
+	return out
 }

@@ -36,7 +36,7 @@ func ofCores(d *metric.Desc) *metric.Desc {
 
 // quotient marks a ratio as no share of anything: it can be far above 1.
 func quotient(d *metric.Desc) *metric.Desc {
-	d.Most = 1 << 62
+	d.Most = metric.Unlimited
 	return d
 }
 
