@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -130,7 +131,7 @@ func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 
 // checkBlocks puts into the quarantine the blocks that cannot be opened, and those with damage that the database
 // overlooks when it opens them. It runs before opening, because a database that fails to open leaves files open.
-// It returns what the blocks hold, by their folders.
+// It returns what the blocks that stay hold, by their folders.
 func (s *Store) checkBlocks() (map[string]contents, error) {
 	held := map[string]contents{}
 	for _, name := range s.blockFolders() {
@@ -156,7 +157,9 @@ func (s *Store) checkBlocks() (map[string]contents, error) {
 			return nil, err
 		}
 	}
-	return held, s.keepParents()
+	err := s.keepParents()
+	maps.DeleteFunc(held, func(dir string, _ contents) bool { return !exists(dir) })
+	return held, err
 }
 
 // checkBlock opens a block and closes it. It also finds an unreadable description, which the database ignores
