@@ -883,6 +883,8 @@ export interface ResultMetricDesc {
   /** Least and Most bound what a value can be at all. Without them, it is from 0 to 1 for a share (a name that ends in _ratio), and from 0 to 2^63 for anything else. */
   least?: number;
   most?: number;
+  /** Unlimited: the name ends in _ratio, and the metric is a share of nothing, so it can be above 1. Documents before version 1.5 have a Most of 2^62 instead. */
+  unlimited?: boolean;
 }
 
 /** Workload is what ran. */
