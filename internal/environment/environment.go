@@ -115,6 +115,11 @@ func (s *scene) tee(detected []tee.Detection) {
 		case d.State == tee.Here && d.Facts.Role == tee.Guest && d.Facts.Active:
 			t.Type, t.Active, t.Debug, t.Evidence = d.Kind.Name, true, d.Facts.Debug, d.Facts.Evidence
 			delete(s.Missing, "tee.type")
+			for _, e := range d.Facts.Evidence {
+				if e.Source == tee.DebugBit { // what is not known is not closed
+					s.miss("tee.debug", "%s", e.Value)
+				}
+			}
 			if d.Facts.Variant != "" {
 				t.Settings["variant"] = d.Facts.Variant
 			}

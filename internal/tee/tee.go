@@ -30,6 +30,9 @@ type Evidence struct {
 	Value  string `json:"value"`
 }
 
+// DebugBit is the source of evidence that says why it is not known whether a TEE is open for debugging; Debug is false then.
+const DebugBit = "debug bit"
+
 // Facts are what Detect found out about one TEE.
 type Facts struct {
 	// Kind is the Kind's Name ("sgx", "tdx", "sev"), filled in by the package's Detect.

@@ -92,6 +92,8 @@ var teeDebug = Guard{
 					p.say(warn, k.arms(), nil, "%s runs in %s in debug mode, as the arm it is compared with: neither is protected, and neither speaks for production", e.ID, e.TEE.Type)
 				case e.TEE.Debug:
 					p.say(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not speak for production", e.ID, e.TEE.Type)
+				case e.TEE.Type != "none" && e.Missing["tee.debug"] != "":
+					p.unknown(k.arms(), "whether %s is open for debugging: %s", e.ID, e.Missing["tee.debug"])
 				case e.TEE.Type != "none" && !shown(&e.TEE):
 					p.unknown(k.arms(), "whether %s is open for debugging: nothing was read from its TEE", e.ID)
 				}

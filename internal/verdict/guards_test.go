@@ -492,6 +492,14 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestDebugNotKnown: a TEE that does not say whether it is open for debugging is not closed.
+func TestDebugNotKnown(t *testing.T) {
+	l := latency().env(1, func(e *result.Environment) {
+		e.Missing = map[string]string{"tee.debug": "not known: its policy is in its report"}
+	})
+	trial{lab: l, says: "whether gramine-sgx is open for debugging: not known: its policy is in its report", level: result.Note}.check(t, "tee-debug")
+}
+
 func (tr trial) check(t *testing.T, id string) {
 	l := tr.lab.conclude(tr.o)
 	gs := l.spoke(id)

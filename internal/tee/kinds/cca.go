@@ -23,7 +23,7 @@ func detectCCA(h *host.Host) (tee.Facts, error) {
 	device, module := c.sees("/sys/devices/platform/arm-cca-dev"), c.sees("/sys/module/arm_cca_guest")
 	provider := c.attestation("/sys/firmware/acpi/tables/CCEL")
 	if device || module || provider == "arm_cca_guest" {
-		c.saw("debug bit", "not known: the realm's lifecycle state is in its token only")
+		c.saw(tee.DebugBit, "not known: the realm's lifecycle state is in its token only")
 		return tee.Facts{Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
 	}
 	if arm := c.arm(); !arm && len(c.doubts) == 0 {

@@ -45,7 +45,7 @@ func detectSEV(h *host.Host) (tee.Facts, error) {
 		return tee.Facts{}, fmt.Errorf("%s is there but MSR %#x says %s", c.evidence[0].Source, sevStatus, variant)
 	}
 	c.attestation()
-	c.saw("debug bit", "not known: the guest's policy is in its report and with the host only")
+	c.saw(tee.DebugBit, "not known: the guest's policy is in its report and with the host only")
 	return tee.Facts{Variant: variant, Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
 }
 

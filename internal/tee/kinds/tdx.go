@@ -44,7 +44,7 @@ func detectTDX(h *host.Host) (tee.Facts, error) {
 	if found {
 		c.attestation("/sys/firmware/acpi/tables/CCEL")
 		c.registers("/sys/devices/virtual/misc/tdx_guest/measurements")
-		c.saw("debug bit", "not known: the TD's attributes are in its report only")
+		c.saw(tee.DebugBit, "not known: the TD's attributes are in its report only")
 		f.Evidence = c.evidence
 		return f, nil
 	}
