@@ -292,14 +292,15 @@ func readChannel(o bench.Outcome) (*channelbench.Report, time.Duration, error) {
 		out = o.Outside
 	}
 	var begin, end time.Duration
+	began := false
 	for _, l := range out.Lines {
 		if l.Text == "begin" {
-			begin = l.At
+			begin, began = l.At, true
 		}
 		end = l.At
 	}
 	_, text, ok := bytes.Cut(out.Stdout, []byte("begin\n"))
-	if !ok {
+	if !ok || !began {
 		return nil, 0, errors.New("the worker's output is cut off")
 	}
 	var r channelbench.Report

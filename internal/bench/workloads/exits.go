@@ -30,6 +30,12 @@ var exitQuantiles = []struct {
 	{0.999, exitQuantile("p999", "99.9th percentile")},
 }
 
+// exitSamples is how many operations are timed one by one.
+func exitSamples(p bench.Params) uint64 {
+	n, _ := p.Int("samples", 1) // Job reports what is wrong
+	return uint64(max(n, 0))
+}
+
 func exitQuantile(short, long string) *metric.Desc {
 	return &metric.Desc{Name: "exit_latency_" + short + "_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: long + " of the time of single operations, with a reading of the worker's clock, in seconds."}
@@ -51,7 +57,7 @@ var exitCost = bench.Workload{
 	Metrics: func(p bench.Params) []*metric.Desc {
 		descs := []*metric.Desc{exitSeconds, exitInside, exitLatency, clockDisagreement, operations}
 		for _, x := range exitQuantiles {
-			if n, err := p.Int("samples", 1); err == nil && enough(uint64(n), x.q) {
+			if enough(exitSamples(p), x.q) {
 				descs = append(descs, x.desc)
 			}
 		}
@@ -104,7 +110,7 @@ var exitCost = bench.Workload{
 		h := l.histogram(wakeupBounds)
 		samples = append(samples, metric.Sample{Desc: exitLatency, Value: h.Sum / float64(l.n), Hist: h})
 		for _, x := range exitQuantiles {
-			if enough(l.n, x.q) {
+			if enough(min(l.n, exitSamples(o.Params)), x.q) {
 				samples = append(samples, metric.Sample{Desc: x.desc, Value: l.quantile(x.q)})
 			}
 		}

@@ -32,6 +32,12 @@ var wakeupQuantiles = []struct {
 	{0.999, wakeupQuantile("p999", "99.9th percentile")},
 }
 
+// wakeupSamples is how many wake-ups are timed one by one, two for each round trip.
+func wakeupSamples(p bench.Params) uint64 {
+	n, _ := p.Int("samples", 1) // Job reports what is wrong
+	return 2 * uint64(max(n, 0))
+}
+
 func wakeupQuantile(short, long string) *metric.Desc {
 	return &metric.Desc{Name: "wakeup_" + short + "_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: long + " of the time from before the waking call in one thread until the other runs, in seconds on the worker's clock."}
@@ -62,7 +68,7 @@ var wakeup = bench.Workload{
 	Metrics: func(p bench.Params) []*metric.Desc {
 		descs := []*metric.Desc{roundTripsPerSecond, wakeupSeconds, clockDisagreement, roundTrips}
 		for _, x := range wakeupQuantiles {
-			if n, err := p.Int("samples", 1); err == nil && enough(2*uint64(n), x.q) {
+			if enough(wakeupSamples(p), x.q) {
 				descs = append(descs, x.desc)
 			}
 		}
@@ -106,7 +112,7 @@ var wakeup = bench.Workload{
 		h := l.histogram(wakeupBounds)
 		samples = append(samples, metric.Sample{Desc: wakeupSeconds, Value: h.Sum / float64(l.n), Hist: h})
 		for _, x := range wakeupQuantiles {
-			if enough(l.n, x.q) {
+			if enough(min(l.n, wakeupSamples(o.Params)), x.q) {
 				samples = append(samples, metric.Sample{Desc: x.desc, Value: l.quantile(x.q)})
 			}
 		}
