@@ -236,7 +236,7 @@ func (t *tunneling) options(env Env) (tunnel.Options, error) {
 	case t.handshake <= 0:
 		return o, fmt.Errorf("--handshake-timeout %s: want a time above 0", t.handshake)
 	case t.retry < 0 || t.idle < 0 || t.session < 0 || t.grace < 0:
-		return o, fmt.Errorf("--retry %s, --idle %s, --max-session %s, --grace %s: want 0 or more of each", t.retry, t.idle, t.session, t.grace)
+		return o, fmt.Errorf("--retry %s, --idle %s, --max-session %s, --grace %s: want a time of 0 or more", t.retry, t.idle, t.session, t.grace)
 	case t.record < tunnel.LeastRecord || t.record > tunnel.MostRecord:
 		return o, fmt.Errorf("--record %d: want %d to %d", t.record, tunnel.LeastRecord, tunnel.MostRecord)
 	}

@@ -240,7 +240,7 @@ func TestChannelRefuses(t *testing.T) {
 		{connect, "--mock-peer --metrics " + busy.Addr().String(), "choose another port with --metrics"},
 		{connect, "--mock-peer --suite rot13", "want aes-gcm or chacha20-poly1305"},
 		{connect, "--mock-peer --record 1", "want 512 to 49152"},
-		{connect, "--mock-peer --idle -1s", "not one below 0"},
+		{connect, "--mock-peer --idle -1s", "--idle -1s, --max-session 0s, --grace 10s: want a time of 0 or more"},
 		{connect, "--mock-peer --handshake-timeout 0s", "want a time above 0"},
 		{connect, "--mock-peer --max-connections 0", "want at least 1"},
 		{connect, "--mock-peer --service " + strings.Repeat("s", 256), "at most 255"},
