@@ -177,6 +177,14 @@ func (e *containerEnv) prepare(ctx context.Context) error {
 	return fmt.Errorf("start a container with %s: every way failed: %w", command, errors.Join(whys...))
 }
 
+// lacksProgram reports whether a container got as far as its program and did not find it: a user's image need not have
+// the one that probe starts. podman and docker give the runtime's words (runc "executable file not found in $PATH", crun
+// "executable file `true` not found", "no such file or directory" for a missing loader), and no exit status for it.
+func lacksProgram(out host.Output) bool {
+	said := string(out.Stderr)
+	return strings.Contains(said, "executable file") && strings.Contains(said, "not found") || strings.Contains(said, "no such file or directory")
+}
+
 // probe runs a program of the machine in a container made like the job's, and reads back the
 // limits that are in effect.
 func (e *containerEnv) probe(ctx context.Context) error {
@@ -209,10 +217,9 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	if out, err = e.h.Exec(life, e.create(name, image, bench.Job{Inside: program})); err != nil {
 		return fmt.Errorf("create a container with %s: %w%s", e.engine.command, err, said(out))
 	}
-	if e.params["image"] == "" { // a user's image need not have the program
-		if out, err = e.h.Exec(life, e.engine.cmd("start", "--attach", name)); err != nil {
-			return fmt.Errorf("start a container with %s: %w%s", e.engine.command, err, said(out))
-		}
+	out, err = e.h.Exec(life, e.engine.cmd("start", "--attach", name))
+	if err != nil && (e.params["image"] == "" || !lacksProgram(out)) {
+		return fmt.Errorf("start a container with %s: %w%s", e.engine.command, err, said(out))
 	}
 	const limits = "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}} {{.HostConfig.CpusetCpus}}"
 	if out, err = e.h.Exec(ctx, e.engine.cmd("container", "inspect", "--format", limits, name)); err != nil {
