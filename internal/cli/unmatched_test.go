@@ -90,12 +90,7 @@ func TestLongNameOfARealProcess(t *testing.T) {
 	if err := host.Local().Install(file, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), file, "600")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Wait()         //nolint:errcheck // it is killed
-	defer c.Process.Kill() //nolint:errcheck // it has not ended
+	await.Start(t, exec.Command(file, "600"))
 	await.Event(t, "the process to run under its name", func() error {
 		names, err := runningNames(host.Local())
 		if err == nil && len(names[metric.CutName(name)]) == 0 {

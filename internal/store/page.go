@@ -88,10 +88,10 @@ func readPage(page []byte, contentType, name string) (map[string]model.MetricTyp
 			if at != nil {
 				p.at = *at
 			}
-			all := series[l.Get(labels.MetricName)]
+			all := series[l.Get(model.MetricNameLabel)]
 			if all == nil {
 				all = map[string]point{}
-				series[l.Get(labels.MetricName)] = all
+				series[l.Get(model.MetricNameLabel)] = all
 			}
 			was, twice := all[l.String()]
 			switch {

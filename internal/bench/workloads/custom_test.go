@@ -41,7 +41,10 @@ func TestJSONNumber(t *testing.T) {
 			t.Errorf("%q is %q, want an error", at, got)
 		}
 	}
-	for _, bad := range []string{"", "{", doc + "x", doc + "}", doc + doc, "[1"} {
+	if got, err := jsonNumber("a.b[0]", []byte(doc+doc)); err != nil || got != "1" {
+		t.Errorf("printed twice it is %q, %v; want 1", got, err)
+	}
+	for _, bad := range []string{"", "{", doc + "x", doc + "}", doc + strings.Replace(doc, "1", "2", 1), "[1"} {
 		if got, err := jsonNumber("a.b[0]", []byte(bad)); err == nil {
 			t.Errorf("%q gives %q, want an error", bad, got)
 		}

@@ -28,6 +28,9 @@ func TestParseLogName(t *testing.T) {
 	}
 }
 
+// isContainer reports whether a sample is one of a control group, with its labels.
+func isContainer(s metric.Sample) bool { return strings.HasPrefix(s.Desc.Name, "container_") }
+
 // isNetwork: pods' networks have the IDs of pods, which need not be among the cgroups shown.
 func isNetwork(s metric.Sample) bool { return strings.HasPrefix(s.Desc.Name, "container_network_") }
 
@@ -40,7 +43,7 @@ func TestCgroupLimit(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	err = (&containers{cgroups: trees, limit: 4}).read(t.Context(), func(s metric.Sample) {
-		if !isNetwork(s) {
+		if isContainer(s) && !isNetwork(s) {
 			ids[s.Labels[0]] = true
 		}
 	})
@@ -96,6 +99,9 @@ func TestManyPods(t *testing.T) {
 		ids := map[string]bool{}
 		err = c.read(t.Context(), func(s metric.Sample) {
 			series[s.Desc.Name+strings.Join(s.Labels, " ")] = true
+			if !isContainer(s) {
+				return
+			}
 			if !isNetwork(s) {
 				ids[s.Labels[0]] = true
 			}
