@@ -408,9 +408,9 @@ func (s stamped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// together is how long the read of bytes that have already arrived may take: a system call in any environment is shorter, and the time
-// that a model needs for a token is longer.
-const together = 100 * time.Microsecond
+// together is how long the read of bytes that have already arrived may take: the system call of a client outside of a TEE is
+// shorter, and the time that even a tiny model needs for a token is longer.
+const together = 20 * time.Microsecond
 
 // chunk is an event of a stream.
 type chunk struct {

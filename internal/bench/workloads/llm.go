@@ -108,7 +108,7 @@ var llm = bench.Workload{
 			found.derived(llmAll, (float64(r.PromptTokens)+float64(r.CompletionTokens))/r.Seconds, none)
 			found.derived(llmRate, float64(r.Done)/r.Seconds, none)
 		}
-		held := llmHeld(r)
+		held := llmHeld(r, 0) // an answer whose time per token is not known may have met its objective, or not
 		if held == "" {
 			found.derived(llmGoodput, float64(r.Good)/r.Seconds, none)
 			found.derived(llmGood, float64(r.Good)/float64(r.Asked), none)
@@ -184,14 +184,17 @@ var llm = bench.Workload{
 	},
 }
 
-// llmHeld is why a run has no time per output token, or "": a few answers without one do not change it.
-func llmHeld(r *load.Chat) string {
-	const few = 0.1
-	if float64(r.Held) <= few*float64(r.Done) {
+// fewHeld is the share of answers without a time per output token that a run's TPOT may leave out.
+const fewHeld = 0.1
+
+// llmHeld is why a metric of a run is missing where the time per output token is known of too few answers, or "". It may be
+// unknown of a share of them.
+func llmHeld(r *load.Chat, most float64) string {
+	if float64(r.Held) <= most*float64(r.Done) {
 		return ""
 	}
-	return fmt.Sprintf("buffered on the way: much of the text of %d of %d answers arrived at once, so the time between tokens is not known; "+
-		"switch off buffering in the server and in proxies (nginx: proxy_buffering off)", r.Held, r.Done)
+	return fmt.Sprintf("buffered on the way, or read too late by a busy client: much of the text of %d of %d answers arrived at once, so the time between tokens "+
+		"is not known; switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave the client CPU time", r.Held, r.Done)
 }
 
 func llmOpen(p bench.Params) bool { return p["rate"] != "0" && p["rate"] != "unlimited" }
