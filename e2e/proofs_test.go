@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// together is why a value is missing if the harness was late on a busy machine.
+// together is why a value is missing if the harness, or the client of a load, was late on a busy machine.
 const together = "arrived together"
 
 // compared makes an experiment of two arms on this machine, whose runs must all be good and of the same work.

@@ -70,7 +70,10 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 func describe(h *host.Host, found []tee.Detection) web.Platform {
 	text := func(name string) string { s, _ := h.ReadString(name); return s }
 	lockdown, _ := machine.Chosen(text("/sys/kernel/security/lockdown"))
-	hostname, _ := machine.Hostname(h)
+	hostname, err := machine.Hostname(h)
+	if err != nil { // series, links and the page need a name: that of this container
+		hostname = text("/proc/sys/kernel/hostname")
+	}
 	p := web.Platform{
 		Hostname:   hostname,
 		Kernel:     strings.TrimSpace(text("/proc/sys/kernel/ostype") + " " + text("/proc/sys/kernel/osrelease")),

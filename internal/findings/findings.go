@@ -151,7 +151,7 @@ type Finding struct {
 	Rule string `json:"rule"`
 	// Machine is where the subject is; its names are "" for a rule about no single machine.
 	Machine
-	// Subject is what shows it: a process name, a container, WholeMachine. With
+	// Subject is what shows it: a process name, a container, "machine" for all of it. With
 	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
 	// Title is the verdict in one sentence: subject, verb, number, unit, cause.

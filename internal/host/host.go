@@ -282,7 +282,11 @@ func (h *Host) LookPath(command string) (string, error) {
 		}
 		return name, err
 	}
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), toolsFolder()) {
+	folders := filepath.SplitList(os.Getenv("PATH"))
+	if tools := toolsFolder(); tools != "" {
+		folders = append(folders, tools)
+	}
+	for _, dir := range folders {
 		name := filepath.Join("/", dir, command)
 		if fi, err := h.Stat(name); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 			return name, nil
@@ -291,13 +295,39 @@ func (h *Host) LookPath(command string) (string, error) {
 	return "", &fs.PathError{Op: "find", Path: command, Err: fs.ErrNotExist}
 }
 
-// toolsFolder is where tools/setup.sh puts programs that no package has: .tools/bin of the checkout whose bin has this program.
+// toolsFolder is where tools/setup.sh puts programs that no package has: .tools/bin of the checkout whose bin has this program,
+// or "". It must be of this program's owner, and not writable by everybody: who may put a program there may replace this one.
 func toolsFolder() string {
 	self, err := os.Executable()
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(filepath.Dir(filepath.Dir(self)), ".tools", "bin")
+	bin := filepath.Dir(self)
+	tools := filepath.Join(filepath.Dir(bin), ".tools", "bin")
+	if filepath.Base(bin) != "bin" {
+		return ""
+	}
+	owner, _, ok := ownedBy(self)
+	for _, folder := range []string{filepath.Dir(bin), filepath.Dir(tools), tools} {
+		of, mode, is := ownedBy(folder)
+		if !ok || !is || !mode.IsDir() || of != owner && of != 0 || mode.Perm()&0o002 != 0 {
+			return ""
+		}
+	}
+	return tools
+}
+
+// ownedBy returns the user of a file of this process's root, and its mode. It does not follow a link.
+func ownedBy(name string) (uid int, mode fs.FileMode, ok bool) {
+	fi, err := os.Lstat(name)
+	if err != nil {
+		return 0, 0, false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(st.Uid), fi.Mode(), true
 }
 
 // Beside finds a program of ours in the folder of the running one, or in PATH.

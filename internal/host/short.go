@@ -22,7 +22,8 @@ func CheckSocketPath(name string) error {
 // the session is first, then those for temporary files (file-hierarchy(7)).
 func shortPlaces() []string {
 	places := []string{"/tmp", "/run", "/var/tmp", "/dev/shm"}
-	if own := os.Getenv("XDG_RUNTIME_DIR"); path.IsAbs(own) {
+	own := os.Getenv("XDG_RUNTIME_DIR") // after su it may be another user's, who could replace what is made there
+	if uid, mode, ok := ownedBy(own); path.IsAbs(own) && ok && mode.IsDir() && uid == os.Geteuid() && mode.Perm()&0o022 == 0 {
 		places = append([]string{own}, places...)
 	}
 	return places

@@ -278,7 +278,7 @@ func page(o Options) http.HandlerFunc {
 	files := http.FileServerFS(o.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := path.Clean(r.URL.Path)
-		view := View(strings.TrimPrefix(r.URL.Path, "/"))
+		view := View(strings.TrimPrefix(p, "/"))
 		isIndex, isView := p == "/" || p == "/index.html", slices.Contains(views, view)
 		switch {
 		case !isIndex && !isView && !isFile(o.Page, p) && !isFile(o.Page, p+".gz"):
@@ -291,7 +291,11 @@ func page(o Options) http.HandlerFunc {
 			// The state of the page is in the query. The way there is relative, for a proxy that serves the page below a path.
 			q := r.URL.Query()
 			q.Set("page", string(view))
-			w.Header().Set("Location", "./?"+q.Encode())
+			up := "./"
+			if strings.HasSuffix(r.URL.Path, "/") {
+				up = "../"
+			}
+			w.Header().Set("Location", up+"?"+q.Encode())
 			w.WriteHeader(http.StatusFound)
 		default:
 			keepAsset(w, p)

@@ -133,10 +133,11 @@ var llm = bench.Workload{
 		if llmOpen(o.Params) {
 			found.derived(loadLate, float64(r.Late)/float64(r.Asked), none)
 		}
+		few := llmHeld(r, fewHeld)
 		for i, t := range llmTimings(o.Params) {
 			encoded := []string{r.TTFT, r.TPOT, r.Gap, r.Total}[i]
-			if held != "" && (i == 1 || encoded == "") {
-				found.lackTiming(t, held)
+			if few != "" && (i == 1 || encoded == "") {
+				found.lackTiming(t, few)
 				continue
 			}
 			found.timing(t, encoded)
@@ -193,7 +194,7 @@ func llmHeld(r *load.Chat, most float64) string {
 	if float64(r.Held) <= most*float64(r.Done) {
 		return ""
 	}
-	return fmt.Sprintf("buffered on the way, or read too late by a busy client: much of the text of %d of %d answers arrived at once, so the time between tokens "+
+	return fmt.Sprintf("buffered on the way, or read too late by a busy client: much of the text of %d of %d answers arrived together, so the time between tokens "+
 		"is not known; switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave the client CPU time", r.Held, r.Done)
 }
 

@@ -34,7 +34,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		return err
 	}
 	if len(known) == 0 {
-		return errors.New("no scrape target is configured (scrape_configs), so the metric up has no value in the last 10m")
+		return errors.New("the metric up has no value in the last 10m: no scrape target is configured (scrape_configs), or none has been scraped yet")
 	}
 	failed := func(selector string) string { return fmt.Sprintf("1 - avg_over_time(%s[%s])", selector, window(p)) }
 	age := func(selector string) string { return fmt.Sprintf("time() - timestamp(%s)", selector) }

@@ -71,7 +71,12 @@ func readSystem(h *host.Host, out emitter) error {
 		if name == "hostname" {
 			s, err = machine.Hostname(h)
 		}
-		if name != "arch" && err != nil { // since Linux 6.1; the label stays empty before
+		switch {
+		case err == nil:
+		case name == "arch": // since Linux 6.1; the label stays empty before
+		case name == "hostname": // the others are known
+			bad.Add(err)
+		default:
 			known = false
 			bad.Add(err)
 		}

@@ -106,8 +106,9 @@ func (v *virtualMachines) of(pid int) (*virtualMachine, error) {
 	m := parseMonitor(strings.Split(strings.TrimRight(string(b), "\x00"), "\x00"))
 	m.pid, m.start = pid, start
 	m.id = cmp.Or(m.uuid, m.name, fmt.Sprintf("pid-%d", pid))
-	if m.kind == vmUnknown && m.doubt == "" && v.plainOnly {
-		m.kind = vmPlain
+	// Proxmox describes a board in a file, which may name a protection elsewhere.
+	if m.kind == vmUnknown && v.plainOnly && (m.doubt == "" || strings.HasPrefix(m.doubt, readConfig)) {
+		m.kind, m.doubt = vmPlain, ""
 	}
 	if unclear == nil {
 		v.known[pid] = m
@@ -209,7 +210,7 @@ func parseMonitor(argv []string) *virtualMachine {
 				monitors = append(monitors, cmp.Or(options["chardev"], first))
 			}
 		}
-		if m.kind == vmPlain && (flag == "-readconfig" && qemu || flag == "-cfg" && m.monitor == "crosvm") {
+		if m.kind == vmPlain && (flag == readConfig && qemu || flag == "-cfg" && m.monitor == "crosvm") {
 			m.unknown(flag + " " + val)
 		}
 		if err != nil && qemu && (flag == "-object" || flag == "-machine" || flag == "-M") {
@@ -227,13 +228,16 @@ func parseMonitor(argv []string) *virtualMachine {
 	return m
 }
 
+// readConfig is QEMU's option for a file with further options.
+const readConfig = "-readconfig"
+
 // support reads what protects QEMU's machine: the object that its option confidential-guest-support names, in QEMU before 6.0
 // memory-encryption.
 func (m *virtualMachine) support(board map[string]string, objects map[string]map[string]string) {
 	id := cmp.Or(board["confidential-guest-support"], board["memory-encryption"])
 	object := objects[id]
 	switch kind := guestSupport[object["qom-type"]]; {
-	case id == "" && m.kind == vmPlain && strings.HasPrefix(board["type"], "s390-ccw"):
+	case id == "" && m.kind == vmPlain && (strings.HasPrefix(board["type"], "s390-ccw") || board["type"] == "" && m.monitor == "qemu-system-s390x"):
 		m.kind = vmUnknown // a guest there becomes a protected one by itself (docs/system/s390x/protvirt.rst)
 	case id == "":
 	case object == nil:
