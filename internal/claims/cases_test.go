@@ -110,6 +110,11 @@ func TestAbsentCells(t *testing.T) {
 			t.Errorf("%s: found %q, want %q; not decided %q, want %q", c.claim, findings, c.finds, open, c.open)
 		}
 	}
+	// All measurements of an arm may have failed, so a sum without them decides nothing.
+	const failed = "# source: a test\n# column: op label\n# column: arm arm\n# column: t s\n# claim: \"words\" sum(t) = 10 s\nop,arm,t\na,plain,3\nb,plain,4\na,tee,\nb,tee,\n"
+	if findings, open := verdict(t, failed); findings != "" || !strings.Contains(open, "sum(3 s, 4 s) = 7 s; 2 of 4 values are absent") {
+		t.Errorf("found %q, not decided %q", findings, open)
+	}
 	// A share of a sum that lacks a value is an upper bound.
 	const shares = "# source: a test\n# column: arm arm\n# column: t ms\n# column: share % = t / sum(t)\narm,t,share\na,10,20\nb,20,40\nc,,\n"
 	if findings, open := verdict(t, shares); findings != "" || !strings.Contains(open, "10 ms / sum(10 ms, 20 ms) = 33.33 %, printed is 20 %; 1 of 3 values is absent") {

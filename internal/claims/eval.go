@@ -257,7 +257,7 @@ func (t *Table) widenByGaps(e *expr, q quantity) quantity {
 }
 
 // blank reports whether an absent cell stands for nothing that could have been measured: its row is the baseline of the
-// column's own formula, or its arm has several rows and no cell in this column, which other arms have.
+// column's own formula, or the column is of differences, and its arm has several rows and no cell in it, which other arms have.
 func (t *Table) blank(r, c int) bool {
 	if !t.rows[r].cells[c].absent {
 		return false
@@ -269,7 +269,7 @@ func (t *Table) blank(r, c int) bool {
 		}
 	}
 	arms := slices.IndexFunc(t.columns, func(c column) bool { return c.kind == arm })
-	if arms < 0 {
+	if arms < 0 || !t.columns[c].signed { // a measurement that an arm lacks may have failed
 		return false
 	}
 	own, other := 0, false

@@ -15,8 +15,11 @@ var mark = []byte("\ufeff")
 // Text returns a text without its byte order mark.
 func Text(b []byte) []byte { return bytes.TrimPrefix(b, mark) }
 
-// JSON returns the JSON document at the beginning of b, and the text that follows it, which is not JSON. It is an error if
-// another document follows.
+// ErrSeveral: there are several different documents, and nothing says which one counts.
+var ErrSeveral = errors.New("there is more than one document")
+
+// JSON returns the JSON document at the beginning of b, and the text that follows it. It is ErrSeveral if another document of
+// its kind follows; a line that begins with a number or a word is none.
 func JSON(b []byte) (document, rest []byte, err error) {
 	document, rest, err = next(b)
 	if err != nil {
@@ -25,7 +28,7 @@ func JSON(b []byte) (document, rest []byte, err error) {
 	var first bytes.Buffer
 	for {
 		another, after, err := next(rest)
-		if err != nil {
+		if err != nil || another[0] != document[0] || !bytes.ContainsAny(another[:1], "{[") {
 			return document, bytes.TrimSpace(rest), nil
 		}
 		var again bytes.Buffer
@@ -33,7 +36,7 @@ func JSON(b []byte) (document, rest []byte, err error) {
 			_ = json.Compact(&first, document) // both are JSON
 		}
 		if _ = json.Compact(&again, another); !bytes.Equal(first.Bytes(), again.Bytes()) {
-			return nil, nil, errors.New("there is more than one document")
+			return nil, nil, ErrSeveral
 		}
 		rest = after
 	}

@@ -13,6 +13,8 @@ func TestJSON(t *testing.T) {
 		{"twice, in another form", "{\"a\": 1}\n{\"a\":1}\n", `{"a": 1}`, "", ""},
 		{"twice, each with a mark", "\ufeff{\"a\": 1}\n\ufeff{\"a\": 1}\n", `{"a": 1}`, "", ""},
 		{"two", `{"a": 1} {"a": 2}`, "", "", "more than one document"},
+		{"warnings behind it", "{\"a\": 1}\n3 warnings\n", `{"a": 1}`, "3 warnings", ""},
+		{"a list of jobs behind it", "{\"a\": 1}\n[1] done\n", `{"a": 1}`, "[1] done", ""},
 		{"text behind it", "{\"a\": 1}\nbye {\n", `{"a": 1}`, "bye {", ""},
 		{"cut", `{"a": 1`, "", "", "unexpected EOF"},
 		{"the second is cut", `{"a": 1}{"a":`, `{"a": 1}`, `{"a":`, ""},

@@ -181,8 +181,9 @@ func (e *containerEnv) prepare(ctx context.Context) error {
 // the one that probe starts. podman and docker give the runtime's words (runc "executable file not found in $PATH", crun
 // "executable file `true` not found", "no such file or directory" for a missing loader), and no exit status for it.
 func lacksProgram(out host.Output) bool {
-	said := string(out.Stderr)
-	return strings.Contains(said, "executable file") && strings.Contains(said, "not found") || strings.Contains(said, "no such file or directory")
+	said := strings.ToLower(string(out.Stderr))
+	return strings.Contains(said, "executable file") && strings.Contains(said, "not found") || strings.Contains(said, "no such file or directory") ||
+		strings.Contains(said, "was not found") // kata
 }
 
 // probe runs a program of the machine in a container made like the job's, and reads back the

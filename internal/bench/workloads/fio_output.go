@@ -84,6 +84,9 @@ func readFio(out []byte) (*fioReport, error) {
 		if out[at] == '{' {
 			var r fioReport
 			one, _, err := document.JSON(out[at:])
+			if errors.Is(err, document.ErrSeveral) {
+				return nil, fmt.Errorf("fio's output: %w", err)
+			}
 			if err == nil {
 				err = json.Unmarshal(one, &r)
 			}

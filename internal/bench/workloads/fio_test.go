@@ -82,6 +82,22 @@ func TestFioMissing(t *testing.T) {
 	}
 }
 
+// TestFioReports: warnings may stand around the report; of two different ones none is chosen.
+func TestFioReports(t *testing.T) {
+	out, _ := fioFixture(t, "fio")
+	other := strings.Replace(out, `"jobname"`, `"another" : 1, "jobname"`, 1)
+	for name, c := range map[string]struct{ out, why string }{
+		"twice":            {out + "\n" + out, ""},
+		"warnings":         {"fio: 1 warning\n" + out + "\n3 warnings\n[1] done\n", ""},
+		"two":              {out + "\n" + other, "more than one document"},
+		"two, and another": {out + "\n" + other + "\n" + out, "more than one document"},
+	} {
+		if _, err := readFio([]byte(c.out)); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestFioPercentilesFromBins: percentiles computed from the bins equal fio's own.
 func TestFioPercentilesFromBins(t *testing.T) {
 	for _, name := range []string{"fio", "fio-mixed", "fio-cached", "fio-verify"} {
