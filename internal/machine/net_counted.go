@@ -18,8 +18,9 @@ import (
 )
 
 // standing is how a network device gets its packets; a sum counts the devices of the lowest one that a machine has. On a
-// machine with network cards all other traffic passes these too, or stays inside. A container has none; its link to another
-// namespace is then the outermost device, without such a link a tap, and without that a tunnel.
+// machine with network cards all other traffic passes these too, or stays inside; but a link with the default route leads out
+// beside them, as that of a pod that was also given a card. A container without cards has a link to another namespace as its
+// outermost device, without such a link a tap, and without that a tunnel.
 type standing int
 
 const (
@@ -70,12 +71,21 @@ func CountedNetworks(h *host.Host, process string, listed []string) (map[string]
 		}
 	}
 	cards := low == card
+	var out map[string]bool // beside cards, the devices with the default route, once a link asks for it
 	for _, name := range slices.Sorted(maps.Keys(virtual)) {
-		if cards || name == "lo" { // beside cards no other matters
+		if name == "lo" || out != nil && !out[name] {
 			of[name] = never
 			continue
 		}
 		s, err := virtualStanding(h, name)
+		if cards && s == link && err == nil {
+			if out == nil {
+				_, out, err = routedDevices(h, process)
+			}
+			if out[name] { // a pod's link beside a card of its own
+				s = card
+			}
+		}
 		add(name, s, err)
 	}
 	counted := countLowest(low, of, listed)
@@ -203,7 +213,7 @@ func keepRouted(h *host.Host, process string, of map[string]standing, counted ma
 	if len(links) < 2 {
 		return nil
 	}
-	routed, err := routedDevices(h, process)
+	routed, _, err := routedDevices(h, process)
 	if err != nil { // which lead out is not known
 		for _, name := range links {
 			delete(counted, name)
@@ -218,10 +228,10 @@ func keepRouted(h *host.Host, process string, of map[string]standing, counted ma
 	return nil
 }
 
-// routedDevices are those with a route to more than one address, except the ones that every device has (proc_pid_net(5);
-// net/ipv6/route.c, rt6_info_route).
-func routedDevices(h *host.Host, process string) (map[string]bool, error) {
-	routed := map[string]bool{}
+// routedDevices are those with a route to more than one address, except the ones that every device has, and of these the ones
+// with the default route (proc_pid_net(5); net/ipv6/route.c, rt6_info_route). With an error there are none.
+func routedDevices(h *host.Host, process string) (routed, byDefault map[string]bool, err error) {
+	routed, byDefault = map[string]bool{}, map[string]bool{}
 	var bad Faults
 	b, err := h.ReadFile(process + "/net/route")
 	bad.Add(err)
@@ -235,14 +245,18 @@ func routedDevices(h *host.Host, process string) (map[string]bool, error) {
 			t.Bad("%.40q has no mask", line)
 			continue
 		}
-		if f[7] != "FFFFFFFF" {
-			routed[f[0]] = true
+		switch f[7] {
+		case "FFFFFFFF":
+			continue
+		case "00000000":
+			byDefault[f[0]] = true
 		}
+		routed[f[0]] = true
 	}
 	bad.Add(t.Err())
 	b, err = h.ReadFile(process + "/net/ipv6_route")
 	if errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6
-		return routed, bad.Err()
+		err = nil
 	}
 	bad.Add(err)
 	t = Text{File: process + "/net/ipv6_route", MayBeEmpty: true}
@@ -262,15 +276,21 @@ func routedDevices(h *host.Host, process string) (map[string]bool, error) {
 		if length < 128 && !local {
 			routed[f[9]] = true
 		}
+		if length == 0 {
+			byDefault[f[9]] = true
+		}
 	}
 	bad.Add(t.Err())
-	return routed, bad.Err()
+	if err := bad.Err(); err != nil {
+		return nil, nil, err
+	}
+	return routed, byDefault, nil
 }
 
 // Names by which the kernel and the usual programs call devices that stand on or join others, and the ends of links and tunnels.
 var (
-	joined = regexp.MustCompile(`^(lo|(bond|team|br|virbr|vmbr|docker|podman|cni|cbr|lxcbr|lxdbr|vlan|macvlan|ipvlan|vxlan|flannel|geneve|gre|gretap|erspan|sit|tunl|ip6tnl|ip6gre|ip6_vti|ip_vti|dummy|ifb|nlmon|kube-ipvs|cilium|ovs)([-_.0-9].*)?)$`)
-	ends   = regexp.MustCompile(`^(veth|tap|tun|vnet|wg|ppp|cali|lxc|vif|tailscale|zt|ve-|vb-)`)
+	joined = regexp.MustCompile(`^(lo|(bond|team|br|virbr|vmbr|docker|podman|cni|cbr|lxcbr|lxdbr|vlan|macvlan|ipvlan|vxlan|flannel|geneve|gre|gretap|erspan|sit|tunl|ip6tnl|ip6gre|ip6_vti|ip_vti|dummy|ifb|nlmon|kube-ipvs|cilium|ovs|ovn-k8s|genev_sys|vxlan_sys|weave|antrea-gw|nodelocaldns|wireguard)([-_.0-9].*)?)$`)
+	ends   = regexp.MustCompile(`^(veth|tap|tun|vnet|wg|ppp|cali|lxc|vif|tailscale|zt|ve-|vb-|eni[0-9a-f]|azv|gke|nk)`)
 )
 
 // CountedNames is CountedNetworks where there are only names.

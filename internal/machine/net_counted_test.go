@@ -60,6 +60,8 @@ func TestCountedNetworksUnknown(t *testing.T) {
 		{"containers-inside", "proc/1/net/route", "", "eth0 veth1 veth2"},
 		{"containers-inside", "proc/1/net/ipv6_route", "eth0", ""}, // a kernel without IPv6
 		{"two-links", "sys/devices/virtual/net/net1/uevent", "eth0", "net1"},
+		{"pod-with-card", "proc/1/net/route", "net1", "eth0 veth1"},
+		{"pod-with-card", "sys/devices/virtual/net/eth0/type", "net1", "eth0"},
 	} {
 		t.Run(c.fixture+" without "+c.without, func(t *testing.T) {
 			f := hosttest.Open(t, "testdata/networks/"+c.fixture+".txtar")
