@@ -342,7 +342,8 @@ var comparisons = []comparison{
 			Doc: "A machine that sends at least 100 TCP segments a second retransmits 1 % of them; or its network devices drop at least 1 % of the " +
 				"packets and 10 a second; or a listening socket refuses at least one connection a second because its queue is full; or, as information, at least half " +
 				"of the connections and 50 a second end in a reset. Over either window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 " +
-				"segments in flight however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace, of the devices that `tee_network_device_counted` marks.",
+				"segments in flight however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. For devices they are the sum over those that `tee_network_device_counted` marks, or that of one " +
+				"other device that has more, as a tunnel whose queue overflows; the loopback is left out. Drops are compared with packets and drops together, since a packet that is not sent is counted as a drop alone.",
 			Needs: []string{tcpAgain, tcpOut},
 			Thresholds: []findings.Threshold{
 				{Name: "retransmits", Doc: "share of the TCP segments sent again", Unit: "ratio", Default: 0.01},
@@ -370,8 +371,8 @@ var comparisons = []comparison{
 			loss{
 				share: "drops", floor: "dropped",
 				part:     []string{"node_network_receive_drop_total", "node_network_transmit_drop_total"},
-				whole:    []string{"node_network_receive_packets_total", "node_network_transmit_packets_total"},
-				severity: findings.Warning, text: "packets dropped by network devices", wholes: "packets of network devices",
+				whole:    []string{"node_network_receive_packets_total", "node_network_transmit_packets_total", "node_network_receive_drop_total", "node_network_transmit_drop_total"},
+				severity: findings.Warning, text: "packets dropped by network devices", wholes: "packets and drops of network devices",
 				title: "The {subject}'s network devices drop {share} of the packets.",
 				remedy: "Use larger rings (`ethtool -G`), more queues (`ethtool -L`) or a larger net.core.netdev_max_backlog, and relieve the CPU of soft interrupts: " +
 					"packets arrive faster than they are taken, or nobody wants them. In a confidential VM a full bounce buffer also drops packets.",
@@ -685,11 +686,16 @@ func (l loss) sign() sign {
 	return s
 }
 
-// rates returns the query for the sum of counters per second by machine.
+// rates returns the query for the sum of counters per second by machine. Of network devices it is the sum over those that count,
+// or the rate of one device that has more: a tunnel or a bridge drops packets that no card ever saw.
 func rates(counters []string) string {
 	var out []string
 	for _, c := range counters {
-		out = append(out, "sum by (job, instance) ("+counted(c, "$over")+")")
+		sum := "sum by (job, instance) (" + counted(c, "$over") + ")"
+		if strings.HasPrefix(c, "node_network_") {
+			sum = fmt.Sprintf(`max by (job, instance) (%s or rate(%s{$here,device!="lo"}[$over]))`, sum, c)
+		}
+		out = append(out, sum)
 	}
 	return "(" + strings.Join(out, " + ") + ")"
 }
