@@ -5,11 +5,11 @@ import { useResource } from "../api/resource";
 import { QueryChart } from "../charts/charts";
 import { keyOf } from "../charts/data";
 import { Places } from "../charts/panel";
-import { formatValue, type Unit } from "../format/number";
+import { formatValue } from "../format/number";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { SortedTable, useSorted, type Column } from "../frame/sorted-table";
-import { among, counted, own, rateWindow, select, type Match } from "../query/promql";
+import { among, own, rateWindow, select } from "../query/promql";
 import { watched } from "../query/watched";
 import { useMachine } from "../state/machine";
 import { usePlace } from "../state/use-place";
@@ -17,55 +17,7 @@ import { emptyReason, sentence } from "../words/empty";
 import { containerName, type ContainerLabels } from "../words/container";
 import { count } from "../words/verdict";
 import { steady, type Window } from "../state/window";
-
-type Key = "cpu" | "memory" | "limit" | "throttled" | "disk" | "network";
-
-interface Asked {
-  key: Key;
-  title: string;
-  unit: Unit;
-  query: (w: Window, m: Match[], length: string) => string;
-  counted: boolean;
-  /** Why a group has no value here. */
-  why: string;
-}
-
-const asked: Asked[] = [
-  { key: "cpu", title: "CPU, of one core", unit: "ratio", counted: true, why: "no controller accounts its CPU time", query: (w, m, l) => `sum by (LABELS) (increase(${select("container_cpu_usage_seconds_total", [...own(w), ...m])}[${l}]))` },
-  { key: "memory", title: "Working set", unit: "bytes", counted: false, why: "no controller accounts its memory", query: (w, m) => `sum by (LABELS) (${select("container_memory_working_set_bytes", [...own(w), ...m])})` },
-  { key: "limit", title: "Memory limit", unit: "bytes", counted: false, why: "no limit is set", query: (w, m) => `sum by (LABELS) (${select("container_spec_memory_limit_bytes", [...own(w), ...m])})` },
-  {
-    key: "throttled",
-    title: "Throttled",
-    unit: "ratio",
-    counted: false,
-    why: "no CPU quota is set, or the group had nothing to run",
-    query: (w, m, l) =>
-      `sum by (LABELS) (increase(${select("container_cpu_cfs_throttled_periods_total", [...own(w), ...m])}[${l}])) / (sum by (LABELS) (increase(${select("container_cpu_cfs_periods_total", [...own(w), ...m])}[${l}])) > 0)`,
-  },
-  {
-    key: "disk",
-    title: "Disk per second",
-    unit: "bytes/s",
-    counted: true,
-    why: "no controller accounts its disks, or it never used one",
-    query: (w, m, l) => `sum by (LABELS) (${counted(`increase({__name__=~"container_fs_(reads|writes)_bytes_total",${inner(w, m)}}[${l}])`, "tee_container_disk_counted", own(w))})`,
-  },
-  {
-    key: "network",
-    title: "Network per second",
-    unit: "bytes/s",
-    counted: true,
-    why: "its network is its pod's or the machine's, and has no counters of its own",
-    query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_network_(receive|transmit)_bytes_total",${inner(w, m)}}[${l}]))`,
-  },
-];
-
-function inner(w: Window, m: Match[]): string {
-  return select("", [...own(w), ...m]).slice(1, -1);
-}
-
-const labels = "id, name, namespace, pod, container";
+import { asked, tableQueries, type Key } from "./container-columns";
 
 interface Row {
   id: string;
@@ -89,9 +41,7 @@ export function Containers() {
   const [everything, setEverything] = useState(false);
   const rows = useResource<Row[]>(w.instance === "" ? null : keyOf({ ...w, ...steady(w) }), async () => {
     const whole: Window = { ...w, ...steady(w) };
-    const notRoot: Match[] = [{ label: "id", op: "!=", value: "/" }];
-    const length = `${Math.round(w.to - w.from)}s`;
-    const [seconds, ...answers] = await Promise.all([watched(whole), ...asked.map((c) => queryAt(c.query(w, notRoot, length).replaceAll("LABELS", labels), whole.to))]);
+    const [seconds, ...answers] = await Promise.all([watched(whole), ...tableQueries(w).map((q) => queryAt(q, whole.to))]);
     const byId = new Map<string, Row>();
     for (const [i, c] of asked.entries()) {
       for (const r of answers[i]!.rows) {
