@@ -27,6 +27,11 @@ type podLogs struct {
 	pods       map[string]podName // by UID
 }
 
+// complete reports whether each container of a pod that has started is among the logs.
+func (l *podLogs) complete(uid string) bool {
+	return l.pods[uid].pod != "" && len(l.containers) > 0 && !slices.ContainsFunc(l.cut, func(c cutLog) bool { return c.uid == uid && c.id == "" })
+}
+
 // cutLog is a log whose link has a name too long for a file system: its end, with the container's ID, is missing.
 type cutLog struct {
 	podName
@@ -185,7 +190,7 @@ func (p *pod) name(h *host.Host, logs *podLogs) {
 		p.pod = unnamed + ": " + p.uid
 	}
 	left := rest()
-	sandbox := p.sandbox(h, left)
+	sandbox := p.sandbox(h, logs, left)
 	for _, g := range left {
 		g.podName = p.podName
 		if g != sandbox {
@@ -198,8 +203,9 @@ func (p *pod) name(h *host.Host, logs *podLogs) {
 }
 
 // sandbox is the container without a log that only holds the pod's namespaces; nil if it is unknown which, or none. Its
-// program is called pause, except where the pod runs in a VM: then it is the one without a log.
-func (p *pod) sandbox(h *host.Host, without []*group) *group {
+// program is called pause, except where the pod runs in a VM or its processes are hidden: then it is the one without a log.
+// It is alone while an image is missing and between restarts.
+func (p *pod) sandbox(h *host.Host, logs *podLogs, without []*group) *group {
 	var paused []*group
 	for _, g := range without {
 		procs, _ := h.ReadFile(path.Join(g.anyDir(), "cgroup.procs"))
@@ -212,7 +218,7 @@ func (p *pod) sandbox(h *host.Host, without []*group) *group {
 	switch {
 	case len(paused) == 1:
 		return paused[0]
-	case len(without) == 1 && len(p.containers) > 1:
+	case len(without) == 1 && (len(p.containers) > 1 || logs.complete(p.uid)):
 		return without[0]
 	}
 	return nil
