@@ -8,6 +8,7 @@ import (
 
 // Mount is one line of /proc/PID/mountinfo. Names are any bytes.
 type Mount struct {
+	ID, Parent   string // Parent: the mount that this one is on
 	Device       string // number of the file system, "8:1"
 	Root, Point  string
 	Options      string // of the mount
@@ -44,7 +45,7 @@ func ParseMounts(file string, b []byte) ([]Mount, error) {
 			t.Bad("%.60q is no mount", line)
 			continue
 		}
-		out = append(out, Mount{Device: f[2], Root: unoctal(f[3]), Point: unoctal(f[4]), Options: f[5], Type: unoctal(f[at+1]), Source: unoctal(f[at+2]), Super: f[at+3]})
+		out = append(out, Mount{ID: f[0], Parent: f[1], Device: f[2], Root: unoctal(f[3]), Point: unoctal(f[4]), Options: f[5], Type: unoctal(f[at+1]), Source: unoctal(f[at+2]), Super: f[at+3]})
 	}
 	return out, t.Err()
 }

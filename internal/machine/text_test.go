@@ -51,7 +51,7 @@ func TestParseCount(t *testing.T) {
 func TestParseMounts(t *testing.T) {
 	mounts, err := ParseMounts("mountinfo", []byte("25 22 0:7 / /sys/fs/cgroup rw,nosuid - cgroup2  rw,nsdelegate\n"+
 		"30 22 0:30 / /mnt/with\\040space rw shared:1 master:2 - tmpfs a\\134b rw\n31 22 0:31 / /torn rw - tm\n\n32 22 0:32 / - rw - ext4 x rw\n"))
-	want := []Mount{{"0:7", "/", "/sys/fs/cgroup", "rw,nosuid", "cgroup2", "", "rw,nsdelegate"}, {"0:30", "/", "/mnt/with space", "rw", "tmpfs", `a\b`, "rw"}}
+	want := []Mount{{"25", "22", "0:7", "/", "/sys/fs/cgroup", "rw,nosuid", "cgroup2", "", "rw,nsdelegate"}, {"30", "22", "0:30", "/", "/mnt/with space", "rw", "tmpfs", `a\b`, "rw"}}
 	if !slices.Equal(mounts, want) {
 		t.Errorf("%+v, want %+v", mounts, want)
 	}

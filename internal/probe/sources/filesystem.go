@@ -110,9 +110,17 @@ type question struct {
 	old    bool // it hung in the round before
 }
 
-// ask starts a call for each path with mounts that are shown. Where one file system is mounted twice on a path, the later
-// mount is on top.
+// ask starts a call for each path with mounts that are shown. Nobody sees a mount that another one on its path is on. Where
+// one file system is mounted twice on a path, the later mount is on top.
 func (m *mounts) ask(all []machine.Mount) []*question {
+	type place struct{ mount, point string }
+	over := map[place]bool{}
+	for _, mi := range all {
+		if mi.Parent != mi.ID { // which that of the first root is
+			over[place{mi.Parent, mi.Point}] = true
+		}
+	}
+	all = slices.DeleteFunc(all, func(mi machine.Mount) bool { return over[place{mi.ID, mi.Point}] })
 	last := map[[2]string]int{}
 	for i, mi := range all {
 		last[[2]string{mi.Point, contents(&mi)}] = i

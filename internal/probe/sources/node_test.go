@@ -110,12 +110,19 @@ func TestMountedTwice(t *testing.T) {
 	const nfs, other = "50 22 0:60 / /mnt/nfs rw - nfs4 nas:/share rw\n", "50 22 0:60 / /mnt/nfs rw - nfs4 old:/share rw\n"
 	const again = "51 50 0:61 / /mnt/nfs ro - nfs4 nas:/share rw\n"
 	const lower, upper = "50 22 0:62 / /mnt/memory rw - tmpfs tmpfs rw\n", "51 50 0:57 / /mnt/memory ro - tmpfs tmpfs rw\n"
+	const over, top = "51 50 0:63 / /mnt/memory rw - overlay overlay rw\n", "52 51 0:57 / /mnt/memory ro - tmpfs tmpfs rw\n"
+	const beside, first = "51 22 0:57 / /mnt/memory rw - tmpfs tmpfs rw\n", "22 22 8:1 / / rw - ext4 /dev/sda1 rw\n"
 	for mounts, want := range map[string]string{
-		nfs:           "shown rw ",
-		nfs + again:   "shown ro ",
-		other + again: "hidden shown ro ",
-		lower + upper: "hidden shown ro ",
-		upper + lower: "shown hidden ro ",
+		nfs:                "shown rw ",
+		nfs + again:        "shown ro ",
+		again + nfs:        "shown ro ",
+		other + again:      "shown ro ",
+		lower + upper:      "shown ro ",
+		upper + lower:      "shown ro ",
+		lower + over + top: "shown ro ",
+		lower + over:       "",
+		beside + lower:     "shown hidden rw ",
+		first:              "shown rw ",
 	} {
 		f, got := hosttest.Open(t, "testdata/filesystem-view.txtar"), ""
 		f.With(t, "proc/1/mountinfo", []byte(mounts), func() {
