@@ -2,10 +2,13 @@ package sources
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
@@ -85,7 +88,9 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	defer cancel()
 	for _, q := range asked {
 		r, err := m.answer(ctx, q)
-		bad.Add(err)
+		if !q.private(err) {
+			bad.Add(err)
+		}
 		for _, mi := range q.mounts {
 			err := err
 			if err == nil && !r.shows(&mi) {
@@ -198,7 +203,13 @@ func (m *mounts) answer(ctx context.Context, q *question) (statfsResult, error) 
 // told handles the answer to a question.
 func (m *mounts) told(q *question, r statfsResult) (statfsResult, error) {
 	delete(m.pending, q.mounts[0].Point)
-	return r, probe.Denied(r.err, "run as root; a user's FUSE file system must be mounted with allow_other")
+	return r, probe.Denied(r.err, "run as root")
+}
+
+// private reports whether err refuses a user's FUSE file system. Without allow_other it refuses root, too (fuse(8)), so that
+// is no fault.
+func (q *question) private(err error) bool {
+	return errors.Is(err, fs.ErrPermission) && strings.HasPrefix(q.mounts[len(q.mounts)-1].Type, "fuse")
 }
 
 // sendSpace leaves out what the file system does not count: its total is 0 then (statfs(2)).
