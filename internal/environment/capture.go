@@ -335,7 +335,7 @@ func (c *Contents) host(h *host.Host, root string) *host.Host {
 			return 0, absent(fmt.Sprintf("read MSR %#x", reg))
 		},
 		Statfs:  func(string) (host.Filesystem, error) { return host.Filesystem{}, absent("statfs") },
-		Mounted: func(string) ([]byte, error) { return nil, absent("find mount") },
+		Mounted: func(string) (string, error) { return "", absent("find mount") },
 		Exec: func(_ context.Context, cmd host.Cmd) (host.Output, error) {
 			return host.Output{}, absent("run " + strings.Join(cmd.Argv, " "))
 		},

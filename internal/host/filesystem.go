@@ -1,10 +1,10 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,28 +40,18 @@ func ReadFilesystem(name string) (f Filesystem, err error) {
 	return f, err
 }
 
-// readMounted returns the line of the mount that a path of this process is on, from its own mountinfo.
-func readMounted(name string) (line []byte, err error) {
+// readMounted returns the ID of the mount that a path of this process is on (proc_pid_fdinfo(5)).
+func readMounted(name string) (id string, err error) {
 	err = at(name, "find mount of", func(fd int) error {
 		info, err := readFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-		if err != nil {
-			return err
+		_, after, ok := strings.Cut(string(info), "mnt_id:")
+		if err == nil && !ok {
+			err = errors.New("its descriptor names none")
 		}
-		_, id, _ := bytes.Cut(info, []byte("mnt_id:"))
-		id, _, _ = bytes.Cut(bytes.TrimSpace(id), []byte("\n"))
-		mounts, err := readFile("/proc/self/mountinfo")
-		if err != nil {
-			return err
-		}
-		for l := range bytes.Lines(mounts) {
-			if first, _, _ := bytes.Cut(l, []byte(" ")); bytes.Equal(first, id) {
-				line = l
-				return nil
-			}
-		}
-		return errors.New("it is not listed in /proc/self/mountinfo")
+		id, _, _ = strings.Cut(strings.TrimSpace(after), "\n")
+		return err
 	})
-	return line, err
+	return id, err
 }
 
 // at calls do with a descriptor of a path, so all its questions are about one file, whatever is mounted between them.

@@ -1,9 +1,9 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,9 +30,17 @@ func TestReadFilesystem(t *testing.T) {
 	if err != nil || f.Type != unix.PROC_SUPER_MAGIC || f.Blocks != 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	line, err := readMounted("/proc/self")
-	if err != nil || !bytes.Contains(line, []byte(" "+f.Device+" ")) || !bytes.Contains(line, []byte(" - proc ")) {
-		t.Errorf("%q, want a line of proc with device %s, %v", line, f.Device, err)
+	id, err := readMounted("/proc/self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := readFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(id) + ` \d+ .*`).FindString(string(mounts))
+	if !strings.Contains(line, " "+f.Device+" ") || !strings.Contains(line, " - proc ") {
+		t.Errorf("mount %q is %q, want proc with device %s", id, line, f.Device)
 	}
 	for name, err := range map[string]error{"statfs": func() error { _, err := At("/proc").Statfs("/none"); return err }(),
 		"find mount of": func() error { _, err := At("/proc").Mounted("/none"); return err }()} {

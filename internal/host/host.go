@@ -43,9 +43,9 @@ type Host struct {
 	// Statfs returns the statistics of the file system that a path is on. It
 	// can hang for as long as a network file system's server is away.
 	Statfs func(name string) (Filesystem, error)
-	// Mounted returns the line of mountinfo of the mount that a path is on, as this
-	// process sees it.
-	Mounted func(name string) ([]byte, error)
+	// Mounted returns the ID of the mount that a path is on, as in this process's own
+	// mountinfo.
+	Mounted func(name string) (string, error)
 	// Exec runs a command to its end. Ending the context ends the command's whole
 	// process group. A command that is not installed is fs.ErrNotExist.
 	Exec func(context.Context, Cmd) (Output, error)
@@ -101,10 +101,10 @@ func At(root string) *Host {
 		f, err := ReadFilesystem(h.Path(name))
 		return f, h.errAt(err)
 	}
-	h.Mounted = func(name string) ([]byte, error) {
+	h.Mounted = func(name string) (string, error) {
 		defer h.enter(name)()
-		line, err := readMounted(h.Path(name))
-		return line, h.errAt(err)
+		id, err := readMounted(h.Path(name))
+		return id, h.errAt(err)
 	}
 	return h
 }

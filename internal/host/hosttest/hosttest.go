@@ -7,7 +7,7 @@
 //	cpuid   lines "leaf subleaf eax ebx ecx edx", hexadecimal; all other leaves read zero
 //	msr     lines "cpu register value", hexadecimal, or "cpu register ERRNO"; without it there is no msr device
 //	statfs  lines "path device bsize frsize blocks bfree bavail files ffree", the device as "8:1", the rest decimal, or "path ERRNO", with \040 for a space; all other paths are missing
-//	mounted lines "path LINE": the line of mountinfo of the mount that this process sees on a path; all other paths are missing
+//	mounted lines "path ID": the mount that this process sees on a path, in its mountinfo; all other paths are missing
 //	ioctl   lines "device request argument -> answer...": the request and the argument's bytes as they are before addresses are put in, and the bytes of the argument and of each buffer afterwards, hexadecimal, or an ERRNO; the device is a file of the machine
 //	perf    lines "cpu|thread N TYPE:CONFIG VALUE ENABLED RUNNING", or an ERRNO at the end: performance counters with their times ("5s"); all others are missing (ENOENT)
 //	faults  lines "path ERRNO": paths that may not be read or looked at
@@ -157,13 +157,13 @@ func Open(t testing.TB, path string) *Fixture {
 			}
 			return r.stat, nil
 		},
-		Mounted: func(name string) ([]byte, error) {
+		Mounted: func(name string) (string, error) {
 			for line := range lines(f.Meta["mounted"]) {
-				if l, ok := strings.CutPrefix(line, name+" "); ok {
-					return []byte(l), nil
+				if id, ok := strings.CutPrefix(line, name+" "); ok {
+					return id, nil
 				}
 			}
-			return nil, &fs.PathError{Op: "find mount of", Path: name, Err: unix.ENOENT}
+			return "", &fs.PathError{Op: "find mount of", Path: name, Err: unix.ENOENT}
 		},
 		Exec: f.exec,
 		Start: func(_ context.Context, c host.Cmd) (*host.Process, error) {

@@ -63,7 +63,7 @@ type mounts struct {
 
 type statfsResult struct {
 	fs  host.Filesystem
-	on  machine.Mount // what this process sees mounted there; zero where the device says enough
+	on  string // ID of the mount that this process sees there; "" where the device says enough
 	err error
 }
 
@@ -86,14 +86,20 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	asked := m.ask(all)
 	ctx, cancel := probe.WithPatience(ctx, m.patience)
 	defer cancel()
+	var own map[string]*machine.Mount
 	for _, q := range asked {
 		r, err := m.answer(ctx, q)
 		if !q.private(err) {
 			bad.Add(err)
 		}
+		if r.on != "" && own == nil {
+			var unread error
+			own, unread = m.own()
+			bad.Add(unread)
+		}
 		for _, mi := range q.mounts {
 			err := err
-			if err == nil && !r.shows(&mi) {
+			if err == nil && !r.shows(&mi, own[r.on]) {
 				err = fmt.Errorf("%s is not visible from here: device %s is there, not %s", mi.Point, r.fs.Device, mi.Device)
 				bad.Add(&probe.Problem{Err: err, Remedy: "unmount what hides it, or give teescope's container the machine's later mounts (rslave, HostToContainer)"})
 			}
@@ -162,17 +168,29 @@ func (q *question) call(h *host.Host) (r statfsResult) {
 	if r.err != nil || slices.ContainsFunc(q.mounts, func(mi machine.Mount) bool { return mi.Device == r.fs.Device }) {
 		return r
 	}
-	line, _ := h.Mounted(point) // without it the device counts
-	if own, _ := machine.ParseMounts("/proc/self/mountinfo", line); len(own) == 1 {
-		r.on = own[0]
-	}
+	r.on, _ = h.Mounted(point) // without it the device counts
 	return r
 }
 
+// own returns the mounts of this process, by ID. With the error, it returns those it could read.
+func (m *mounts) own() (map[string]*machine.Mount, error) {
+	const file = "/proc/self/mountinfo"
+	byID := map[string]*machine.Mount{}
+	b, err := m.host.ReadFile(file)
+	if err != nil {
+		return byID, err
+	}
+	all, err := machine.ParseMounts(file, b)
+	for i := range all {
+		byID[all[i].ID] = &all[i]
+	}
+	return byID, err
+}
+
 // shows reports whether the file system on the path is that of the machine's mount: it has its device, or its contents where
-// one of them was mounted anew since.
-func (r *statfsResult) shows(mi *machine.Mount) bool {
-	return r.fs.Device == mi.Device || r.on.Point != "" && (r.on.Device == mi.Device || contents(&r.on) == contents(mi))
+// one of them was mounted anew since. on is what this process sees there, nil if that is unknown.
+func (r *statfsResult) shows(mi, on *machine.Mount) bool {
+	return r.fs.Device == mi.Device || on != nil && (on.Device == mi.Device || contents(on) == contents(mi))
 }
 
 // contents names what is mounted: its source, with a device only where that is any word.
