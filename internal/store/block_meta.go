@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunks"
@@ -30,19 +31,28 @@ type contents struct {
 	damage         error // of an entry of the index: the block may hold more than this
 }
 
-// readContents reads a block's index. It fails if the index cannot be opened.
+// readContents reads a block's index. It fails if the index cannot be opened, or has no sound list of the series. If only
+// the list of all is damaged, those with a name are listed.
 func readContents(dir string) (c contents, err error) {
 	defer recovered("read index", &err)
+	c.first, c.last = math.MaxInt64, math.MinInt64
 	ix, err := index.NewFileReader(filepath.Join(dir, "index"), index.DecodePostingsRaw)
 	if err != nil {
 		return c, err
 	}
 	defer ix.Close()
-	c.first, c.last = math.MaxInt64, math.MinInt64
+	ctx := context.Background()
 	name, value := index.AllPostingsKey()
-	all, err := ix.Postings(context.Background(), name, value)
+	all, err := ix.Postings(ctx, name, value)
 	if err != nil {
-		return c, err
+		c.damage = err
+		names, err := ix.LabelValues(ctx, model.MetricNameLabel, nil)
+		if err != nil {
+			return c, err
+		}
+		if all, err = ix.Postings(ctx, model.MetricNameLabel, names...); err != nil {
+			return c, err
+		}
 	}
 	var lset labels.ScratchBuilder
 	var metas []chunks.Meta
@@ -96,7 +106,7 @@ func floor(t, step int64) int64 {
 func span2(from, to int64) string { return span(time.UnixMilli(from), time.UnixMilli(to)) }
 
 // checkMeta compares a block's description with its index, and writes it anew if it is missing, unreadable or wrong. It
-// does nothing if the index is unreadable. It fails if the folder cannot be read or written.
+// does nothing if the index is unreadable or names no samples. It fails if the folder cannot be read or written.
 func (s *Store) checkMeta(dir string) (contents, error) {
 	c, err := readContents(dir)
 	if ours(err) {
@@ -119,18 +129,23 @@ func (s *Store) checkMeta(dir string) (contents, error) {
 	return c, nil
 }
 
-// rewriteMeta writes a block's description anew from its index, and puts the old one into the quarantine. The number of
-// samples, which the index does not have, is left out. Nothing changes on a full disk.
+// rewriteMeta writes a block's description anew from its index. The number of samples, which the index does not have, is
+// left out.
 func (s *Store) rewriteMeta(dir string, c contents, why string) error {
 	id, err := ulid.ParseStrict(filepath.Base(dir))
 	if err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(tsdb.BlockMeta{
+	return s.replaceMeta(dir, tsdb.BlockMeta{
 		ULID: id, MinTime: c.first, MaxTime: c.last + 1, Version: 1,
 		Stats:      tsdb.BlockStats{NumSeries: c.series, NumChunks: c.chunks},
 		Compaction: tsdb.BlockMetaCompaction{Level: 1, Sources: []ulid.ULID{id}},
-	}, "", "\t")
+	}, why)
+}
+
+// replaceMeta writes a block's description, and puts the old one into the quarantine. Nothing changes on a full disk.
+func (s *Store) replaceMeta(dir string, m tsdb.BlockMeta, why string) error {
+	b, err := json.MarshalIndent(m, "", "\t")
 	if err != nil {
 		return err
 	}
@@ -206,11 +221,12 @@ func (s *Store) keepParents() error {
 				}
 				continue
 			}
-			c, err := readContents(dir)
+			why := "it says that the block replaces " + p.ULID.String() + ", which has other samples"
 			if err != nil {
-				break
+				why = "it says that the block replaces " + p.ULID.String() + ", and they could not be compared: " + err.Error()
 			}
-			if err := s.rewriteMeta(dir, c, "it says that the block replaces "+p.ULID.String()+", which has other samples"); err != nil {
+			m.Compaction.Parents = nil
+			if err := s.replaceMeta(dir, m, why); err != nil {
 				return err
 			}
 			break

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -141,7 +142,14 @@ func (s *Store) checkBlocks() (map[string]contents, error) {
 			return nil, err
 		}
 		held[dir] = c
-		err = checkBlock(dir)
+		check := func() error {
+			err := checkBlock(dir)
+			if err == nil && c.first > c.last { // what its description says cannot be compared
+				err = cmp.Or(c.damage, errors.New("its index names no samples"))
+			}
+			return err
+		}
+		err = check()
 		if ours(err) {
 			return nil, fmt.Errorf("read block %s: %w", name, err)
 		} else if err == nil {
@@ -149,7 +157,7 @@ func (s *Store) checkBlocks() (map[string]contents, error) {
 		}
 		stays, err := s.setAsideBlock(name, err.Error())
 		if err == nil && stays { // only its tombstones were damaged, or there is more damage
-			if err = checkBlock(dir); err != nil {
+			if err = check(); err != nil {
 				_, err = s.setAsideBlock(name, err.Error())
 			}
 		}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -80,6 +81,14 @@ func checkpoint(t testing.TB, dir string, by int) (from, to string) {
 	return from, fmt.Sprintf("%s%08d", from[:len(from)-8], n+by)
 }
 
+// flipAllPostings damages the list of all series of an index: its place is the fifth number of the table at the end.
+func flipAllPostings(t testing.TB, name string) {
+	t.Helper()
+	b := readFile(t, name)
+	b[binary.BigEndian.Uint64(b[len(b)-52+4*8:])+9] ^= 0x10
+	must(t, os.WriteFile(name, b, 0o644))
+}
+
 // lies are files that are sound but for what they say about their times, sizes and names.
 func lies() []damageCase {
 	var out []damageCase
@@ -120,6 +129,16 @@ func lies() []damageCase {
 				return []map[string]any{{"ulid": blockOf(t, dir, 1-which), "minTime": 0, "maxTime": 1}}
 			})(t, dir)
 		}
+	})
+	add("meta/last block says that it replaces the first, and its list of all series is damaged", "description", func(t testing.TB, dir string) {
+		compaction(1, "parents", func(t testing.TB, dir string) any {
+			return []map[string]any{{"ulid": blockOf(t, dir, 0), "minTime": 0, "maxTime": 1}}
+		})(t, dir)
+		flipAllPostings(t, pick(t, dir, "0*/index", 1))
+	})
+	add("meta/last block ends -60 min, and its list of all series is damaged", "description", func(t testing.TB, dir string) {
+		number(1, -hour, "maxTime")(t, dir)
+		flipAllPostings(t, pick(t, dir, "0*/index", 1))
 	})
 	add("block/another name", "description", func(t testing.TB, dir string) {
 		name := filepath.Dir(pick(t, dir, "0*/meta.json", 0))
