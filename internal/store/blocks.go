@@ -47,7 +47,10 @@ func (s *Store) openSound() (*database, error) {
 	for range attempts {
 		var db *database
 		if db, err = openDatabase(s.opts); err == nil {
-			return db, s.keepHeadChunks()
+			if err := s.keepHeadChunks(); err != nil {
+				return nil, errors.Join(err, db.close())
+			}
+			return db, nil
 		}
 		if ours(err) {
 			return nil, err
