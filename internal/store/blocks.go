@@ -281,11 +281,7 @@ func (s *Store) keepHeadChunks() error {
 	if gone == 0 {
 		return os.RemoveAll(kept)
 	}
-	whole := filepath.Join(s.opts.Dir, quarantineName, headName)
-	if err := os.Rename(kept, whole); err != nil {
-		return fmt.Errorf("keep damaged head chunks: %w", err)
-	}
-	return s.setAside(whole, Loss{Part: headName, Kind: "head chunks", Reason: "their checksums do not match", Lost: nothing})
+	return s.setAside(kept, Loss{Part: headName, Kind: "head chunks", Reason: "their checksums do not match", Lost: nothing})
 }
 
 // isBlank reports whether a file holds nothing but zeros, as one does that was allocated and not written.
