@@ -173,9 +173,6 @@ func (s *Store) dropLog(by []string) error {
 	if !exists(wal) {
 		return nil
 	}
-	if err := os.Rename(filepath.Join(s.opts.Dir, headName), filepath.Join(wal, headName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	return s.discard(wal, by)
 }
 

@@ -20,12 +20,17 @@ import (
 // Nothing is deleted that no other file holds, except by retention and by compaction. So blocks and logs are deleted by
 // discard alone, which compares each sample with the blocks that are meant to replace them.
 
-// discard deletes a block, or the log, whose samples are all in other blocks. If they lack any, it goes into the
-// quarantine.
+// discard deletes a block, or the log with the head's chunks, whose samples are all in other blocks. If they lack any, it
+// goes into the quarantine.
 func (s *Store) discard(path string, by []string) error {
 	lack, err := lacking(path, by)
 	if ours(err) {
 		return fmt.Errorf("compare %s with the blocks that replace it: %w", path, err)
+	}
+	if filepath.Base(path) == walName {
+		if err := s.joinHead(path); err != nil {
+			return err
+		}
 	}
 	if err == nil && lack.samples == 0 {
 		gone := s.discarded()

@@ -72,19 +72,22 @@ func (s *Store) checkLog(held map[string]contents) error {
 		loss.Kind = "head chunks"
 		return s.setAside(head, loss)
 	}
-	// The chunks go before the log: they must never be combined with the names of another log.
-	if inside := filepath.Join(wal, headName); exists(head) {
-		err := os.Rename(head, inside)
-		if errors.Is(err, fs.ErrExist) { // a crash has left others there
-			l := loss
-			l.Kind, l.Lost = "head chunks", nothing
-			err = s.setAside(head, l)
-		}
-		if err != nil {
-			return fmt.Errorf("move %s to %s, because the log is damaged: %w: make the folder writable", head, inside, err)
-		}
+	if err := s.joinHead(wal); err != nil {
+		return err
 	}
 	return s.setAside(wal, loss)
+}
+
+// joinHead moves the head's chunks into the log, which goes next: they must never be combined with the names of another log.
+func (s *Store) joinHead(wal string) error {
+	head, inside := filepath.Join(s.opts.Dir, headName), filepath.Join(wal, headName)
+	for i := 2; exists(inside); i++ { // a crash has left others there
+		inside = filepath.Join(wal, fmt.Sprintf("%s.%d", headName, i))
+	}
+	if err := os.Rename(head, inside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("move %s to %s, because the log goes: %w: make the folder writable", head, inside, err)
+	}
+	return nil
 }
 
 // checkFolders puts what is not a folder, and should be one, into the quarantine: the log with the head's chunks, which
