@@ -384,8 +384,7 @@ type headChunks struct {
 	begin map[uint64]int64 // the first time of each series
 }
 
-// readHeadChunks reads the chunks that extend beyond a time. It stops at a damaged file; the database checks the
-// checksums.
+// readHeadChunks reads the chunks that extend beyond a time. Of a file, it stops at the first damaged chunk.
 func readHeadChunks(dir string, beyond int64, now time.Time) headChunks {
 	h := headChunks{begin: map[uint64]int64{}}
 	for _, name := range filesIn(dir) {
@@ -400,8 +399,8 @@ func readHeadChunks(dir string, beyond int64, now time.Time) headChunks {
 			if ref == 0 || size <= 0 || n > uint64(len(b)) {
 				break
 			}
-			at += meta + size + int(n) + 4
-			if at > len(b) {
+			start := at
+			if at += meta + size + int(n) + 4; at > len(b) || crc32.Checksum(b[start:at-4], castagnoli) != binary.BigEndian.Uint32(b[at-4:]) {
 				break
 			}
 			if maxt >= beyond && maxt < now.Add(24*time.Hour).UnixMilli() {
