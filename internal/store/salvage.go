@@ -27,6 +27,7 @@ func (s *Store) checkLog(held map[string]contents) error {
 	var l *logged
 	var end time.Time
 	var onDisk headChunks
+	headless := false // the head's chunks lack their first ones
 	for hidden := true; hidden; {
 		end = s.lastBlockEnd()
 		onDisk = readHeadChunks(head, end.UnixMilli(), s.opts.Now())
@@ -43,9 +44,7 @@ func (s *Store) checkLog(held map[string]contents) error {
 		if hidden, err = s.uncover(cover, held); err != nil {
 			return err
 		}
-		if !hidden && late.found && len(l.broken) == 0 {
-			return s.setAside(head, Loss{Kind: "head chunks", Reason: "the first of them are missing, and the log has their samples", Lost: nothing})
-		}
+		headless = late.found
 	}
 	l.checkReplaced(end.UnixMilli())
 	if onDisk.last > l.last {
@@ -53,6 +52,11 @@ func (s *Store) checkLog(held map[string]contents) error {
 		l.broke("segments at its end are missing, with the names of series")
 	}
 	if len(l.broken) == 0 {
+		if headless {
+			if err := s.setAside(head, Loss{Kind: "head chunks", Reason: "the first of them are missing, and the log has their samples", Lost: nothing}); err != nil {
+				return err
+			}
+		}
 		for _, g := range l.segments {
 			if g.damage != nil {
 				return s.cutTail(g)
@@ -60,7 +64,7 @@ func (s *Store) checkLog(held map[string]contents) error {
 		}
 		return nil
 	}
-	found, err := s.salvage(l, end)
+	found, err := s.salvage(l, end, headless)
 	if err != nil {
 		return err
 	}
@@ -191,8 +195,9 @@ type salvaged struct {
 const chunkFile = 8 << 20
 
 // salvage reads the rest of a log in a separate folder of second names, and writes it to a block. The data folder is
-// unchanged until that block is complete.
-func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
+// unchanged until that block is complete. Head chunks that lack their first ones are left out: they would hide the log's
+// samples.
+func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, err error) {
 	n, err := free(s.opts.Dir)
 	if err != nil {
 		return out, err
@@ -219,6 +224,9 @@ func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
 		return out, err
 	}
 	for _, f := range filesIn(filepath.Join(s.opts.Dir, headName)) {
+		if headless {
+			break
+		}
 		if err := link(f, filepath.Join(stage, headName, filepath.Base(f)), -1); err != nil {
 			return out, fmt.Errorf("read a damaged log: %w", err)
 		}
