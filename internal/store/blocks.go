@@ -34,6 +34,9 @@ func (s *Store) openSound() (*database, error) {
 	if err := os.RemoveAll(s.discarded()); err != nil {
 		return nil, err
 	}
+	if err := s.keepHeadChunks(); err != nil { // links left by a crash
+		return nil, err
+	}
 	held, err := s.checkBlocks()
 	if err != nil {
 		return nil, err
@@ -41,9 +44,7 @@ func (s *Store) openSound() (*database, error) {
 	if err := s.checkLog(held); err != nil {
 		return nil, err
 	}
-	if err := s.keepLinks(); err != nil {
-		return nil, err
-	}
+	s.keepLinks()
 	for range attempts {
 		var db *database
 		if db, err = openDatabase(s.opts); err == nil {
@@ -85,15 +86,21 @@ func (s *Store) setAsideNamed(err error) error {
 		return nil
 	}
 	head, wal := filepath.Join(s.opts.Dir, headName), filepath.Join(s.opts.Dir, walName)
+	moveHead := func(l Loss) error {
+		if err := s.keepHeadChunks(); err != nil { // while it is seen which of them are gone
+			return err
+		}
+		return s.setAside(head, l)
+	}
 	if exists(head) && headDamage.MatchString(err.Error()) {
-		return s.setAside(head, Loss{Kind: "head chunks", Reason: err.Error(), Lost: nothing})
+		return moveHead(Loss{Kind: "head chunks", Reason: err.Error(), Lost: nothing})
 	}
 	if exists(wal) {
 		l := Loss{Kind: "log", Reason: err.Error()}
 		l.From, l.To = s.lastBlockEnd(), s.opts.Now().Truncate(time.Second)
 		l.Lost = "samples " + span(l.From, l.To)
 		if exists(head) { // without the log, its chunks have no names
-			if err := s.setAside(head, l); err != nil {
+			if err := moveHead(l); err != nil {
 				return err
 			}
 		}
@@ -249,18 +256,14 @@ func (s *Store) linked() string { return filepath.Join(s.opts.Dir, quarantineNam
 
 // keepLinks links the files of the head's chunks under a second name while the database opens, because opening
 // deletes damaged ones.
-func (s *Store) keepLinks() error {
-	if err := s.keepHeadChunks(); err != nil { // links left by a crash
-		return err
-	}
+func (s *Store) keepLinks() {
 	files := filesIn(filepath.Join(s.opts.Dir, headName))
 	if len(files) == 0 || os.MkdirAll(s.linked(), 0o755) != nil {
-		return nil
+		return
 	}
 	for _, f := range files {
 		_ = os.Link(f, filepath.Join(s.linked(), filepath.Base(f))) // without links the database's own repair deletes them
 	}
-	return nil
 }
 
 // keepHeadChunks puts the files that the database deleted into the quarantine. The log has their data too.

@@ -176,6 +176,13 @@ func lies() []damageCase {
 	})
 	add("head chunks/first missing", "head chunks", func(t testing.TB, dir string) { must(t, os.Remove(pick(t, dir, "chunks_head/0*", 0))) })
 
+	add("head chunks/a reference flipped", "head chunks", func(t testing.TB, dir string) {
+		name := pick(t, dir, "chunks_head/0*", -1)
+		b := readFile(t, name)
+		b[8+3] ^= 0x10 // after the header
+		must(t, os.WriteFile(name, b, 0o644))
+	})
+
 	zeros := func(pattern string, n int64) func(testing.TB, string) {
 		return func(t testing.TB, dir string) {
 			name := pick(t, dir, pattern, 0)
@@ -310,12 +317,14 @@ func TestDiscard(t *testing.T) {
 		by   []int // blocks of a copy of the folder
 		kept bool
 	}{
-		"a block that another one holds": {"0*/meta.json", []int{0}, false},
-		"a block that two hold":          {"0*/meta.json", []int{1, 0}, false},
-		"a block that none holds":        {"0*/meta.json", nil, true},
-		"a block of other times":         {"0*/meta.json", []int{1}, true},
-		"a log that none holds":          {"wal/0*", []int{0, 1}, true},
-		"a log that a block holds":       {"wal/0*", []int{0, 1, 2}, false},
+		"a block that another one holds":                {"0*/meta.json", []int{0}, false},
+		"a block that two hold":                         {"0*/meta.json", []int{1, 0}, false},
+		"a block that none holds":                       {"0*/meta.json", nil, true},
+		"a block of other times":                        {"0*/meta.json", []int{1}, true},
+		"a log that none holds":                         {"wal/0*", []int{0, 1}, true},
+		"a log that a block holds":                      {"wal/0*", []int{0, 1, 2}, false},
+		"a log that none holds, with what a crash left": {"wal/0*", []int{0, 1}, true},
+		"a log with what a crash left":                  {"wal/0*", []int{0, 1, 2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, other := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
@@ -328,9 +337,16 @@ func TestDiscard(t *testing.T) {
 				by = append(by, filepath.Dir(pick(t, other, "0*/meta.json", i)))
 			}
 			part := filepath.Dir(pick(t, dir, c.part, 0))
+			if strings.HasSuffix(name, "what a crash left") {
+				must(t, os.Mkdir(filepath.Join(part, "chunks_head"), 0o755))
+				must(t, os.WriteFile(filepath.Join(part, "chunks_head", "000001"), []byte("earlier"), 0o644))
+			}
 			before := contentsOf(t, part)
 			loss, err := store.Discard(damageOptions(dir), part, by)
 			must(t, err)
+			if _, err := os.Stat(filepath.Join(dir, "chunks_head")); os.IsNotExist(err) != (filepath.Base(part) == "wal") {
+				t.Errorf("the head's chunks must go with the log alone: %v", err)
+			}
 			if _, err := os.Stat(part); !os.IsNotExist(err) {
 				t.Errorf("it is still in its place: %v", err)
 			}
@@ -404,15 +420,72 @@ func TestLeftOfACrash(t *testing.T) {
 
 // TestHeadChunksOfACrash: the store is killed after the database has deleted head chunks, and before they are in the quarantine.
 func TestHeadChunksOfACrash(t *testing.T) {
-	dir := soundFolder(t)
-	kept := filepath.Join(dir, "quarantine", ".head")
-	must(t, os.MkdirAll(kept, 0o755))
-	must(t, os.WriteFile(filepath.Join(kept, "000001"), []byte("damaged"), 0o644))
-	s := open(t, damageOptions(dir))
-	if l := s.Losses(); len(l) != 1 || l[0].Kind != "head chunks" {
-		t.Errorf("the losses are %+v", l)
+	sound := soundFolder(t)
+	for name, c := range map[string]struct {
+		leave func(t testing.TB, dir string)
+		kinds []string // of the losses
+	}{
+		"deleted": {func(testing.TB, string) {}, []string{"head chunks"}},
+		"others are in the quarantine": {func(t testing.TB, dir string) {
+			must(t, os.MkdirAll(filepath.Join(dir, "quarantine", "chunks_head"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, "quarantine", "chunks_head", "000001"), []byte("earlier"), 0o644))
+		}, []string{"part", "head chunks"}},
+		"not deleted, and the log is damaged": {func(t testing.TB, dir string) {
+			must(t, os.Remove(filepath.Join(dir, "quarantine", ".head", "000001")))
+			for _, f := range glob(t, dir, "chunks_head/0*") {
+				must(t, os.Link(f, filepath.Join(dir, "quarantine", ".head", filepath.Base(f))))
+			}
+			must(t, os.WriteFile(filepath.Join(dir, "wal", "00000099"), nil, 0o644))
+		}, []string{"log"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			must(t, os.CopyFS(dir, os.DirFS(sound)))
+			kept := filepath.Join(dir, "quarantine", ".head")
+			must(t, os.MkdirAll(kept, 0o755))
+			must(t, os.WriteFile(filepath.Join(kept, "000001"), []byte("damaged"), 0o644))
+			c.leave(t, dir)
+			before := contentsOf(t, dir)
+			s := open(t, damageOptions(dir))
+			var kinds []string
+			for _, l := range s.Losses() {
+				kinds = append(kinds, l.Kind)
+			}
+			if !slices.Equal(kinds, c.kinds) {
+				t.Errorf("the losses are %+v, want %v", s.Losses(), c.kinds)
+			}
+			checkKept(t, before, contentsOf(t, dir))
+			checkFound(t, damageCase{}, found(t, s, allRounds), allRounds)
+		})
 	}
-	checkFound(t, damageCase{}, found(t, s, allRounds), allRounds)
+}
+
+// TestLateHeadChunksAndLostEnd: of the head's chunks some in the middle are missing, and of the log the end: the end is said to
+// be lost, and nothing else is.
+func TestLateHeadChunksAndLostEnd(t *testing.T) {
+	dir := soundFolder(t)
+	must(t, os.Remove(pick(t, dir, "chunks_head/0*", 0)))
+	for range 2 {
+		must(t, os.Remove(pick(t, dir, "wal/0*", -1)))
+	}
+	s := open(t, damageOptions(dir))
+	got := found(t, s, allRounds)
+	first := allRounds
+	for i := range allRounds {
+		if !got["a"][i] {
+			first = min(first, i)
+		}
+	}
+	if first == allRounds {
+		t.Fatal("nothing is missing: the test does not test")
+	}
+	for i := first; i < allRounds; i++ {
+		if !slices.ContainsFunc(s.Losses(), func(l store.Loss) bool {
+			return l.Kind == "log" && l.Lost != "nothing" && !l.From.After(stepTime(i)) && !l.To.Before(stepTime(i))
+		}) && !got["a"][i] {
+			t.Fatalf("round %d is missing, and the losses are %+v", i, s.Losses())
+		}
+	}
 }
 
 // TestHoleBeforeEmptySegment: each opening begins an empty segment; what is missing before one is said.
