@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -35,6 +36,7 @@ type contents struct {
 // the list of all is damaged, those with a name are listed.
 func readContents(dir string) (c contents, err error) {
 	defer recovered("read index", &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector of a mapped file
 	c.first, c.last = math.MaxInt64, math.MinInt64
 	ix, err := index.NewFileReader(filepath.Join(dir, "index"), index.DecodePostingsRaw)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -185,6 +186,7 @@ func (s *Store) checkBlocks() (map[string]contents, error) {
 // next one.
 func checkBlock(dir string) (err error) {
 	defer recovered("open block", &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector of a mapped file
 	if _, err := readMeta(dir); err != nil {
 		return fmt.Errorf("read %s: %w", metaName, err)
 	}

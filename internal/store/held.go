@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -86,6 +87,7 @@ const walName = "wal"
 // lackingOfBlock compares the series of a block, which are sorted, with those of other blocks.
 func lackingOfBlock(dir string, by []string) (out lack, err error) {
 	defer recovered("compare blocks", &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector of a mapped file
 	all, err := openBlocks([]string{dir}, math.MinInt64, math.MaxInt64)
 	if err != nil {
 		return out, err
@@ -129,6 +131,7 @@ func lackingOfBlock(dir string, by []string) (out lack, err error) {
 // before it in its series was not stored, or is in the log twice.
 func lackingOfLog(dir string, by []string) (out lack, err error) {
 	defer recovered("compare the log with blocks", &err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector of a mapped file
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	if _, err := lookAtLog(dir, visitor{sample: func(_ uint64, t int64) { first, last = min(first, t), max(last, t) }}); err != nil || first > last {
 		return out, err
