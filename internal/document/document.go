@@ -15,7 +15,7 @@ var mark = []byte("\ufeff")
 // Text returns a text without its byte order mark.
 func Text(b []byte) []byte { return bytes.TrimPrefix(b, mark) }
 
-// ErrSeveral: there are several different documents, and nothing says which one counts.
+// ErrSeveral means that there are several different documents, and nothing says which one counts.
 var ErrSeveral = errors.New("there is more than one document")
 
 // JSON returns the JSON document at the beginning of b, and the text that follows it. It is ErrSeveral if another document of
