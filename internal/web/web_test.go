@@ -157,15 +157,17 @@ func TestViews(t *testing.T) {
 		t.Errorf("%d views are served, of the constants %v", len(views), words)
 	}
 	for _, v := range views {
-		link := "https://vm:9780/below/" + string(v) + "?range=5m"
-		at, err := url.Parse(link)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := do(h, "GET", "/"+string(v)+"?range=5m", "")
-		to, err := at.Parse(w.Header().Get("Location"))
-		if want := "https://vm:9780/below/?page=" + string(v) + "&range=5m"; w.Code != http.StatusFound || err != nil || to.String() != want {
-			t.Errorf("%s: %d %v, want %s", link, w.Code, to, want)
+		for _, end := range []string{"", "/"} {
+			link := "https://vm:9780/below/" + string(v) + end + "?range=5m"
+			at, err := url.Parse(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := do(h, "GET", "/"+string(v)+end+"?range=5m", "")
+			to, err := at.Parse(w.Header().Get("Location"))
+			if want := "https://vm:9780/below/?page=" + string(v) + "&range=5m"; w.Code != http.StatusFound || err != nil || to.String() != want {
+				t.Errorf("%s: %d %v, want %s", link, w.Code, to, want)
+			}
 		}
 	}
 }
@@ -174,7 +176,7 @@ func TestViews(t *testing.T) {
 func TestProbes(t *testing.T) {
 	h := served(nil)
 	for _, p := range []string{"federate", "healthz", "health", "ready", "readyz", "livez", "ping", "status", "metrics/cadvisor", "metrics.json", "write", "loki/api/v1/push", "graph", "targets",
-		"findings/", "findings/x", "Findings", "page", "placeholder.html", "index.htm", ".git/config"} {
+		"findings/x", "Findings", "page", "placeholder.html", "index.htm", ".git/config"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT"} {
 			w := do(h, method, "/"+p, "")
 			if kind := w.Header().Get("Content-Type"); w.Code != http.StatusNotFound || strings.Contains(kind, "html") {

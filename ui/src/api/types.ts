@@ -146,7 +146,7 @@ export interface FindingsEvidence {
 /** Finding is a cause seen on a subject. */
 export interface FindingsFinding extends FindingsMachine {
   rule: string;
-  /** Subject is what shows it: a process name, a container, WholeMachine. With Rule and Machine it identifies the finding. */
+  /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule and Machine it identifies the finding. */
   subject: string;
   /** Title is the verdict in one sentence: subject, verb, number, unit, cause. */
   title: string;
