@@ -246,8 +246,8 @@ func (p *Program) hasEnded() bool {
 	}
 }
 
-// gone says that the program has ended although the test still needs it.
-func (p *Program) gone() bool {
+// endedUnasked reports whether the program has ended although the test still needs it.
+func (p *Program) endedUnasked() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.hasEnded() && !p.asked && (!p.mayEnd || p.err != nil)
@@ -259,7 +259,7 @@ func lost(test string) string {
 	defer running.Unlock()
 	var all []string
 	for p, name := range running.of {
-		if (test == name || strings.HasPrefix(test, name+"/")) && p.gone() {
+		if (test == name || strings.HasPrefix(test, name+"/")) && p.endedUnasked() {
 			all, p.shown = append(all, p.Last()), true
 		}
 	}

@@ -105,7 +105,7 @@ type Chat struct {
 	Cached *uint64 `json:"cached_prompt_tokens,omitempty"`
 	// Held are the answers in Done whose time per output token is not known, because much of their text arrived at once.
 	Held uint64 `json:"held,omitempty"`
-	// Good are the answers that met both objectives, which are in seconds; no answer in Held did.
+	// Good are the answers that met both objectives, which are in seconds; answers in Held are not counted.
 	Good          uint64  `json:"good"`
 	ObjectiveTTFT float64 `json:"objective_ttft_seconds"`
 	ObjectiveTPOT float64 `json:"objective_tpot_seconds"`
@@ -153,11 +153,11 @@ func (q *call) tpot() time.Duration {
 // mostHeld is the largest error of a time per output token.
 const mostHeld = 0.1
 
-// held reports whether so much of the answer arrived at once that its time per output token is not known. Of n tokens of which
+// arrivedTogether reports whether so much of the answer arrived at once that its time per output token is not known. Of n tokens of which
 // k arrive first, the times of n - k are seen, so the error is (k - 1) / (n - 1). Which tokens a piece has, no server says: k is taken
 // from the number of the pieces, and from their size where the first is larger than one token can be. The mean of the arrivals
 // stands for k too, as a burst can come in several.
-func (q *call) held() bool {
+func (q *call) arrivedTogether() bool {
 	if q.completion < 2 {
 		return false
 	}
@@ -542,7 +542,7 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 		case ended(err) && finished:
 			return q.judge(p, used, h.Sum(nil), c.o.IgnoreEnd)
 		case ended(err):
-			return stream.end()
+			return stream.endError()
 		case err != nil:
 			return err
 		case ev.name == "error":
@@ -662,7 +662,7 @@ func (c *chat) report(calls []call) (*Chat, error) {
 		if known = known && q.cached >= 0; known {
 			cached += uint64(q.cached)
 		}
-		each, held := q.tpot(), q.held()
+		each, held := q.tpot(), q.arrivedTogether()
 		if held {
 			r.Held++
 			each = 0

@@ -43,10 +43,10 @@ func (e *events) next() (event, error) {
 			if torn, is := bytes.CutPrefix(line, []byte("data:")); is {
 				ev.data = append(ev.data, torn...)
 			} else if len(line) > 0 {
-				e.say(line)
+				e.keepWords(line)
 			}
 			if len(ev.data) > 0 {
-				e.say(ev.data)
+				e.keepWords(ev.data)
 			}
 			return event{}, err
 		}
@@ -75,7 +75,7 @@ func (e *events) next() (event, error) {
 		case "error":
 			return event{"error", value}, nil
 		default:
-			e.say(line)
+			e.keepWords(line)
 			if _, _, found := errorIn(e.words); found {
 				return event{"error", e.words}, nil
 			}
@@ -83,8 +83,8 @@ func (e *events) next() (event, error) {
 	}
 }
 
-// say keeps what is no event.
-func (e *events) say(line []byte) {
+// keepWords keeps a line that is not an event.
+func (e *events) keepWords(line []byte) {
 	e.words = append(e.words, line...)
 	e.words = append(e.words[:min(len(e.words), mostSaid)], '\n')
 }
@@ -115,8 +115,8 @@ func (e *events) line() ([]byte, error) {
 	}
 }
 
-// end is the error of a stream that ends before it says so.
-func (e *events) end() error {
+// endError returns the error of a stream that ends before it says so.
+func (e *events) endError() error {
 	_, _, found := errorIn(e.words)
 	words := strings.TrimSpace(string(e.words))
 	switch {

@@ -17,9 +17,9 @@ import (
 // and its short one, a line each, so the next environment can remove what a killed harness left behind.
 const ownerFile = ".teescope-owner"
 
-// own claims a new folder for this process. A machine without /proc (a fixture)
+// claimFolder claims a new folder for this process. A machine without /proc (a fixture)
 // has no processes that could leave anything.
-func own(h *host.Host, folder, data, short string) error {
+func claimFolder(h *host.Host, folder, data, short string) error {
 	me, err := identity(h, "self")
 	if err != nil {
 		return nil //nolint:nilerr // see above

@@ -45,7 +45,7 @@ func (t *template) open(ctx context.Context, h *host.Host, p bench.Params) (benc
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a folder for jobs: %w", err), f.remove())
 	}
-	if err := own(h, jobs, "", jobs); err != nil {
+	if err := claimFolder(h, jobs, "", jobs); err != nil {
 		return nil, errors.Join(err, h.RemoveAll(jobs), f.remove())
 	}
 	e := &templateEnv{folders: f, t: t, jobs: jobs, params: p, versions: map[string]string{}, unversioned: map[string]string{}, prepared: map[string]string{},

@@ -94,7 +94,7 @@ func newFolders(h *host.Host, launcher, data string, first ...func(work, short s
 	}
 	if err != nil {
 		err = fmt.Errorf("make a data folder: %w", err)
-	} else if err = own(h, work, f.data, f.short); err == nil {
+	} else if err = claimFolder(h, work, f.data, f.short); err == nil {
 		err = sweep(h, work, prefix, first)
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *folders) shorten(longest string, most int) (err error) {
 		f.short = f.work
 		return err
 	}
-	return own(f.h, f.work, f.data, f.short)
+	return claimFolder(f.h, f.work, f.data, f.short)
 }
 
 // quotable reports whether '{work}' in a job's script stays one word, and in an agent's answer one line.

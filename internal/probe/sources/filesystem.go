@@ -83,7 +83,7 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	var bad machine.Faults
 	all, err := machine.ParseMounts(file, b)
 	bad.Add(err)
-	asked := m.ask(all)
+	asked := m.startQuestions(all)
 	ctx, cancel := probe.WithPatience(ctx, m.patience)
 	defer cancel()
 	var own map[string]*machine.Mount
@@ -121,9 +121,9 @@ type question struct {
 	old    bool // it hung in the round before
 }
 
-// ask starts a call for each path with mounts that are shown. Nobody sees a mount that another one on its path is on. Where
-// one file system is mounted twice on a path, the later mount is on top.
-func (m *mounts) ask(all []machine.Mount) []*question {
+// startQuestions starts a call for each path with mounts that are shown. A mount that another one
+// covers is left out: nobody sees it. Where one file system is mounted twice on a path, the later mount is on top.
+func (m *mounts) startQuestions(all []machine.Mount) []*question {
 	type place struct{ mount, point string }
 	over := map[place]bool{}
 	for _, mi := range all {
