@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/stats"
 )
 
 // window is the data behind the counts of a window.
@@ -164,7 +163,7 @@ func (w *window) unsteady(over func(span string) string) string {
 	if n < 2 {
 		return "vector(0) > 0" // nothing
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
+	t := stats.StudentT(n - 1).Quantile(0.975)
 	parts := fmt.Sprintf("(%s)[%gs:%gs]", over(fmt.Sprintf("%gs", part)), n*part, part)
 	return fmt.Sprintf("%g * stddev_over_time(%s) / avg_over_time(%s)", t/math.Sqrt(n-1), parts, parts)
 }

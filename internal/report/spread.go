@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -86,10 +84,10 @@ func spreadTable(e *result.Experiment, cases []string, name string) *Table {
 				continue
 			}
 			boxed = true
-			b, variance := boxOf(v), stat.Variance(v, nil)
+			b, variance := boxOf(v), stats.Variance(v)
 			deviation := math.Sqrt(variance)
 			t.add(append(row, between(b.first, b.third),
-				Cell{Text: metric.Value(deviation, unit) + " (" + metric.Percent(deviation/math.Abs(stat.Mean(v, nil))) + ")", Raw: fmt.Sprint(deviation), Number: true},
+				Cell{Text: metric.Value(deviation, unit) + " (" + metric.Percent(deviation/math.Abs(stats.Mean(v))) + ")", Raw: fmt.Sprint(deviation), Number: true},
 				Cell{Text: metric.Value(variance, ""), Raw: fmt.Sprint(variance), Number: true})...)
 		}
 	}

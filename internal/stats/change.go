@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // ChangeOptions of the search for change points; a zero field has the default named.
@@ -145,12 +143,12 @@ func divide(h []float64) int {
 // tTest returns the two-sided P value of Student's t-test with pooled variance.
 func tTest(x, y []float64) float64 {
 	n, m := float64(len(x)), float64(len(y))
-	a, b := deviation(x), deviation(y)
+	a, b := Deviation(x), Deviation(y)
 	pooled := ((n-1)*a*a + (m-1)*b*b) / (n + m - 2)
-	difference := math.Abs(mean(x) - mean(y))
+	difference := math.Abs(Mean(x) - Mean(y))
 	if difference == 0 {
 		return 1
 	}
 	t := difference / math.Sqrt(pooled*(1/n+1/m))
-	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n + m - 2}.Survival(t)
+	return 2 * StudentT(n+m-2).Survival(t)
 }

@@ -99,7 +99,7 @@ func Paired(base, treat []float64, o Options) Comparison {
 	for i := range d {
 		d[i] = math.Log(treat[i]) - math.Log(base[i])
 	}
-	c.SDLog = deviation(d)
+	c.SDLog = Deviation(d)
 	c.Estimator = "hodges-lehmann-signed-rank"
 	return c.conclude(walsh(d), pairBoot(base, treat, o.Seed), o)
 }
@@ -116,7 +116,7 @@ func Unpaired(base, treat []float64, o Options) Comparison {
 		return c.refuse(why)
 	}
 	lb, lt := logs(base), logs(treat)
-	c.SDLog = math.Hypot(deviation(lb), deviation(lt))
+	c.SDLog = math.Hypot(Deviation(lb), Deviation(lt))
 	c.Estimator = "hodges-lehmann-mann-whitney"
 	return c.conclude(shifts(lb, lt), armBoot(base, treat, o.Seed), o)
 }

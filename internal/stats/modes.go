@@ -65,7 +65,7 @@ func gap(x []float64) (at int, width float64) {
 			at = i
 		}
 	}
-	a, b := deviation(x[:at]), deviation(x[at:])
+	a, b := Deviation(x[:at]), Deviation(x[at:])
 	n, m := float64(at), float64(len(x)-at)
 	within := math.Sqrt(((n-1)*a*a + (m-1)*b*b) / (n + m - 2))
 	if wide := x[at] - x[at-1]; wide > 0 {

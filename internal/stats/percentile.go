@@ -3,8 +3,6 @@ package stats
 import (
 	"math"
 	"sort"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // PercentileInterval returns the ranks, from 1, of the order statistics of n
@@ -17,11 +15,10 @@ func PercentileInterval(n int, q, confidence float64) (lo, hi int, ok bool) {
 	if n < 1 || !(q > 0 && q < 1) || !(confidence > 0 && confidence < 1) {
 		return 0, 0, false
 	}
-	b := distuv.Binomial{N: float64(n), P: q}
 	tail := (1 - confidence) / 2
-	lo = sort.Search(n, func(k int) bool { return b.CDF(float64(k)) > tail }) // first k with P(B <= k) > tail
-	hi = 1 + sort.Search(n, func(k int) bool { return b.CDF(float64(k)) >= 1-tail })
-	if lo < 1 || hi > n || math.IsNaN(b.CDF(float64(lo))) {
+	lo = sort.Search(n, func(k int) bool { return binomialCDF(n, q, k) > tail }) // first k with P(B <= k) > tail
+	hi = 1 + sort.Search(n, func(k int) bool { return binomialCDF(n, q, k) >= 1-tail })
+	if lo < 1 || hi > n || math.IsNaN(binomialCDF(n, q, lo)) {
 		return 0, 0, false
 	}
 	return lo, hi, true

@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // hlEfficiency is the efficiency of the Hodges-Lehmann estimate relative to the mean
@@ -29,7 +27,7 @@ func MDE(sdLog float64, n int, alpha, power float64) float64 {
 	if sdLog == 0 {
 		return 0
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}
+	t := StudentT(n - 1)
 	return math.Expm1((t.Quantile(1-alpha/2) + t.Quantile(power)) * sdLog / math.Sqrt(float64(n)*hlEfficiency))
 }
 
@@ -40,7 +38,7 @@ func PairsFor(sdLog, effect, alpha, power float64) int {
 		return 0
 	}
 	// Normal quantiles are below those of t, so the search starts there.
-	z := distuv.UnitNormal.Quantile(1-alpha/2) + distuv.UnitNormal.Quantile(power)
+	z := normalQuantile(1-alpha/2) + normalQuantile(power)
 	root := z * sdLog / math.Log1p(effect)
 	least := root * root / hlEfficiency
 	if !(least < maxPairs) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Setting is a value of a parameter and its measurement: Y from Pairs pairs of runs.
@@ -173,7 +171,7 @@ func (c curve) predict(settings []Setting, x, confidence float64) Prediction {
 	l := c.fit(settings)
 	at := l.a + l.b*c.in(x)
 	d := c.in(x) - l.x
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(settings) - 2)}.Quantile((1 + confidence) / 2)
+	t := StudentT(len(settings) - 2).Quantile((1 + confidence) / 2)
 	size := 1.0
 	if c.relative {
 		size = at
@@ -214,7 +212,7 @@ func RankCorrelation(x, y []float64) (rho, p float64) {
 	n := len(x)
 	if n > 8 {
 		t := math.Abs(rho) * math.Sqrt(float64(n-2)/max(1-rho*rho, 1e-12))
-		return rho, 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 2)}.Survival(t)
+		return rho, 2 * StudentT(n-2).Survival(t)
 	}
 	all, extreme := 0, 0
 	permute(b, 0, func(order []float64) {
@@ -246,7 +244,7 @@ func ranks(x []float64) []float64 {
 
 // correlation returns Pearson's correlation.
 func correlation(x, y []float64) float64 {
-	mx, my := mean(x), mean(y)
+	mx, my := Mean(x), Mean(y)
 	var xx, yy, xy float64
 	for i := range x {
 		dx, dy := x[i]-mx, y[i]-my

@@ -93,19 +93,23 @@ func Robust(x []float64) (centre, scale float64) {
 	return centre, 1.253314 * sum
 }
 
-// deviation returns the sample standard deviation; NaN with fewer than two values.
-func deviation(x []float64) float64 {
+// Deviation returns the sample standard deviation; NaN with fewer than two values.
+func Deviation(x []float64) float64 { return math.Sqrt(Variance(x)) }
+
+// Variance returns the sample variance; NaN with fewer than two values.
+func Variance(x []float64) float64 {
 	if len(x) < 2 {
 		return math.NaN()
 	}
-	m, ss := mean(x), 0.0
+	m, ss := Mean(x), 0.0
 	for _, v := range x {
 		ss += (v - m) * (v - m)
 	}
-	return math.Sqrt(ss / float64(len(x)-1))
+	return ss / float64(len(x)-1)
 }
 
-func mean(x []float64) float64 {
+// Mean returns the arithmetic mean; 0 of no values.
+func Mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
 		sum += v / float64(len(x))

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Slope is how much y grows per unit of x.
@@ -45,7 +43,7 @@ func RegressionSlope(y, x []float64, others [][]float64, confidence float64) (Sl
 		return Slope{}, fmt.Errorf("%d windows are too few, at least %d are needed", n, leastFreedom+len(basis)+1)
 	}
 	alone := orthogonal(x, basis[:1])
-	if variation := length(alone) / math.Sqrt(float64(n-1)) / math.Abs(mean(x)); !(variation >= leastVariation) {
+	if variation := length(alone) / math.Sqrt(float64(n-1)) / math.Abs(Mean(x)); !(variation >= leastVariation) {
 		return Slope{}, errors.New("their number hardly varies")
 	}
 	dx, dy := orthogonal(x, basis), orthogonal(y, basis)
@@ -60,7 +58,7 @@ func RegressionSlope(y, x []float64, others [][]float64, confidence float64) (Sl
 	alike := max(0, serial(dx)*serial(residuals))
 	widen := (1 + alike) / (1 - alike)
 	freedom = max(1, (freedom+1)/widen-1)
-	t := distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile((1 + confidence) / 2)
+	t := StudentT(freedom).Quantile((1 + confidence) / 2)
 	half := t * math.Sqrt(square(length(residuals))/float64(n-len(basis)-1)*widen) / length(dx)
 	s.Low, s.High = s.Value-half, s.Value+half
 	if !(s.Low > 0) {

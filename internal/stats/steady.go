@@ -94,7 +94,7 @@ func (o SteadyOptions) withDefaults() SteadyOptions {
 // trend returns the rise of the least-squares line through x from end to end with its standard error, and the largest
 // distance from the mean, as shares of the mean.
 func trend(x []float64) (rise, unsure, deviation float64) {
-	m, n := mean(x), float64(len(x))
+	m, n := Mean(x), float64(len(x))
 	var sxy, sxx, syy float64
 	for i, v := range x {
 		t, y := float64(i)-(n-1)/2, v/m-1
@@ -123,12 +123,12 @@ func mser5(windows []float64) int {
 	}
 	z := make([]float64, k)
 	for i := range z {
-		z[i] = mean(windows[i*batch : (i+1)*batch])
+		z[i] = Mean(windows[i*batch : (i+1)*batch])
 	}
 	best, at := math.Inf(1), 0
 	for d := 0; d <= k/2; d++ {
 		rest := z[d:]
-		sd, n := deviation(rest)/z[k-1], float64(len(rest))
+		sd, n := Deviation(rest)/z[k-1], float64(len(rest))
 		if e := sd * sd * (n - 1) / (n * n); e < best {
 			best, at = e, d
 		}

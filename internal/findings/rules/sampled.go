@@ -6,11 +6,10 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/stats"
 )
 
 // The sampled times, by process and activity.
@@ -47,7 +46,7 @@ func (e *evidence) sampled(ctx context.Context, text string, part, whole func(wi
 		of := fmt.Sprintf("%gs", step)
 		spread := e.add(ctx, "standard deviation of that share between parts of the window", "ratio",
 			fmt.Sprintf("stddev_over_time((%s / %s)[%s:%s])", part(of), whole(of), w, of))
-		half := distuv.StudentsT{Sigma: 1, Nu: parts - 1}.Quantile(0.975) / math.Sqrt(parts-1) * spread
+		half := stats.StudentT(parts-1).Quantile(0.975) / math.Sqrt(parts-1) * spread
 		if half >= 0 {
 			around = [2]float64{min(around[0], max(0, share-half)), max(around[1], min(1, share+half))}
 		}
