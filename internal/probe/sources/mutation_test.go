@@ -47,9 +47,11 @@ func TestMutations(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { m.file(t, file) })
 					default:
 						m.file(t, file)
+						m.documents(t, file)
 					}
 				}
 				m.names(t)
+				m.layers(t)
 			})
 		}
 	}
@@ -226,6 +228,69 @@ func (m *mutant) file(t *testing.T, file string) {
 					t.Errorf("%s: %s: %s (and others) is missing without a reason", file, d.Name, key)
 					break
 				}
+			}
+		}
+	}
+}
+
+// documents reads a file with a byte order mark, and doubled. What a tool prints says the same in both forms; files of the
+// kernel have neither, so for them it is enough that no series occurs twice and no value leaves its range.
+func (m *mutant) documents(t *testing.T, file string) {
+	for d := range mutate.Documents(m.fixture.Text(t, file)) {
+		got, err := m.with(t, file, d.Name, d.Data)
+		if !strings.HasPrefix(file, "exec/") || isAllowed(file, d.Name) {
+			continue
+		}
+		if !maps.Equal(got, m.whole) || (err == nil) != (m.reason == nil) {
+			t.Errorf("%s: %s: %d series and error %v, want the same %d and %v", file, d.Name, len(got), err, len(m.whole), m.reason)
+		}
+	}
+}
+
+// layers doubles the layer above: on each block device that stands on others comes a second one with the same numbers, and
+// one more on top of it. The disks that sums count stay the same.
+func (m *mutant) layers(t *testing.T) {
+	const file = "proc/diskstats"
+	if m.source.Name != "disk" || !slices.Contains(m.fixture.Files, file) {
+		return
+	}
+	stats := m.fixture.Text(t, file)
+	class := filepath.Join(m.fixture.Host.Root, "sys/class/block")
+	stacked, _ := filepath.Glob(filepath.Join(class, "*/slaves/*"))
+	for _, link := range stacked {
+		upper := filepath.Base(filepath.Dir(filepath.Dir(link)))
+		more := slices.Clone(stats)
+		for below, i := upper, 0; i < 2; i++ {
+			above := fmt.Sprintf("layer%d", i)
+			slaves := filepath.Join(class, above, "slaves")
+			if err := os.MkdirAll(slaves, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("../../"+below, filepath.Join(slaves, below)); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(stats)) {
+				if f := strings.Fields(line); len(f) > 3 && f[2] == upper {
+					more = fmt.Appendf(more, "%s %d %s %s\n", f[0], 900+i, above, strings.Join(f[3:], " "))
+				}
+			}
+			below = above
+		}
+		got, err := m.with(t, file, "two layers on "+upper, more)
+		if (err == nil) != (m.reason == nil) {
+			t.Errorf("two layers on %s: error %v, want %v", upper, err, m.reason)
+		}
+		for i := range 2 {
+			if key := fmt.Sprintf(`tee_disk_counted["layer%d"]`, i); got[key] != "0" {
+				t.Errorf("two layers on %s: %s is %q, want 0: its bytes are those of %s", upper, key, got[key], upper)
+			}
+		}
+		for key := range m.gone(got) {
+			t.Errorf("two layers on %s: %s was %s, is %q", upper, key, m.whole[key], got[key])
+		}
+		for i := range 2 {
+			if err := os.RemoveAll(filepath.Join(class, fmt.Sprintf("layer%d", i))); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
