@@ -123,6 +123,13 @@ func notes(s *probe.Source) string {
 	if s.Waits != nil {
 		line("On", "while "+s.Waits.For+", and a minute longer; `sources."+s.Name+".on: true` or `false` in the configuration, or the switch on the page, decides instead.")
 	}
+	if f := s.Files; f != nil {
+		text := f.What
+		if len(f.Default) > 0 {
+			text += " (`" + strings.Join(f.Default, "`, `") + "`)"
+		}
+		line("Files", text+"; `sources."+s.Name+".files: ["+strconv.Quote(f.Patterns()[0])+"]` in the configuration names others. No request does.")
+	}
 	for _, l := range s.Levels {
 		line("Level `"+l.Name+"`", sentence(l.Doc))
 	}

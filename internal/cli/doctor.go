@@ -163,7 +163,13 @@ func sourceList(e *probe.Engine) []web.Source {
 			w.Remedy = notRoot(w.Remedy)
 		}
 		w.PIDs, w.Process, w.Cgroup, w.Container = s.Scope.PIDs, pattern(s.Scope.Process), pattern(s.Scope.Cgroup), pattern(s.Scope.Container)
-		w.Level, w.Wanted, w.Sample, w.Files, w.Error = s.Level, s.Wanted, s.Sample, s.Files, s.Error
+		w.Level, w.Wanted, w.Sample, w.Error = s.Level, s.Wanted, s.Sample, s.Error
+		if f := s.Source.Files; f != nil {
+			w.Files = f.Default
+			if len(s.Files) > 0 {
+				w.Files = s.Files
+			}
+		}
 		w.RestError = s.RestError
 		w.Auto, w.Seen, w.Narrows, w.Series = s.Auto, s.Seen, s.Narrows, s.Series
 		if s.State == probe.Available && s.Read > 0 && s.Series == 0 && s.Reason == "" {
@@ -207,6 +213,9 @@ func inWords(s *probe.Source) web.Source {
 	w := web.Source{Name: s.Name, Doc: s.Doc, OptIn: s.OptIn, Kernels: s.Kernels, Cost: s.Cost, CannotSee: s.Blind}
 	if s.Waits != nil {
 		w.Waits = s.Waits.For
+	}
+	if s.Files != nil {
+		w.Configure = &web.Configuration{What: s.Files.What, Advice: probe.FilesAdvice, Lines: probe.FilesLines(s.Name, s.Files.Patterns()...)}
 	}
 	for _, l := range s.Levels {
 		w.Levels = append(w.Levels, web.SourceLevel(l))

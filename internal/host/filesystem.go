@@ -9,6 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The operations of errors about the places of mounts.
+const (
+	opStatfs  = "statfs"
+	opMounted = "find mount of"
+)
+
+var ofMounts = []string{opStatfs, opMounted}
+
 // Filesystem is what statfs(2) says of a file system.
 type Filesystem struct {
 	unix.Statfs_t
@@ -28,7 +36,7 @@ func (f *Filesystem) Bytes(blocks uint64) float64 {
 
 // ReadFilesystem returns the file system that a path of this process is on. The error is a *fs.PathError.
 func ReadFilesystem(name string) (f Filesystem, err error) {
-	err = at(name, "statfs", func(fd int) error {
+	err = at(name, opStatfs, func(fd int) error {
 		// A FUSE file system of another user refuses this call, and answers the next with zeros (fs/fuse/inode.c).
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
@@ -42,7 +50,7 @@ func ReadFilesystem(name string) (f Filesystem, err error) {
 
 // readMounted returns the ID of the mount that a path of this process is on (proc_pid_fdinfo(5)).
 func readMounted(name string) (id string, err error) {
-	err = at(name, "find mount of", func(fd int) error {
+	err = at(name, opMounted, func(fd int) error {
 		info, err := readFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 		_, after, ok := strings.Cut(string(info), "mnt_id:")
 		if err == nil && !ok {
@@ -56,7 +64,7 @@ func readMounted(name string) (id string, err error) {
 
 // at calls do with a descriptor of a path, so all its questions are about one file, whatever is mounted between them.
 func at(name, op string, do func(fd int) error) error {
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := openFile(name, unix.O_PATH)
 	if err == nil {
 		err = do(fd)
 		unix.Close(fd)

@@ -135,32 +135,48 @@ func (h *Host) fault(op, name string) error {
 	return nil
 }
 
-// ReadFile returns the whole of a file.
+// ReadFile returns the whole of a file: of one of the kernel's below /proc and /sys, or of a regular one as Open opens it.
 func (h *Host) ReadFile(name string) ([]byte, error) {
 	if err := h.fault("read", name); err != nil {
 		return nil, err
 	}
 	defer h.enter(name)()
-	b, err := readFile(h.Path(name))
+	read := readRegular
+	if isKernelFile(name) {
+		read = readFile
+	}
+	b, err := read(h.Path(name))
 	return b, h.errAt(err)
+}
+
+func readRegular(path string) ([]byte, error) {
+	f, _, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // readFile is os.ReadFile without Go's poller: files of sysfs and some of /proc can be polled and are always ready, so each that
 // is opened with it wakes the thread that waits for all others.
 func readFile(path string) ([]byte, error) {
-	var fd int
-	var err error
-	for {
-		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	fd, err := openFile(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), path) // a blocking one is not polled
 	defer f.Close()
 	return io.ReadAll(f)
+}
+
+// openFile is open(2) without Go's poller, closed on exec.
+func openFile(path string, flags int) (fd int, err error) {
+	for {
+		if fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
 }
 
 // ReadString returns a file's text without surrounding white space.
@@ -212,15 +228,6 @@ func Literal(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// Glob returns the machine's paths that match a pattern, sorted.
-func (h *Host) Glob(pattern string) ([]string, error) {
-	m, err := filepath.Glob(filepath.Join(Literal(h.Root), pattern))
-	for i := range m {
-		m[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(m[i], h.Root), "/")
-	}
-	return m, err
-}
-
 // Stat describes a file or folder, following links.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	if err := h.fault("stat", name); err != nil {
@@ -229,15 +236,6 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	defer h.enter(name)()
 	fi, err := os.Stat(h.Path(name))
 	return fi, h.errAt(err)
-}
-
-// Matching returns the path itself where there is such a file, else those that match it as a pattern, sorted: a user's path
-// may have brackets.
-func (h *Host) Matching(name string) ([]string, error) {
-	if _, err := h.Stat(name); err == nil {
-		return []string{name}, nil
-	}
-	return h.Glob(name)
 }
 
 // Exists has three answers: true, false, or an error when it could not tell.

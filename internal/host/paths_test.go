@@ -53,8 +53,8 @@ func TestLookPath(t *testing.T) {
 	}
 }
 
-// TestMatching: a path with the signs of patterns is that file, and a root with them is that folder.
-func TestMatching(t *testing.T) {
+// TestFind: a path with the signs of patterns is that file, and a root with them is that folder.
+func TestFind(t *testing.T) {
 	root := filepath.Join(t.TempDir(), `a[1]*?\b`)
 	for _, name := range []string{"/x[1]/f", "/x1/f", "/y1/f", "/y2/f"} {
 		put(t, root+name, 0o644)
@@ -66,7 +66,7 @@ func TestMatching(t *testing.T) {
 		name string
 		want []string
 	}{{"/x[1]/f", []string{"/x[1]/f"}}, {"/y[12]/f", []string{"/y1/f", "/y2/f"}}, {"/x1/f", []string{"/x1/f"}}, {"/z[1]/f", nil}} {
-		if got, err := h.Matching(c.name); err != nil || !slices.Equal(got, c.want) {
+		if got, err := Chosen.Find(t.Context(), &h, c.name); err != nil || !slices.Equal(got[0], c.want) {
 			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
 		}
 	}

@@ -159,7 +159,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 			}
 		}
 	}
-	l.note(err)
+	e.note(l, err)
 	if l.throttle != nil {
 		l.limited(e.governor.level(l.throttle), seen)
 	}

@@ -43,6 +43,9 @@ type live struct {
 	// seen is when sight, which the source waits for, was seen last.
 	seen  time.Time
 	sight sight
+	// logged is the last error that was logged, and when.
+	logged   string
+	loggedAt time.Time
 }
 
 // Open opens every source that is on, several at a time; Look opens those that wait.
@@ -160,7 +163,7 @@ func (e *Engine) open(l *live) error {
 	}
 	l.estimate, l.before = estimator{}, false
 	_, l.fromZero = r.(FromZero)
-	l.note(err)
+	e.note(l, err)
 	g, ok := r.(Governed)
 	if !ok {
 		return refused

@@ -365,14 +365,14 @@ func TestConcurrent(t *testing.T) {
 // and nothing piles up; when it answers, the source is back.
 func TestBlockedFile(t *testing.T) {
 	root := t.TempDir()
-	fifo := filepath.Join(root, "slow")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+	fifo := filepath.Join(root, "proc", "slow")
+	if err := errors.Join(os.Mkdir(filepath.Dir(fifo), 0o755), unix.Mkfifo(fifo, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	h := host.At(root)
 	slow := &Source{Name: "slow", Doc: "Reads a file.", Metrics: []*metric.Desc{level}, Open: func(h *host.Host, _ []tee.Facts) (Reader, error) {
 		return readFunc(func(emit func(metric.Sample)) error {
-			v, err := h.ReadUint("/slow")
+			v, err := h.ReadUint("/proc/slow")
 			if err == nil {
 				emit(metric.Sample{Desc: level, Value: float64(v)})
 			}
@@ -384,7 +384,7 @@ func TestBlockedFile(t *testing.T) {
 	for range 3 {
 		_, samples := e.Collect(t.Context())
 		s := e.Status()
-		if s[0].State != Degraded || !strings.Contains(s[0].Reason, "/slow") || s[0].Remedy == "" {
+		if s[0].State != Degraded || !strings.Contains(s[0].Reason, "/proc/slow") || s[0].Remedy == "" {
 			t.Fatalf("status %+v", s[0])
 		}
 		if s[1].State != Available || len(samples) == 0 {

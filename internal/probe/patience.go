@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,14 @@ func (p *patient) waiting() bool {
 func (e *Engine) late(what string, patience time.Duration) error {
 	err := fmt.Errorf("%s has not ended after %v", what, patience)
 	if files := e.host.Blocked(patience / 2); len(files) > 0 {
-		err = fmt.Errorf("%s has not ended after %v: it waits for %s", what, patience, strings.Join(files, ", "))
+		waits := func(files []string) string {
+			return fmt.Sprintf("%s has not ended after %v: it waits for %s", what, patience, strings.Join(files, ", "))
+		}
+		var shown []string
+		for _, f := range files {
+			shown = append(shown, host.PublicName(f, "a file of a user"))
+		}
+		err = &host.Private{Text: waits(files), Shown: waits(slices.Compact(shown))}
 	}
 	return &Problem{Err: err, Remedy: "check the driver, or the server of the file system, that blocks; the source waits until the call ends"}
 }

@@ -30,6 +30,8 @@ type Source struct {
 	SwitchOn string
 	// Exact, where not nil, names what the kernel counts itself of the source's events.
 	Exact *Exact
+	// Files, where not nil, are the files that it reads and that the configuration may name otherwise; its Reader is a Follower.
+	Files *Files
 	// Waits, where not nil, switches the source on and off; see there.
 	Waits *Waits
 	// Needs lists what the process must be allowed beyond reading public files.
@@ -42,6 +44,15 @@ type Source struct {
 	// errors.ErrUnsupported means that the machine has no such thing, which is no
 	// fault; any other, that it is unavailable. Wrap with Problem to add advice.
 	Open func(*host.Host, []tee.Facts) (Reader, error)
+}
+
+// Files are the patterns of the files that a source reads.
+type Files struct {
+	// What they are, as the page names them: "Logs of Gramine".
+	What string
+	// Default is read without a setting; Example is one where that is none.
+	Default []string
+	Example string
 }
 
 // InKernel reports whether the source works in the kernel, on events: while it is open,

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -36,9 +38,33 @@ type Setting struct {
 	// Sample is the largest part of the time in which the source may count, above 0
 	// and at most 1.
 	Sample *float64 `json:"sample,omitempty" yaml:"sample"`
-	// Files are patterns of the files to read, for a source that reads logs. An empty
-	// list means the source's own.
-	Files *[]string `json:"files,omitempty" yaml:"files"`
+	// Files are patterns of the files to read, for a source that reads such. An empty list means the source's own. Only the
+	// configuration has them: whoever reaches the port must not name a path that the monitor opens.
+	Files *[]string `json:"-" yaml:"files"`
+}
+
+// mostFilter is the most bytes of a filter's regular expression. One of a kilobyte compiles to less than 4 MB.
+const mostFilter = 1024
+
+// FilesAdvice says how the files of a source are set.
+const FilesAdvice = "Paths are set in the configuration file only. Add these lines to the file of --config, and send teescope SIGHUP:"
+
+// FilesLines returns the lines of a configuration that set the files of a source.
+func FilesLines(source string, patterns ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sources:\n  %s:\n    files:\n", source)
+	for _, p := range patterns {
+		fmt.Fprintf(&b, "      - %s\n", strconv.Quote(p))
+	}
+	return b.String()
+}
+
+// Patterns are those of a source, or an example where it has none.
+func (f *Files) Patterns() []string {
+	if len(f.Default) == 0 {
+		return []string{f.Example}
+	}
+	return f.Default
 }
 
 func switchOn(source string) string {
@@ -93,7 +119,7 @@ func (e *Engine) Set(name string, s Setting) error {
 		// Restore the old settings, which worked before.
 		l.Scope, l.Sample, l.Wanted, l.Files, l.Auto = was.Scope, was.Sample, was.Wanted, was.Files, was.Auto
 		if back := e.put(l); back != nil {
-			l.note(back)
+			e.note(l, back)
 		}
 		return fmt.Errorf("set source %s: %w", name, err)
 	}
@@ -165,6 +191,9 @@ func (s Setting) over(next Status) (Status, error) {
 			continue
 		}
 		*f.to = nil
+		if len(*f.from) > mostFilter {
+			return next, fmt.Errorf("%s: %d bytes: want at most %d", f.what, len(*f.from), mostFilter)
+		}
 		if *f.from != "" {
 			re, err := regexp.Compile(*f.from)
 			if err != nil {
@@ -175,6 +204,9 @@ func (s Setting) over(next Status) (Status, error) {
 	}
 	if s.Process != nil {
 		next.Scope.Process = nil
+		if len(*s.Process) > mostFilter {
+			return next, fmt.Errorf("process: %d bytes: want at most %d", len(*s.Process), mostFilter)
+		}
 		if *s.Process != "" {
 			names, err := metric.CompileNames(*s.Process)
 			if err != nil {
@@ -214,6 +246,9 @@ func (s Setting) over(next Status) (Status, error) {
 		next.Sample = *s.Sample
 	}
 	if s.Files != nil {
+		if len(*s.Files) > 0 && next.Source.Files == nil {
+			return next, errors.New("files: the source reads no files that a user names")
+		}
 		for _, f := range *s.Files {
 			if _, err := filepath.Match(f, ""); err != nil || !filepath.IsAbs(f) {
 				return next, fmt.Errorf("files: %q: want the pattern of an absolute path", f)

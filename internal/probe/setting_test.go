@@ -3,6 +3,7 @@ package probe
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -62,11 +63,12 @@ func TestSampleLimit(t *testing.T) {
 func TestBadSettings(t *testing.T) {
 	f := &fake{}
 	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
-	half, bad, none := 0.5, "(", "no-such"
+	half, bad, none, long := 0.5, "(", "no-such", strings.Repeat("a", mostFilter+1)
 	many := make([]int, MaxPIDs+1)
 	for name, s := range map[string]Setting{
 		"sampling of files": {Sample: &half}, "bad cgroup": {Cgroup: &bad}, "bad container": {Container: &bad},
 		"unknown level": {Level: &none}, "too many processes": {PIDs: &many}, "process 0": {PIDs: &[]int{0}},
+		"files of a source that reads none": {Files: &[]string{"/x"}}, "long filter": {Cgroup: &long}, "long filter of names": {Process: &long},
 	} {
 		if err := e.Set("x", s); err == nil {
 			t.Errorf("%s is taken", name)

@@ -3,9 +3,11 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -59,8 +61,9 @@ type Status struct {
 	Read             time.Duration
 }
 
-// note sets the state from the error of opening or reading. What is shown of it is UTF-8, whatever names are in it.
-func (l *live) note(err error) {
+// note sets the state from the error of opening or reading. What is shown of it is UTF-8, whatever names are in it, and names
+// no file of a user: everybody who reaches the page reads it. The log has the names.
+func (e *Engine) note(l *live, err error) {
 	l.Reason, l.Remedy, l.Blind = "", "", false
 	switch {
 	case err == nil:
@@ -74,8 +77,22 @@ func (l *live) note(err error) {
 		l.State = Unavailable
 	}
 	// The state says "not here"; the sentinel's own text adds nothing.
-	l.Reason = metric.Label(strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error()))
+	l.Reason = metric.Label(strings.TrimSuffix(host.PublicText(err), ": "+errors.ErrUnsupported.Error()))
+	e.log(l, err)
 	l.Remedy, l.Blind = Remedy(err), Blind(err)
+}
+
+// logEvery is the least time between two lines of the log about a source.
+const logEvery = time.Minute
+
+// log writes an error to the log whose names are not shown, when it is another than the last.
+func (e *Engine) log(l *live, err error) {
+	text, now := err.Error(), e.host.Now()
+	if text == l.logged || host.PublicText(err) == text || !l.loggedAt.IsZero() && now.Sub(l.loggedAt) < logEvery {
+		return
+	}
+	l.logged, l.loggedAt = text, now
+	slog.Warn("source is "+string(l.State), "source", l.Source.Name, "error", text)
 }
 
 // budgetReason is the label of teescope_source_blind where the budget switches a

@@ -120,7 +120,7 @@ func (b *breaking) Follow([]string) error        { b.maybe("Follow"); return nil
 func TestPanics(t *testing.T) {
 	for _, call := range []string{"Open", "Read", "Close", "Attach", "Detach", "Spent", "Limit", "Adjust", "Follow"} {
 		b := &breaking{in: call}
-		bad := &Source{Name: "bad", Doc: "Breaks.", Metrics: []*metric.Desc{calls}, Open: func(*host.Host, []tee.Facts) (Reader, error) {
+		bad := &Source{Name: "bad", Doc: "Breaks.", Metrics: []*metric.Desc{calls}, Files: &Files{Example: "/x"}, Open: func(*host.Host, []tee.Facts) (Reader, error) {
 			b.maybe("Open")
 			return b, nil
 		}}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -96,7 +97,7 @@ func (w *watch) sights() []sight {
 				continue
 			}
 			name, _ := w.processes.Host.ReadString(fmt.Sprintf("/proc/%d/comm", pid)) // it may have ended since
-			out[i] = sight{pid, metric.Label(cmp.Or(name, strconv.Itoa(pid))), metric.Label(file)}
+			out[i] = sight{pid, metric.Label(cmp.Or(name, strconv.Itoa(pid))), metric.Label(host.PublicName(file, "such a file"))}
 		}
 	}
 	return out
@@ -133,7 +134,7 @@ func (e *Engine) Look() {
 		}
 		switch {
 		case err != nil:
-			l.unseen(err.Error())
+			l.unseen(host.PublicText(err))
 		default:
 			e.follow(l, seen[i])
 			if n := len(w.hidden); n > 0 {
@@ -168,7 +169,7 @@ func (e *Engine) follow(l *live, s sight) {
 		if l.Auto && l.off {
 			l.off = false
 			if err := e.open(l); err != nil {
-				l.note(err)
+				e.note(l, err)
 			}
 		}
 		return

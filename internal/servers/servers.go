@@ -128,12 +128,10 @@ func (t Target) Password() (string, error) {
 		return "", nil
 	}
 	const longest = 4096
-	b, err := host.Local().ReadFrom(t.PasswordFile, 0, longest+1)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read the password: %w", err)
-	case len(b) > longest:
-		return "", fmt.Errorf("read the password: %s holds more than %d bytes", t.PasswordFile, longest)
+	b, err := host.ReadRegular(t.PasswordFile, longest)
+	if err != nil {
+		err = fmt.Errorf("read the password: %w", err)
+		return "", &host.Private{Text: err.Error(), Shown: strings.ReplaceAll(err.Error(), t.PasswordFile, "the password_file"), Err: err}
 	}
 	password := strings.TrimRight(string(b), "\r\n")
 	if password == "" {

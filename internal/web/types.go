@@ -76,8 +76,9 @@ type Source struct {
 	// Sample is the largest share of the time in which the source may count; 0 where it
 	// cannot be sampled.
 	Sample float64 `json:"sample,omitempty"`
-	// Files are the patterns of files set for it.
-	Files []string `json:"files,omitempty"`
+	// Files are the patterns of the files that it reads, for a source whose files the configuration names. Configure says how.
+	Files     []string       `json:"files,omitempty"`
+	Configure *Configuration `json:"configure,omitempty"`
 	// Error is the relative standard error of the scaled number of events. RestError is that of the events
 	// whose number the kernel does not give; absent where it gives none.
 	Error     *float64 `json:"error,omitempty"`
@@ -105,6 +106,13 @@ type Source struct {
 	Folded   *float64 `json:"folded,omitempty"`
 	Series   int      `json:"series"`
 	Metrics  []string `json:"metrics"`
+}
+
+// Configuration is a setting that no request changes: What it is, how it is set, and the lines of the configuration that do so.
+type Configuration struct {
+	What   string `json:"what"`
+	Advice string `json:"advice"`
+	Lines  string `json:"lines"`
 }
 
 // SourceLevel is a level of detail.

@@ -233,12 +233,19 @@ func reply(w http.ResponseWriter, o Options, code int, v any) {
 
 func setSource(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var s probe.Setting
+		var s struct {
+			probe.Setting
+			Files *[]string `json:"files"`
+		}
 		if err := body(w, r, 1<<16, &s); err != nil {
-			reply(w, o, http.StatusBadRequest, Error{err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5, "files": ["/pattern"]}`})
+			reply(w, o, http.StatusBadRequest, Error{err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5}`})
 			return
 		}
-		switch err := o.SetSource(r.PathValue("name"), s); {
+		if s.Files != nil {
+			refuseFiles(w, r, o, *s.Files)
+			return
+		}
+		switch err := o.SetSource(r.PathValue("name"), s.Setting); {
 		case errors.Is(err, ErrNotFound):
 			reply(w, o, http.StatusNotFound, Error{err.Error()})
 		case err != nil:
@@ -251,6 +258,25 @@ func setSource(o Options) http.HandlerFunc {
 			}
 			reply(w, o, http.StatusOK, list)
 		}
+	}
+}
+
+// refuseFiles answers a request that names files for a source to open: only the configuration does.
+func refuseFiles(w http.ResponseWriter, r *http.Request, o Options, patterns []string) {
+	list, err := o.Sources(r.Context(), findings.Machine{})
+	name := r.PathValue("name")
+	i := slices.IndexFunc(list, func(s Source) bool { return s.Name == name })
+	switch {
+	case err != nil:
+		refuse(w, o, err)
+	case i < 0:
+		refuse(w, o, fmt.Errorf("set source %q: %w", name, ErrNotFound))
+	case list[i].Configure == nil:
+		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: the source reads no files that a user names"})
+	case len(patterns) == 0:
+		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: " + list[i].Configure.Advice + "\n" + list[i].Configure.Lines})
+	default:
+		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: " + list[i].Configure.Advice + "\n" + probe.FilesLines(name, patterns...)})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -219,6 +222,54 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("policy %q is not strict", p)
 		}
 		seen[nonce] = true
+	}
+}
+
+// TestNoPathsByRequest: a request cannot set files. The answer has the lines that do, and nothing is switched.
+func TestNoPathsByRequest(t *testing.T) {
+	h := served(func(o *Options) {
+		o.SetSource = func(name string, _ probe.Setting) error { t.Errorf("%s was set", name); return nil }
+		o.Sources = func(context.Context, findings.Machine) ([]Source, error) {
+			return []Source{{Name: "syscalls"}, {Name: "gramine", Configure: &Configuration{What: "Logs", Advice: probe.FilesAdvice, Lines: "the default lines"}}}, nil
+		}
+	})
+	for _, c := range []struct {
+		source, body string
+		code         int
+		want         []string
+	}{
+		{"gramine", `{"on":true,"files":["/root/.x/*", "/b \"\u001b"]}`, 400, []string{"--config", "SIGHUP", "sources:\n  gramine:\n    files:\n      - \"/root/.x/*\"\n      - \"/b \\\"\\x1b\"\n"}},
+		{"gramine", `{"files":[]}`, 400, []string{"--config", "the default lines"}},
+		{"gramine", `{"files":"/root"}`, 400, []string{"want some of"}},
+		{"syscalls", `{"files":["/root"]}`, 400, []string{"reads no files"}},
+		{"other", `{"files":["/root"]}`, 404, []string{"not found"}},
+		{"gramine", `{"command":["sh"]}`, 400, []string{"unknown field"}},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/teescope/v1/sources/"+c.source, strings.NewReader(c.body)))
+		var e Error
+		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || w.Code != c.code {
+			t.Errorf("%s %s: %d %s (%v)", c.source, c.body, w.Code, w.Body, err)
+		}
+		for _, part := range c.want {
+			if !strings.Contains(e.Error, part) {
+				t.Errorf("%s %s: %q has no %q", c.source, c.body, e.Error, part)
+			}
+		}
+	}
+}
+
+// TestSettingsByRequest: what a request sets of a source are switches, numbers, and filters of names, which open nothing. A new
+// field of a setting is listed here once it is one of these.
+func TestSettingsByRequest(t *testing.T) {
+	var got []string
+	for f := range reflect.TypeFor[probe.Setting]().Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" {
+			got = append(got, name)
+		}
+	}
+	if want := []string{"on", "auto", "level", "process", "pids", "cgroup", "container", "sample"}; !slices.Equal(got, want) {
+		t.Errorf("requests set %q, want %q", got, want)
 	}
 }
 

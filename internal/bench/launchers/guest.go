@@ -105,11 +105,11 @@ func (g guest) addAll(h *host.Host, pattern string) error {
 		}
 		return g.addProgram(h, name)
 	}
-	found, err := h.Matching(pattern)
+	found, err := host.Chosen.Find(context.Background(), h, pattern)
 	if err != nil {
 		return err
 	}
-	for _, name := range found {
+	for _, name := range found[0] {
 		if err := g.addTree(h, name); err != nil {
 			return err
 		}

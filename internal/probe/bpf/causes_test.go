@@ -68,7 +68,7 @@ func hookOpenSSL(t *testing.T, s *Handshakes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions, _, err := x.Functions()
+	functions, _, err := x.Functions([]string{HandshakeFunction})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -145,8 +144,7 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 	if s.files[x.ID] != nil {
 		return x.Close()
 	}
-	// By descriptor, so it is this file whatever its name means by now.
-	path := "/proc/self/fd/" + strconv.Itoa(int(x.file.Fd()))
+	path := x.descriptor()
 	hooks := []attached{{program: s.begin}, {program: s.end}}
 	var err error
 	// The end first: a beginning without its end would stay in the table.
@@ -169,7 +167,7 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("attach uprobes to %s: %w", x, oneLine{err}), x.Close())
+		return errors.Join(fmt.Errorf("attach uprobes: %w", oneLine{err}), x.Close())
 	}
 	s.files[x.ID] = x
 	l.hooks = append(hooks, l.hooks...)

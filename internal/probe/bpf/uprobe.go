@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -198,7 +197,7 @@ func (u *Uprobes) Hook(x *Executable, places []Place) error {
 	for _, p := range fresh {
 		if err := u.hook(f.file, p); err != nil {
 			delete(f.places, p.Offset)
-			errs = append(errs, fmt.Errorf("attach a uprobe to %s at offset %#x: %w", f.file.Path, p.Offset, oneLine{err}))
+			errs = append(errs, fmt.Errorf("attach a uprobe at offset %#x: %w", p.Offset, oneLine{err}))
 		}
 	}
 	return errors.Join(errs...)
@@ -207,8 +206,7 @@ func (u *Uprobes) Hook(x *Executable, places []Place) error {
 // hook adds one link, attached unless u is detached.
 func (u *Uprobes) hook(x *Executable, places ...Place) error {
 	a := attached{name: x.String(), program: u.program, attach: func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
-		// By descriptor, so it is this file whatever its name means by now.
-		return attachUprobes(p, u.multi, "/proc/self/fd/"+strconv.Itoa(int(x.file.Fd())), places...)
+		return attachUprobes(p, u.multi, x.descriptor(), places...)
 	}}
 	hit, err := a.attach(u.host, u.program)
 	if err != nil {

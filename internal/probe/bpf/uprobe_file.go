@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -27,33 +28,34 @@ type Executable struct {
 	Path string
 	ID   FileID
 	file *os.File
+	// content is the file, through a counter in tests.
+	content io.ReaderAt
+	stat    unix.Stat_t
+	host    *host.Host
 }
 
 // OpenExecutable opens a regular file; inode, unless 0, is what it must have.
 func OpenExecutable(h *host.Host, path string, inode uint64) (*Executable, error) {
-	// A path below a process's root may be a pipe or a device: opening it for reading could block
-	// or have effects.
-	look, err := os.OpenFile(h.Path(path), unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer look.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(look.Fd()), &st); err != nil {
-		return nil, fmt.Errorf("stat %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || inode != 0 && st.Ino != inode {
+	f, st, err := h.Open(path)
+	switch {
+	case inode != 0 && (err == nil && st.Ino != inode || errors.Is(err, host.ErrNotRegular)):
+		if f != nil {
+			_ = f.Close()
+		}
 		return nil, fmt.Errorf("open %s: it is another file by now: %w", path, fs.ErrNotExist)
-	}
-	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(int(look.Fd())))
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
-	return &Executable{Path: path, ID: FileID{st.Ino, st.Size, st.Mtim.Nano()}, file: f}, nil
+	return &Executable{Path: path, ID: FileID{st.Ino, st.Size, st.Mtim.Nano()}, file: f, content: f, stat: st, host: h}, nil
 }
 
-// String names the file, also among those that had its path before.
-func (x *Executable) String() string { return fmt.Sprintf("%s (inode %d)", x.Path, x.ID.Inode) }
+// String names the file, also among those that had its path before, for texts that everybody may read.
+func (x *Executable) String() string {
+	return fmt.Sprintf("%s (inode %d of device %d)", host.PublicName(x.Path, "a file of a user"), x.ID.Inode, x.stat.Dev)
+}
+
+// descriptor is a path of this process that leads to the file, whatever its name means by now.
+func (x *Executable) descriptor() string { return "/proc/self/fd/" + strconv.Itoa(int(x.file.Fd())) }
 
 // Close closes the file.
 func (x *Executable) Close() error { return x.file.Close() }
@@ -64,58 +66,25 @@ func (x *Executable) Deleted() bool {
 	return unix.Fstat(int(x.file.Fd()), &st) == nil && st.Nlink == 0
 }
 
-// maxSymbols bounds the symbol table that is read, in bytes.
-const maxSymbols = 64 << 20
-
 // ErrNotX86 is the error of a file that is not a 64-bit x86 program.
 var ErrNotX86 = errors.New("not a 64-bit x86 program")
 
-// Functions returns the offsets in the file of the functions that it defines,
-// by name, from .dynsym and .symtab, and whether it has a .symtab: a stripped
-// file does not name its inner functions.
-func (x *Executable) Functions() (offsets map[string]uint64, stripped bool, err error) {
-	defer func() {
-		// debug/elf is not hardened against malicious files.
-		if r := recover(); r != nil {
-			err = fmt.Errorf("read symbols of %s: bad ELF file: %v", x.Path, r)
-		}
-	}()
-	f, err := elf.NewFile(x.file)
-	if err != nil {
-		return nil, false, fmt.Errorf("read symbols of %s: %w", x.Path, err)
+// Functions returns the offsets in the file of those of the named functions that it defines, by name, from .dynsym and
+// .symtab, and whether it has no .symtab: a stripped file does not name its inner functions. Each file is read once, also
+// one that cannot be used.
+func (x *Executable) Functions(names []string) (offsets map[string]uint64, stripped bool, err error) {
+	found := x.inspect(names)
+	if err := found.err; err != nil {
+		return nil, false, fmt.Errorf("read symbols: %w", err)
 	}
-	if f.Class != elf.ELFCLASS64 || f.Machine != elf.EM_X86_64 {
-		return nil, false, fmt.Errorf("read symbols of %s: %w", x.Path, ErrNotX86)
+	if found.machine != elf.EM_X86_64 {
+		return nil, false, fmt.Errorf("read symbols: %w", ErrNotX86)
 	}
-	for _, s := range f.Sections {
-		if (s.Type == elf.SHT_SYMTAB || s.Type == elf.SHT_DYNSYM || s.Type == elf.SHT_STRTAB) && s.Size > maxSymbols {
-			return nil, false, fmt.Errorf("read symbols of %s: section %s of %d bytes is too large", x.Path, s.Name, s.Size)
-		}
-	}
-	offsets = map[string]uint64{}
-	note := func(symbols []elf.Symbol) {
-		for _, s := range symbols {
-			if t := elf.ST_TYPE(s.Info); t != elf.STT_FUNC && t != elf.STT_NOTYPE || s.Section == elf.SHN_UNDEF {
-				continue
-			}
-			for _, p := range f.Progs {
-				if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && s.Value >= p.Vaddr && s.Value-p.Vaddr < p.Filesz {
-					offsets[s.Name] = s.Value - p.Vaddr + p.Off
-				}
-			}
-		}
-	}
-	dynamic, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, false, fmt.Errorf("read symbols of %s: %w", x.Path, err)
-	}
-	note(dynamic)
-	all, err := f.Symbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, false, fmt.Errorf("read symbols of %s: %w", x.Path, err)
-	}
-	note(all)
-	return offsets, len(all) == 0, nil
+	return found.offsets, found.stripped, nil
+}
+
+func (x *Executable) inspect(names []string) inspection {
+	return inspectionsOf(x.host).inspect(x, names, x.host.Now())
 }
 
 // enclu is the opcode of ENCLU, which enters and resumes enclaves (Intel SDM

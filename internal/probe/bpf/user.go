@@ -7,6 +7,7 @@ package bpf
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -193,7 +194,8 @@ func (f Function) attach(h *host.Host, p *ebpf.Program, ret bool) (out []link.Li
 	if !strings.HasPrefix(pattern, "/") {
 		pattern = "/" + pattern
 	}
-	files, err := h.Matching(pattern)
+	found, err := host.Chosen.Find(context.Background(), h, pattern)
+	files := slices.Concat(found...)
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("no file matches %s", f.Path)
 	}
@@ -206,13 +208,15 @@ func (f Function) attach(h *host.Host, p *ebpf.Program, ret bool) (out []link.Li
 		if x, err = OpenExecutable(h, name, 0); err != nil {
 			break
 		}
-		_ = x.Close()
 		if slices.Contains(done, x.ID) { // by another name
+			_ = x.Close()
 			continue
 		}
 		done = append(done, x.ID)
 		var l link.Link
-		if l, err = f.one(h.Path(name), p, ret); err != nil {
+		l, err = f.one(x, p, ret)
+		_ = x.Close()
+		if err != nil {
 			err = fmt.Errorf("%s: %w", name, err)
 			break
 		}
@@ -227,15 +231,24 @@ func (f Function) attach(h *host.Host, p *ebpf.Program, ret bool) (out []link.Li
 	return out, nil
 }
 
-func (f Function) one(path string, p *ebpf.Program, ret bool) (link.Link, error) {
-	x, err := link.OpenExecutable(path)
+func (f Function) one(x *Executable, p *ebpf.Program, ret bool) (link.Link, error) {
+	functions := x.inspect([]string{f.Symbol})
+	offset, ok := functions.offsets[f.Symbol]
+	if functions.err == nil && !ok {
+		functions.err = fmt.Errorf("no function %s", f.Symbol)
+	}
+	if functions.err != nil {
+		return nil, functions.err
+	}
+	file, err := link.OpenExecutable(x.descriptor())
 	if err != nil {
 		return nil, err
 	}
+	at := &link.UprobeOptions{Address: offset}
 	if ret {
-		return x.Uretprobe(f.Symbol, p, nil)
+		return file.Uretprobe(f.Symbol, p, at)
 	}
-	return x.Uprobe(f.Symbol, p, nil)
+	return file.Uprobe(f.Symbol, p, at)
 }
 
 // Open loads the object into the kernel and attaches its programs, one by one;

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -35,13 +35,14 @@ var gramine = probe.Source{
 	Name:    "gramine",
 	Doc:     "Entries into and exits from Gramine's enclaves, from the statistics in its logs; process is the log's name",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, gramineSignals},
+	Files:   &probe.Files{What: "Logs of Gramine", Default: gramineFiles},
 	Waits:   &probe.Waits{For: "Gramine runs an enclave", Maps: gramineOf},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read logs of other users", Optional: true}},
 	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log; from Gramine 1.8 on a debug build of it, and a debug enclave",
 	Cost:    "reading what was appended to the logs; Gramine's own counting is always on",
 	Blind:   "threads that have not ended: with newer versions of Gramine, send the process SIGUSR1 to count them now",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
-		return &gramineReader{host: h, files: gramineFiles, logs: map[string]*gramineLog{}}, nil
+		return &gramineReader{host: h, files: gramineFiles, logs: map[string]*gramineLog{}, chunk: make([]byte, gramineChunk)}, nil
 	},
 }
 
@@ -59,8 +60,9 @@ func gramineOf(files []string) string {
 
 // Limits of one reading: the rest of a log is read at the next one.
 const (
-	gramineLogs  = 32
-	gramineChunk = 1 << 20
+	gramineFiled = 256 // files
+	gramineLogs  = 32  // names of processes
+	gramineChunk = 64 << 10
 	gramineRound = 16 << 20
 )
 
@@ -68,6 +70,7 @@ type gramineReader struct {
 	host  *host.Host
 	files []string
 	logs  map[string]*gramineLog
+	chunk []byte
 }
 
 // Follow sets which files are read, as patterns of path.Match; none means the default
@@ -88,74 +91,86 @@ func (g *gramineReader) Follow(patterns []string) error {
 // Close implements probe.Reader.
 func (g *gramineReader) Close() error { return nil }
 
-// Read implements probe.Reader.
-func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error {
-	var names []string
-	for _, pattern := range g.files {
-		found, err := g.host.Matching(pattern)
-		if err != nil {
-			return err
+// Read implements probe.Reader. Its errors name patterns, not the files that match them: everybody who reaches the page reads
+// them.
+func (g *gramineReader) Read(ctx context.Context, emit func(metric.Sample)) error {
+	found, first := host.Chosen.Find(ctx, g.host, g.files...)
+	of := map[string]string{} // the pattern of each file
+	for i, names := range found {
+		for _, name := range names {
+			if of[name] == "" {
+				of[name] = g.files[i]
+			}
 		}
-		names = append(names, found...)
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	var first error
-	if len(names) == 0 && len(g.logs) == 0 {
-		first = &probe.Problem{Err: fmt.Errorf("no file matches %s", strings.Join(g.files, " or ")),
+	names := slices.Sorted(maps.Keys(of))
+	if over := len(names) - gramineFiled; over > 0 {
+		names = names[:gramineFiled]
+		first = cmp.Or(first, fmt.Errorf("%d files match %s: the first %d are read", over+gramineFiled, g.patterns(), gramineFiled))
+	}
+	if len(names) == 0 && len(g.logs) == 0 && first == nil {
+		first = &probe.Problem{Err: fmt.Errorf("no file matches %s", g.patterns()),
 			Remedy: "set sgx.enable_stats = true in the manifest and send Gramine's error output to such a file"}
 	}
 	left := gramineRound
 	for _, name := range names {
 		n, err := g.follow(name, left)
 		left -= n
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = &host.Private{Text: err.Error(), Shown: fmt.Sprintf("read a file that matches %s: %v", of[name], pe.Err), Err: err}
+			if errors.Is(pe.Err, fs.ErrPermission) {
+				err = &probe.Problem{Err: err, Remedy: "let teescope's user read the log, or run as root"}
+			}
+		}
 		first = cmp.Or(first, err)
 	}
 	g.emit(emit)
 	for _, name := range slices.Sorted(maps.Keys(g.logs)) {
 		if l := g.logs[name]; l.bad != "" {
-			first = cmp.Or(first, fmt.Errorf("parse %s: %.80q has no number: its counter is too low by that", name, l.bad))
+			first = cmp.Or(first, error(&host.Private{Text: fmt.Sprintf("parse %s: %.80q has no number: its counter is too low by that", name, l.bad),
+				Shown: fmt.Sprintf("parse a file that matches %s: a counter has no number, and is too low by that", cmp.Or(of[name], g.patterns()))}))
 		}
 	}
 	if first == nil && !slices.ContainsFunc(slices.Collect(maps.Values(g.logs)), func(l *gramineLog) bool { return l.counted() != nil }) {
-		first = &probe.Problem{Err: fmt.Errorf("%s: no statistics of Gramine in there yet", strings.Join(names, ", ")),
+		first = &probe.Problem{Err: &host.Private{Text: strings.Join(names, ", ") + ": no statistics of Gramine in there yet",
+			Shown: fmt.Sprintf("no statistics of Gramine yet in the files that match %s", g.patterns())},
 			Remedy: "set sgx.enable_stats = true in the manifest; from Gramine 1.8 on also build Gramine with --buildtype=debug and set sgx.debug = true; they are printed when the process ends or gets SIGUSR1"}
 	}
 	return first
 }
 
+func (g *gramineReader) patterns() string { return strings.Join(g.files, " or ") }
+
 // follow reads a log's new data, up to that many bytes.
 func (g *gramineReader) follow(name string, left int) (read int, err error) {
-	info, err := g.host.Stat(name)
+	f, st, err := g.host.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // rotated since the listing
 	}
 	if err != nil {
 		return 0, err
 	}
+	defer f.Close()
 	l := g.logs[name]
 	if l == nil {
 		l = &gramineLog{}
 		g.logs[name] = l
 	}
-	inode := uint64(0)
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		inode = st.Ino
-	}
-	if l.offset > info.Size() || l.inode != inode {
-		l.offset, l.inode, l.rest, l.missing = 0, inode, nil, nil
+	if l.offset > st.Size || l.inode != st.Ino {
+		l.offset, l.inode, l.rest, l.missing = 0, st.Ino, nil, nil
 	}
 	for read < left {
-		b, err := g.host.ReadFrom(name, l.offset, min(gramineChunk, left-read))
-		if errors.Is(err, fs.ErrPermission) {
-			err = &probe.Problem{Err: err, Remedy: "let teescope's user read the log, or run as root"}
-		}
-		if err != nil || len(b) == 0 {
+		n, err := f.ReadAt(g.chunk[:min(len(g.chunk), left-read)], l.offset)
+		read += n
+		l.offset += int64(n)
+		l.feed(g.chunk[:n])
+		switch {
+		case errors.Is(err, io.EOF):
+			return read, nil
+		case err != nil:
 			return read, err
 		}
-		read += len(b)
-		l.offset += int64(len(b))
-		l.feed(b)
 	}
 	return read, nil
 }

@@ -1,9 +1,15 @@
 package sources
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -67,6 +73,54 @@ func TestGramineFollows(t *testing.T) {
 	}
 	if got := entries(); got != 32 {
 		t.Errorf("without the log: %v entries, want 32", got)
+	}
+}
+
+// TestGramineNamesNoFile: what the page says of logs names the patterns of the configuration, and neither the files that match
+// them nor what is in these. Only regular files are opened, and a search ends with its budget.
+func TestGramineNamesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "api-key-prod-4711.txt")
+	if err := errors.Join(os.WriteFile(secret, []byte("----- SGX stats for thread 1 -----\n  # of EENTERs: hunter2\n"), 0o600), os.Symlink("/dev/zero", filepath.Join(dir, "zero-key")),
+		syscall.Mkfifo(filepath.Join(dir, "fifo-key"), 0o600), os.Mkdir(filepath.Join(dir, "folder-key"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	many := t.TempDir()
+	for i := range 300 {
+		if err := os.WriteFile(filepath.Join(many, fmt.Sprintf("private-%03d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		pattern, want string
+		is            error
+	}{
+		{dir + "/api*", "a counter has no number", nil},
+		{dir + "/zero*", "not a regular file", nil},
+		{dir + "/fifo*", "not a regular file", nil},
+		{dir + "/folder*", "not a regular file", nil},
+		{many + "/p*", "300 files match " + many + "/p*: the first 256 are read", nil},
+		{many + "/p*9", "no statistics of Gramine yet in the files that match", nil},
+		{many + "/q*", "no file matches", nil},
+		{"/" + strings.Repeat("*/", 30) + "*", "look for files that match", host.ErrStopped},
+	} {
+		r, err := gramine.Open(host.Local(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.(*gramineReader).Follow([]string{c.pattern}); err != nil {
+			t.Fatal(err)
+		}
+		err = r.Read(t.Context(), func(metric.Sample) {})
+		shown := host.PublicText(err)
+		if !strings.Contains(shown, c.want) || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: %q", c.pattern, shown)
+		}
+		for _, private := range []string{"4711", "key", "hunter2", "private"} {
+			if strings.Contains(shown+probe.Remedy(err), private) {
+				t.Errorf("%s: the page says %q", c.pattern, shown)
+			}
+		}
 	}
 }
 

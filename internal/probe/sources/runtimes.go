@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -34,6 +33,14 @@ type enclaveRuntime struct {
 	// recognized by the SGX device that they map.
 	linked    bool
 	functions []runtimeFunction
+}
+
+// names are all names of its functions.
+func (r enclaveRuntime) names() (out []string) {
+	for _, f := range r.functions {
+		out = append(out, f.names...)
+	}
+	return out
 }
 
 // runtimeFunction is a function with all the names that it has had.
@@ -144,7 +151,7 @@ var runtimes = probe.Source{
 		if err != nil {
 			return nil, err
 		}
-		r := &transitions{Uprobes: u, host: h, search: probe.Processes{Host: h}, lost: map[string]string{}, hidden: map[string]string{}, most: map[runtimeProcess]float64{}}
+		r := &transitions{Uprobes: u, host: h, search: probe.Processes{Host: h}, lost: reasons{}, hidden: reasons{}, most: map[runtimeProcess]float64{}}
 		r.find()
 		return r, nil
 	},
@@ -169,7 +176,7 @@ type transitions struct {
 	looked map[probe.FileKey]bool
 	inUse  map[uint64]bool // inodes
 	// lost is what could not be hooked and why, hidden what can never be.
-	lost, hidden map[string]string
+	lost, hidden reasons
 	// most are the exits of each process and runtime, retired the events of names that
 	// no longer have series, folded those of names that never had one.
 	most            map[runtimeProcess]float64
@@ -245,21 +252,11 @@ func (r *transitions) problem() error {
 		}
 		return nil
 	}
-	var reasons []string
-	for _, kind := range []map[string]string{r.lost, r.hidden} {
-		for _, what := range slices.Sorted(maps.Keys(kind)) {
-			reasons = append(reasons, what+": "+kind[what])
-		}
-	}
-	text := strings.Join(reasons[:min(3, len(reasons))], "; ")
-	if n := len(reasons) - 3; n > 0 {
-		text += fmt.Sprintf("; and %d more", n)
-	}
 	remedy := "install the runtime with its symbols (not stripped), and run as root"
 	if len(r.lost) == 0 {
 		remedy = "see the system calls of these processes instead (tee_syscalls_total)"
 	}
-	return &probe.Problem{Err: errors.New("hook the runtimes of enclaves: " + text), Remedy: remedy}
+	return &probe.Problem{Err: problem("hook the runtimes of enclaves", r.lost, r.hidden), Remedy: remedy}
 }
 
 // find hooks new files: those in the usual places, and those mapped by processes.
@@ -276,14 +273,14 @@ func (r *transitions) find() {
 	}
 	complete, err := r.search.Each(r.process)
 	if err != nil {
-		r.lost["/proc"] = err.Error()
+		r.lost[unhooked{file: "/proc/"}] = err.Error()
 		return
 	}
 	r.Tables(r.table)
 	if all && complete {
 		// Deleted files that no process uses any more.
 		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
-			r.lost["hooks"] = err.Error()
+			r.lost[unhooked{words: "hooks"}] = err.Error()
 		}
 	}
 }
@@ -295,9 +292,9 @@ func (r *transitions) usual() {
 			paths, _ := r.host.Glob(pattern) // the patterns are well formed
 			for _, p := range paths {
 				if x, err := bpf.OpenExecutable(r.host, p, 0); err == nil {
-					r.hook(x, i, rt.title+", "+p)
+					r.hook(x, i, unhooked{rt.title, p})
 				} else if !errors.Is(err, fs.ErrNotExist) {
-					r.lost[p] = err.Error()
+					r.lost[unhooked{rt.title, p}] = host.PublicText(err)
 				}
 			}
 		}
@@ -311,7 +308,7 @@ func (r *transitions) process(pid int) {
 	b, err := r.host.ReadFile(dir + "/maps")
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			r.lost["memory maps of other users' processes"] = err.Error()
+			r.lost[unhooked{words: "memory maps of other users' processes"}] = err.Error()
 		}
 		return
 	}
@@ -332,7 +329,7 @@ func (r *transitions) process(pid int) {
 			continue
 		}
 		if rt := enclaveRuntimes[i]; rt.hidden != "" {
-			r.hidden[rt.title+" of process "+name()] = rt.hidden
+			r.hidden[unhooked{words: rt.title + " of process " + name()}] = rt.hidden
 			found = true
 			continue
 		}
@@ -340,22 +337,22 @@ func (r *transitions) process(pid int) {
 		if !known {
 			x, err := openMapped(r.host, dir, m)
 			if err == nil {
-				one = r.hook(x, i, enclaveRuntimes[i].title+" of process "+name()+", "+m.Path)
+				one = r.hook(x, i, unhooked{enclaveRuntimes[i].title + " of process " + name(), m.Path})
 			} else if !errors.Is(err, fs.ErrNotExist) {
-				r.lost[m.Path] = err.Error()
+				r.lost[unhooked{enclaveRuntimes[i].title + " of process " + name(), m.Path}] = host.PublicText(err)
 			}
 			r.looked[m.FileKey] = one
 		}
 		found = found || one
 	}
 	if enclave && !found {
-		r.lost["process "+name()] = "it has enclaves, but none of the known runtimes with symbols; statically linked SCONE programs are such"
+		r.lost[unhooked{words: "process " + name()}] = "it has enclaves, but none of the known runtimes with symbols; statically linked SCONE programs are such"
 	}
 }
 
 // hook hooks the functions of a runtime in a file, and reports whether the file belongs
 // to the runtime. what names both in messages.
-func (r *transitions) hook(x *bpf.Executable, runtime int, what string) bool {
+func (r *transitions) hook(x *bpf.Executable, runtime int, what unhooked) bool {
 	have, files := r.Hooked(x.ID)
 	if have || files >= mostFiles {
 		if !have {
@@ -365,7 +362,7 @@ func (r *transitions) hook(x *bpf.Executable, runtime int, what string) bool {
 		return have
 	}
 	rt := enclaveRuntimes[runtime]
-	functions, stripped, err := x.Functions()
+	functions, stripped, err := x.Functions(rt.names())
 	if err != nil && !rt.linked {
 		r.lost[what] = err.Error()
 	}
@@ -426,7 +423,7 @@ func placesOf(x *bpf.Executable, runtime int, functions map[string]uint64) (plac
 func (r *transitions) table(pid int, functions []uint64) {
 	// The kernel's process ids are those of the first PID namespace.
 	if self, err := r.host.Readlink("/proc/self"); err != nil || self != strconv.Itoa(r.PID()) {
-		r.lost["OCALL tables"] = "/proc is of another PID namespace, so the processes cannot be found"
+		r.lost[unhooked{words: "OCALL tables"}] = "/proc is of another PID namespace, so the processes cannot be found"
 		return
 	}
 	dir := "/proc/" + strconv.Itoa(pid)
@@ -450,7 +447,7 @@ func (r *transitions) table(pid int, functions []uint64) {
 		safe := slices.DeleteFunc(p, func(p bpf.Place) bool { at, ok := x.Place(p.Offset); return !ok || at != p.Offset })
 		r.inUse[x.ID.Inode] = true
 		if err := r.Hook(x, safe); err != nil {
-			r.lost[m.Path] = err.Error()
+			r.lost[unhooked{words: "OCALL tables", file: m.Path}] = host.PublicText(err)
 		}
 	}
 }

@@ -1,16 +1,14 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/teescope/teescope/internal/host"
@@ -58,7 +56,7 @@ var tls = probe.Source{
 		r := &handshakes{
 			Handshakes: s,
 			search:     probe.Processes{Host: h},
-			lost:       map[string]string{},
+			lost:       reasons{},
 		}
 		r.counters = counters{Counters: s.Counters, labels: map[[3]string][]string{}, decode: r.decode,
 			full: "names that are idle for minutes are removed"}
@@ -82,8 +80,8 @@ type handshakes struct {
 	counters counters
 	search   probe.Processes
 	looked   map[probe.FileKey]bool
-	inUse    map[uint64]bool   // inodes
-	lost     map[string]string // reason by file
+	inUse    map[uint64]bool // inodes
+	lost     reasons
 
 	// mu guards refused, the reason why the hooks could not be attached again.
 	mu      sync.Mutex
@@ -126,18 +124,10 @@ func (r *handshakes) problem() error {
 		return &probe.Problem{Err: fmt.Errorf("hook OpenSSL again after a pause for the budget: %w", refused),
 			Remedy: "before Linux 6.6 this needs CAP_SYS_ADMIN: start teescope with --privileges keep, or give it a larger --budget"}
 	}
-	if len(r.lost) == 0 {
-		return nil
+	if err := problem("hook OpenSSL", r.lost); err != nil {
+		return &probe.Problem{Err: err, Remedy: "run as root; a replaced library is hooked once the process that uses the old one restarts"}
 	}
-	var reasons []string
-	for _, file := range slices.Sorted(maps.Keys(r.lost)) {
-		reasons = append(reasons, file+": "+r.lost[file])
-	}
-	text := strings.Join(reasons[:min(3, len(reasons))], "; ")
-	if n := len(reasons) - 3; n > 0 {
-		text += fmt.Sprintf("; and %d more", n)
-	}
-	return &probe.Problem{Err: errors.New("hook OpenSSL: " + text), Remedy: "run as root; a replaced library is hooked once the process that uses the old one restarts"}
+	return nil
 }
 
 // find hooks the libraries that processes have mapped.
@@ -153,13 +143,13 @@ func (r *handshakes) find() {
 	}
 	complete, err := r.search.Each(r.process)
 	if err != nil {
-		r.lost["/proc"] = err.Error()
+		r.lost[unhooked{file: "/proc/"}] = err.Error()
 		return
 	}
 	if all && complete {
 		// A file that no process uses now may soon be used by one, for a moment only.
 		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
-			r.lost["hooks"] = err.Error()
+			r.lost[unhooked{words: "hooks"}] = err.Error()
 		}
 	}
 }
@@ -175,7 +165,7 @@ func (r *handshakes) usual() {
 				err = r.hook(x)
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				r.lost[p] = err.Error()
+				r.lost[unhooked{file: p}] = host.PublicText(err)
 			}
 		}
 	}
@@ -188,7 +178,7 @@ func (r *handshakes) process(pid int) {
 	mapped, err := probe.Mapped(r.search.Host, pid)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			r.lost["memory maps of other users' processes"] = err.Error()
+			r.lost[unhooked{words: "memory maps of other users' processes"}] = err.Error()
 		}
 		return
 	}
@@ -209,7 +199,8 @@ func (r *handshakes) process(pid int) {
 			err = r.hook(x)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.lost[m.Path] = err.Error()
+			name, _ := r.search.Host.ReadString(dir + "/comm")
+			r.lost[unhooked{"libssl of process " + metric.Label(cmp.Or(name, strconv.Itoa(pid))), m.Path}] = host.PublicText(err)
 		}
 	}
 }
@@ -223,7 +214,7 @@ func (r *handshakes) hook(x *bpf.Executable) error {
 	if files >= mostFiles {
 		return errors.Join(fmt.Errorf("%d files are hooked already", files), x.Close())
 	}
-	functions, _, err := x.Functions()
+	functions, _, err := x.Functions([]string{bpf.HandshakeFunction})
 	offset, ok := functions[bpf.HandshakeFunction]
 	if err == nil && !ok {
 		err = errors.New("no function " + bpf.HandshakeFunction)

@@ -48,6 +48,7 @@ var vm = probe.Source{
 	Name:    "vm",
 	Doc:     "Virtual machines of KVM on this host: their identity, their protection, and KVM's own statistics",
 	Metrics: []*metric.Desc{vmInfo, vmCount, vmStats, vmMapped, vmPrivateSize},
+	Files:   &probe.Files{What: "Sockets of QEMU's monitors (QMP)", Example: "/run/qemu/{name}.qmp"},
 	Needs: []probe.Need{
 		{Capability: "cap_dac_read_search", For: "to read debugfs, which lists machines and has their statistics", Optional: true},
 		{Capability: "cap_sys_ptrace", For: "to see open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
@@ -90,7 +91,7 @@ func (r *vmReader) socketsOf(m *virtualMachine) []string {
 	out := slices.Clone(m.sockets)
 	for _, s := range r.sockets {
 		p := strings.NewReplacer("{name}", m.name, "{uuid}", m.uuid, "{pid}", strconv.Itoa(m.pid)).Replace(s)
-		if ok, err := r.host.Exists(p); ok && err == nil && !strings.Contains(m.name, "/") {
+		if ok, err := r.host.Exists(p); ok && err == nil && !strings.Contains(m.name+m.uuid, "/") {
 			out = append(out, p)
 		}
 	}

@@ -74,6 +74,13 @@ export interface SourceLevel {
   doc: string;
 }
 
+/** Configuration is a setting that no request changes: What it is, how it is set, and the lines of the configuration that do so. */
+export interface Configuration {
+  what: string;
+  advice: string;
+  lines: string;
+}
+
 /** SourceNeed is a capability and what the source needs it for. */
 export interface SourceNeed {
   capability: string;
@@ -101,8 +108,9 @@ export interface Source {
   wanted?: string;
   /** Sample is the largest share of the time in which the source may count; 0 where it cannot be sampled. */
   sample?: number;
-  /** Files are the patterns of files set for it. */
+  /** Files are the patterns of the files that it reads, for a source whose files the configuration names. Configure says how. */
   files?: string[];
+  configure?: Configuration;
   /** Error is the relative standard error of the scaled number of events. RestError is that of the events whose number the kernel does not give; absent where it gives none. */
   error?: number;
   restError?: number;
@@ -699,8 +707,6 @@ export interface ProbeSetting {
   container?: string;
   /** Sample is the largest part of the time in which the source may count, above 0 and at most 1. */
   sample?: number;
-  /** Files are patterns of the files to read, for a source that reads logs. An empty list means the source's own. */
-  files?: string[];
 }
 
 /** Health is the state of a machine in a word. */

@@ -221,6 +221,18 @@ function Details({ source: s, reads }: { source: Source; reads: boolean }) {
         {s.blind && <p>{sentence(blindReason(s) ?? "any event")}</p>}
         {s.cannotSee ? <Sentence text={s.cannotSee} /> : !s.blind && "No known blind spots."}
       </dd>
+      {s.configure && (
+        <>
+          <dt>{s.configure.what}</dt>
+          <dd data-configure={s.name}>
+            <p className="mono">{(s.files ?? []).join(", ") || "none"}</p>
+            <p>{s.configure.advice}</p>
+            <pre className="mono" tabIndex={0} aria-label={`Configuration of ${s.name}`}>
+              {s.configure.lines}
+            </pre>
+          </dd>
+        </>
+      )}
       {s.cost && (
         <>
           <dt>Costs</dt>
