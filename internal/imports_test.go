@@ -50,7 +50,7 @@ probe/sources: contain document host locked machine metric probe probe/bpf serve
 # remember: what was measured, and what was found in it
 store: contain host locked metric
 store/storetest: metric store
-result: contain document metric stats tee
+result: contain document host metric stats tee
 findings: contain locked metric tee
 findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric

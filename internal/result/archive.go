@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // Archive is a folder of finished documents, one file per experiment. Add names a file by the id of its document; a
@@ -53,7 +55,7 @@ func (a *Archive) Get(id string) (*Experiment, error) {
 	if err != nil {
 		return nil, errors.Join(err, fs.ErrNotExist)
 	}
-	e, err := Read(name)
+	e, err := readRegular(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
@@ -71,7 +73,7 @@ func (a *Archive) Bytes(id string) ([]byte, error) {
 	if err != nil {
 		return nil, errors.Join(err, fs.ErrNotExist)
 	}
-	b, err := os.ReadFile(name)
+	b, err := regular(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return b, err
 	}
@@ -84,10 +86,18 @@ func (a *Archive) Bytes(id string) ([]byte, error) {
 	defer a.mu.Unlock()
 	for file, en := range a.seen {
 		if en.e == all[i] {
-			return os.ReadFile(filepath.Join(a.Dir, file))
+			return regular(filepath.Join(a.Dir, file))
 		}
 	}
 	return nil, err // its file has just changed
+}
+
+// regular returns a file of the archive: others may write to its folder, so it must be a regular one.
+func regular(name string) ([]byte, error) { return host.ReadRegular(name, mostUnpacked) }
+
+func readRegular(name string) (*Experiment, error) {
+	_, e, err := documentOf(name, regular)
+	return e, err
 }
 
 // List returns all documents, the newest first. Unreadable ones are left out and named in the error. A missing folder
@@ -113,7 +123,7 @@ func (a *Archive) List() ([]*Experiment, error) {
 		en, ok := a.seen[f.Name()]
 		if !ok || !en.at.Equal(fi.ModTime()) || en.size != fi.Size() {
 			en = entry{at: fi.ModTime(), size: fi.Size()}
-			en.e, en.err = Read(filepath.Join(a.Dir, f.Name()))
+			en.e, en.err = readRegular(filepath.Join(a.Dir, f.Name()))
 		}
 		now[f.Name()] = en
 		if en.err != nil {

@@ -28,7 +28,11 @@ func Read(path string) (*Experiment, error) {
 
 // Document is Read that also returns the text of the document, expanded.
 func Document(path string) (text []byte, e *Experiment, err error) {
-	text, err = os.ReadFile(path)
+	return documentOf(path, os.ReadFile) // a user's own argument may be a pipe
+}
+
+func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e *Experiment, err error) {
+	text, err = read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		switch _, e := os.Stat(partial(path)); {
 		case e == nil && busy(partial(path)):
