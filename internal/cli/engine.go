@@ -21,6 +21,7 @@ type keeper interface {
 	ApplyConfig(c *store.ScrapeConfig) error
 	Collect(emit func(metric.Sample))
 	Failure(job, instance string) string
+	Err() error
 	Close() error
 }
 

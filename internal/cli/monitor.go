@@ -377,6 +377,9 @@ func (m *monitor) ready() error {
 	if m.rounds.Load() == 0 {
 		return errors.New("no reading is stored yet; try again after one --interval")
 	}
+	if err := m.keeper.Err(); errors.Is(err, store.ErrReplaced) {
+		return err
+	}
 	return nil
 }
 

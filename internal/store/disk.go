@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/oklog/ulid/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -25,8 +28,8 @@ const lockName = "lock"
 var ErrLocked = errors.New("in use by another process")
 
 // takeLock makes dir, checks that it is writable and locks it. unclean reports that the last owner did not close it.
-func takeLock(dir string) (lock *os.File, unclean bool, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func takeLock(dir string, log *slog.Logger) (lock *os.File, unclean bool, err error) {
+	if err := makeFolder(dir); err != nil {
 		return nil, false, fmt.Errorf("make data directory: %w: choose one that this user may write", err)
 	}
 	name := filepath.Join(dir, lockName)
@@ -54,7 +57,49 @@ func takeLock(dir string) (lock *os.File, unclean bool, err error) {
 		f.Close()
 		return nil, false, fmt.Errorf("write %s: %w: free some space there", name, err)
 	}
+	closeFolder(dir, log)
 	return f, pid != "", nil
+}
+
+// makeFolder makes a data folder that its owner alone may enter: what is measured, where results come from and what is sent is
+// not for every user, who asks the page, where a password may be wanted.
+func makeFolder(dir string) error {
+	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// kept are the files and folders of a data folder, without what follows a dot; blocks are named by a ULID.
+var kept = []string{lockName, "reserve", walName, headName, quarantineName, queueName, "queue", "results", "calibration", "findings", "silences", "dashboards"}
+
+// isOurs reports whether a folder has nothing but what teescope keeps in one: a home folder is not closed to others because its
+// owner has a monitor write there.
+func isOurs(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		stem, _, _ := strings.Cut(e.Name(), ".")
+		_, err := ulid.ParseStrict(stem)
+		return err != nil && !slices.Contains(kept, stem)
+	})
+}
+
+// closeFolder closes a data folder that everybody may read, as earlier versions made it. One whose mode its owner chose for a group
+// stays, as does one that is not ours alone.
+func closeFolder(dir string, log *slog.Logger) {
+	fi, err := os.Stat(dir)
+	if err != nil || fi.Mode().Perm()&0o007 == 0 {
+		return
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) != os.Geteuid() || !isOurs(dir) || os.Chmod(dir, 0o700) != nil {
+		log.Warn("every user may read the data folder: chmod 700 it, or name another one", "folder", dir, "mode", fi.Mode().Perm().String())
+		return
+	}
+	log.Warn("the data folder was open to every user; now only its owner may enter it (chmod 750 lets a group)", "folder", dir, "was", fi.Mode().Perm().String())
 }
 
 func writeLock(f *os.File, text string) error {

@@ -1,8 +1,13 @@
 package store
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -49,5 +54,54 @@ func TestFree(t *testing.T) {
 	}
 	if _, err := free(filepath.Join(dir, "none")); err == nil {
 		t.Error("no error for a folder that is not there")
+	}
+}
+
+// TestDataFolderIsClosed: a data folder is its owner's alone: a new one from the start, one of an earlier version from the next
+// start on, which is said once. A mode that was chosen for a group stays, and so does a folder with other things in it.
+func TestDataFolderIsClosed(t *testing.T) {
+	none := func(string) error { return nil }
+	with := func(mode fs.FileMode, names ...string) func(string) error {
+		return func(dir string) error {
+			err := errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode))
+			for _, name := range names {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+			}
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		make func(dir string) error
+		want fs.FileMode
+		said [2]string // at the first start and the second
+	}{
+		"new":                   {none, 0o700, [2]string{}},
+		"of an earlier version": {with(0o755, "lock", "wal", "01JDZ3N5Q8X4R7T2V6W9Y0A1B2", "silences.json.damaged"), 0o700, [2]string{"only its owner"}},
+		"empty":                 {with(0o755), 0o700, [2]string{"only its owner"}},
+		"writable by all":       {with(0o777, "results"), 0o700, [2]string{"only its owner"}},
+		"for a group":           {with(0o750, "lock"), 0o750, [2]string{}},
+		"of something else":     {with(0o755, "thesis.tex"), 0o755, [2]string{"chmod 700", "chmod 700"}},
+		"home":                  {with(0o755, "lock", "wal", ".profile"), 0o755, [2]string{"chmod 700", "chmod 700"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "above", "data")
+		if err := errors.Join(os.Mkdir(filepath.Dir(dir), 0o755), c.make(dir)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			var log bytes.Buffer
+			lock, _, err := takeLock(dir, slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if said := log.String(); (said == "") != (c.said[i] == "") || !strings.Contains(said, c.said[i]) {
+				t.Errorf("%s, start %d: the log says %q", name, i, said)
+			}
+			if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != c.want {
+				t.Errorf("%s: %v, %v; want %v", name, fi.Mode().Perm(), err, c.want)
+			}
+			if err := lock.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

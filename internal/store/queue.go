@@ -28,6 +28,7 @@ type Queue struct {
 	opts   Options
 	log    *slog.Logger
 	lock   *os.File
+	place  place
 	scrape *scraper
 	local  *local
 	stop   context.CancelFunc
@@ -75,7 +76,7 @@ func OpenQueue(ctx context.Context, o Options, c *ScrapeConfig) (*Queue, error) 
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = slog.New(atLeastWarn{o.Logger.Handler()})
-	lock, _, err := takeLock(o.Dir)
+	lock, _, err := takeLock(o.Dir, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +116,9 @@ func (q *Queue) openLog() error {
 	if err != nil {
 		return fmt.Errorf("open the queue in %s: %w; delete that folder if it stays damaged: what is in it was not sent", q.dir(), err)
 	}
+	if err := q.place.note(q.opts.Dir, q.dir(), filepath.Join(q.dir(), walName)); err != nil {
+		return errors.Join(err, db.Close())
+	}
 	db.SetWriteNotified(q.send)
 	q.open = &logOnly{db, &q.use, openings.Add(1)}
 	return nil
@@ -135,6 +139,11 @@ func (q *Queue) ApplyConfig(c *ScrapeConfig) error {
 // take begins a transaction. After a failed write it first opens the log again, which begins a new segment: readers do
 // not get past a record that was not written to its end.
 func (q *Queue) take() (opening, error) {
+	err := q.place.check()
+	q.trouble.set("folder", err)
+	if err != nil {
+		return nil, err
+	}
 	n, err := free(q.opts.Dir)
 	if err == nil && n < q.opts.MinFree {
 		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, room(n), q.opts.Dir)
@@ -262,13 +271,27 @@ func (i into) Appender(ctx context.Context) storage.Appender {
 }
 
 // Nothing takes the place of a store where an engine elsewhere has the samples. It only holds the lock of a folder.
-type Nothing struct{ lock *os.File }
+type Nothing struct {
+	lock  *os.File
+	place place
+}
 
 // OpenNothing locks o.Dir for what a monitor keeps besides samples.
 func OpenNothing(o Options) (*Nothing, error) {
-	lock, _, err := takeLock(o.Dir)
-	return &Nothing{lock}, err
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	lock, _, err := takeLock(o.Dir, log)
+	if err != nil {
+		return nil, err
+	}
+	n := &Nothing{lock: lock}
+	return n, n.place.note(o.Dir)
 }
+
+// Err returns an error that wraps ErrReplaced while the folder is not the one that was locked.
+func (n *Nothing) Err() error { return n.place.check() }
 
 // Append drops a round.
 func (*Nothing) Append(time.Time, []metric.Sample) error { return nil }

@@ -26,6 +26,7 @@ type Store struct {
 	opts    Options
 	log     *slog.Logger
 	lock    *os.File
+	place   place
 	reserve reserve
 	reg     *prometheus.Registry // of what outlives a database: engine, scrapes, rules
 	engine  *Engine
@@ -73,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = slog.New(atLeastWarn{o.Logger.Handler()})
-	lock, unclean, err := takeLock(o.Dir)
+	lock, unclean, err := takeLock(o.Dir, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +133,14 @@ func (s *Store) openFiles() (*database, error) {
 		}
 	}
 	db, err := s.openSound()
-	if err == nil {
-		db.SetWriteNotified(s.send)
+	if err != nil {
+		return nil, err
 	}
-	return db, err
+	if err := s.place.note(s.opts.Dir, filepath.Join(s.opts.Dir, walName)); err != nil {
+		return nil, errors.Join(err, db.close())
+	}
+	db.SetWriteNotified(s.send)
+	return db, nil
 }
 
 // replayNeeds returns the space for the chunks that a replay of the log writes: at most the size of the log, plus the
@@ -153,8 +158,11 @@ func (s *Store) lease() (*database, error) {
 	return nil, tsdb.ErrNotReady
 }
 
-// leaseToWrite is lease for a new transaction. It fails while the log is torn or the disk nearly full.
+// leaseToWrite is lease for a new transaction. It fails while the log is torn, the disk nearly full, or the data folder gone.
 func (s *Store) leaseToWrite() (*database, error) {
+	if err := s.inPlace(); err != nil {
+		return nil, err
+	}
 	n, err := free(s.opts.Dir)
 	if err == nil && n < s.opts.MinFree {
 		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, room(n), s.opts.Dir)
@@ -170,6 +178,13 @@ func (s *Store) leaseToWrite() (*database, error) {
 		return nil, errTorn
 	}
 	return db, err
+}
+
+// inPlace returns an error while the data folder is not the one that was opened.
+func (s *Store) inPlace() error {
+	err := s.place.check()
+	s.trouble.set("folder", err)
+	return err
 }
 
 // commit writes a transaction to the log. After a failure nothing more is written to this database.
@@ -229,6 +244,9 @@ func (s *Store) putInOrder() error {
 	defer s.mending.Unlock()
 	if m.over {
 		return errClosed
+	}
+	if err := s.inPlace(); err != nil {
+		return err // nothing is opened in a folder that is not locked
 	}
 	if s.db.Load() != nil && !s.isTorn() {
 		return nil
@@ -416,7 +434,7 @@ func (t *troubles) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
-	for _, subject := range []string{"space", "open", "write", "append", "sync", "damaged"} {
+	for _, subject := range []string{"folder", "space", "open", "write", "append", "sync", "damaged"} {
 		err := t.m[subject]
 		if err == nil || subject == "append" && len(errs) > 0 { // a refused round only repeats the cause
 			continue
