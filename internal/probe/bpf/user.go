@@ -217,7 +217,7 @@ func (f Function) attach(h *host.Host, p *ebpf.Program, ret bool) (out []link.Li
 		l, err = f.one(x, p, ret)
 		_ = x.Close()
 		if err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
+			err = fmt.Errorf("%s: %w", host.PublicName(name, "a file that matches "+f.Path), err)
 			break
 		}
 		out = append(out, l)

@@ -131,7 +131,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 		}
 		more, joins, err := r.asked[t].take(wait, r.host.Now())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s", t, printable(err.Error())))
+			errs = append(errs, fmt.Errorf("%s: %s", t, printable(host.PublicText(err))))
 			bad[l] = true
 		} else if !joins || !sum.sent {
 			sum.total += more

@@ -355,7 +355,7 @@ func oneLine(err error) error {
 	if err == nil {
 		return errors.New("debugfs has none, its process has no statistics open and no QMP socket")
 	}
-	return fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return fmt.Errorf("%s", strings.ReplaceAll(host.PublicText(err), "\n", "; "))
 }
 
 // debugStats reads the statistics in debugfs. Under lockdown those that can be reset by
