@@ -22,11 +22,17 @@ func CheckSocketPath(name string) error {
 // the session is first, then those for temporary files (file-hierarchy(7)).
 func shortPlaces() []string {
 	places := []string{"/tmp", "/run", "/var/tmp", "/dev/shm"}
-	own := os.Getenv("XDG_RUNTIME_DIR") // after su it may be another user's, who could replace what is made there
-	if uid, mode, ok := ownedBy(own); path.IsAbs(own) && ok && mode.IsDir() && uid == os.Geteuid() && mode.Perm()&0o022 == 0 {
+	if own, ok := sessionFolder(); ok {
 		places = append([]string{own}, places...)
 	}
 	return places
+}
+
+// sessionFolder returns the folder of this user's session, if there is one that is only this user's.
+func sessionFolder() (string, bool) {
+	own := os.Getenv("XDG_RUNTIME_DIR") // after su it may be another user's, who could replace what is made there
+	uid, mode, ok := ownedBy(own)
+	return own, path.IsAbs(own) && ok && mode.IsDir() && uid == os.Geteuid() && mode.Perm()&0o022 == 0
 }
 
 // ShortFolder returns a folder for files whose paths have a limit, such as sockets: folder itself, or if a path below it
