@@ -65,7 +65,8 @@ func start(t *testing.T, name string, args ...string) *await.Program {
 // monitor is a running `teescope monitor` or `agent`.
 type monitor struct {
 	*await.Program
-	url string
+	url    string
+	socket string // the default one
 }
 
 // startMonitor runs the command on a free port and waits until it is ready.
@@ -86,6 +87,7 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 	}
 	m := &monitor{Program: start(t, binary, args...)}
 	m.opened(t)
+	t.Cleanup(func() { _ = os.Remove(m.socket) }) // a kill leaves it
 	return m
 }
 
@@ -111,6 +113,7 @@ func (m *monitor) opened(t *testing.T) {
 		if m.url = atURL.FindString(m.Out.String()); m.url == "" {
 			return fmt.Errorf("no URL in %q", m.Out)
 		}
+		m.socket = filepath.Join(host.SystemSockets, m.url[strings.LastIndex(m.url, ":")+1:]+".sock")
 		if _, err := fetch(m.url + "/-/ready"); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // fires is a page of metrics by which a test opens and closes findings.
@@ -131,22 +133,34 @@ func (f *fires) open(t *testing.T, m *monitor, name string) (open finding) {
 	return open
 }
 
-// call makes a request with a body and returns the answer. A status other than 200 is an error.
+// call makes a request with a body, a change through the Unix socket as root, and returns the answer. A status other than 200 is an error.
 func (m *monitor) call(method, path, body string) (string, error) {
-	req, err := http.NewRequest(method, m.url+path, strings.NewReader(body))
-	if err != nil {
-		return "", err
+	code, b, err := m.status(method, path, body)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%s %s: %d: %s", method, path, code, b)
 	}
-	r, err := http.DefaultClient.Do(req)
+	return b, err
+}
+
+// status is call with the status.
+func (m *monitor) status(method, path, body string) (int, string, error) {
+	at, client := m.url, http.DefaultClient
+	if method != http.MethodGet {
+		at, client = "http://localhost", &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return host.Local().Dial(ctx, m.socket)
+		}}}
+	}
+	req, err := http.NewRequest(method, at+path, strings.NewReader(body))
 	if err != nil {
-		return "", err
+		return 0, "", err
+	}
+	r, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
 	}
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %s: %s", method, path, r.Status, b)
-	}
-	return string(b), err
+	return r.StatusCode, string(b), err
 }
 
 // history reads the findings that a query string selects.

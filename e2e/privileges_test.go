@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -171,16 +170,11 @@ func TestPrivilegesAreDropped(t *testing.T) {
 				return fmt.Errorf("%q, with all capabilities %q: %v %s", without(got, want), without(want, got), err, list)
 			})
 			set := func(source, body string) (int, string) {
-				resp, err := http.Post(m.url+"/api/teescope/v1/sources/"+source, "application/json", strings.NewReader(body))
+				code, answer, err := m.status("POST", "/api/teescope/v1/sources/"+source, body)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer resp.Body.Close()
-				var b bytes.Buffer
-				if _, err := b.ReadFrom(resp.Body); err != nil {
-					t.Fatal(err)
-				}
-				return resp.StatusCode, b.String()
+				return code, answer
 			}
 			// It counts a tenth of the time, so it detaches and attaches without a capability.
 			if code, body := set("syscalls", `{"sample":0.1}`); code != http.StatusOK {

@@ -88,8 +88,9 @@ fleet: contain findings locked metric
 feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats
-web: explain feed findings findings/anomaly fleet metric probe report result tee
-cli: attest bench bench/launchers bench/workloads channel claims contain document environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof proof/peer report report/formats result servers stats store tee tee/kinds tunnel ui verdict web workloads/micro
+authority: host locked
+web: authority explain feed findings findings/anomaly fleet metric probe report result tee
+cli: attest authority bench bench/launchers bench/workloads channel claims contain document environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric probe probe/bpf probe/sources proof proof/peer report report/formats result servers stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli
 cmd/teescope-work: worker
 cmd/teescope-prove: prove

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { explanation, findings, hostile } from "./analysis.fixture.js";
-import { barriers, chart, cleanUp, drawn, fits, missing, openPage, playBack, reached, seconds, tempDir, until, write } from "./harness.js";
+import { barriers, change, chart, cleanUp, drawn, fits, missing, openPage, playBack, reached, seconds, tempDir, until, write } from "./harness.js";
 
 const storm = "syscall:clock_gettime";
 
@@ -468,7 +468,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
   });
 
   test("dashboards: who changes what somebody else has changed meanwhile is told, and nothing is lost", async () => {
-    const put = (...names) => fetch(`${url}/api/teescope/v1/dashboards`, { method: "PUT", body: JSON.stringify({ dashboards: names.map((name) => ({ name, panels: ["one", "two"].map((title) => ({ title, query: "vector(1)", unit: "", kind: "value" })) })) }) });
+    const put = (...names) => change(url, "PUT", "dashboards", { dashboards: names.map((name) => ({ name, panels: ["one", "two"].map((title) => ({ title, query: "vector(1)", unit: "", kind: "value" })) })) });
     const kept = async () => (await document("dashboards")).dashboards.map((d) => [d.name, ...d.panels.map((p) => p.title)].join());
     await put("Ours");
     const { page, check } = await openPage(`${url}/?page=explore&tab=dashboards&range=5m&refresh=0`);

@@ -11,6 +11,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import http from "node:http";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -274,12 +275,35 @@ async function launch() {
   return browser;
 }
 
+/** The Unix socket of a monitor that root has started. */
+const socketOf = (url) => `/run/teescope/${new URL(url).port}.sock`;
+
+/** Sends a change to a monitor through its Unix socket, as root. */
+export function change(url, method, name, body) {
+  return new Promise((resolve, reject) => {
+    const r = http.request({ socketPath: socketOf(url), method, path: `/api/teescope/v1/${name}`, headers: { "Content-Type": "application/json" } }, (answer) => {
+      let text = "";
+      answer.on("data", (d) => (text += d));
+      answer.on("end", () => (answer.statusCode === 200 ? resolve(text) : reject(new Error(`${method} ${name}: ${answer.statusCode} ${text}`))));
+    });
+    r.on("error", reject);
+    r.end(body === undefined ? "" : JSON.stringify(body));
+  });
+}
+
+/** Lets a browser change the settings of a monitor, by the link that `teescope open` prints. */
+export async function unlock(context, url) {
+  const { path: link } = JSON.parse(await change(url, "POST", "links"));
+  await context.request.get(`${new URL(url).origin}/${link}`, { maxRedirects: 0 });
+}
+
 /** A page in a separate context. check() fails if it broke the security policy, threw, or made a
  * request to another host. A page that throws is closed, which ends every wait for it; errors that
- * match meant are part of the test. */
-export async function openPage(url, { meant, ...options } = {}) {
+ * match meant are part of the test. may: it can change settings. */
+export async function openPage(url, { meant, may = true, ...options } = {}) {
   const context = await (await launch()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
   if (played.has(new URL(url).origin)) await tellRecorded(context, played.get(new URL(url).origin));
+  if (may && existsSync(socketOf(url))) await unlock(context, url);
   const page = await context.newPage();
   context.setDefaultTimeout(patience);
   const faults = [];

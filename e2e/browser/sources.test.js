@@ -1,8 +1,9 @@
 // The sources on the page: their settings, the budget, and the notes on estimated or missing
 // numbers. They are those of this machine: a recorded one has nothing to switch.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, fits, missing, openPage, seconds, startMonitor, until } from "./harness.js";
+import { barriers, binary, change, chart, cleanUp, drawn, fits, missing, openPage, seconds, startMonitor, until } from "./harness.js";
 
 const budgetChart = "Busiest core: monitor and budget";
 const pages = "Page cache, pages per second, all processes";
@@ -17,7 +18,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
 
   const query = async (expr) => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(expr)}`)).json()).data.result;
   const source = async (name) => (await (await fetch(`${url}/api/teescope/v1/sources`)).json()).find((s) => s.name === name);
-  const set = (name, setting) => fetch(`${url}/api/teescope/v1/sources/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(setting) });
+  const set = (name, setting) => change(url, "POST", `sources/${name}`, setting);
 
   /** The settings page with the settings of a source open, and a mark that a reload would remove. */
   async function settings(name) {
@@ -27,6 +28,27 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     await opened.page.evaluate(() => (window.neverReloaded = true));
     return { ...opened, item, reloaded: async () => !(await opened.page.evaluate(() => window.neverReloaded === true)) };
   }
+
+  test("what changes something is locked, and the link of `teescope open` unlocks it", async () => {
+    const { page, context, check } = await openPage(`${url}/?page=settings&range=5m`, { may: false });
+    const toggle = page.getByRole("switch", { name: "Source syscalls" });
+    await page.locator("[data-locked]").getByText(`sudo teescope open --server http://127.0.0.1:${new URL(url).port}`).waitFor();
+    assert.equal(await toggle.isDisabled(), true);
+    assert.equal(await page.getByText("Settings and details").count(), 0);
+    assert.equal((await context.request.post(`${url}/api/teescope/v1/sources/syscalls`, { data: { on: false } })).status(), 403);
+    await page.goto(`${url}/?page=explore&tab=dashboards&range=5m`);
+    await page.locator("[data-locked]").getByText("sudo teescope open").waitFor();
+    assert.equal(await page.getByRole("button", { name: "New dashboard" }).isDisabled(), true);
+
+    const { stdout, stderr } = spawnSync(binary, ["open", "--server", url], { encoding: "utf8" });
+    assert.match(stderr, /It works once/);
+    await page.goto(stdout.trim());
+    assert.equal(new URL(page.url()).search, ""); // the secret is gone from the address
+    await page.goto(`${url}/?page=settings&range=5m`);
+    await until("the switch is unlocked", async () => toggle.isEnabled());
+    assert.equal(await page.locator("[data-locked]").count(), 0);
+    await check();
+  });
 
   test("a source is narrowed from the page: by name, process id and control group", async () => {
     const { page, check, item, reloaded } = await settings("syscalls");

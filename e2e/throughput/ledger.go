@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -256,7 +258,11 @@ func (w *watching) leave() error {
 
 // source switches a source, and sets the part of the time in which it may count.
 func (w *watching) source(name string, on bool, sample float64) error {
-	r, err := http.Post(w.url+"/api/teescope/v1/sources/"+name, "application/json", strings.NewReader(fmt.Sprintf(`{"on":%t,"sample":%g}`, on, sample)))
+	socket := filepath.Join(host.SystemSockets, w.url[strings.LastIndex(w.url, ":")+1:]+".sock")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return host.Local().Dial(ctx, socket)
+	}}}
+	r, err := client.Post("http://localhost/api/teescope/v1/sources/"+name, "application/json", strings.NewReader(fmt.Sprintf(`{"on":%t,"sample":%g}`, on, sample)))
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type config struct {
 	Notify   notifyConfig             `yaml:"notify"`
 	// Dashboards are shown next to those made on the page, and cannot be changed there.
 	Dashboards []web.Dashboard `yaml:"dashboards"`
+	// Operators may change settings: users of --web-config, or names of its client certificates.
+	Operators []string `yaml:"operators"`
 	// Global, ScrapeConfigs and RemoteWrite are Prometheus' own sections. The store
 	// decodes them; here they are only known keys.
 	Global        yaml.Node `yaml:"global"`
@@ -105,7 +107,7 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 		return c, err
 	}
 	c.targets = requestTargets(c.Requests, dir)
-	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "requests", "notify", "dashboards")
+	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "requests", "notify", "dashboards", "operators")
 	for _, s := range monitorOnly {
 		scrapes := slices.Contains([]string{"global", "scrape_configs"}, s[0])
 		if lineOf(root, s[0]) > 0 && !(scrapes && c.scrape.Receivers() > 0) {
@@ -130,7 +132,7 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 			return fmt.Errorf("%s: %s", at("sources", name, key), why)
 		}
 	}
-	if err := checkRequests(c.Requests, root); err != nil {
+	if err := errors.Join(checkRequests(c.Requests, root), checkOperators(c.Operators, at)); err != nil {
 		return err
 	}
 	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {

@@ -39,7 +39,7 @@ var (
 
 // othersFlags are flags that messages name and that another program has, by the name of the program, which is in the same text.
 var othersFlags = map[string]string{
-	"--banirq": "irqbalance", "--buildtype": "Gramine", "--map-root-user": "unshare", "--numeric-owner": "tar", "--pid": "container", "--sort": "tar", "--vm": "stress-ng",
+	"--banirq": "irqbalance", "--buildtype": "Gramine", "--map-root-user": "unshare", "--numeric-owner": "tar", "--pid": "container", "--sort": "tar", "--unix-socket": "curl", "--vm": "stress-ng",
 }
 
 // sentences calls each with every text of the program that has words.

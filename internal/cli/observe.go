@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/authority"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -32,6 +33,7 @@ import (
 // settings are the flags that agent and monitor share.
 type settings struct {
 	listen, process, sources, config, probes, webConfig, root string
+	socket, operators                                         string
 	agent                                                     bool
 
 	budget     share
@@ -51,6 +53,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	s.privileges = least
 	f.Var(&s.privileges, "privileges", "capabilities to keep once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep (all)")
 	hostRootFlag(c, &s.root)
+	s.authorityFlags(f)
 }
 
 // observer is a machine under observation, with its port taken and, after open,
@@ -73,6 +76,12 @@ type observer struct {
 	agent    bool
 	asked    *asked // the servers whose requests are read
 	keep     privileges
+
+	authority  *authority.Keeper
+	names      atomic.Pointer[[]string] // the operators of the configuration
+	socket     net.Listener             // nil for none; then noSocket says why
+	socketPath string
+	noSocket   string
 }
 
 // observe checks all settings and opens the port, before anything is attached or
@@ -116,6 +125,9 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	o.platform.Started = h.Now()
+	if err := s.openSocket(o); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	return o, nil
 }
 
@@ -193,6 +205,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 		c, err := readConfig(o.file, o.sources, o.agent)
 		if err == nil {
 			o.asked.Store(&c.targets)
+			o.names.Store(&c.Operators)
 			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
 		}
 		if err != nil {
@@ -256,8 +269,13 @@ func (o *observer) Close() error {
 	if o.engine != nil {
 		err = o.engine.Close()
 	}
-	if e := o.listener.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
-		err = errors.Join(err, e)
+	for _, l := range []net.Listener{o.listener, o.socket} {
+		if l == nil {
+			continue
+		}
+		if e := l.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }
@@ -274,6 +292,8 @@ func (o *observer) options(collect func(context.Context) []metric.Sample) web.Op
 		Ready:     func() error { return nil },
 		Loopback:  loopback(o.listener),
 		Meter:     o.host.Pages.Run,
+		Authority: o.authority,
+		Unlock:    o.unlock(false),
 		Logger:    o.log,
 	}
 }
@@ -327,5 +347,6 @@ func (o *observer) url() string {
 }
 
 func (o *observer) serve(ctx context.Context, h http.Handler) error {
+	defer o.serveSocket(h)()
 	return serve(ctx, o.listener, h, o.web, o.log)
 }

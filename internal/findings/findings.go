@@ -201,6 +201,8 @@ type Silence struct {
 	Subject string    `json:"subject"`
 	Until   time.Time `json:"until"`
 	Comment string    `json:"comment"`
+	// Author is who made it, as the audit line says it; "" where that is not known.
+	Author string `json:"author,omitempty"`
 	// Created is when it was made, by the clock of then.
 	Created time.Time `json:"created,omitzero"`
 }

@@ -18,8 +18,7 @@ const annotationsMost = 500
 // job= and instance= as in GET findings, and POST annotations for Grafana's simple JSON data source
 // (https://github.com/grafana/simple-json-datasource#annotation-api). That data source also requests the folder
 // itself.
-func annotations(mux *http.ServeMux, o Options) {
-	const base = "/api/teescope/v1/"
+func annotations(mux *routes, o Options) {
 	mux.HandleFunc("GET "+base+"{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "teescope") })
 	mux.HandleFunc("GET "+base+"annotations", func(w http.ResponseWriter, r *http.Request) {
 		f, err := filter(r.URL.Query())

@@ -18,7 +18,7 @@ const compareFor = 20 * time.Second
 
 // changes adds GET changes?from=TIME&to=TIME&beforeFrom=TIME&beforeTo=TIME, with process= as a regular expression
 // (unanchored), top= as the number of changes, and job= and instance= for one machine, and GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N.
-func changes(mux *http.ServeMux, o Options) {
+func changes(mux *routes, o Options) {
 	// One at a time: a comparison reads an hour of all series, on the host of the workload.
 	turn := make(chan struct{}, 1)
 	serve := func(name string, answer func(context.Context, url.Values) (any, error)) {

@@ -43,7 +43,7 @@ var errChanged = errors.New("the dashboards have changed since they were read, s
 // dashboards adds the routes of the dashboards: GET returns all, to show and to export; PUT replaces those that are
 // not locked. Both answer with an ETag; a PUT with If-Match replaces the dashboards only if they have that tag (RFC
 // 9110, section 13.1.1).
-func dashboards(mux *http.ServeMux, o Options) {
+func dashboards(mux *routes, o Options) {
 	const at = "/api/teescope/v1/dashboards"
 	answer := func(w http.ResponseWriter) {
 		d := o.Dashboards.Dashboards()

@@ -18,7 +18,7 @@ const (
 
 // machines adds the routes about all machines: GET machines?text=&tee=&health=&rule=&sort=&offset=&limit= returns a part of
 // their list, GET causes the open findings grouped by their rule.
-func machines(mux *http.ServeMux, o Options) {
+func machines(mux *routes, o Options) {
 	mux.HandleFunc("GET /api/teescope/v1/machines", func(w http.ResponseWriter, r *http.Request) {
 		a, err := askOf(r.URL.Query())
 		if err != nil {

@@ -21,7 +21,7 @@ const (
 
 // queries adds POST queries: many PromQL expressions in one call. The answer has a line of JSON, an Answer, for each
 // expression, in the order in which they are ready. The line of a failed query has its error.
-func queries(mux *http.ServeMux, o Options) {
+func queries(mux *routes, o Options) {
 	mux.HandleFunc("POST /api/teescope/v1/queries", func(w http.ResponseWriter, r *http.Request) {
 		var asked Queries
 		err := body(w, r, queriesLimit, &asked)

@@ -18,7 +18,7 @@ type SilenceKeeper interface {
 }
 
 // silences adds the routes of the silences. Each answers with the silences in force after the request.
-func silences(mux *http.ServeMux, o Options) {
+func silences(mux *routes, o Options) {
 	const at = "/api/teescope/v1/silences"
 	answer := func(w http.ResponseWriter, err error) {
 		switch {
@@ -37,6 +37,8 @@ func silences(mux *http.ServeMux, o Options) {
 		var s findings.Silence
 		err := body(w, r, 1<<14, &s)
 		if err == nil {
+			who, _ := o.Authority.Find(r)
+			s.Author = who.Name // whatever the client says
 			_, err = o.Silences.Add(s)
 		}
 		answer(w, err)

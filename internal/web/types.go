@@ -364,6 +364,27 @@ type Tables struct {
 	Tables []report.SectionTable `json:"tables"`
 }
 
+// Authority is the answer of GET authority: whether this client may change sources, silences and dashboards.
+type Authority struct {
+	May bool `json:"may"`
+	// Who it is, as in audit lines and silences; absent where it may not.
+	Who string `json:"who,omitempty"`
+	// Until is when a browser's right ends; absent for others.
+	Until time.Time `json:"until,omitzero"`
+	// Locked says why it may not, and what to type.
+	Locked string `json:"locked,omitempty"`
+}
+
+// Link is the answer of POST links, which only the Unix socket takes: a link that once gives a browser the right to change settings.
+type Link struct {
+	// URL is the monitor's page, Path what follows it.
+	URL  string `json:"url"`
+	Path string `json:"path"`
+	// Seconds is how long the link can be opened, Session how long the right lasts.
+	Seconds float64 `json:"seconds"`
+	Session float64 `json:"session"`
+}
+
 // Error is the body of every failed request.
 type Error struct {
 	Error string `json:"error"`

@@ -24,7 +24,7 @@ const typesFile = "../../ui/src/api/types.ts"
 
 // roots are the bodies of the API; the types they refer to follow. The answers of results/{id} and changes are types
 // of other packages.
-var roots = []string{"Platform", "Source", "Findings", "Causes", "Explanation", "ResultExplanation", "Distributions", "Queries", "Answer", "Silences", "Annotation", "Dashboards", "Process", "Overhead", "Results", "Drawings", "Tables", "View", "Error"}
+var roots = []string{"Platform", "Source", "Findings", "Causes", "Explanation", "ResultExplanation", "Distributions", "Queries", "Answer", "Silences", "Annotation", "Dashboards", "Process", "Overhead", "Results", "Drawings", "Tables", "View", "Authority", "Error"}
 
 // TestTypeScript keeps the page's types equal to the structs that the server
 // marshals: it derives them again and compares. With -update it writes them.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/teescope/teescope/internal/authority"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
@@ -87,7 +88,10 @@ type Options struct {
 	// Loopback: the server listens on loopback only. A request with another Host then comes from a page that rebound
 	// its name to this address.
 	Loopback bool
-	Logger   *slog.Logger
+	// Authority decides who may change something, nil: nobody. Unlock says how others get the right.
+	Authority *authority.Keeper
+	Unlock    Unlock
+	Logger    *slog.Logger
 }
 
 // ErrNotFound makes a request answer 404.
@@ -98,7 +102,18 @@ const nonceToken = "__CSP_NONCE__"
 
 // Handler returns the routes of the parts of o that are set.
 func Handler(o Options) http.Handler {
-	mux := http.NewServeMux()
+	h := metered(o, register(o))
+	h = http.NewCrossOriginProtection().Handler(h)
+	if o.Loopback {
+		h = loopbackHost(o, h)
+	}
+	return headers(h)
+}
+
+// register registers the routes of the parts of o that are set.
+func register(o Options) *routes {
+	mux := &routes{ServeMux: http.NewServeMux(), o: o, one: new(sync.Mutex)}
+	unlocking(mux, o)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "teescope is alive") })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if err := o.Ready(); err != nil {
@@ -158,12 +173,7 @@ func Handler(o Options) http.Handler {
 	if o.Page != nil {
 		mux.Handle("/", gzhttp.GzipHandler(page(o)))
 	}
-	h := metered(o, mux)
-	h = http.NewCrossOriginProtection().Handler(h)
-	if o.Loopback {
-		h = loopbackHost(o, h)
-	}
-	return headers(h)
+	return mux
 }
 
 // metered counts the CPU time of all answers except scrapes and readiness probes, which are part of monitoring
@@ -182,7 +192,7 @@ func metered(o Options, next http.Handler) http.Handler {
 }
 
 // get adds GET NAME?job=JOB&instance=INSTANCE; without them the answer is about the server's own machine.
-func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Context, findings.Machine) (T, error)) {
+func get[T any](mux *routes, o Options, name string, f func(context.Context, findings.Machine) (T, error)) {
 	mux.HandleFunc("GET /api/teescope/v1/"+name, func(w http.ResponseWriter, r *http.Request) {
 		v, err := f(r.Context(), machineOf(r.URL.Query()))
 		if err != nil {

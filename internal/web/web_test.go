@@ -18,7 +18,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	"github.com/teescope/teescope/internal/authority"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
@@ -74,13 +76,29 @@ func served(change func(*Options)) http.Handler {
 		},
 		Ready: func() error { return nil },
 	}
+	o.Authority = allowed
 	if change != nil {
 		change(&o)
 	}
 	return Handler(o)
 }
 
+// allowed lets in the browser that do is.
+var (
+	allowed = authority.New(authority.Options{Group: -1, Now: time.Now})
+	let     = func() *http.Cookie {
+		c, _, _ := allowed.Enter(allowed.Link(authority.Who{Name: "uid 0 (root)"}), false)
+		return c
+	}()
+)
+
+// do makes a request as a browser that may change settings.
 func do(h http.Handler, method, target, body string, header ...string) *httptest.ResponseRecorder {
+	return doAs(let, h, method, target, body, header...)
+}
+
+// doAs makes a request with a cookie, nil for none.
+func doAs(c *http.Cookie, h http.Handler, method, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {
 		if header[i] == "Host" {
@@ -88,6 +106,9 @@ func do(h http.Handler, method, target, body string, header ...string) *httptest
 			continue
 		}
 		r.Header.Set(header[i], header[i+1])
+	}
+	if c != nil {
+		r.AddCookie(c)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)

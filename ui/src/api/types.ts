@@ -448,6 +448,8 @@ export interface FindingsSilence {
   subject: string;
   until: string;
   comment: string;
+  /** Author is who made it, as the audit line says it; "" where that is not known. */
+  author?: string;
   /** Created is when it was made, by the clock of then. */
   created?: string;
 }
@@ -683,6 +685,17 @@ export interface Tables {
 
 /** View is a part of the page, by its name in the page's address: "/?page=findings", or "/findings", which leads there. */
 export type View = "now" | "processes" | "tee" | "machine" | "benchmarks" | "explore" | "findings" | "settings" | "fleet";
+
+/** Authority is the answer of GET authority: whether this client may change sources, silences and dashboards. */
+export interface Authority {
+  may: boolean;
+  /** Who it is, as in audit lines and silences; absent where it may not. */
+  who?: string;
+  /** Until is when a browser's right ends; absent for others. */
+  until?: string;
+  /** Locked says why it may not, and what to type. */
+  locked?: string;
+}
 
 /** Error is the body of every failed request. */
 export interface Error {

@@ -9,6 +9,7 @@ import "../explore/explore.css";
 import { PanelForm } from "./form";
 import { UserPanel } from "./panels";
 import { PlaceLink } from "../frame/link";
+import { Locked, useAuthority } from "../frame/locked";
 import { Problem } from "../frame/problem";
 import { save } from "../state/clipboard";
 import { move, usePlace } from "../state/use-place";
@@ -24,6 +25,8 @@ export default function DashboardsPage() {
   const read = useResource<KeptDashboards>("dashboards", getDashboards);
   // The result of the last change, or why it was refused.
   const [newer, setNewer] = useState<KeptDashboards | null>(null);
+  const authority = useAuthority();
+  const may = authority?.may === true;
   const [editing, setEditing] = useState<Editing>(null);
   const [arranging, setArranging] = useState(false);
   const [failed, setFailed] = useState("");
@@ -114,15 +117,15 @@ export default function DashboardsPage() {
         <div className="row controls">
           {mine && (
             <>
-              <button type="button" className="button" onClick={() => setEditing({ of: shown.name, panel: null })}>
+              <button type="button" className="button" disabled={!may} onClick={() => setEditing({ of: shown.name, panel: null })}>
                 Add a panel
               </button>
-              <button type="button" className="text-button" aria-pressed={arranging} onClick={() => setArranging((a) => !a)}>
+              <button type="button" className="text-button" aria-pressed={arranging} disabled={!may} onClick={() => setArranging((a) => !a)}>
                 {arranging ? "Done arranging" : "Arrange and edit"}
               </button>
             </>
           )}
-          <button type="button" className={shown ? "text-button" : "button"} onClick={() => setEditing("dashboard")}>
+          <button type="button" className={shown ? "text-button" : "button"} disabled={!may} onClick={() => setEditing("dashboard")}>
             New dashboard
           </button>
           {all.length > 0 && (
@@ -134,6 +137,7 @@ export default function DashboardsPage() {
             Import
             <input
               type="file"
+              disabled={!may}
               accept="application/json,.json"
               aria-label="Import dashboards from a file"
               onChange={(e) => {
@@ -149,6 +153,7 @@ export default function DashboardsPage() {
           )}
         </div>
       )}
+      {kept && <Locked authority={authority} />}
       {editing === "dashboard" && <PanelForm heading="New dashboard, with its first panel" panel={emptyPanel} name="" save={savePanel} cancel={() => setEditing(null)} />}
       {editing && editing !== "dashboard" && <PanelForm heading={editing.panel ? `Panel ${editing.panel.title}` : "New panel"} panel={editing.panel ?? emptyPanel} save={savePanel} cancel={() => setEditing(null)} />}
       {kept && !shown && editing === null && <p className="empty">No dashboards yet. A panel is a title, a PromQL query and a chart type.</p>}

@@ -4,6 +4,7 @@ import { addSilence, endSilence, getDocument } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { FindingsRecord, FindingsSilence, Silences } from "../api/types";
 import { formatLength, formatSince } from "../format/time";
+import { Locked, useAuthority } from "../frame/locked";
 import { Problem } from "../frame/problem";
 import { literal } from "../query/promql";
 import { useMachine } from "../state/machine";
@@ -31,6 +32,7 @@ export function coverOf(s: FindingsSilence, titles: Map<string, string>): string
 /** The button of a finding, and the form that it opens. */
 export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; title: string }) {
   const { refresh } = useMachine();
+  const authority = useAuthority();
   const [open, setOpen] = useState(false);
   const [failed, setFailed] = useState("");
   const [busy, setBusy] = useState(false);
@@ -56,9 +58,17 @@ export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; ti
   };
   if (!open)
     return (
-      <button type="button" className="text-button" onClick={() => setOpen(true)}>
-        Silence
-      </button>
+      <>
+        <button type="button" className="text-button" disabled={!authority?.may} onClick={() => setOpen(true)}>
+          Silence
+        </button>
+        {authority?.locked && (
+          <details className="small">
+            <summary>Locked</summary>
+            <Locked authority={authority} />
+          </details>
+        )}
+      </>
     );
   return (
     <form className="silence-form" aria-label={`Silence ${title} of ${f.subject}`} onSubmit={(e) => void submit(e)}>
@@ -99,6 +109,7 @@ export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; ti
 
 export function SilenceList({ silences, titles }: { silences: Resource<FindingsSilence[]>; titles: Map<string, string> }) {
   const { tick } = useMachine();
+  const authority = useAuthority();
   const [failed, setFailed] = useState("");
   const list = (silences.data ?? []).filter((s) => Date.parse(s.until) / 1000 > tick);
   const end = async (id: string) => {
@@ -120,6 +131,7 @@ export function SilenceList({ silences, titles }: { silences: Resource<FindingsS
           {failed}
         </p>
       )}
+      {list.length > 0 && <Locked authority={authority} />}
       <ul className="silence-list">
         {list.map((s) => (
           <li key={s.id} data-silence={s.id}>
@@ -129,9 +141,10 @@ export function SilenceList({ silences, titles }: { silences: Resource<FindingsS
               <span className="dim">
                 until {formatSince(s.until)}, {formatLength(Date.parse(s.until) / 1000 - tick)} left
                 {s.comment && `: ${s.comment}`}
+                {s.author && ` (made by ${s.author})`}
               </span>
             </span>
-            <button type="button" className="text-button" aria-label={`End the silence of ${coverOf(s, titles)}`} onClick={() => void end(s.id)}>
+            <button type="button" className="text-button" disabled={!authority?.may} aria-label={`End the silence of ${coverOf(s, titles)}`} onClick={() => void end(s.id)}>
               End it
             </button>
           </li>

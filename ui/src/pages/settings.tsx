@@ -35,7 +35,7 @@ export default function SettingsPage() {
       {overhead.error && <Problem message={overhead.error} retry={overhead.retry} stale={o !== null} />}
       {o?.storeError && <Problem message={sentence(o.storeError)} retry={overhead.retry} />}
       {o && o.budget > 0 && sources.data && <Loss budget={o.budget} slowed={o.slowed} />}
-      <SourceList sources={sources} changed={refresh} readOnly={elsewhere} />
+      <SourceList sources={sources} changed={refresh} elsewhere={elsewhere} />
       <Display />
       <div className="section-head">
         <h2>Cost of {who}</h2>

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import type { Source } from "../api/types";
 import type { Resource } from "../api/resource";
 import { formatValue, rawValue } from "../format/number";
+import { Locked, useAuthority } from "../frame/locked";
 import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
 import { Problem } from "../frame/problem";
 import { blindReason, narrowedTo, sentence } from "../words/empty";
@@ -15,8 +16,10 @@ import { count } from "../words/verdict";
 import { ChoiceSetting, TextSetting, useSetting } from "./setting";
 import "./sources.css";
 
-/** readOnly: the sources are those of another machine, which only its own agent can set. */
-export function SourceList({ sources, changed, readOnly }: { sources: Resource<Source[]>; changed: () => void; readOnly: boolean }) {
+/** elsewhere: the sources are those of another machine, which only its own agent can set. */
+export function SourceList({ sources, changed, elsewhere }: { sources: Resource<Source[]>; changed: () => void; elsewhere: boolean }) {
+  const authority = useAuthority();
+  const readOnly = elsewhere || !authority?.may;
   const all = sources.data ?? [];
   const here = all.filter((s) => s.state !== "not here");
   const absent = all.filter((s) => s.state === "not here");
@@ -24,8 +27,9 @@ export function SourceList({ sources, changed, readOnly }: { sources: Resource<S
     <section className="card" aria-labelledby="sources">
       <div className="section-head">
         <h2 id="sources">Sources</h2>
-        <p>{readOnly ? "Sources of another machine: its own agent sets them." : "A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration."}</p>
+        <p>{elsewhere ? "Sources of another machine: its own agent sets them." : "A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration."}</p>
       </div>
+      {!elsewhere && <Locked authority={authority} />}
       {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}
       {/* The roles are said because the rows of a phone are no table's. */}
       <table className="data sources" role="table" aria-labelledby="sources">
