@@ -184,8 +184,8 @@ func TestChart(t *testing.T) {
 				if p.HTTPGet == nil {
 					continue
 				}
-				said := httptest.NewRecorder()
-				if answers.ServeHTTP(said, httptest.NewRequest("GET", p.HTTPGet.Path, nil)); said.Code != 200 {
+				said := httptest.NewRecorder() // a kubelet names the pod's address
+				if answers.ServeHTTP(said, httptest.NewRequest("GET", "http://10.0.0.7:9781"+p.HTTPGet.Path, nil)); said.Code != 200 {
 					t.Errorf("%s is probed at %s, which answers %d", where, p.HTTPGet.Path, said.Code)
 				}
 			}
@@ -302,6 +302,44 @@ func TestChartByDefault(t *testing.T) {
 			t.Errorf("%s has the capabilities %v", w.name, got)
 		}
 	}
+}
+
+// TestChartAsks: where nothing asks who reads, a network policy selects each pod with a port, and lets only named peers in; the one
+// rendering without either says so.
+func TestChartAsks(t *testing.T) {
+	for _, name := range renderings(t) {
+		in := readChart(t, name)
+		ports := 0
+		for _, w := range in.workloads {
+			c := w.container()
+			if len(c.Ports) == 0 {
+				continue
+			}
+			ports++
+			asks := slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--web-config=") })
+			apart := !w.Spec.HostNetwork && slices.ContainsFunc(in.policies, func(p networkingv1.NetworkPolicy) bool {
+				return matches(p.Spec.PodSelector.MatchLabels, w.Labels) && slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) && narrow(p.Spec.Ingress, w)
+			})
+			if insecure := slices.Contains(c.Args, "--insecure"); insecure == asks {
+				t.Errorf("%s: %s: flags %v", name, w.name, c.Args)
+			}
+			if open := !asks && !apart; open != strings.HasSuffix(name, "/monitor.yaml") {
+				t.Errorf("%s: %s: authentication %t, network policy %t", name, w.name, asks, apart)
+			}
+		}
+		if ports == 0 {
+			t.Errorf("%s: no pod has a port", name)
+		}
+	}
+}
+
+// narrow reports whether each rule names the port of w and peers that are not the whole cluster.
+func narrow(rules []networkingv1.NetworkPolicyIngressRule, w workload) bool {
+	return len(rules) > 0 && !slices.ContainsFunc(rules, func(r networkingv1.NetworkPolicyIngressRule) bool {
+		return len(r.From) == 0 || len(r.Ports) != 1 || !named(w, r.Ports[0].Port.StrVal) || slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool {
+			return p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels)+len(p.NamespaceSelector.MatchExpressions) == 0
+		})
+	})
 }
 
 // TestChartConfigurations has the program itself read each configuration, with the flags that the pod gives it: a port

@@ -92,6 +92,9 @@ type composeFile struct {
 		Build    struct{ Context, Dockerfile string }
 		Volumes  []string
 		CapAdd   []string `yaml:"cap_add"`
+
+		Environment map[string]string
+		NetworkMode string `yaml:"network_mode"`
 	}
 	Volumes map[string]any
 }
@@ -111,6 +114,20 @@ func TestCompose(t *testing.T) {
 	checkArgs(t, "compose.yaml", own.Command)
 	if _, err := os.Stat(filepath.Join(own.Build.Context, own.Build.Dockerfile)); err != nil {
 		t.Errorf("container file: %v", err)
+	}
+	// All three are in the host's network: what other machines could reach, they may not.
+	for name, addresses := range map[string][]string{
+		"teescope":   own.Command, // its default is loopback
+		"prometheus": f.Services["prometheus"].Command,
+		"grafana":    {f.Services["grafana"].Environment["GF_SERVER_HTTP_ADDR"] + ":3000"},
+	} {
+		listens := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return name != "grafana" && !strings.Contains(a, "listen") })
+		if f.Services[name].NetworkMode != "host" || slices.ContainsFunc(listens, func(a string) bool { return !strings.Contains(a, "127.0.0.1:") }) || len(listens) == 0 && name != "teescope" {
+			t.Errorf("%s listens beyond loopback: %v", name, listens)
+		}
+	}
+	if e := f.Services["grafana"].Environment; e["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] != "true" || e["GF_AUTH_DISABLE_LOGIN_FORM"] != "true" || e["GF_AUTH_BASIC_ENABLED"] != "false" || e["GF_AUTH_ANONYMOUS_ORG_ROLE"] != "Viewer" {
+		t.Errorf("Grafana has an admin whom all know: %v", e)
 	}
 	for name, s := range f.Services {
 		if name != "teescope" && !slices.Equal(s.Profiles, []string{"grafana"}) {

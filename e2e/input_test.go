@@ -46,6 +46,8 @@ func TestBadInput(t *testing.T) {
 		"bad retention":           {monitor("--retention", "-3d"), []string{"--retention", "15d"}},
 		"bad interval":            {monitor("--interval", "1ms"), []string{"--interval", "100ms"}},
 		"bad listen address":      {[]string{"monitor", "--listen", "nonsense"}, []string{"listen on nonsense", "HOST:PORT"}},
+		"exposed":                 {[]string{"monitor", "--listen", "0.0.0.0:0", "--data", filepath.Join(dir, "d3")}, []string{"--listen 0.0.0.0:0: other machines reach this address", "--web-config=FILE", "--insecure"}},
+		"agent exposed":           {[]string{"agent", "--listen", ":0"}, []string{"other machines reach this address", "basic_auth_users", "--insecure"}},
 		"port taken":              {[]string{"monitor", "--listen", busy.Addr().String(), "--data", filepath.Join(dir, "d2")}, []string{"port is in use", "--listen"}},
 		"agent port taken":        {[]string{"agent", "--listen", busy.Addr().String()}, []string{"port is in use", "--listen"}},
 		"config missing":          {monitor("--config", filepath.Join(dir, "none.yaml")), []string{"none.yaml", "no such file"}},

@@ -217,7 +217,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestSchema: a value of a wrong type is refused by its name, and so is what YAML misreads.
+// TestSchema: a value of a wrong type is refused by its name, and so are what YAML misreads and what would let everybody in.
 func TestSchema(t *testing.T) {
 	for values, want := range map[string]string{
 		"port: http":                          "/port': got string, want integer",
@@ -237,10 +237,70 @@ func TestSchema(t *testing.T) {
 		"config: {sources: {waits: {on: true}}}":               `config.sources.waits: write "on" in quotes`,
 		"monitor: {config: {sources: {cpu: {on: false}}}}":     `monitor.config.sources.cpu: write "on" in quotes`,
 		"podAnnotations: {a: true}":                            "/podAnnotations/a': got boolean, want string",
+		"monitor: {hostNames: [\"a.example:443\"]}":            "/monitor/hostNames/0': 'a.example:443' does not match pattern",
+		// Nothing would keep strangers out.
+		"networkPolicy: {enabled: false}":                                 "webConfig.existingSecret (TLS and passwords), or networkPolicy.enabled=true",
+		"networkPolicy: {enabled: false}\nwebConfig: {existingSecret: a}": "set monitor.webConfig.existingSecret (TLS",
+		"networkPolicy: {enabled: false}\ninsecure: true":                 "or monitor.insecure=true",
+		"networkPolicy: {enabled: false}\nmonitor: {insecure: true}":      "or insecure=true",
+		"hostNetwork: true": "without hostNetwork, or insecure=true",
+		"hostNetwork: true\nenabled: false\nnetworkPolicy: {enabled: false}":                "set monitor.webConfig.existingSecret",
+		"hostNetwork: true\nmonitor: {insecure: true, webConfig: {existingSecret: secret}}": "set webConfig.existingSecret",
 	} {
 		_, _, err := render(t, []byte(values))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", values, err, want)
+		}
+	}
+}
+
+// TestAllowed: what lets agents and monitor be reached, and with which flags.
+func TestAllowed(t *testing.T) {
+	for values, want := range map[string][2]bool{ // whether agents and monitor have --insecure
+		"{}": {true, true},
+		"networkPolicy: {enabled: false}\ninsecure: true\nmonitor: {insecure: true}":                                              {true, true},
+		"networkPolicy: {enabled: false}\nwebConfig: {existingSecret: a}\nmonitor: {webConfig: {existingSecret: b}}":              {false, false},
+		"hostNetwork: true\nwebConfig: {existingSecret: a}":                                                                       {false, true},
+		"webConfig: {existingSecret: a}\ninsecure: true\nmonitor: {insecure: true, webConfig: {existingSecret: b}}":               {true, true},
+		"webConfig: {existingSecret: a}\nmonitor: {webConfig: {existingSecret: b}, ingress: {enabled: true, hosts: [c.example]}}": {false, false},
+	} {
+		got, _, err := render(t, []byte(values))
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+			continue
+		}
+		for _, o := range objects(t, got) {
+			b, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(b)
+			switch insecure := strings.Contains(text, "- --insecure\n"); o["kind"] {
+			case "DaemonSet":
+				if insecure != want[0] {
+					t.Errorf("%s: the agents:\n%s", values, text)
+				}
+			case "StatefulSet":
+				if insecure != want[1] || !strings.Contains(text, "- --host-name=teescope-monitor.teescope.svc\n") || strings.Contains(values, "c.example") != strings.Contains(text, "- --host-name=c.example\n") {
+					t.Errorf("%s: the monitor:\n%s", values, text)
+				}
+			}
+		}
+	}
+}
+
+// TestPolicies: agents ask nobody, unless they send or read servers' counters.
+func TestPolicies(t *testing.T) {
+	for values, asks := range map[string]bool{
+		"{}": false, "config: {sources: {cpu: {\"on\": false}}}": false,
+		"remoteWrite: [{url: \"http://a\"}]": true, "config: {requests: []}": true, "config: {remote_write: []}": true,
+	} {
+		got, _, err := render(t, []byte(values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mayAsk := !strings.Contains(got, "policyTypes: [Ingress, Egress]"); mayAsk != asks || mayAsk == strings.Contains(got, "egress: []") {
+			t.Errorf("%s:\n%s", values, got)
 		}
 	}
 }

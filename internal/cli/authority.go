@@ -41,11 +41,11 @@ func (s settings) openSocket(o *observer) error {
 			return err
 		}
 	}
-	if o.web == "" && len(o.config.Operators) > 0 {
+	if o.port.config == "" && len(o.config.Operators) > 0 {
 		o.log.Warn("operators in the configuration have no effect without --web-config, which authenticates them")
 	}
 	o.names.Store(&o.config.Operators)
-	ao.Authentic = func(name, password string) bool { return authentic(o.web, name, password) }
+	ao.Authentic = func(name, password string) bool { return authentic(o.port.config, name, password) }
 	o.authority = authority.New(ao)
 
 	path, given := s.socket, s.socket != ""

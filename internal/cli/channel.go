@@ -45,6 +45,7 @@ type tunneling struct {
 	listen, to, service, suite, provider, policy, metrics string
 	mockPeer                                              bool
 	tpm                                                   tpmFlags
+	port                                                  exposure // of the metrics
 	connections, handshakes                               int
 	handshake, retry, idle, session, grace                time.Duration
 	record                                                int
@@ -124,6 +125,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy, accept mock evidence, which proves nothing")
 	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
+	t.port.flags(c, "metrics", "metrics-insecure", "everyone who reaches this port can read how much the tunnel carries and what it refused, and nobody needs a password")
 	f.IntVar(&t.connections, "max-connections", 1000, "maximum number of open connections; further ones are closed at once")
 	f.IntVar(&t.handshakes, "max-handshakes", 100, "maximum number of connections without a session; a further one replaces the oldest")
 	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, including its evidence")
@@ -159,7 +161,7 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 	o.Log = log
 	var scraped net.Listener
 	if t.metrics != "" {
-		if scraped, err = listen(ctx, "--metrics", t.metrics); err != nil {
+		if scraped, err = t.port.listen(ctx, t.metrics, log); err != nil {
 			return err
 		}
 		defer scraped.Close()
@@ -175,13 +177,14 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 	if !onLoopback(plain) {
 		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, so traffic between it and this end of the tunnel is not protected\n", plain)
 	}
-	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(scraped))
+	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(t.port.scheme(), scraped))
 	failed := make(chan error, 1)
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	if scraped != nil {
 		go func() {
-			failed <- serve(work, scraped, metricsOf(side), "", log)
+			h := t.port.hosts(host.Local(), scraped).Guard(metricsOf(side))
+			failed <- serve(work, scraped, t.port.protected(scraped, h, log), t.port.config, log)
 			stop() // without its metrics it is not what was asked for
 		}()
 	}
@@ -194,11 +197,11 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 }
 
 // also names the address of the metrics.
-func also(l net.Listener) string {
+func also(scheme string, l net.Listener) string {
 	if l == nil {
 		return ""
 	}
-	return fmt.Sprintf(", metrics http://%s/metrics", l.Addr())
+	return fmt.Sprintf(", metrics %s://%s/metrics", scheme, l.Addr())
 }
 
 // onLoopback reports whether an address is of this machine only.

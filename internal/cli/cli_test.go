@@ -216,7 +216,7 @@ func TestWebConfigErrors(t *testing.T) {
 	if err := os.WriteFile(file, []byte("tls: {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkWebConfig(file); err == nil || !strings.HasSuffix(err.Error(), "web.yml: line 1: tls is not a known key") {
+	if _, err := readWebConfig(file); err == nil || !strings.HasSuffix(err.Error(), "web.yml: line 1: tls is not a known key") {
 		t.Errorf("%v", err)
 	}
 }

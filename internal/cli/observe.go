@@ -32,10 +32,11 @@ import (
 
 // settings are the flags that agent and monitor share.
 type settings struct {
-	listen, process, sources, config, probes, webConfig, root string
-	socket, operators                                         string
-	agent                                                     bool
+	listen, process, sources, config, probes, root string
+	socket, operators                              string
+	agent                                          bool
 
+	port       exposure
 	budget     share
 	privileges privileges
 }
@@ -47,7 +48,8 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	f.StringVar(&s.sources, "sources", "", "only sources whose name matches this regular expression (unanchored); a monitor of other machines takes ^self$")
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
 	probesFlag(c, &s.probes)
-	f.StringVar(&s.webConfig, "web-config", "", "file with TLS and authentication settings, in exporter-toolkit's format")
+	s.port.flags(c, "listen", "insecure", "everyone who reaches this port can read all that teescope sees of this machine, and nobody needs a password; "+
+		"to change anything, one needs this machine's Unix socket or a user with a password")
 	s.budget = 0.01
 	f.Var(&s.budget, "budget", "share of each core that teescope may use; to stay within it, sources drop detail, then count only part of the time, and say so")
 	s.privileges = least
@@ -69,7 +71,7 @@ type observer struct {
 	platform web.Platform
 	started  atomic.Int64 // in ns of Unix time, after the clock was set back; else 0
 	listener net.Listener
-	web      string // the web configuration file
+	port     exposure
 	log      *slog.Logger
 	budget   share
 	file     string // the configuration file, "" for none
@@ -113,14 +115,12 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 		return nil, err
 	}
 	servers.Store(&cfg.targets)
-	if err := checkWebConfig(s.webConfig); err != nil {
-		return nil, err
-	}
-	l, err := listen(ctx, "--listen", s.listen)
+	log := slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	l, err := s.port.listen(ctx, s.listen, log)
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, agent: s.agent, asked: servers, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, listener: l, port: s.port, budget: s.budget, file: s.config, agent: s.agent, asked: servers, keep: s.privileges, log: log}
 	if o.found, o.platform, err = look(h); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -290,7 +290,7 @@ func (o *observer) options(collect func(context.Context) []metric.Sample) web.Op
 		Sources:   onlyHere(func() []web.Source { return sourceList(o.engine) }),
 		SetSource: o.set,
 		Ready:     func() error { return nil },
-		Loopback:  loopback(o.listener),
+		Hosts:     o.port.hosts(o.host, o.listener, o.platform.Hostname),
 		Meter:     o.host.Pages.Run,
 		Authority: o.authority,
 		Unlock:    o.unlock(false),
@@ -333,20 +333,16 @@ func (o *observer) set(name string, s probe.Setting) error {
 
 // url is where a user reaches the listener.
 func (o *observer) url() string {
-	scheme := "http"
-	if tls, err := usesTLS(o.web); err == nil && tls {
-		scheme = "https"
-	}
 	addr := o.listener.Addr().String()
 	if host, port, err := net.SplitHostPort(addr); err == nil {
 		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 			addr = net.JoinHostPort(o.platform.Hostname, port)
 		}
 	}
-	return scheme + "://" + addr
+	return o.port.scheme() + "://" + addr
 }
 
 func (o *observer) serve(ctx context.Context, h http.Handler) error {
 	defer o.serveSocket(h)()
-	return serve(ctx, o.listener, h, o.web, o.log)
+	return serve(ctx, o.listener, o.port.protected(o.listener, h, o.log), o.port.config, o.log)
 }

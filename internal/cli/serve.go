@@ -8,12 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
-	"gopkg.in/yaml.v3"
 )
 
 // listen opens the port of a flag before anything else, so a second monitor stops before
@@ -34,38 +32,6 @@ func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 func loopback(l net.Listener) bool {
 	a, err := netip.ParseAddrPort(l.Addr().String())
 	return err == nil && a.Addr().IsLoopback()
-}
-
-// checkWebConfig reads the TLS and authentication file before anything starts.
-func checkWebConfig(name string) error {
-	if name == "" {
-		return nil
-	}
-	if err := web.Validate(name); err != nil {
-		return fmt.Errorf("web configuration %s: %w", name, readable(err, nil))
-	}
-	return nil
-}
-
-// usesTLS reports whether a web configuration file asks for TLS.
-func usesTLS(name string) (bool, error) {
-	if name == "" {
-		return false, nil
-	}
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return false, err
-	}
-	var c struct {
-		TLS *struct {
-			Cert string `yaml:"cert_file"`
-			Text string `yaml:"cert"`
-		} `yaml:"tls_server_config"`
-	}
-	if err := yaml.Unmarshal(b, &c); err != nil {
-		return false, err
-	}
-	return c.TLS != nil && c.TLS.Cert+c.TLS.Text != "", nil
 }
 
 // serve answers on l until ctx ends, then gives running requests three seconds.

@@ -153,7 +153,7 @@ func (k *keeper) SetDashboards(list []Dashboard) error {
 
 func TestChangesByThePage(t *testing.T) {
 	k := &keeper{}
-	h := served(func(o *Options) { o.Silences, o.Dashboards, o.Loopback = k, k, true })
+	h := served(func(o *Options) { o.Silences, o.Dashboards, o.Hosts = k, k, Hosts{Loopback: true} })
 	full := fmt.Errorf("%w: no space left on device", ErrNotKept)
 	for _, c := range []struct {
 		method, target, body string

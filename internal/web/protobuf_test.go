@@ -99,7 +99,7 @@ func TestBeginOfSeries(t *testing.T) {
 
 // TestFormats: only who names protobuf gets it.
 func TestFormats(t *testing.T) {
-	h := Handler(Options{Ready: func() error { return nil }, Metrics: func(_ context.Context, b []byte) []byte { return append(b, "load 1\n"...) },
+	h := Handler(Options{Hosts: Hosts{Names: []string{"example.com"}}, Ready: func() error { return nil }, Metrics: func(_ context.Context, b []byte) []byte { return append(b, "load 1\n"...) },
 		Round: func(context.Context) []metric.Sample { return []metric.Sample{{Desc: loadDesc, Value: 1}} }})
 	for accept, want := range map[string]string{
 		"": "text/plain", "*/*": "text/plain", "text/html": "text/plain",

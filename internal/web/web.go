@@ -14,9 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -85,9 +83,8 @@ type Options struct {
 	Page fs.FS
 	// Ready returns nil once the first round is stored.
 	Ready func() error
-	// Loopback: the server listens on loopback only. A request with another Host then comes from a page that rebound
-	// its name to this address.
-	Loopback bool
+	// Hosts are the names by which the server may be reached.
+	Hosts Hosts
 	// Authority decides who may change something, nil: nobody. Unlock says how others get the right.
 	Authority *authority.Keeper
 	Unlock    Unlock
@@ -103,11 +100,7 @@ const nonceToken = "__CSP_NONCE__"
 // Handler returns the routes of the parts of o that are set.
 func Handler(o Options) http.Handler {
 	h := metered(o, register(o))
-	h = http.NewCrossOriginProtection().Handler(h)
-	if o.Loopback {
-		h = loopbackHost(o, h)
-	}
-	return headers(h)
+	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(h))
 }
 
 // register registers the routes of the parts of o that are set.
@@ -412,32 +405,4 @@ func policy(nonce string) string {
 		p += "; style-src 'self' 'nonce-" + nonce + "'"
 	}
 	return p
-}
-
-func headers(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy(""))
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		next.ServeHTTP(w, r)
-	})
-}
-
-// loopbackHost refuses hosts other than localhost and loopback addresses. Without it any web page could read and
-// switch the monitor (DNS rebinding).
-func loopbackHost(o Options, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := r.Host
-		if h, _, err := net.SplitHostPort(r.Host); err == nil {
-			name = h
-		}
-		addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
-		if !strings.EqualFold(name, "localhost") && (err != nil || !addr.IsLoopback()) {
-			reply(w, o, http.StatusForbidden, Error{fmt.Sprintf("host %q is not a loopback address of this machine; to be reached by that name, start teescope with --listen on its address", r.Host)})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -61,6 +61,21 @@ httpGet: {path: {{ index . 0 }}, port: http}
 {{- end -}}
 {{- end -}}
 
+{{/*
+Without TLS and passwords, only a network policy keeps other pods out, and none holds in the node's network; takes
+(list PREFIX SECRET INSECURE POLICY).
+*/}}
+{{- define "teescope.insecure" -}}
+{{- $prefix := index . 0 }}
+{{- if not (or (index . 1) (index . 2) (index . 3)) }}
+{{- fail (printf "nothing would ask who reads: set %swebConfig.existingSecret (TLS and passwords), or networkPolicy.enabled=true without hostNetwork, or %sinsecure=true to let everybody read" $prefix $prefix) }}
+{{- end }}
+{{- if or (index . 2) (not (index . 1)) -}}
+# {{ if index . 3 }}The network policy says who may connect.{{ else }}Anyone who reaches the port may read.{{ end }}
+- --insecure
+{{- end }}
+{{- end -}}
+
 {{/* The meta label of Prometheus' discovery for a label of a node; takes (list KIND LABEL). */}}
 {{- define "teescope.meta" -}}
 __meta_kubernetes_node_{{ index . 0 }}_{{ regexReplaceAll "[^a-zA-Z0-9]" (index . 1) "_" }}
