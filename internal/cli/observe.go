@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/authority"
@@ -280,9 +281,21 @@ func (o *observer) Close() error {
 	return err
 }
 
+// shareReadings returns a collect of which at most one runs: who asks during a reading gets that one. Callers must not change the samples.
+func shareReadings(collect func(context.Context) []metric.Sample) func(context.Context) []metric.Sample {
+	var running singleflight.Group
+	return func(ctx context.Context) []metric.Sample {
+		samples, _, _ := running.Do("", func() (any, error) {
+			return collect(context.WithoutCancel(ctx)), nil // the others still want it
+		})
+		return samples.([]metric.Sample)
+	}
+}
+
 // options are the HTTP server's options that agent and monitor share; collect reads one
 // round.
 func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
+	collect = shareReadings(collect)
 	return web.Options{
 		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },
 		Round:     collect,
