@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -85,9 +84,9 @@ func Find(name string) (*Provider, error) {
 }
 
 // Collateral is what a verifier needs besides the evidence (certificates, TCB levels,
-// revocation lists), by URL. It has the form of the getters of go-tdx-guest.
+// revocation lists), by URL. Get ends when its context does.
 type Collateral interface {
-	Get(url string) (header map[string][]string, body []byte, err error)
+	Get(ctx context.Context, url string) (header map[string][]string, body []byte, err error)
 }
 
 // ErrNotBound is wrapped when evidence is genuine and of other data: replayed, say.
@@ -95,8 +94,8 @@ var ErrNotBound = errors.New("the evidence is bound to other data")
 
 // Verify says whether evidence is genuine at a time and bound to data. It wraps
 // errors.ErrUnsupported where the format is unknown.
-func Verify(e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
-	i, err := Inspect(e, c, now, Trust{})
+func Verify(ctx context.Context, e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
+	i, err := Inspect(ctx, e, c, now, Trust{})
 	if err != nil {
 		return err
 	}
@@ -109,51 +108,6 @@ func Verify(e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
 		return ErrNotBound
 	}
 	return nil
-}
-
-// Cached is a collateral whose answers are kept for a time; 0 is as long as the process
-// runs.
-func Cached(c Collateral, keep time.Duration) Collateral {
-	return &cache{from: c, keep: keep, have: map[string]answer{}}
-}
-
-type cache struct {
-	from Collateral
-	keep time.Duration
-	mu   sync.Mutex
-	have map[string]answer
-}
-
-type answer struct {
-	header map[string][]string
-	body   []byte
-	at     time.Time
-}
-
-// mostAnswers bounds a cache: evidence that nobody has verified yet names some addresses.
-const mostAnswers = 1000
-
-// Get asks the collateral behind it for what it does not have, once for each caller that asks at the
-// same time; errors are not kept.
-func (c *cache) Get(url string) (map[string][]string, []byte, error) {
-	now := time.Now()
-	c.mu.Lock()
-	a, ok := c.have[url]
-	c.mu.Unlock()
-	if ok && (c.keep == 0 || now.Sub(a.at) < c.keep) {
-		return a.header, a.body, nil
-	}
-	header, body, err := c.from.Get(url) // a slow answer to one does not hold up others
-	if err != nil {
-		return nil, nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.have) >= mostAnswers {
-		clear(c.have)
-	}
-	c.have[url] = answer{header, body, now}
-	return header, body, nil
 }
 
 // packed is evidence as bytes: CBOR with small keys, as quotes are not text.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-configfs-tsm/configfs/configfsi"
@@ -32,10 +30,10 @@ func TestSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(e, data, d, time.Now()); err != nil {
+	if err := Verify(t.Context(), e, data, d, time.Now()); err != nil {
 		t.Fatalf("a good quote is refused: %v", err)
 	}
-	if err := Verify(e, other, d, time.Now()); !errors.Is(err, ErrNotBound) {
+	if err := Verify(t.Context(), e, other, d, time.Now()); !errors.Is(err, ErrNotBound) {
 		t.Errorf("a quote of other data: %v, want ErrNotBound", err)
 	}
 	changed := func(change func(*simulatedQuote)) *Evidence {
@@ -66,7 +64,7 @@ func TestSimulated(t *testing.T) {
 		{"too much", &Evidence{Format: simulatedFormat, Quote: make([]byte, mostQuote+1)}, d, time.Now(), "too large for this format"},
 		{"an unknown format", &Evidence{Format: "arm_cca_guest"}, d, time.Now(), "unsupported"},
 	} {
-		if err := Verify(tc.e, data, tc.c, tc.now); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := Verify(t.Context(), tc.e, data, tc.c, tc.now); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want an error with %q", tc.name, err, tc.want)
 		}
 	}
@@ -119,61 +117,11 @@ func TestRevoked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Verify(e, [Size]byte{}, d, now)
+		err = Verify(t.Context(), e, [Size]byte{}, d, now)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("list %+v: %v, want %q", tc.list, err, tc.want)
 		}
 	}
-}
-
-// counted is a service that fails the first time.
-type counted struct{ asked int }
-
-func (c *counted) Get(string) (map[string][]string, []byte, error) {
-	if c.asked++; c.asked == 1 {
-		return nil, nil, errors.New("busy")
-	}
-	return nil, []byte("body"), nil
-}
-
-// TestCached: an answer is fetched once, an error is not an answer.
-func TestCached(t *testing.T) {
-	from := &counted{}
-	c := Cached(from, 0)
-	if _, _, err := c.Get("a"); err == nil {
-		t.Error("the service's error is gone")
-	}
-	for _, url := range []string{"a", "a", "b", "a"} {
-		if _, body, err := c.Get(url); err != nil || string(body) != "body" {
-			t.Errorf("%s: %q, %v", url, body, err)
-		}
-	}
-	if from.asked != 3 {
-		t.Errorf("the service was asked %d times, want 3", from.asked)
-	}
-}
-
-// TestCachedFor: an answer is fetched again when it is too old, and a full cache is emptied.
-func TestCachedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		from := &counted{asked: 1}
-		c := Cached(from, time.Hour)
-		get := func(url string, want int) {
-			t.Helper()
-			if _, _, err := c.Get(url); err != nil || from.asked != want {
-				t.Errorf("%s: asked %d times, want %d: %v", url, from.asked, want, err)
-			}
-		}
-		get("a", 2)
-		time.Sleep(time.Hour - time.Second)
-		get("a", 2)
-		time.Sleep(time.Second)
-		get("a", 3)
-		for i := range mostAnswers {
-			get(fmt.Sprint(i), 4+i)
-		}
-		get("a", 4+mostAnswers)
-	})
 }
 
 // TestPack: evidence comes back as it was, and what is none is refused.
@@ -204,7 +152,7 @@ func TestConfigfsTSM(t *testing.T) {
 	if e.Format == "" || !bytes.Contains(e.Quote, []byte("07")) && !bytes.Contains(e.Quote, data[:]) {
 		t.Errorf("evidence is %q %q", e.Format, e.Quote)
 	}
-	if err := Verify(e, data, Cached(&counted{}, 0), time.Now()); !errors.Is(err, errors.ErrUnsupported) {
+	if err := Verify(t.Context(), e, data, Cached(none{}, 0), time.Now()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("what nobody can verify: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package attest
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ type Trust struct {
 
 // Inspect verifies evidence as of a time, as far as the collateral goes. Its error says that
 // it is no evidence at all.
-func Inspect(e *Evidence, c Collateral, now time.Time, roots Trust) (*Inspection, error) {
+func Inspect(ctx context.Context, e *Evidence, c Collateral, now time.Time, roots Trust) (*Inspection, error) {
 	inspect, ok := map[string]func(*Evidence, *watched, time.Time, Trust) (*Inspection, error){
 		tdxFormat: inspectTDX, sevFormat: inspectSEV, nitroFormat: inspectNitro, tpmFormat: inspectTPM, nvidiaFormat: inspectNVIDIA, simulatedFormat: inspectSimulated,
 	}[e.Format]
@@ -98,7 +99,7 @@ func Inspect(e *Evidence, c Collateral, now time.Time, roots Trust) (*Inspection
 	}
 	quiet()
 	return unbroken(func() (*Inspection, error) {
-		i, err := inspect(e, &watched{from: c}, now, roots)
+		i, err := inspect(e, &watched{ctx: ctx, from: c}, now, roots)
 		if err != nil {
 			return nil, fmt.Errorf("verify evidence of format %s: %w", e.Format, err)
 		}
@@ -116,15 +117,16 @@ func unbroken(f func() (*Inspection, error)) (i *Inspection, err error) {
 	return f()
 }
 
-// watched is a collateral that knows whether it lacked something: the libraries do not wrap
-// its error.
+// watched is a collateral in the form of go-tdx-guest's getters, which take no context. It knows
+// whether it lacked something, as the libraries do not wrap its error.
 type watched struct {
+	ctx     context.Context
 	from    Collateral
 	missing string
 }
 
 func (w *watched) Get(url string) (map[string][]string, []byte, error) {
-	header, body, err := w.from.Get(url)
+	header, body, err := w.from.Get(w.ctx, url)
 	if errors.Is(err, ErrNoCollateral) {
 		w.missing = url
 	}
@@ -150,7 +152,7 @@ type Fetched struct {
 type Stored []Fetched
 
 // Get never asks anybody.
-func (s Stored) Get(url string) (map[string][]string, []byte, error) {
+func (s Stored) Get(_ context.Context, url string) (map[string][]string, []byte, error) {
 	for _, f := range s {
 		if f.URL != url {
 			continue
@@ -177,8 +179,8 @@ type Recorder struct {
 }
 
 // Get asks the collateral behind it.
-func (r *Recorder) Get(url string) (map[string][]string, []byte, error) {
-	header, body, err := r.From.Get(url)
+func (r *Recorder) Get(ctx context.Context, url string) (map[string][]string, []byte, error) {
+	header, body, err := r.From.Get(ctx, url)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,6 +2,7 @@ package attest_test
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"errors"
 	"maps"
@@ -53,7 +54,7 @@ func TestMachines(t *testing.T) {
 				if tc.without {
 					c = nil
 				}
-				i, err := attest.Inspect(e, c, tc.at, m.Trust)
+				i, err := attest.Inspect(t.Context(), e, c, tc.at, m.Trust)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -71,10 +72,10 @@ func TestMachines(t *testing.T) {
 				}
 				said(t, "signature", i.Signature, signature)
 				said(t, "standing", i.Standing, standing)
-				if _, err := attest.Inspect(e, c, tc.at, attest.Trust{}); err != nil {
+				if _, err := attest.Inspect(t.Context(), e, c, tc.at, attest.Trust{}); err != nil {
 					t.Error(err)
 				}
-				if i, err := attest.Inspect(e, c, tc.at, attest.Trust{}); err != nil || i.Signature == nil {
+				if i, err := attest.Inspect(t.Context(), e, c, tc.at, attest.Trust{}); err != nil || i.Signature == nil {
 					t.Errorf("the test's own root is one of the vendor's: %v", err)
 				}
 			})
@@ -113,7 +114,7 @@ type signed struct {
 
 // good reports whether evidence is believed in the place of this one.
 func (s *signed) good(e *attest.Evidence, c attest.Stored) bool {
-	i, err := attest.Inspect(e, c, s.at, s.roots)
+	i, err := attest.Inspect(context.Background(), e, c, s.at, s.roots)
 	return err == nil && i.Signature == nil && (i.Standing == nil || s.c == nil)
 }
 
@@ -131,7 +132,7 @@ func (s *signed) parts() []part {
 	out := []part{
 		{"quote", s.e.Quote, false, single[s.e.Format], func(b []byte) bool {
 			e := &attest.Evidence{Format: s.e.Format, Quote: b, Aux: s.e.Aux}
-			i, err := attest.Inspect(e, nil, s.at, s.roots)
+			i, err := attest.Inspect(context.Background(), e, nil, s.at, s.roots)
 			return err == nil && i.Signature == nil && s.good(e, s.c) // most end before the lists
 		}},
 		{"certificates", s.e.Aux, false, nil, func(b []byte) bool {
@@ -181,7 +182,7 @@ func allSigned(t testing.TB) map[string]*signed {
 	}
 	for name, v := range all {
 		if !v.good(v.e, v.c) {
-			i, err := attest.Inspect(v.e, v.c, v.at, v.roots)
+			i, err := attest.Inspect(t.Context(), v.e, v.c, v.at, v.roots)
 			t.Fatalf("%s, unchanged: %+v, %v", name, i, err)
 		}
 	}
@@ -292,7 +293,7 @@ func TestFreeBits(t *testing.T) {
 			at--
 		}
 		e.Quote[at] = alphabet[strings.IndexByte(alphabet, e.Quote[at])^1]
-		if i, err := attest.Inspect(e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
+		if i, err := attest.Inspect(t.Context(), e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
 			t.Error("accepted with another spelling of a certificate")
 		}
 		return
@@ -303,22 +304,22 @@ func TestFreeBits(t *testing.T) {
 // TestRealNitro: a document that AWS has signed, of an enclave in debug mode.
 func TestRealNitro(t *testing.T) {
 	e := &attest.Evidence{Format: "nitro", Quote: nitroDocument}
-	i, err := attest.Inspect(e, nil, time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC), attest.Trust{})
+	i, err := attest.Inspect(t.Context(), e, nil, time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC), attest.Trust{})
 	if err != nil || i.Signature != nil {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	if !*i.Facts.Debug || i.Facts.Time == nil || i.Facts.Time.Format(time.RFC3339) != "2021-04-26T04:09:13Z" || len(i.Facts.Registers) != 1 {
 		t.Errorf("facts %+v", i.Facts)
 	}
-	if i, err = attest.Inspect(e, nil, time.Date(2021, 4, 26, 8, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "expired") {
+	if i, err = attest.Inspect(t.Context(), e, nil, time.Date(2021, 4, 26, 8, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "expired") {
 		t.Errorf("hours later: %+v, %v", i, err)
 	}
 	for cut := range len(nitroDocument) {
-		if i, err := attest.Inspect(&attest.Evidence{Format: "nitro", Quote: nitroDocument[:cut]}, nil, *i.Facts.Time, attest.Trust{}); err == nil && i.Signature == nil {
+		if i, err := attest.Inspect(t.Context(), &attest.Evidence{Format: "nitro", Quote: nitroDocument[:cut]}, nil, *i.Facts.Time, attest.Trust{}); err == nil && i.Signature == nil {
 			t.Errorf("the first %d bytes are verified", cut)
 		}
 	}
-	if i, err := attest.Inspect(&attest.Evidence{Format: "nitro", Quote: append(slices.Clone(nitroDocument), 0)}, nil, *i.Facts.Time, attest.Trust{}); err == nil && i.Signature == nil {
+	if i, err := attest.Inspect(t.Context(), &attest.Evidence{Format: "nitro", Quote: append(slices.Clone(nitroDocument), 0)}, nil, *i.Facts.Time, attest.Trust{}); err == nil && i.Signature == nil {
 		t.Error("a byte too many is verified")
 	}
 }
@@ -334,26 +335,33 @@ func TestRest(t *testing.T) {
 		}
 		for cut := range len(e.Quote) {
 			short := &attest.Evidence{Format: e.Format, Quote: e.Quote[:cut], Aux: e.Aux}
-			if i, err := attest.Inspect(short, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
+			if i, err := attest.Inspect(t.Context(), short, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
 				t.Errorf("%s: the first %d bytes are verified", name, cut)
 			}
 		}
 		for at := range len(e.Quote) - 1 {
 			long := &attest.Evidence{Format: e.Format, Quote: slices.Concat(e.Quote[:at], []byte{0xff, 0xff}, e.Quote[at+2:]), Aux: e.Aux}
-			if i, err := attest.Inspect(long, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil && !bytes.Equal(long.Quote, e.Quote) {
+			if i, err := attest.Inspect(t.Context(), long, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil && !bytes.Equal(long.Quote, e.Quote) {
 				t.Errorf("%s: 0xffff at %d is verified", name, at)
 			}
 		}
 		e.Quote = append(e.Quote, 0)
-		if i, err := attest.Inspect(e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
+		if i, err := attest.Inspect(t.Context(), e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
 			t.Errorf("%s: a byte too many is verified", name)
 		}
 	}
 }
 
+// samples are the library's samples of Intel's collateral.
+type samples struct{}
+
+func (samples) Get(_ context.Context, url string) (map[string][]string, []byte, error) {
+	return tdxtest.TestGetter.Get(url)
+}
+
 // TestRealTDXStanding: Intel's own sample of collateral verifies, and has no level of this machine.
 func TestRealTDXStanding(t *testing.T) {
-	i, err := attest.Inspect(&attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, tdxtest.TestGetter, time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC), attest.Trust{})
+	i, err := attest.Inspect(t.Context(), &attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, samples{}, time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC), attest.Trust{})
 	if err != nil || i.Signature != nil || *i.Facts.Debug || errors.Is(i.Standing, attest.ErrNoCollateral) {
 		t.Fatalf("%+v, %v", i, err)
 	}
@@ -370,10 +378,10 @@ func TestRecorder(t *testing.T) {
 		}
 		r := &attest.Recorder{From: m.Collateral}
 		at := attesttest.Made.Add(time.Hour)
-		if _, err := attest.Inspect(e, r, at, m.Trust); err != nil {
+		if _, err := attest.Inspect(t.Context(), e, r, at, m.Trust); err != nil {
 			t.Fatal(err)
 		}
-		i, err := attest.Inspect(e, r.Stored(), at, m.Trust)
+		i, err := attest.Inspect(t.Context(), e, r.Stored(), at, m.Trust)
 		if err != nil || i.Signature != nil || errors.Is(i.Standing, attest.ErrNoCollateral) {
 			t.Errorf("%s: %+v, %v", name, i, err)
 		}
@@ -392,7 +400,7 @@ func FuzzNitro(f *testing.F) {
 		if bytes.Equal(quote, nitroDocument) {
 			return
 		}
-		i, err := attest.Inspect(&attest.Evidence{Format: "nitro", Quote: quote}, nil, time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC), attest.Trust{})
+		i, err := attest.Inspect(t.Context(), &attest.Evidence{Format: "nitro", Quote: quote}, nil, time.Date(2021, 4, 26, 5, 0, 0, 0, time.UTC), attest.Trust{})
 		if err == nil && i.Signature == nil && bytes.HasPrefix(quote, nitroDocument) {
 			t.Errorf("verified %x", quote)
 		}

@@ -59,7 +59,7 @@ func TestRealNVIDIA(t *testing.T) {
 		{hopper, "GH100 A01 GSP BROM", "416A5FAFCBD9FA5CA3", "535.86.09", "96.00.5E.00.01", "27a328247bf7935c"},
 		{blackwell, "GB100 A01 GSP BROM", "41E6DE55C3BDC14277", "575.32", "97.00.88.00.0F", "931d8dd0add203ac"},
 	} {
-		i, err := attest.Inspect(tc.e, nil, nvidiaTime, attest.Trust{})
+		i, err := attest.Inspect(t.Context(), tc.e, nil, nvidiaTime, attest.Trust{})
 		if err != nil || i.Signature != nil || !errors.Is(i.Standing, attest.ErrNotRead) {
 			t.Fatalf("%s: %+v, %v", tc.device, i, err)
 		}
@@ -73,10 +73,10 @@ func TestRealNVIDIA(t *testing.T) {
 		if i.About([attest.Size]byte{}) || i.About([attest.Size]byte(slices.Concat(i.Data, make([]byte, 32)))) {
 			t.Error("it is about data that nobody asked for")
 		}
-		if i, err := attest.Inspect(tc.e, nil, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil {
+		if i, err := attest.Inspect(t.Context(), tc.e, nil, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil {
 			t.Errorf("before its certificates: %+v, %v", i, err)
 		}
-		if err := attest.Verify(tc.e, [attest.Size]byte{}, nil, nvidiaTime); err == nil {
+		if err := attest.Verify(t.Context(), tc.e, [attest.Size]byte{}, nil, nvidiaTime); err == nil {
 			t.Error("verified for other data")
 		}
 	}
@@ -90,7 +90,7 @@ func TestRealNVIDIA(t *testing.T) {
 		"too large":                   {Format: "nvidia_gpu", Quote: bytes.Repeat(hopper.Quote, 100), Aux: hopper.Aux},
 		"nothing":                     {Format: "nvidia_gpu"},
 	} {
-		if i, err := attest.Inspect(e, nil, nvidiaTime, attest.Trust{}); err == nil && i.Signature == nil {
+		if i, err := attest.Inspect(t.Context(), e, nil, nvidiaTime, attest.Trust{}); err == nil && i.Signature == nil {
 			t.Errorf("%s: verified", name)
 		}
 	}
@@ -100,7 +100,7 @@ func TestRealNVIDIA(t *testing.T) {
 func TestNVIDIALengths(t *testing.T) {
 	e := sampleGPU(t, "hopper")
 	good := func(quote []byte) bool {
-		i, err := attest.Inspect(&attest.Evidence{Format: e.Format, Quote: quote, Aux: e.Aux}, nil, nvidiaTime, attest.Trust{})
+		i, err := attest.Inspect(t.Context(), &attest.Evidence{Format: e.Format, Quote: quote, Aux: e.Aux}, nil, nvidiaTime, attest.Trust{})
 		return err == nil && i.Signature == nil
 	}
 	for cut := range len(e.Quote) {
@@ -132,7 +132,7 @@ func TestNVIDIALengths(t *testing.T) {
 // TestNVIDIAManifests: the real Hopper report has the measurements that NVIDIA publishes for its VBIOS, and not those of a
 // manifest that NVIDIA has damaged for a test of its own.
 func TestNVIDIAManifests(t *testing.T) {
-	i, err := attest.Inspect(sampleGPU(t, "hopper"), nil, nvidiaTime, attest.Trust{})
+	i, err := attest.Inspect(t.Context(), sampleGPU(t, "hopper"), nil, nvidiaTime, attest.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestNVIDIAManifests(t *testing.T) {
 	if c := g.Compare(nil); c.Equal != 0 || len(c.Missing) != 2 {
 		t.Errorf("none: %+v", c)
 	}
-	other, err := attest.Inspect(sampleGPU(t, "blackwell"), nil, nvidiaTime, attest.Trust{})
+	other, err := attest.Inspect(t.Context(), sampleGPU(t, "blackwell"), nil, nvidiaTime, attest.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,29 +166,29 @@ func TestNVIDIAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon := attesttest.Made.Add(time.Hour)
-	i, err := attest.Inspect(e, nil, soon, m.Trust)
+	i, err := attest.Inspect(t.Context(), e, nil, soon, m.Trust)
 	if err != nil || i.Signature != nil || !i.About(data) || i.About([attest.Size]byte{5}) || len(i.Facts.GPUs) != 2 || i.Facts.GPUs[1].Serial != "14" || i.Facts.GPUs[0].Mode != "spt" || len(i.Facts.Registers) != 78 {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	for _, at := range []time.Time{attesttest.Made.AddDate(-1, 0, 0), attesttest.Made.AddDate(1, 0, 0)} {
-		i, err := attest.Inspect(e, nil, at, m.Trust)
+		i, err := attest.Inspect(t.Context(), e, nil, at, m.Trust)
 		if err != nil {
 			t.Fatal(err)
 		}
 		said(t, "signature", i.Signature, "expired")
 	}
-	if i, err := attest.Inspect(e, nil, soon, attest.Trust{}); err != nil || i.Signature == nil {
+	if i, err := attest.Inspect(t.Context(), e, nil, soon, attest.Trust{}); err != nil || i.Signature == nil {
 		t.Errorf("the test's own root is NVIDIA's: %v", err)
 	}
 	half := len(e.Quote) / 2
 	swapped := &attest.Evidence{Format: e.Format, Quote: slices.Concat(e.Quote[half:], e.Quote[:half]), Aux: e.Aux}
-	if i, err := attest.Inspect(swapped, nil, soon, m.Trust); err != nil || i.Signature == nil {
+	if i, err := attest.Inspect(t.Context(), swapped, nil, soon, m.Trust); err != nil || i.Signature == nil {
 		t.Errorf("each with the other's certificates: %v", err)
 	}
 	// A switch of NVIDIA's would be believed by its signature.
 	m = attesttest.NVIDIA(t, "LS_10 A01 FSP")
 	if e, err = m.Quote(t.Context(), data); err == nil {
-		i, err = attest.Inspect(e, nil, soon, m.Trust)
+		i, err = attest.Inspect(t.Context(), e, nil, soon, m.Trust)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func FuzzNVIDIA(f *testing.F) {
 	}
 	f.Add([]byte("\x11\xe0\x01\xff"), []byte(nil))
 	f.Fuzz(func(t *testing.T, quote, aux []byte) {
-		i, err := attest.Inspect(&attest.Evidence{Format: "nvidia_gpu", Quote: quote, Aux: aux}, nil, nvidiaTime, attest.Trust{})
+		i, err := attest.Inspect(t.Context(), &attest.Evidence{Format: "nvidia_gpu", Quote: quote, Aux: aux}, nil, nvidiaTime, attest.Trust{})
 		if err == nil && i.Signature == nil && !known[string(quote)] {
 			t.Errorf("verified %x", quote)
 		}

@@ -149,12 +149,16 @@ func (d *Simulated) Quote(ctx context.Context, data [Size]byte) (*Evidence, erro
 }
 
 // Get is the collateral's service, which takes the stated time to answer.
-func (d *Simulated) Get(url string) (map[string][]string, []byte, error) {
+func (d *Simulated) Get(ctx context.Context, url string) (map[string][]string, []byte, error) {
 	if url != simulatedURL {
 		return nil, nil, fmt.Errorf("fetch %s: the simulated service has %s alone", url, simulatedURL)
 	}
-	time.Sleep(d.fetch)
-	return nil, d.collateral, nil
+	select {
+	case <-time.After(d.fetch):
+		return nil, d.collateral, nil
+	case <-ctx.Done():
+		return nil, nil, fmt.Errorf("fetch %s: %w", url, ctx.Err())
+	}
 }
 
 // inspectSimulated verifies a simulated quote with the root that the collateral names, which
@@ -167,7 +171,7 @@ func inspectSimulated(e *Evidence, c *watched, now time.Time, _ Trust) (*Inspect
 	return &Inspection{Data: q.Data, Facts: Facts{TEE: "simulated", Debug: new(false)}, Signature: c.said(verifySimulated(&q, c, now))}, nil
 }
 
-func verifySimulated(q *simulatedQuote, c Collateral, now time.Time) error {
+func verifySimulated(q *simulatedQuote, c *watched, now time.Time) error {
 	_, body, err := c.Get(simulatedURL)
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func TestTPM(t *testing.T) {
 		t.Fatal(err)
 	}
 	trust := Trust{TPM: TPMTrust{Roots: pool(own)}}
-	i, err := Inspect(e, nil, now, trust)
+	i, err := Inspect(t.Context(), e, nil, now, trust)
 	if err != nil || i.Signature != nil {
 		t.Fatalf("%+v, %v", i, err)
 	}
@@ -144,7 +144,7 @@ func TestTPM(t *testing.T) {
 	if !bytes.Equal(i.Data, data[:]) || !i.Facts.NoTEE || i.Facts.Debug != nil || i.Facts.Registers["pcr0"] != hex.EncodeToString(want[:]) || i.Facts.EventLog != "5 events, replayed to pcr0, pcr4, pcr7" || i.Facts.Registers["pcr17"] != "" || !errors.Is(i.Standing, ErrNonePublished) {
 		t.Errorf("it says %x and %+v, %v", i.Data, i.Facts, i.Standing)
 	}
-	if err := Verify(e, [Size]byte{9}, nil, now); err == nil {
+	if err := Verify(t.Context(), e, [Size]byte{9}, nil, now); err == nil {
 		t.Error("verified of other data, by nobody known")
 	}
 
@@ -163,7 +163,7 @@ func TestTPM(t *testing.T) {
 			"a day later":   {TPMTrust{Roots: pool(own)}, now.AddDate(0, 0, 1), "expired"},
 			"before it all": {TPMTrust{Roots: pool(own)}, now.AddDate(0, 0, -1), "not yet valid"},
 		} {
-			i, err := Inspect(e, nil, tc.at, Trust{TPM: tc.trust})
+			i, err := Inspect(t.Context(), e, nil, tc.at, Trust{TPM: tc.trust})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,13 +178,13 @@ func TestTPM(t *testing.T) {
 			for _, flip := range []byte{1, 0x80} {
 				changed := slices.Clone(e.Quote)
 				changed[at] ^= flip
-				if i, err := Inspect(&Evidence{Format: e.Format, Quote: changed}, nil, now, trust); err == nil && i.Signature == nil {
+				if i, err := Inspect(t.Context(), &Evidence{Format: e.Format, Quote: changed}, nil, now, trust); err == nil && i.Signature == nil {
 					t.Errorf("accepted with another byte %d of %d", at, len(e.Quote))
 				}
 			}
 		}
 		for _, bad := range []*Evidence{{Format: e.Format, Quote: append(slices.Clone(e.Quote), 0)}, {Format: e.Format, Quote: e.Quote[:len(e.Quote)-1]}, {Format: e.Format, Quote: e.Quote, Aux: []byte{1}}, {Format: e.Format}} {
-			if i, err := Inspect(bad, nil, now, trust); err == nil && i.Signature == nil {
+			if i, err := Inspect(t.Context(), bad, nil, now, trust); err == nil && i.Signature == nil {
 				t.Errorf("accepted %d and %d bytes", len(bad.Quote), len(bad.Aux))
 			}
 		}
@@ -197,14 +197,14 @@ func TestTPM(t *testing.T) {
 			if short, err = other.Quote(t.Context(), data); err != nil {
 				t.Fatal(err)
 			}
-			if i, err := Inspect(short, nil, now, trust); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "event log") {
+			if i, err := Inspect(t.Context(), short, nil, now, trust); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "event log") {
 				t.Errorf("%s: %+v, %v", name, i, err)
 			}
 		}
 		another := openTPM(t, TPMSettings{Path: socket, Log: log, Certificates: own.Raw})
 		if foreign, err := another.Quote(t.Context(), data); err != nil {
 			t.Fatal(err)
-		} else if i, err := Inspect(foreign, nil, now, trust); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "of another key") {
+		} else if i, err := Inspect(t.Context(), foreign, nil, now, trust); err != nil || i.Signature == nil || !strings.Contains(i.Signature.Error(), "of another key") {
 			t.Errorf("a good certificate of another key: %+v, %v", i, err)
 		}
 		for name, tc := range map[string]struct {
@@ -242,7 +242,7 @@ func TestTPM(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := Inspect(&Evidence{Format: e.Format, Quote: b}, nil, now, trust)
+			i, err := Inspect(t.Context(), &Evidence{Format: e.Format, Quote: b}, nil, now, trust)
 			if err == nil {
 				err = i.Signature
 			}
@@ -333,7 +333,7 @@ func FuzzTPM(f *testing.F) {
 	f.Add(b, q.Log)
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, quote, log []byte) {
-		if i, err := Inspect(&Evidence{Format: tpmFormat, Quote: quote}, nil, time.Unix(1e9, 0), Trust{}); err == nil && i.Signature == nil {
+		if i, err := Inspect(t.Context(), &Evidence{Format: tpmFormat, Quote: quote}, nil, time.Unix(1e9, 0), Trust{}); err == nil && i.Signature == nil {
 			t.Errorf("verified %x", quote)
 		}
 		_, _ = unbroken(func() (*Inspection, error) { _, err := replayed(log, q.Registers); return nil, err })

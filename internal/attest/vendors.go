@@ -24,7 +24,6 @@ import (
 	tdxabi "github.com/google/go-tdx-guest/abi"
 	tdxpb "github.com/google/go-tdx-guest/proto/tdx"
 	tdx "github.com/google/go-tdx-guest/verify"
-	"github.com/google/go-tdx-guest/verify/trust"
 	"github.com/google/logger"
 )
 
@@ -37,12 +36,6 @@ const (
 // quiet switches off, for the process, what the libraries log for each verification to
 // standard error, which would be measured with it.
 var quiet = sync.OnceFunc(func() { logger.Init("attest", false, false, io.Discard) })
-
-// Vendors are the services of Intel (PCS) and AMD (KDS) on the Internet.
-func Vendors() Collateral {
-	quiet()
-	return trust.DefaultHTTPSGetter()
-}
 
 // inspectTDX verifies a TDX quote of version 4: its signature, then again with the TCB
 // levels and revocation lists of its platform.
@@ -91,13 +84,13 @@ const (
 // chains is a collateral with the quote's own chain in the header of the list that is signed
 // by it: go-tdx-guest needs one there, and does not look at who signed it.
 type chains struct {
-	Collateral
+	*watched
 	quote *tdxpb.QuoteV4
 }
 
 // Get fetches.
 func (c chains) Get(url string) (map[string][]string, []byte, error) {
-	header, body, err := c.Collateral.Get(url)
+	header, body, err := c.watched.Get(url)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -243,7 +236,7 @@ func signedPart(e *Evidence) (*Evidence, error) {
 }
 
 // chipCertificate adds the certificate of the chip's key if the host gave none.
-func chipCertificate(a *sevpb.Attestation, c Collateral) error {
+func chipCertificate(a *sevpb.Attestation, c *watched) error {
 	r, chain := a.GetReport(), a.GetCertificateChain()
 	info, err := sevabi.ParseSignerInfo(r.GetSignerInfo())
 	if err != nil || info.SigningKey != sevabi.VcekReportSigner || len(chain.GetVcekCert()) > 0 {
@@ -259,7 +252,7 @@ func chipCertificate(a *sevpb.Attestation, c Collateral) error {
 
 // standingSEV says whether the certificate is for the firmware that runs, the firmware is no
 // provisional one, and nothing is revoked.
-func standingSEV(a *sevpb.Attestation, o *sev.Options, c Collateral, policy sevabi.SnpPolicy, now time.Time) error {
+func standingSEV(a *sevpb.Attestation, o *sev.Options, c *watched, policy sevabi.SnpPolicy, now time.Time) error {
 	// What the guest's policy allows is judged by whoever asks; here it may allow all.
 	all := sevabi.SnpPolicy{SMT: true, MigrateMA: true, Debug: true, CXLAllowed: true, ABIMajor: policy.ABIMajor, ABIMinor: policy.ABIMinor}
 	if err := validate.SnpAttestation(a, &validate.Options{GuestPolicy: all}); err != nil {
@@ -272,13 +265,13 @@ func standingSEV(a *sevpb.Attestation, o *sev.Options, c Collateral, policy seva
 // lists is a collateral in the form of go-sev-guest's getters, which does not itself look at
 // how old a revocation list is.
 type lists struct {
-	Collateral
+	*watched
 	now time.Time
 }
 
 // Get fetches without the header.
 func (l lists) Get(url string) ([]byte, error) {
-	_, body, err := l.Collateral.Get(url)
+	_, body, err := l.watched.Get(url)
 	if err != nil || !strings.HasSuffix(url, "/crl") {
 		return body, err
 	}

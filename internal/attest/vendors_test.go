@@ -2,6 +2,7 @@ package attest
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -35,21 +36,21 @@ func TestTDX(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := [Size]byte(q.(*tdxpb.QuoteV4).GetTdQuoteBody().GetReportData())
-	if err := Verify(e, data, tdxtest.TestGetter, recorded); err == nil || !strings.Contains(err.Error(), level) {
+	if err := Verify(t.Context(), e, data, samples{}, recorded); err == nil || !strings.Contains(err.Error(), level) {
 		t.Fatalf("a good quote of an unknown level: %v", err)
 	}
 	// The body begins at byte 48; REPORTDATA is its last part (TDX DCAP quote, version 4).
 	for _, at := range []int{48 + 16, 48 + 583, len(e.Quote) / 2} {
 		changed := slices.Clone(e.Quote)
 		changed[at] ^= 1
-		if err := Verify(&Evidence{Format: tdxFormat, Quote: changed}, data, tdxtest.TestGetter, recorded); err == nil || strings.Contains(err.Error(), level) {
+		if err := Verify(t.Context(), &Evidence{Format: tdxFormat, Quote: changed}, data, samples{}, recorded); err == nil || strings.Contains(err.Error(), level) {
 			t.Errorf("a quote with another byte %d: %v", at, err)
 		}
 	}
-	if err := Verify(e, data, Cached(none{}, 0), recorded); err == nil {
+	if err := Verify(t.Context(), e, data, Cached(none{}, 0), recorded); err == nil {
 		t.Error("verified without collateral")
 	}
-	if err := Verify(e, data, tdxtest.TestGetter, recorded.AddDate(30, 0, 0)); err == nil {
+	if err := Verify(t.Context(), e, data, samples{}, recorded.AddDate(30, 0, 0)); err == nil {
 		t.Error("verified with collateral of 30 years ago")
 	}
 }
@@ -74,17 +75,24 @@ func TestOneSpelled(t *testing.T) {
 	}
 }
 
+// samples are the library's samples of Intel's collateral.
+type samples struct{}
+
+func (samples) Get(_ context.Context, url string) (map[string][]string, []byte, error) {
+	return tdxtest.TestGetter.Get(url)
+}
+
 // none is a service that is away.
 type none struct{}
 
-func (none) Get(url string) (map[string][]string, []byte, error) {
+func (none) Get(_ context.Context, url string) (map[string][]string, []byte, error) {
 	return nil, nil, fmt.Errorf("fetch %s: away", url)
 }
 
 // amd has the certificates of the library's sample, and no revocation list.
 type amd struct{}
 
-func (amd) Get(url string) (map[string][]string, []byte, error) {
+func (amd) Get(_ context.Context, url string) (map[string][]string, []byte, error) {
 	switch {
 	case strings.HasSuffix(url, "/cert_chain"):
 		return nil, trust.AskArkMilanVcekBytes, nil
@@ -98,12 +106,12 @@ func (amd) Get(url string) (map[string][]string, []byte, error) {
 // certificates are found and the chain is good, and without AMD's revocation list it is refused.
 func TestSEV(t *testing.T) {
 	e := &Evidence{Format: sevFormat, Quote: sevtest.AttestationBytes}
-	err := Verify(e, [Size]byte{}, amd{}, recorded)
+	err := Verify(t.Context(), e, [Size]byte{}, amd{}, recorded)
 	if err == nil || !strings.Contains(err.Error(), "there is no sample of the revocation list") {
 		t.Errorf("a report without a revocation list: %v", err)
 	}
 	for name, quote := range map[string][]byte{"nothing": nil, "a part": e.Quote[:100]} {
-		if err := Verify(&Evidence{Format: sevFormat, Quote: quote}, [Size]byte{}, amd{}, recorded); err == nil {
+		if err := Verify(t.Context(), &Evidence{Format: sevFormat, Quote: quote}, [Size]byte{}, amd{}, recorded); err == nil {
 			t.Errorf("%s is verified", name)
 		}
 	}
@@ -124,9 +132,9 @@ func FuzzVerify(f *testing.F) {
 		e := &Evidence{Format: formats[int(format)%len(formats)], Quote: quote, Aux: aux}
 		c := Collateral(d)
 		if e.Format != simulatedFormat {
-			c = tdxtest.TestGetter
+			c = samples{}
 		}
-		if err := Verify(e, [Size]byte{0xff, 0xfe}, c, recorded); err == nil {
+		if err := Verify(t.Context(), e, [Size]byte{0xff, 0xfe}, c, recorded); err == nil {
 			t.Errorf("verified %q", quote)
 		}
 	})

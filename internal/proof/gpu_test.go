@@ -122,7 +122,7 @@ func TestGPUPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Policy{Formats: []string{gpu}}
-	if err := p.Accept(b, [attest.Size]byte{1}, nil, made, m.Trust); err == nil || !strings.Contains(err.Error(), "says nothing of the machine") {
+	if err := p.Accept(t.Context(), b, [attest.Size]byte{1}, nil, made, m.Trust); err == nil || !strings.Contains(err.Error(), "says nothing of the machine") {
 		t.Errorf("a GPU's report: %v", err)
 	}
 	for _, p := range []Policy{{Formats: []string{"sev-snp", gpu}}, {RIMs: []*attest.RIM{manifest(t, "1", 1)}}} {

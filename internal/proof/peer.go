@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,14 +11,14 @@ import (
 )
 
 // Accept returns nil if the policy accepts a peer's evidence about the binding of a handshake. What Verify wants of a
-// result's evidence is wanted here; what it leaves open for lack of collateral is refused. Roots are those of the
-// vendors, except in tests.
-func (p *Policy) Accept(evidence []byte, binding [attest.Size]byte, c attest.Collateral, now time.Time, roots attest.Trust) error {
+// result's evidence is wanted here; what it leaves open, for lack of collateral or of a key of the policy, is refused. Roots are
+// those of the vendors, except in tests.
+func (p *Policy) Accept(ctx context.Context, evidence []byte, binding [attest.Size]byte, c attest.Collateral, now time.Time, roots attest.Trust) error {
 	e, err := attest.Unpack(evidence)
 	if err != nil {
 		return err
 	}
-	i, err := attest.Inspect(e, c, now, p.trust(roots))
+	i, err := attest.Inspect(ctx, e, c, now, p.trust(roots))
 	if err != nil {
 		return err
 	}

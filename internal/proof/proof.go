@@ -86,7 +86,7 @@ func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collatera
 		return nil, err
 	}
 	r := &attest.Recorder{From: c}
-	i, err := attest.Inspect(e, r, a.MadeAt, roots)
+	i, err := attest.Inspect(ctx, e, r, a.MadeAt, roots)
 	switch {
 	case err != nil:
 		return nil, err
@@ -279,9 +279,9 @@ type asked struct {
 	any  bool
 }
 
-func (a *asked) Get(url string) (map[string][]string, []byte, error) {
+func (a *asked) Get(ctx context.Context, url string) (map[string][]string, []byte, error) {
 	a.any = true
-	return a.from.Get(url)
+	return a.from.Get(ctx, url)
 }
 
 // attested checks the evidence of a TEE.
@@ -297,7 +297,7 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 		stored = append(stored, attest.Fetched(c))
 	}
 	from := &asked{from: stored}
-	i, err := attest.Inspect(&attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, from, asOf, o.Policy.trust(o.Roots))
+	i, err := attest.Inspect(context.Background(), &attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, from, asOf, o.Policy.trust(o.Roots))
 	if err == nil && i.Signature == nil && len(stored) > 0 && !from.any {
 		err = errors.New("there is also collateral, which evidence of format " + a.Format + " does not use")
 	}

@@ -156,7 +156,7 @@ func (a *attestServer) converse(ctx context.Context, c net.Conn) error {
 		case "quote":
 			err = a.quote(ctx)
 		case "verify":
-			err = a.verify()
+			err = a.verify(ctx)
 		default:
 			return fmt.Errorf("unknown request %.40q: want quote or verify", word)
 		}
@@ -186,9 +186,9 @@ func (a *attestServer) quote(ctx context.Context) error {
 	return err
 }
 
-func (a *attestServer) verify() error {
+func (a *attestServer) verify(ctx context.Context) error {
 	began := a.now()
-	err := attest.Verify(a.evidence, a.bound, a.collateral, began)
+	err := attest.Verify(ctx, a.evidence, a.bound, a.collateral, began)
 	a.verified.add(began, err)
 	return err
 }

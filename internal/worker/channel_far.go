@@ -243,12 +243,12 @@ func newEvidence(name string, delay time.Duration) (evidence, error) {
 			}
 			return e.Pack()
 		}),
-		channel.VerifierFunc(func(_ context.Context, b []byte, binding [64]byte) error {
+		channel.VerifierFunc(func(ctx context.Context, b []byte, binding [64]byte) error {
 			e, err := attest.Unpack(b)
 			if err != nil {
 				return err
 			}
-			return attest.Verify(e, binding, collateral, monotonic())
+			return attest.Verify(ctx, e, binding, collateral, monotonic())
 		}),
 	}, nil
 }

@@ -2,10 +2,10 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/teescope/teescope/internal/attest"
@@ -80,10 +80,27 @@ func TestPeer(t *testing.T) {
 	p := &Other{Collateral: simulated, Now: time.Now}
 	said(t, p.Verify(t.Context(), evidence, binding), "no hardware vouches")
 	said(t, p.Verify(t.Context(), []byte("GET / HTTP/1.1"), binding), "read evidence")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p.Collateral = stuck{t.Context()}
-	said(t, p.Verify(ctx, evidence, binding), "canceled")
+}
+
+// TestTimeout: nothing of a verification goes on after its caller gave up. The bubble of synctest fails where a goroutine is left.
+func TestTimeout(t *testing.T) {
+	m := attesttest.SEV(t, attesttest.Options{})
+	evidence, err := Self{m}.Attest(t.Context(), [attest.Size]byte{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		service := stuck{make(chan struct{})}
+		p := &Other{Collateral: service, Now: func() time.Time { return attesttest.Made.Add(time.Hour) }, Roots: m.Trust}
+		said(t, p.Verify(ctx, evidence, [attest.Size]byte{}), context.DeadlineExceeded.Error())
+		<-service.asked
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 func said(t *testing.T, err error, want string) {
@@ -93,11 +110,12 @@ func said(t *testing.T, err error, want string) {
 	}
 }
 
-// stuck is a service that does not answer until a test ends.
-type stuck struct{ ctx context.Context }
+// stuck is a service that answers nobody.
+type stuck struct{ asked chan struct{} }
 
-// Get waits.
-func (s stuck) Get(url string) (map[string][]string, []byte, error) {
-	<-s.ctx.Done()
-	return nil, nil, fmt.Errorf("fetch %s: %w", url, errors.ErrUnsupported)
+// Get waits until its caller gives up.
+func (s stuck) Get(ctx context.Context, url string) (map[string][]string, []byte, error) {
+	close(s.asked)
+	<-ctx.Done()
+	return nil, nil, fmt.Errorf("fetch %s: %w", url, ctx.Err())
 }
