@@ -44,14 +44,17 @@ type Facts struct {
 	// NoTEE: it says what was started, and nothing protects that from the host.
 	NoTEE bool `json:"no_tee,omitempty"`
 	// Measurement is that of what was started, in hex: MRTD, MEASUREMENT or PCR0. Registers
-	// are further ones by name; those that are all zero are left out.
-	Measurement string            `json:"measurement,omitempty"`
-	Registers   map[string]string `json:"registers,omitempty"`
+	// are further ones by name; those that are all zero are not written.
+	Measurement string    `json:"measurement,omitempty"`
+	Registers   Registers `json:"registers,omitzero"`
+	// SNP and TDX are what evidence of these kinds says of the environment's protection.
+	SNP *SNP `json:"sev_snp,omitempty"`
+	TDX *TDX `json:"tdx,omitempty"`
 	// GPUs are those that the evidence is of, which then says nothing of the environment around them.
 	GPUs []GPU `json:"gpus,omitempty"`
-	// Debug: the host may read or change the environment's memory; nil where evidence does not say (a TPM, a GPU).
+	// Debug: the host may read, change or profile what is inside; nil where evidence does not say (a TPM, a GPU).
 	Debug *bool `json:"debug,omitempty"`
-	// TCB are the versions of firmware and microcode.
+	// TCB are the versions of firmware and microcode, in words.
 	TCB string `json:"tcb,omitempty"`
 	// Key is the fingerprint of a TPM's attestation key, EventLog what its log explains.
 	Key      string `json:"key,omitempty"`

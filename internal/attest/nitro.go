@@ -105,6 +105,8 @@ type nitroDocument struct {
 	Certificate []byte            `cbor:"certificate"`
 	CABundle    [][]byte          `cbor:"cabundle"` // the root first
 	UserData    []byte            `cbor:"user_data"`
+	PublicKey   []byte            `cbor:"public_key"` // as whoever asked has named it, like the nonce
+	Nonce       []byte            `cbor:"nonce"`
 }
 
 // inspectNitro verifies a document: COSE_Sign1 with ES384 by the key of its certificate. An
@@ -127,7 +129,7 @@ func inspectNitro(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspect
 		return nil, fmt.Errorf("the document has digest %q and PCR0 of %d bytes, want SHA384 and 48", d.Digest, len(boot))
 	}
 	at := time.UnixMilli(d.Timestamp).UTC()
-	i := &Inspection{Data: d.UserData, Facts: Facts{TEE: "nitro", Measurement: hex.EncodeToString(boot), Debug: new(zero(boot)), Time: &at, Registers: map[string]string{}},
+	i := &Inspection{Data: d.UserData, Facts: Facts{TEE: "nitro", Measurement: hex.EncodeToString(boot), Debug: new(zero(boot)), Time: &at, Registers: Registers{}},
 		Standing: fmt.Errorf("%w: AWS Nitro has no TCB levels, and AWS says not to check its revocation lists", ErrNonePublished)}
 	for n, v := range d.PCRs {
 		if !zero(v) {

@@ -361,7 +361,7 @@ func inspectTPM(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspectio
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	i := &Inspection{Data: q.Data, Facts: Facts{TEE: "tpm", NoTEE: true, Registers: map[string]string{}},
+	i := &Inspection{Data: q.Data, Facts: Facts{TEE: "tpm", NoTEE: true, Registers: Registers{}},
 		Standing: fmt.Errorf("%w: TPMs have no TCB levels, and revocation lists of those who certify them are not read", ErrNonePublished)}
 	for n, r := range q.Registers {
 		if !untouched(r) {

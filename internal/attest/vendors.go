@@ -1,6 +1,7 @@
 package attest
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/base64"
@@ -55,15 +56,15 @@ func inspectTDX(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 		return nil, err
 	}
 	body := v4.GetTdQuoteBody()
+	state := &TDX{Attributes: Bits(littleEndian(body.GetTdAttributes())), XFAM: Bits(littleEndian(body.GetXfam()))}
 	i := &Inspection{Data: body.GetReportData(), Facts: Facts{
-		TEE: "tdx", Measurement: hex.EncodeToString(body.GetMrTd()), Registers: map[string]string{},
-		Debug: new(len(body.GetTdAttributes()) < 1 || body.GetTdAttributes()[0]&1 != 0), // bit 0 of TUD, TDX module ABI: ATTRIBUTES
-		TCB:   "module and firmware " + hex.EncodeToString(body.GetTeeTcbSvn()),
+		TEE: "tdx", Measurement: hex.EncodeToString(body.GetMrTd()), Registers: Registers{}, TDX: state,
+		Debug: new(state.Attributes&TDUnderDebug != 0), TCB: "module and firmware " + hex.EncodeToString(body.GetTeeTcbSvn()),
 	}}
+	i.Facts.Registers.set(map[string][]byte{"mrseam": body.GetMrSeam(), "mrsignerseam": body.GetMrSignerSeam(), "mrconfigid": body.GetMrConfigId(),
+		"mrowner": body.GetMrOwner(), "mrownerconfig": body.GetMrOwnerConfig()})
 	for n, r := range body.GetRtmrs() {
-		if !zero(r) {
-			i.Facts.Registers[fmt.Sprintf("rtmr%d", n)] = hex.EncodeToString(r)
-		}
+		i.Facts.Registers[fmt.Sprintf("rtmr%d", n)] = hex.EncodeToString(r)
 	}
 	o := tdx.DefaultOptions()
 	o.Getter, o.Now, o.TrustedRoots = chains{c, v4}, now, roots.TDX
@@ -180,13 +181,16 @@ func inspectSEV(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 		return nil, err
 	}
 	i := &Inspection{Data: r.GetReportData(), Facts: Facts{
-		TEE: "sev-snp", Measurement: hex.EncodeToString(r.GetMeasurement()), Debug: new(policy.Debug), TCB: fmt.Sprintf("reported %016x", r.GetReportedTcb()), Registers: map[string]string{},
+		TEE: "sev-snp", Measurement: hex.EncodeToString(r.GetMeasurement()), Debug: new(policy.Debug), Registers: Registers{},
 	}}
-	if !zero(r.GetHostData()) {
-		i.Facts.Registers["host_data"] = hex.EncodeToString(r.GetHostData())
-	}
-	if err := chipCertificate(a, c); err != nil {
-		i.Signature = c.said(err)
+	i.Facts.Registers.set(map[string][]byte{"host_data": r.GetHostData(), "id_key_digest": r.GetIdKeyDigest(), "author_key_digest": r.GetAuthorKeyDigest(),
+		"family_id": r.GetFamilyId(), "image_id": r.GetImageId(), "chip_id": r.GetChipId()})
+	missing := chipCertificate(a, c)
+	state := &SNP{Product: productOf(a), Reported: TCB(r.GetReportedTcb()), Launch: TCB(r.GetLaunchTcb()), VMPL: r.GetVmpl(), Migratable: policy.MigrateMA,
+		Platform: readPlatform(r.GetPlatformInfo())}
+	i.Facts.SNP, i.Facts.TCB = state, cmp.Or(state.Reported.Parts(state.Product), "reported "+state.Reported.String())
+	if missing != nil {
+		i.Signature = c.said(missing)
 		return i, nil
 	}
 	o := sev.DefaultOptions()
@@ -248,6 +252,27 @@ func chipCertificate(a *sevpb.Attestation, c *watched) error {
 	}
 	_, chain.VcekCert, err = c.Get(kds.VCEKCertURL(line, r.GetChipId(), kds.TCBVersion(r.GetReportedTcb())))
 	return err
+}
+
+// certifiedLine is the product line in the certificate of a report's key: "Milan" of "Milan-B0".
+func certifiedLine(a *sevpb.Attestation) string {
+	info, err := sevabi.ParseSignerInfo(a.GetReport().GetSignerInfo())
+	if err != nil {
+		return ""
+	}
+	der := a.GetCertificateChain().GetVcekCert()
+	if info.SigningKey == sevabi.VlekReportSigner {
+		der = a.GetCertificateChain().GetVlekCert()
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return ""
+	}
+	x, err := kds.CertificateExtensions(c, info.SigningKey)
+	if err != nil {
+		return ""
+	}
+	return kds.ProductLineOfProductName(x.ProductName)
 }
 
 // standingSEV says whether the certificate is for the firmware that runs, the firmware is no

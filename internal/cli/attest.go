@@ -264,8 +264,9 @@ func (v *verifying) command(env Env) *cobra.Command {
 		Use:   "verify RESULT.json",
 		Short: "Say what the attestation or signature of a result proves, and what not",
 		Long: `Verify checks without any network: the digest of the result, the signatures up to the
-vendor's root, the TCB and revocations by what is stored in the result, the debug bit,
-and what the flags or the policy file want. It prints one line.
+vendor's root, the TCB and revocations by what is stored in the result, that the host can
+neither debug nor migrate the TEE, and what the flags or the policy file want. It prints
+one line. AMD does not publish which TCB is current: SEV-SNP needs a policy with min_tcb.
 
 Certificates and lists are judged as of the time that the attestation states; --as-of
 names another. A quote proves where the result was when it was attested. It does not
@@ -280,7 +281,7 @@ that is needed cannot be checked, 4 usage error or no result.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
 	}
-	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with tee, measurements, registers, debug, max_age, nonce, keys")
+	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with what the evidence must say: tee, measurements, min_tcb and others (docs/attested-results.md)")
 	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; given several times, any one of them")
 	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; given several times, any one of them")
 	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); its signature is not verified")

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,7 +122,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f.StringVar(&t.service, "service", "", "name of the service; both sides must have the same")
 	f.StringVar(&t.suite, "suite", "aes-gcm", "cipher, the same on both sides: aes-gcm or chacha20-poly1305")
 	f.StringVar(&t.provider, "provider", provider, from)
-	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove: tee, measurements, registers, debug, max_age")
+	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove (docs/channel.md)")
 	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy, accept mock evidence, which proves nothing")
 	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
@@ -316,6 +317,12 @@ func (t *tunneling) verifier(env Env, c *channel.Config) error {
 	}
 	if len(p.Measurements) == 0 && len(p.Registers) == 0 {
 		fmt.Fprintf(env.Stderr, "note: %s names no measurement, so any program in a genuine TEE is accepted\n", t.policy)
+	}
+	switch snp := len(p.Formats) == 0 || slices.Contains(p.Formats, "sev-snp"); {
+	case p.TCBUnchecked:
+		fmt.Fprintf(env.Stderr, "note: %s says tcb: unchecked, so SEV-SNP machines with any firmware are accepted, also with known holes\n", t.policy)
+	case snp && len(p.MinTCB) == 0:
+		fmt.Fprintf(env.Stderr, "note: %s names no min_tcb, so SEV-SNP machines are refused (tcb: unchecked accepts any firmware)\n", t.policy)
 	}
 	c.ResumeFor = p.MaxAge
 	c.Verifier = &peer.Other{Policy: p, Collateral: attest.Cached(t.collateral(), collateralFor), Now: t.now, Roots: t.roots}

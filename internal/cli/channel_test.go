@@ -135,6 +135,7 @@ func writePolicy(t *testing.T, text string) string {
 // and only there.
 func TestChannelCommand(t *testing.T) {
 	pcr0 := "07" + strings.Repeat("00", 47)
+	const least = "min_tcb: {milan: db18000000000004}\n"
 	for name, machine := range attesttest.All {
 		m := machine(t, attesttest.Options{})
 		far := startSide(t, (*tunneling).listenCommand, m, "--listen", "127.0.0.1:0", "--to", echoing(t), "--metrics", "127.0.0.1:0", "--service", "s")
@@ -142,9 +143,11 @@ func TestChannelCommand(t *testing.T) {
 			policy string
 			pass   bool
 		}{
-			{"tee: [" + name + "]\n", true},
-			{"tee: [" + name + "]\nmeasurements: [" + strings.Repeat("ab", 48) + "]\n", false},
+			{"tee: [" + name + "]\n" + least, true},
+			{"tee: [" + name + "]\n" + least + "measurements: [" + strings.Repeat("ab", 48) + "]\n", false},
 			{"registers: {pcr0: " + pcr0 + "}\n", name == "nitro"},
+			{"tee: [" + name + "]\n", name != "sev-snp"},
+			{"tcb: unchecked\n", true},
 		} {
 			near := startSide(t, (*tunneling).connectCommand, m, "--listen", "127.0.0.1:0", "--to", far.attested, "--policy", writePolicy(t, tc.policy), "--service", "s")
 			for range 2 {
@@ -154,8 +157,12 @@ func TestChannelCommand(t *testing.T) {
 			}
 			const refused = "reason=evidence"
 			if tc.pass {
-				if said := near.errs.String(); strings.Contains(said, refused) {
+				said := near.errs.String()
+				if strings.Contains(said, refused) {
 					t.Errorf("%s, %q: it said %s", name, tc.policy, said)
+				}
+				if strings.Contains(said, "with any firmware are accepted") != strings.Contains(tc.policy, "unchecked") {
+					t.Errorf("%s, %q: at its start it said %s", name, tc.policy, said)
 				}
 				continue
 			}
@@ -165,6 +172,9 @@ func TestChannelCommand(t *testing.T) {
 				}
 				return nil
 			})
+			if said := near.errs.String(); tc.policy == "tee: [sev-snp]\n" && (!strings.Contains(said, "names no min_tcb, so SEV-SNP machines are refused") || !strings.Contains(said, "write into a policy: min_tcb: {milan: {bootloader: 4, tee: 0, snp: 24, microcode: 219}}")) {
+				t.Errorf("%s does not name the missing key: %s", name, said)
+			}
 		}
 		r, err := http.Get(far.metrics)
 		if err != nil {
@@ -182,7 +192,7 @@ func TestChannelCommand(t *testing.T) {
 // are.
 func TestChannelMutual(t *testing.T) {
 	m := attesttest.SEV(t, attesttest.Options{})
-	policy := writePolicy(t, "tee: [sev-snp]\n")
+	policy := writePolicy(t, "tee: [sev-snp]\nmin_tcb: {milan: db18000000000004}\n")
 	far := startSide(t, (*tunneling).listenCommand, m, "--listen", "127.0.0.1:0", "--to", echoing(t), "--policy", policy)
 	for provider, pass := range map[string]bool{"test": true, "none": false, "mock": false} {
 		near := startSide(t, (*tunneling).connectCommand, m, "--listen", "127.0.0.1:0", "--to", far.attested, "--policy", policy, "--provider", provider)

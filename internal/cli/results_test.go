@@ -67,7 +67,7 @@ func TestOriginWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := proof.Verify(doc, proof.Options{Now: attesttest.Made.Add(time.Minute), Roots: m.Trust})
+	r, err := proof.Verify(doc, proof.Options{Now: attesttest.Made.Add(time.Minute), Roots: m.Trust, Policy: proof.Policy{MinTCB: attesttest.MinTCB}})
 	if err != nil || r.Word() != "attested: an SEV-SNP guest" {
 		t.Errorf("%v, %q: %s", err, r.Word(), r.Line)
 	}

@@ -339,7 +339,7 @@ func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) boo
 	if r.judge("signature", i.Signature, whose, asOf); i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM) {
 		return false
 	}
-	r.judge("tcb", i.Standing, "current, and no certificate is revoked, as of "+stamp(asOf), asOf)
+	r.judgeTCB(i, p, asOf)
 	switch {
 	case i.Facts.NoTEE:
 		r.add("debug", NotChecked, false, "a TPM is no TEE: it does not know whether the host can read and change everything inside")
@@ -347,7 +347,17 @@ func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) boo
 		r.add("debug", NotChecked, false, "no field of a GPU's report says whether confidential mode is on, or whether the GPU can be debugged")
 	default:
 		on := i.Facts.Debug == nil || *i.Facts.Debug
-		r.test("debug", !on || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[on], "on: the host can read and change everything inside")
+		what := "the host can read and change everything inside"
+		if t := i.Facts.TDX; t != nil {
+			what = "the attributes have " + (t.Attributes & attest.TDUnderDebug).Attributes() + ", with which the host can look inside or profile"
+		}
+		r.test("debug", !on || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[on], "on: "+what)
+	}
+	if s := i.Facts.SNP; s != nil {
+		r.protectedSNP(s, p)
+	}
+	if t := i.Facts.TDX; t != nil {
+		r.protectedTDX(t, p)
 	}
 	r.measured(&i.Facts, p)
 	return true
@@ -469,15 +479,18 @@ func ofMachine(i *attest.Inspection, state func(check string) State, asOf time.T
 	if i.Facts.NoTEE {
 		open = append(open, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is only as honest as its operator)")
 	}
-	if state("tcb") == Holds {
-		proved = append(proved, "its TCB was current as of "+stamp(asOf))
-	} else {
+	switch {
+	case state("tcb") != Holds:
 		open = append(open, "that its TCB was current")
+	case i.Facts.SNP != nil: // nobody publishes what is current
+		proved = append(proved, "its TCB was at least the policy's minimum as of "+stamp(asOf))
+	default:
+		proved = append(proved, "its TCB was current as of "+stamp(asOf))
 	}
 	if d := i.Facts.Debug; d != nil && *d {
 		open = append(open, "that the host stayed outside (debug is on)")
 	}
-	return proved, open
+	return proved, append(open, openProtection(&i.Facts)...)
 }
 
 // conclude finds the word, and makes the line.

@@ -14,6 +14,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
@@ -51,7 +52,18 @@ type Options struct {
 	Debug     bool // the host may look inside
 	Revoked   bool // the vendor has revoked the key
 	OutOfDate bool // the vendor knows of a newer TCB
+	// SNPTCB is the TCB of an SEV-SNP machine, and of the certificate of its key; nil is MilanTCB.
+	SNPTCB *attest.TCB
+	// SNPReport and TDXBody change what the hardware is about to sign.
+	SNPReport func(report []byte)
+	TDXBody   func(*tdxpb.TDQuoteBody)
 }
+
+// MilanTCB is bootloader 4, tee 0, snp 24, microcode 219: what Microsoft's CCF wanted of a Milan in 2026.
+const MilanTCB attest.TCB = 0xdb18000000000004
+
+// MinTCB is a policy's minimum that a good machine has.
+var MinTCB = map[string]attest.TCB{"milan": MilanTCB}
 
 // Machine is a TEE.
 type Machine struct {
@@ -99,7 +111,15 @@ func SampleTDX() []byte {
 // SEV is a guest with SEV-SNP on a chip of the line Milan.
 func SEV(t testing.TB, o Options) *Machine {
 	t.Helper()
-	signer := must(sevtest.DefaultTestOnlyCertChain("Milan-B0", Made))(t)
+	tcb := MilanTCB
+	if o.SNPTCB != nil {
+		tcb = *o.SNPTCB
+	}
+	const chip = "Milan-B0"
+	signer := must((&sevtest.AmdSignerBuilder{Keys: sevtest.DefaultAmdKeys(), ProductName: chip, CSPID: "go-sev-guest",
+		ArkCreationTime: Made, AskCreationTime: Made, AsvkCreationTime: Made, VcekCreationTime: Made, VlekCreationTime: Made,
+		VcekCustom: sevtest.CertOverride{Extensions: sevtest.CustomExtensions(kds.DecomposeTCBVersion(kds.TCBVersion(tcb)), make([]byte, sevabi.ChipIDSize), "", chip)},
+	}).TestOnlyCertChain())(t)
 	root := sevtrust.AMDRootCertsProduct("Milan")
 	root.ProductCerts = &sevtrust.ProductCerts{Ark: signer.Ark, Ask: signer.Ask, Asvk: signer.Asvk}
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: Made, NextUpdate: Made.Add(Lifetime), SignatureAlgorithm: x509.SHA384WithRSAPSS}
@@ -107,12 +127,13 @@ func SEV(t testing.TB, o Options) *Machine {
 		list.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: signer.Ask.SerialNumber, RevocationTime: Made}}
 	}
 	crl := must(x509.CreateRevocationList(rand.Reader, list, signer.Ark, signer.Keys.Ark))(t)
-	chip := ChipCertificate(signer.Vcek.Raw)
+	certificates := ChipCertificate(signer.Vcek.Raw)
 	return &Machine{
 		Trust:      attest.Trust{SEV: map[string][]*sevtrust.AMDRootCerts{"Milan": {root}}},
 		Collateral: attest.Stored{{URL: kds.CrlLinkByRole("Milan", "ASK"), Body: crl}},
 		quote: func(data [attest.Size]byte) (*attest.Evidence, error) {
-			// SEV-SNP firmware ABI, table 23: GUEST_POLICY at 8, CURRENT_TCB at 0x38, MEASUREMENT at 0x90.
+			// SEV-SNP firmware ABI, ATTESTATION_REPORT: GUEST_POLICY at 8, CURRENT_TCB at 0x38, MEASUREMENT at 0x90, REPORTED_TCB at
+			// 0x180, COMMITTED_TCB at 0x1e0, LAUNCH_TCB at 0x1f0.
 			whole := sevtest.TestRawReportV3(data, 0x00a00f10)
 			r := whole[:sevabi.ReportSize]
 			policy := sevabi.SnpPolicyToBytes(sevabi.SnpPolicy{SMT: true, Debug: o.Debug})
@@ -122,14 +143,20 @@ func SEV(t testing.TB, o Options) *Machine {
 			for n := range 48 {
 				r[0x90+n] = byte(n + 1)
 			}
+			for _, at := range []int{0x38, 0x180, 0x1e0, 0x1f0} {
+				binary.LittleEndian.PutUint64(r[at:], uint64(tcb))
+			}
 			if o.OutOfDate {
 				r[0x180] = 1 // REPORTED_TCB is another one than that of the chip's certificate
+			}
+			if o.SNPReport != nil {
+				o.SNPReport(r)
 			}
 			first, second, err := signer.Sign(sevabi.SignedComponent(r))
 			if err == nil {
 				err = sevabi.SetSignature(first, second, r)
 			}
-			return &attest.Evidence{Format: "sev_guest", Quote: r, Aux: chip}, err
+			return &attest.Evidence{Format: "sev_guest", Quote: r, Aux: certificates}, err
 		},
 	}
 }
@@ -209,7 +236,13 @@ func TDX(t testing.TB, o Options) *Machine {
 	for i := range zeros {
 		zeros[i] = map[string]int{"svn": 0}
 	}
-	level := map[string]any{"tcb": map[string]any{"sgxtcbcomponents": zeros, "pcesvn": 0, "tdxtcbcomponents": zeros}, "tcbDate": Made, "tcbStatus": status}
+	// A TDX module with version 3 is current, an older one is not.
+	module := slices.Clone(zeros)
+	module[0] = map[string]int{"svn": 3}
+	level := func(module []map[string]int, status string) any {
+		return map[string]any{"tcb": map[string]any{"sgxtcbcomponents": zeros, "pcesvn": 0, "tdxtcbcomponents": module}, "tcbDate": Made, "tcbStatus": status}
+	}
+	levels := []any{level(module, status), level(zeros, "OutOfDate")}
 	answer := func(url, member, header string, from []byte, change map[string]any) attest.Fetched {
 		var members map[string]map[string]any
 		_ = json.Unmarshal(from, &members) // the signature beside it is no object
@@ -234,7 +267,7 @@ func TDX(t testing.TB, o Options) *Machine {
 	return &Machine{
 		Trust: attest.Trust{TDX: pool},
 		Collateral: attest.Stored{
-			answer(pcs.TcbInfoURL(exts.FMSPC), "tcbInfo", "Tcb-Info-Issuer-Chain", tdxdata.TcbInfoBody, map[string]any{"fmspc": exts.FMSPC, "pceId": exts.PCEID, "tcbLevels": []any{level}}),
+			answer(pcs.TcbInfoURL(exts.FMSPC), "tcbInfo", "Tcb-Info-Issuer-Chain", tdxdata.TcbInfoBody, map[string]any{"fmspc": exts.FMSPC, "pceId": exts.PCEID, "tcbLevels": levels}),
 			answer(pcs.QeIdentityURL(), "enclaveIdentity", "Sgx-Enclave-Identity-Issuer-Chain", tdxdata.QeIdentityBody, nil),
 			{URL: pcs.PckCrlURL("platform"), Body: revoked(platform, leaf)},
 			{URL: lists, Body: revoked(root, nil)},
@@ -248,8 +281,12 @@ func TDX(t testing.TB, o Options) *Machine {
 			body.ReportData = data[:]
 			body.TeeTcbSvn[1] = 0 // a module without an identity of its own
 			body.TdAttributes[0] &^= 1
+			body.TdAttributes[3] |= 1 << 4 // SEPT_VE_DISABLE
 			if o.Debug {
 				body.TdAttributes[0] |= 1
+			}
+			if o.TDXBody != nil {
+				o.TDXBody(body)
 			}
 			return signTDX(t, q, leaf, append(joined(leaf, platform, root), 0))
 		},

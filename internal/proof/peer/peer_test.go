@@ -53,6 +53,7 @@ func TestPeer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				tc.p.MinTCB = attesttest.MinTCB
 				p := &Other{Policy: tc.p, Collateral: tc.m.Collateral, Now: now, Roots: tc.m.Trust}
 				if tc.at != nil {
 					p.Now = tc.at
