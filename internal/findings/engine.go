@@ -137,6 +137,9 @@ func New(rules []*Rule, q Querier, opts Options) *Engine {
 	b := book{open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{},
 		most: opts.History, stats: v.unanswered(), silences: opts.Silences}
 	for _, r := range opts.Past {
+		if i := slices.IndexFunc(rules, func(known *Rule) bool { return known.Name == r.Rule }); i >= 0 {
+			rules[i].classify(&r.Finding) // an earlier version kept no roles
+		}
 		switch k := keyOf(r.Finding); {
 		case r.State == Open:
 			b.open[k], b.past[k] = &r, true
@@ -333,6 +336,7 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
+		r.classify(&f)
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[whoOf(f)] = f
 	}}

@@ -40,7 +40,22 @@ type Rule struct {
 	Run func(context.Context, *Pass) error
 	// Remedy is the advice, Reference a URL or a title to read more.
 	Remedy, Reference string
+	// Topic is the title of the problem that the rule's findings share with those of other rules ("CPU saturated");
+	// "" is a problem of its own. Role is the part that they have in it.
+	Topic string
+	Role  Role
 }
+
+// Role is the part of a finding in a problem.
+type Role string
+
+// The roles. RoleCause and RoleEffect need a topic. A finding with RoleMonitor is about teescope itself and its data:
+// it is no problem of the machine, but adds to that of its topic. "" stands alone.
+const (
+	RoleCause   Role = "cause"
+	RoleEffect  Role = "effect"
+	RoleMonitor Role = "monitor"
+)
 
 // Threshold is a number that a rule compares with.
 type Threshold struct {
@@ -166,6 +181,9 @@ type Finding struct {
 	Cost      string `json:"cost,omitempty"`
 	Remedy    string `json:"remedy"`
 	Reference string `json:"reference"`
+	// Topic and Role are those of its rule, or Topic is one that the rule chose for it.
+	Topic string `json:"topic,omitempty"`
+	Role  Role   `json:"role,omitempty"`
 }
 
 // State of a finding over time.

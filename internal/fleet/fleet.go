@@ -490,15 +490,11 @@ func (t *table) judged() []Row {
 	return out
 }
 
-// aboutItself are the rules about teescope and its data: their findings are no problem of the machine. The page has
-// the same list.
-var aboutItself = []string{"over_budget", "lost_samples", "damaged_data", "blind_counters", "remote_write"}
-
 func (r *Row) add(rec findings.Record) {
 	if !slices.Contains(r.Rules, rec.Rule) {
 		r.Rules = append(r.Rules, rec.Rule)
 	}
-	if !rec.Severity.AtLeast(findings.Warning) || slices.Contains(aboutItself, rec.Rule) {
+	if !rec.IsProblem() {
 		return
 	}
 	r.Findings++

@@ -31,7 +31,7 @@ type Format struct {
 var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats: true, labelled: true, encode: alerts}
 
 // Webhook takes one finding at a time, when it opens, changes its severity or
-// closes: the JSON of a Record, with the machine and its page.
+// closes: the JSON of a Record, with the machine, its page and its open problems.
 var Webhook = &Format{Name: "webhook", encode: hook}
 
 // lifetimes is the number of missed repetitions after which an alert ends, as in
@@ -49,12 +49,17 @@ type alert struct {
 
 func alerts(s *sender, list []findings.Record) ([]byte, error) {
 	out := make([]alert, len(list))
+	problems := map[string][]findings.Problem{} // by machine
 	for i, r := range list {
+		on := s.instance(r)
+		if problems[on] == nil {
+			problems[on] = s.problems(on)
+		}
 		r = r.NoLater(s.opts.Now()) // the clock was set back: a receiver would wait for such an end
 		a := alert{
-			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.instance(r)},
+			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": on},
 			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
-				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence)},
+				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence), "problem": titleOf(problems[on], r.ID)},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
 		}
 		for k, v := range a.Annotations {
@@ -83,11 +88,16 @@ func evidence(list []findings.Evidence) string {
 }
 
 func hook(s *sender, list []findings.Record) ([]byte, error) {
+	problems := s.problems(s.instance(list[0]))
 	return json.Marshal(struct {
 		findings.Record
 		Instance string `json:"instance"`
 		Page     string `json:"page,omitempty"`
-	}{list[0].NoLater(s.opts.Now()), s.instance(list[0]), s.link(list[0])})
+		// Problem is the title of the problem that the finding is part of; Problems are all of its machine that are open
+		// when the message is sent, as the page shows them.
+		Problem  string             `json:"problem,omitempty"`
+		Problems []findings.Problem `json:"problems"`
+	}{list[0].NoLater(s.opts.Now()), s.instance(list[0]), s.link(list[0]), titleOf(problems, list[0].ID), problems})
 }
 
 // instance returns the machine of a finding: the monitor's own for one about no single machine.

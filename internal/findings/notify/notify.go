@@ -177,6 +177,8 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 		now[r.ID] = r
 	}
 	for _, s := range current.senders {
+		s.state.Lock().all = open // first: messages name the problems that are open
+		s.state.Unlock()
 		told := s.queue.isTold()
 		for _, r := range open {
 			last, known := told[r.ID]

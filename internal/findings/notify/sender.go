@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type sender struct {
 // senderState is shared by Tell and run, as is the queue.
 type senderState struct {
 	open   []findings.Record // sent again at every repetition
+	all    []findings.Record // open after the last evaluation; nil before the first
 	unkept bool              // the queue cannot be written, and this was logged
 	full   bool              // the queue overflows, and this was logged
 }
@@ -98,6 +100,23 @@ func (s *sender) keepTelling(open []findings.Record) {
 	}
 	s.state.Lock().open = list
 	s.state.Unlock()
+}
+
+// problems returns the open problems of a machine, the worst first.
+func (s *sender) problems(instance string) []findings.Problem {
+	all := s.state.Lock().all
+	s.state.Unlock()
+	return findings.Problems(slices.DeleteFunc(slices.Clone(all), func(r findings.Record) bool { return s.instance(r) != instance }))
+}
+
+// titleOf returns the title of the problem that a finding is part of, "" if of none.
+func titleOf(problems []findings.Problem, id string) string {
+	for _, p := range problems {
+		if p.Has(id) {
+			return p.Title
+		}
+	}
+	return ""
 }
 
 // run sends until ctx ends.

@@ -49,7 +49,7 @@ type sign struct {
 	details             []number  // evidence of a subject that is reported
 	share               [2]string // numbers: the bounds of the share of the subject's time
 	trust               string    // sources, as alternatives of a regular expression
-	remedy              string    // "" is the rule's
+	remedy, topic       string    // "" is the rule's
 	// unknown is the answer when nothing is found and the first number of a candidate
 	// is missing; nil is silence.
 	unknown func(subject string) error
@@ -200,7 +200,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	}
 	o := s.cases[i]
 	x.gather(ctx, &e, s.details)
-	f := &findings.Finding{Machine: j.Machine, Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: cmp.Or(o.remedy, s.remedy), Title: x.first(o.titles), Cost: x.first(o.costs)}
+	f := &findings.Finding{Machine: j.Machine, Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: cmp.Or(o.remedy, s.remedy), Topic: s.topic, Title: x.first(o.titles), Cost: x.first(o.costs)}
 	if f.Title == "" {
 		f.Title, _ = x.sentence(o.titles[len(o.titles)-1])
 	}

@@ -19,6 +19,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "enclave_churn",
 			Title: "Enclave churn",
+			Topic: enclaveMemoryFull,
+			Role:  findings.RoleEffect,
 			Doc: "At least one enclave is created every 10 seconds, over either window and over its newest half minute, and enclaves live for less than 30 seconds on average: " +
 				"the number of enclaves divided by those created a second (Little's law). Creating an enclave copies and measures each of its pages, " +
 				"so the start can take longer than the work.",
@@ -58,6 +60,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "bounce_buffers",
 			Title: "Bounce buffers run out",
+			Topic: sharedMemoryShort,
+			Role:  findings.RoleCause,
 			Doc: "At least 70 % of the bounce buffer pool (SWIOTLB), which carries all I/O of a confidential VM, was in use at a reading of the last half minute, or a mapping did not fit. " +
 				"A mapping needs adjacent slots, so one can fail long before the pool is full; then I/O waits or fails. " +
 				"A pool that was 90 % full at any time since boot is information.",
@@ -111,6 +115,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "bounced_io",
 			Title: "I/O through bounce buffers",
+			Topic: sharedMemoryShort,
+			Role:  findings.RoleEffect,
 			Doc: "At least 100 MB a second pass through bounce buffers, over either window and over its newest half minute: the kernel copies each byte once more, because the host's devices " +
 				"cannot reach the private memory of a confidential VM. The cost of a copy is calibrated on this machine; at 100 MB a second it is a few percent of a core. " +
 				"Confidential I/O has this price, so the finding is information until the copies alone use 5 % of the CPU time in use.",
@@ -153,6 +159,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "memory_conversions",
 			Title: "Repeated memory conversions",
+			Topic: sharedMemoryShort,
+			Role:  findings.RoleEffect,
 			Doc: "A confidential VM makes memory shared with the hypervisor and private again, each at least 100 times a second, over either window and over its newest half minute. " +
 				"Each conversion calls the hypervisor, changes page tables of guest and host, and flushes TLBs; buffers that are kept need it once. Memory that stays shared does not count.",
 			Needs: []string{conversions},
@@ -239,6 +247,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "cpu_steal",
 			Title: "CPU steal",
+			Topic: cpuSaturated,
+			Role:  findings.RoleCause,
 			Doc: "The host gave at least 5 % of a virtual machine's CPU time to others while the machine wanted to run, over either window and over its newest half minute. " +
 				"That exceeds the usual cost of a confidential VM, so results measured during that time say little. " +
 				"On bare metal steal is always 0.",
@@ -273,6 +283,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "cpu_throttling",
 			Title: "CPU throttling",
+			Topic: cpuSaturated,
+			Role:  findings.RoleEffect,
 			Doc: "A container or unit exhausted its CPU quota in at least 25 % of the scheduling periods in which it had work, over either window and over its newest half " +
 				"minute; the share is that of Kubernetes' usual alert CPUThrottlingHigh. Three quarters are critical. A group with work in less than one period " +
 				"a second is left out, because its share says little. Groups without a quota are never throttled and show no periods.",
@@ -318,6 +330,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "pressure",
 			Title: "Machine under pressure",
+			Role:  findings.RoleCause,
 			Doc: "Some task waits for memory at least 10 % of the time, or for the CPU 90 %, by the kernel's pressure stall information, " +
 				"over either window and over its newest half minute. The CPU's limit is high because a busy server and its load generator on one CPU reach 89 %. " +
 				"The rule io_saturation covers waiting for I/O.",
@@ -332,7 +345,7 @@ var comparisons = []comparison{
 		signs: []sign{ // the worse one first
 			strain("memory", "memory", findings.Critical,
 				"Make the working set smaller, raise the limit of the container, or give the VM more memory: pages are reclaimed and read again."),
-			strain("cpu", "the CPU", findings.Warning, causes.CPUStarvation.Remedy),
+			strain("cpu", "the CPU", findings.Warning, causes.CPUStarvation.Remedy).withTopic(cpuSaturated),
 		},
 	},
 	{
@@ -400,6 +413,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "blind_counters",
 			Title: "Blind counters",
+			Role:  findings.RoleMonitor,
 			Doc: "Hardware or hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
 				"virtual machine. Hidden values are missing; they are not 0. This is information, because no setting on this machine brings the values, and it must hold for the whole of " +
 				"either window. Sources that the monitor's budget restricts are not part of this rule. No threshold: there is nothing to compare.",
@@ -428,6 +442,8 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "over_budget",
 			Title: "Monitor over budget",
+			Topic: cpuSaturated,
+			Role:  findings.RoleMonitor,
 			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
 				"over either window and over its newest half minute. Measurements include that cost. Answers to open pages are not counted: they end with the page.",
 			Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
@@ -462,6 +478,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "lost_samples",
 			Title: "Samples lost",
+			Role:  findings.RoleMonitor,
 			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or samples were refused one by one. " +
 				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then the page shows the store's error.",
 			Needs: []string{"teescope_store_lost_samples_total"},
@@ -492,6 +509,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "remote_write",
 			Title: "Remote write behind or refused",
+			Role:  findings.RoleMonitor,
 			Doc: "A receiver of remote_write does not have the samples of the last two minutes, over both windows, or it refused samples within the last 15 minutes. " +
 				"What a receiver has not taken yet waits in the log, which keeps the last 1 to 3 hours; a refused sample is not sent again.",
 			Needs: []string{remoteDelay},
@@ -637,6 +655,12 @@ func strain(resource, words string, severity findings.Severity, remedy string) s
 		}},
 		remedy: remedy,
 	}
+}
+
+// withTopic sets the topic of what a sign reports, for a rule whose signs are of different problems.
+func (s sign) withTopic(topic string) sign {
+	s.topic = topic
+	return s
 }
 
 // loss is one way in which a network loses something: a share of a whole, or a rate.

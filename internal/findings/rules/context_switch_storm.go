@@ -15,6 +15,8 @@ import (
 var contextSwitchStorm = &findings.Rule{
 	Name:  "context_switch_storm",
 	Title: "Context switch storm",
+	Topic: cpuSaturated,
+	Role:  findings.RoleEffect,
 	Doc: "A process is switched out at least 10,000 times a second, voluntarily or involuntarily, and at least twice " +
 		"for each of its calls that move data; redis-server, nginx and their load generators stay below 0.55 at any rate. " +
 		"The rate must hold as the mean of either window and in every reading of the last 20 s. " +

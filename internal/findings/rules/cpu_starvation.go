@@ -10,6 +10,8 @@ import (
 var cpuStarvation = &findings.Rule{
 	Name:  "cpu_starvation",
 	Title: "CPU starvation",
+	Topic: cpuSaturated,
+	Role:  findings.RoleEffect,
 	Doc: "The threads of a process wait for a CPU at least 60 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU), and on average at least half a thread waits. " +
 		"Over either window and over its newest half minute, by samples of all threads. At 60 % the process takes two and a half times as long as on a free machine. " +
 		"The rule pressure is about the machine as a whole, cpu_throttling about quotas.",

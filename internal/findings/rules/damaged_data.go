@@ -12,6 +12,7 @@ import (
 var damagedData = &findings.Rule{
 	Name:  "damaged_data",
 	Title: "Stored data is damaged",
+	Role:  findings.RoleMonitor,
 	Doc: "A part of the monitor's data folder was damaged. What could not be opened was moved to the folder quarantine in it, with a note that says why; " +
 		"a block with single damaged chunks stays, and answers leave these out. The monitor goes on with the rest. " +
 		"After the clock went back, the samples from the future are there too. " +

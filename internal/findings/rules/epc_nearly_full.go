@@ -14,6 +14,8 @@ const epcFree, epcSize = "tee_sgx_epc_free_bytes", "tee_sgx_epc_bytes"
 var epcNearlyFull = &findings.Rule{
 	Name:  "epc_nearly_full",
 	Title: "EPC nearly full",
+	Topic: enclaveMemoryFull,
+	Role:  findings.RoleCause,
 	Doc: "At most 5 % of the Enclave Page Cache is free, or free EPC fell in each third of the last 15 minutes and at that trend is used up within the hour. " +
 		"Once the EPC is full, the kernel pages and enclaves slow down abruptly. " +
 		"One enclave that starts is a step, not a trend; a monitor younger than 15 minutes sees no trend yet.",

@@ -18,6 +18,8 @@ const (
 var epcPaging = &findings.Rule{
 	Name:  "epc_paging",
 	Title: "EPC paging",
+	Topic: enclaveMemoryFull,
+	Role:  findings.RoleEffect,
 	Doc: "Enclaves need more protected memory than there is, so the kernel writes pages of the Enclave Page Cache out, encrypted, and loads them back " +
 		"when they are accessed. At least 1,000 pages a second are loaded back, over either window and over its newest half minute; at 40,000 cycles each, " +
 		"as others measured, that is 1.3 % of a core at 3 GHz, during all of which a thread waits. Pages written out and not loaded " +

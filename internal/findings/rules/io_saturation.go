@@ -19,6 +19,8 @@ const (
 var ioSaturation = &findings.Rule{
 	Name:  "io_saturation",
 	Title: "I/O saturation",
+	Topic: diskSaturated,
+	Role:  findings.RoleCause,
 	Doc: "Some task waits for I/O at least 60 % of the time, by the kernel's pressure stall information, or a disk is busy at least 90 % of the time and needs " +
 		"20 ms for a request, including its queue; over either window and over its newest half minute. Busy time alone says little about a device that works on many " +
 		"requests at once (iostat(1)), so latency decides: 20 ms is more than the 13 ms that a hard disk with 7,200 rpm needs without a queue. " +

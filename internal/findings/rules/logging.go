@@ -19,6 +19,8 @@ const (
 var logging = &findings.Rule{
 	Name:  "logging",
 	Title: "Logging is the bottleneck",
+	Topic: diskSaturated,
+	Role:  findings.RoleEffect,
 	Doc: "A process spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) writing to disk: in fsync and the like, on the CPU or waiting, and waiting for a disk " +
 		"inside write and the like; on average at least a tenth of a thread does so. Over either window and over its newest half minute, by samples of " +
 		"all threads. The CPU time of write itself is left out, because in a server most of it is for sockets. " +
