@@ -280,7 +280,7 @@ func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time
 func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Findings, error) {
 	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
 	if on == (findings.Machine{}) {
-		return out, nil
+		return summarized(out, m.platform.Started), nil
 	}
 	rows, err := m.fleet.Rows(ctx)
 	if err != nil {
@@ -329,5 +329,15 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("needs %s: no reading of this machine", s.Needs[j])
 		}
 	}
-	return out, nil
+	started := m.platform.Started
+	if m.elsewhere(on) {
+		started = time.Time{} // when its agent started is not known
+	}
+	return summarized(out, started), nil
+}
+
+// summarized adds the problems and the summary of the findings.
+func summarized(f web.Findings, started time.Time) web.Findings {
+	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
+	return f
 }

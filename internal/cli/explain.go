@@ -88,8 +88,8 @@ type explained struct {
 	Explanations []web.Explanation `json:"explanations"`
 	// Before are those of the window of --before.
 	Before []web.Explanation `json:"before,omitempty"`
-	// Problems say why explanations are missing.
-	Problems []string `json:"problems,omitempty"`
+	// Unexplained says why explanations are missing.
+	Unexplained []string `json:"unexplained,omitempty"`
 }
 
 func (x explainer) run(ctx context.Context, w io.Writer) error {
@@ -153,15 +153,17 @@ func explanationText(found explained, x explainer) string {
 			t.Tree(e.Tree, e.Causes)
 			if i < len(found.Before) {
 				if err := t.Differences(found.Before[i].Tree, e.Tree); err != nil {
-					t.problems([]string{err.Error()})
+					t.unexplained([]string{err.Error()})
 				}
 			}
 		}
-		t.problems(found.Problems)
+		t.unexplained(found.Unexplained)
 	}
-	for _, r := range found.Findings.Findings {
-		t.record(r, found.At)
+	if x.process == "" && len(found.Problems) > 0 {
+		t.Wrap("", found.Summary.Headline+".")
+		t.Line("")
 	}
+	t.findings(found.Findings)
 	var unknown []findings.RuleStat
 	for _, r := range found.Rules {
 		if r.Answer == findings.CannotTell {
@@ -171,6 +173,8 @@ func explanationText(found explained, x explainer) string {
 	switch {
 	case x.at.url != "":
 		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
+	case len(found.Findings.Findings) == 0 && x.process == "" && found.Summary.Level == findings.GoodLevel:
+		t.Wrap("", found.Summary.Headline+" "+watched(found.Rules))
 	case len(found.Findings.Findings) == 0:
 		about := ""
 		if x.process != "" {
@@ -180,17 +184,17 @@ func explanationText(found explained, x explainer) string {
 	default:
 		t.Line("The queries behind the numbers: teescope explain --json")
 	}
-	if x.process == "" && len(found.Explanations)+len(found.Problems) > 0 {
+	if x.process == "" && len(found.Explanations)+len(found.Unexplained) > 0 {
 		t.Line("")
 		t.Line("The processes with the most work, and where their time goes:")
 		for _, e := range found.Explanations {
-			t.Wrap("  ", e.Tree.Summary(e.Causes))
+			t.Wrap("  ", e.Tree.Summarize(e.Causes, "").Headline)
 		}
-		t.problems(found.Problems)
+		t.unexplained(found.Unexplained)
 	}
 	if len(unknown) > 0 {
 		t.Line("")
-		t.Line("%d of %d checks ran. Not checked:", len(found.Rules)-len(unknown), len(found.Rules))
+		t.Line("%s:", found.Summary.Checks)
 		for _, r := range unknown {
 			t.Wrap("  ", r.Title+": "+cmp.Or(r.Reason, "no reason was given"))
 		}
@@ -200,6 +204,39 @@ func explanationText(found explained, x explainer) string {
 
 // text is what commands write for a terminal.
 type text struct{ explain.Text }
+
+// findings writes the problems with their findings, the worst first, and then the findings that are no problem.
+func (t *text) findings(f web.Findings) {
+	rest := slices.Clone(f.Findings)
+	take := func(id string) (r findings.Record, ok bool) {
+		i := slices.IndexFunc(rest, func(r findings.Record) bool { return r.ID == id })
+		if i < 0 {
+			return r, false // the process filter has left it out
+		}
+		r = rest[i]
+		rest = slices.Delete(rest, i, i+1)
+		return r, true
+	}
+	for i, p := range f.Problems {
+		var members []findings.Record
+		for _, id := range append([]string{p.Lead}, p.Effects...) {
+			if r, ok := take(id); ok {
+				members = append(members, r)
+			}
+		}
+		if len(members) > 1 || len(members) == 1 && p.Title+"." != members[0].Title {
+			t.Wrap("", fmt.Sprintf("Problem %d, %s: %s", i+1, p.Severity, p.Title))
+		} else if len(members) == 1 {
+			t.Line("Problem %d:", i+1)
+		}
+		for _, r := range members {
+			t.record(r, f.At)
+		}
+	}
+	for _, r := range rest {
+		t.record(r, f.At)
+	}
+}
 
 func (t *text) record(r findings.Record, now time.Time) {
 	t.Wrap("", strings.ToUpper(string(r.Severity))+": "+r.Title)
@@ -236,8 +273,8 @@ func evidence(ev findings.Evidence) string {
 	return metric.Value(ev.Value, ev.Unit)
 }
 
-// problems says why there is no explanation.
-func (t *text) problems(list []string) {
+// unexplained says why there is no explanation.
+func (t *text) unexplained(list []string) {
 	for _, p := range list {
 		t.Wrap("", "No explanation: "+p+".")
 		t.Line("")
@@ -297,5 +334,6 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	e.Findings, err = m.history(ctx, findings.Filter{From: t.From, To: t.To, Subject: subject, On: func(of findings.Machine) bool {
 		return of.Instance == "" || of.Instance == t.Instance && (q.Job == "" || of.Job == q.Job)
 	}})
+	e.Summary = t.Summarize(e.Causes, string(findings.Worst(e.Findings)))
 	return e, err
 }

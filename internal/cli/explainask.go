@@ -66,14 +66,16 @@ func (x explainer) engineAt(r *store.Remote) witness {
 		query: r.Query,
 		tree: func(ctx context.Context, s subject, from, to time.Time) (web.Explanation, error) {
 			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: x.per == "request"})
-			return web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}, err
+			e := web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}
+			e.Summary = t.Summarize(e.Causes, "")
+			return e, err
 		},
 	}
 }
 
 // trees asks where the time of the selected processes went: the one that --process
-// names, the busiest ones that match it, or the busiest of all. A refusal is a problem,
-// not an error.
+// names, the busiest ones that match it, or the busiest of all. A refusal is not
+// an error.
 func (x explainer) trees(ctx context.Context, of witness, out *explained) error {
 	last := min(time.Duration(x.last), explain.Longest)
 	subjects, err := x.busy(ctx, of, out.At, last)
@@ -93,10 +95,10 @@ func (x explainer) trees(ctx context.Context, of witness, out *explained) error 
 		var refusal *explain.Refusal
 		switch {
 		case errors.As(err, &no):
-			out.Problems = append(out.Problems, no.reason)
+			out.Unexplained = append(out.Unexplained, no.reason)
 			continue
 		case errors.As(err, &refusal):
-			out.Problems = append(out.Problems, refusal.Reason)
+			out.Unexplained = append(out.Unexplained, refusal.Reason)
 			continue
 		case err != nil:
 			return err

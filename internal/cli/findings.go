@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,7 +157,8 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 	m.notifier.Collect(emit)
 }
 
-// logFinding logs findings that open and close, unless a silence covers them.
+// logFinding logs findings that open and close, unless a silence covers them, with the problem that they are part of
+// and the number of open ones.
 func (m *monitor) logFinding(r findings.Record) {
 	if r.Silenced != "" {
 		return
@@ -165,5 +167,10 @@ func (m *monitor) logFinding(r findings.Record) {
 	if r.State == findings.Closed {
 		word = "finding closed"
 	}
-	m.log.Warn(word, "id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", r.Title)
+	said := []any{"id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", r.Title}
+	problems := findings.Problems(m.analysis.Records())
+	if i := slices.IndexFunc(problems, func(p findings.Problem) bool { return p.Has(r.ID) }); i >= 0 {
+		said = append(said, "problem", problems[i].Title)
+	}
+	m.log.Warn(word, append(said, "problems", len(problems))...)
 }

@@ -8,7 +8,6 @@ import (
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/teescope/teescope/internal/explain"
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
@@ -60,27 +59,20 @@ func own(o web.Overhead) string {
 	return out
 }
 
-// strip is a line for each open finding, at most limit lines, with the number of
-// further findings and of rules not checked.
+// strip is a line for each open problem, the worst first, at most limit lines; or that there is none, and how much was
+// checked.
 func (s topSnapshot) strip(limit int) []string {
-	var out []string
-	for _, r := range s.findings.Findings {
-		if r.State == findings.Open {
-			out = append(out, strings.ToUpper(string(r.Severity))+" "+r.Title)
-		}
-	}
-	unknown := 0
-	for _, r := range s.findings.Rules {
-		if r.Answer == findings.CannotTell {
-			unknown++
-		}
-	}
-	if len(out) == 0 {
-		line := fmt.Sprintf("No open finding; %d of %d checks ran", len(s.findings.Rules)-unknown, len(s.findings.Rules))
-		if unknown > 0 {
-			line += " (teescope explain says why)"
+	f := s.findings
+	if len(f.Problems) == 0 {
+		line := f.Summary.Headline + " " + f.Summary.Checks
+		if strings.Contains(f.Summary.Checks, ";") {
+			line += " (teescope explain says which)"
 		}
 		return []string{line + "."}
+	}
+	var out []string
+	for _, p := range f.Problems {
+		out = append(out, strings.ToUpper(string(p.Severity))+" "+p.Title+".")
 	}
 	if more := len(out) - limit; more > 0 {
 		out = append(out[:limit-1], fmt.Sprintf("and %d more: teescope explain", more+1))
@@ -167,7 +159,7 @@ func (m topModel) plain() string {
 	})
 	head, lines := m.snapshot.table(rows, m.by(), 0)
 	var t text
-	for _, l := range slices.Concat(m.snapshot.header(len(rows), m.filter), m.snapshot.strip(len(m.snapshot.findings.Findings)+1), []string{"", head}, lines) {
+	for _, l := range slices.Concat(m.snapshot.header(len(rows), m.filter), m.snapshot.strip(len(m.snapshot.findings.Problems)+1), []string{"", head}, lines) {
 		t.Line("%s", l)
 	}
 	return t.String()

@@ -66,7 +66,7 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 		t.Wrap("   ", "what to do: "+c.Advice)
 	}
 	if tree.Baseline == "" && len(causes) == 0 {
-		t.Wrap("", tree.Summary(causes))
+		t.Wrap("", tree.Summarize(causes, "").Headline)
 	}
 	if tree.Baseline != "" {
 		t.Line("")
@@ -120,12 +120,7 @@ func (t *Text) head(tree Tree) {
 		t.Wrap("", words)
 		return
 	}
-	requests := ""
-	if tree.Requests != nil {
-		requests = fmt.Sprintf(", at %s requests a second", metric.Count(tree.Requests.Value))
-	}
-	t.Wrap("", fmt.Sprintf("%s, %s to %s%s. Its threads together had work for %s a %s.", tree.whose(),
-		tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), requests, tree.Active.time(), tree.Per))
+	t.Wrap("", fmt.Sprintf("%s, %s to %s. %s", tree.whose(), tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), tree.whole()))
 }
 
 // whose returns a tree's process, and its machine if known.
@@ -278,17 +273,6 @@ func bar(v float64, block string) string {
 		return "▏"
 	}
 	return strings.Repeat(block, n)
-}
-
-// Summary states in a sentence where a process's time goes.
-func (t Tree) Summary(causes []FoundCause) string {
-	if len(causes) > 0 {
-		return causes[0].Title
-	}
-	if len(t.Rows) == 0 || t.Unexplained.Value > t.Rows[0].Time.Value {
-		return fmt.Sprintf("%s: no cause found; %s of its active time is not explained.", t.Subject, metric.Percent(t.UnexplainedShare.Value))
-	}
-	return fmt.Sprintf("%s: no cause takes 5 %% of its active time; most of it is %s (%s).", t.Subject, t.Rows[0].Title, metric.Percent(t.Rows[0].Share.Value))
 }
 
 // Differences compares a window with an earlier one. It fails if they cannot be compared.

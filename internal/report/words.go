@@ -31,9 +31,12 @@ var appearances = map[stats.Verdict]appearance{
 // platform is the appearance of a difference between different machines, which may be called neither cost nor gain.
 var platform = appearance{"≠", diamond, rest, "a difference of machines, not the cost of a TEE"}
 
+// platformGrades are those of comparisons between different machines.
+var platformGrades = []result.Grade{result.GradeC, result.GradeD}
+
 // isPlatform reports whether a verdict is only about machines.
 func isPlatform(c *result.Comparison) bool {
-	return (c.Grade == result.GradeC || c.Grade == result.GradeD) && (c.Verdict == stats.Cost || c.Verdict == stats.Gain)
+	return slices.Contains(platformGrades, c.Grade) && (c.Verdict == stats.Cost || c.Verdict == stats.Gain)
 }
 
 func look(c *result.Comparison) appearance {
@@ -43,7 +46,7 @@ func look(c *result.Comparison) appearance {
 	if a, ok := appearances[c.Verdict]; ok {
 		return a
 	}
-	return appearance{"·", diamond, rest, "not judged"}
+	return appearance{"·", diamond, rest, "only the primary metric has a verdict"}
 }
 
 // verdictWord returns the verdict for readers; never empty.

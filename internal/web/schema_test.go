@@ -36,7 +36,9 @@ func TestFindingsMatchTheirSchema(t *testing.T) {
 	until := time.UnixMilli(9000)
 	h := served(func(o *Options) {
 		o.Findings = func(context.Context, findings.Machine) (Findings, error) {
-			return Findings{Rules: []findings.RuleStat{{Name: "heat", Answer: findings.CannotTell, Reason: "no metric", Needs: []string{"heat"}}}, At: until}, nil
+			return Findings{Rules: []findings.RuleStat{{Name: "heat", Answer: findings.CannotTell, Reason: "no metric", Needs: []string{"heat"}}}, At: until,
+				Problems: findings.Problems([]findings.Record{{ID: "b", State: findings.Open, Finding: findings.Finding{Severity: findings.Warning}}}),
+				Summary:  findings.Summarize(nil, nil, until, time.Time{})}, nil
 		}
 		o.History = func(context.Context, findings.Filter) ([]findings.Record, error) {
 			return []findings.Record{

@@ -134,6 +134,10 @@ type Findings struct {
 	Findings []findings.Record   `json:"findings"` // open ones first, then the newest closed ones
 	Rules    []findings.RuleStat `json:"rules"`
 	At       time.Time           `json:"at"`
+	// Problems are the open findings in groups, the worst first, and Summary says them in sentences. Parameters other
+	// than job and instance do not narrow them.
+	Problems []findings.Problem `json:"problems"`
+	Summary  findings.Summary   `json:"summary"`
 }
 
 // Causes is the answer of GET causes: the open findings of all machines, grouped by their rule.
@@ -146,6 +150,8 @@ type Causes struct {
 // has a counter of requests.
 type Explanation struct {
 	Tree explain.Tree `json:"tree"`
+	// Summary says in sentences what the tree shows.
+	Summary explain.Summary `json:"summary"`
 	// Causes are the rows of the tree that are something to act on, the largest first.
 	Causes []explain.FoundCause `json:"causes"`
 	// Findings are those about the process that were open in the window.

@@ -35,7 +35,7 @@ func TestTypeScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, other := range [][2]string{{"probe", "Setting"}, {"fleet", "Page"}, {"result", "Experiment"}, {"metric", "Counted"}, {"findings/anomaly", "Changes"}} {
+	for _, other := range [][2]string{{"probe", "Setting"}, {"fleet", "Page"}, {"result", "Experiment"}, {"report", "Words"}, {"metric", "Counted"}, {"findings/anomaly", "Changes"}} {
 		if err := g.declare(filepath.Join("..", other[0]), other[1]); err != nil {
 			t.Fatal(err)
 		}

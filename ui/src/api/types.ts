@@ -151,6 +151,9 @@ export interface FindingsEvidence {
   expr: string;
 }
 
+/** Role is the part of a finding in a problem. */
+export type FindingsRole = "cause" | "effect" | "monitor";
+
 /** Finding is a cause seen on a subject. */
 export interface FindingsFinding extends FindingsMachine {
   rule: string;
@@ -168,6 +171,9 @@ export interface FindingsFinding extends FindingsMachine {
   cost?: string;
   remedy: string;
   reference: string;
+  /** Topic and Role are those of its rule, or Topic is one that the rule chose for it. */
+  topic?: string;
+  role?: FindingsRole;
 }
 
 /** State of a finding over time. */
@@ -203,12 +209,43 @@ export interface FindingsRuleStat {
   windows: [number, number];
 }
 
+/** Problem is what is wrong on a machine: its open findings with the same topic, all of one process, or a single one. The page, explain, top, the log and notifications show the same problems. */
+export interface FindingsProblem {
+  /** Title is that of the leading finding without its full stop, or the topic with the number of its effects. */
+  title: string;
+  /** Severity is that of the worst finding. */
+  severity: FindingsSeverity;
+  /** Lead is the id of the finding that represents the problem, and Since its beginning. */
+  lead: string;
+  since: string;
+  /** Effects are the ids of the findings below the title, the worst first: all but the leading one, which is among them if the title is a topic and no finding names its cause. Findings about the monitor come last, if it adds to the problem. */
+  effects: string[] | null;
+}
+
+/** Level is how a machine is, as far as the rules know. */
+export type FindingsLevel = "good" | "unknown" | "warning" | "critical";
+
+/** Summary says in sentences what is wrong now, or that nothing is, and how much was checked. */
+export interface FindingsSummary {
+  level: FindingsLevel;
+  /** Headline counts the problems and names the worst, without a full stop, so the time of its beginning can follow; without problems it is a sentence. Detail is what it leaves open, "" for nothing. */
+  headline: string;
+  detail?: string;
+  /** Checks says how many rules have an answer ("22 of 29 checks ran; 7 lack data here"). */
+  checks: string;
+  /** Youth is why an answer may be missing just after the monitor's start; "" later. */
+  youth?: string;
+}
+
 /** Findings is the answer of GET findings. With job= and instance= it has the findings of that machine, and its answers of the rules. */
 export interface Findings {
   /** open ones first, then the newest closed ones */
   findings: FindingsRecord[] | null;
   rules: FindingsRuleStat[] | null;
   at: string;
+  /** Problems are the open findings in groups, the worst first, and Summary says them in sentences. Parameters other than job and instance do not narrow them. */
+  problems: FindingsProblem[] | null;
+  summary: FindingsSummary;
 }
 
 /** Cause is the open findings of one rule, on all machines. */
@@ -340,6 +377,18 @@ export interface ExplainTree {
   blind: string[] | null;
 }
 
+/** Summary says in sentences where the time of a process goes, as the page and the commands show it. */
+export interface ExplainSummary {
+  /** Level is the severity of what was found, "info" for a cause without a finding; "good" without a cause, and "unknown" if too much is not explained to tell. */
+  level: string;
+  /** Headline names the largest cause, or says that there is none. */
+  headline: string;
+  /** Whole says how much time there is to explain, and how much of it nothing explains. */
+  whole: string;
+  /** Starved: waiting for a CPU takes so much of the time that it is a cause. A process that waits does less work, so its other times cannot be compared without that. */
+  starved?: boolean;
+}
+
 /** FoundCause is a cause of the time that a process takes: rows of its tree that speak for the same rule. */
 export interface ExplainFoundCause {
   rule: string;
@@ -356,6 +405,8 @@ export interface ExplainFoundCause {
 /** Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with job= and instance= where several machines are stored and per=request where the process has a counter of requests. */
 export interface Explanation {
   tree: ExplainTree;
+  /** Summary says in sentences what the tree shows. */
+  summary: ExplainSummary;
   /** Causes are the rows of the tree that are something to act on, the largest first. */
   causes: ExplainFoundCause[] | null;
   /** Findings are those about the process that were open in the window. */
@@ -1347,6 +1398,37 @@ export interface ResultExperiment {
   origin?: ResultOrigin;
   /** Attestation binds all of the above to a TEE or to a key; null where nobody did that. */
   attestation?: ResultAttestation;
+}
+
+/** VerdictWords is how a verdict looks: a word, a shape and a colour of the page; each alone identifies it. */
+export interface ReportVerdictWords {
+  /** Verdict is a verdict of a document, "platform", or "none" where nothing was judged. */
+  verdict: string;
+  word: string;
+  shape: string;
+  tone: string;
+  means: string;
+}
+
+/** LevelWords is the word for a guard's level, and the severity as which it is shown. */
+export interface ReportLevelWords {
+  word: string;
+  severity: string;
+}
+
+/** Words are the words and the looks of what a result document says in values, as reports use them. */
+export interface ReportWords {
+  /** Verdicts are in the order in which they are listed. */
+  verdicts: ReportVerdictWords[] | null;
+  /** Platforms are the grades of comparisons between different machines: their costs and gains are neither, but the verdict "platform". */
+  platforms: ResultGrade[] | null;
+  /** Grades says what a comparison of a grade may be called, Designs how its runs were made; "" is for other values. */
+  grades: { [key: string]: string } | null;
+  designs: { [key: string]: string } | null;
+  /** Levels are those of guards. */
+  levels: { [key: string]: ReportLevelWords } | null;
+  /** Arms are the shapes of the arms in their order; their colours are the series of the same number. */
+  arms: string[] | null;
 }
 
 /** Counted names the metric that says which devices a sum over devices counts, so that each byte counts once: a bond has the bytes of its cards, an encrypted volume those of its disk. Whoever sums takes it from here, the page too. */
