@@ -14,6 +14,12 @@ export function explanation(process, { from, to, per = "second", more = 0, starv
   const row = (id, title, part, share, o = {}) => ({ id, title, part, time: amount(share * scale), share: amount(share), evidence: [{ text: "calls per second", value: 1e6, unit: "1/s", expr: `sum(rate(tee_syscalls_total{syscall="${id}"}[1m]))` }], ...o });
   const unit = (value, origin) => ({ ...amount(value), origin, how: "a loop of calls on this host" });
   return {
+    summary: {
+      level: "info",
+      headline: starved > 0 ? `${process} spends ${starved * 100} % of its active time waiting for a free CPU.` : `${process} spends 40 % of its time in clock_gettime.`,
+      whole: "Its threads together had work for 800 ms a second. Of that, 12 % [8, 16] is not explained.",
+      starved: starved > 0,
+    },
     tree: {
       subject: process,
       from: iso(from),
@@ -61,8 +67,10 @@ export function findings(now, process) {
     findings: [
       one("a storm", "critical", process, { share: [0.38, 0.44], cost: "0.4 of a core, all the time" }),
       one("a lock", "warning", hostile, { rule: "lock_contention", state: "closed", since: iso(now - 240), lastSeen: iso(now - 180), until: iso(now - 170) }),
-      one("a note", "info", "machine", { rule: "blind_counters", since: iso(now - 86400) }),
+      one("a note", "info", "machine", { rule: "blind_counters", role: "monitor", since: iso(now - 86400) }),
     ],
+    problems: [{ title: `${process} shows a storm`, severity: "critical", lead: "a storm", since: iso(now - 120), effects: [] }],
+    summary: { level: "critical", headline: `1 problem: ${process} shows a storm`, detail: "2 of 3 checks ran; 1 lacks data here.", checks: "2 of 3 checks ran; 1 lacks data here" },
     rules: [
       { name: "syscall_storm", title: "System call storm", doc: "More calls than work.", answer: "fires", windows: [300, 60] },
       { name: "lock_contention", title: "Lock contention", doc: "Threads that wait for each other.", answer: "silent", windows: [300, 60] },

@@ -236,7 +236,9 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     const all = findings(now, redis);
     const [storm] = all.findings;
     const more = (id, rule, subject, o) => ({ ...storm, id, rule, subject, severity: "warning", title: `${subject} shows ${id}.`, share: undefined, ...o });
-    all.findings.push(more("busy", "pressure", "machine"), more("throttled", "cpu_throttling", "web"), more("switches", "context_switch_storm", "db"), more("costly", "over_budget", "teescope"), more("loss", "network_loss", "machine", { severity: "info" }));
+    all.findings.push(more("busy", "pressure", "machine"), more("throttled", "cpu_throttling", "web"), more("switches", "context_switch_storm", "db"), more("costly", "over_budget", "teescope", { role: "monitor" }), more("loss", "network_loss", "machine", { severity: "info" }));
+    all.problems.push({ title: "CPU saturated: 2 effects, on web and db", severity: "warning", lead: "busy", since: storm.since, effects: ["throttled", "switches", "costly"] });
+    all.summary.headline = `2 problems, the worst: ${storm.title}`;
     await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: all }));
     await page.goto(`${url}/?range=5m&refresh=0`);
     const rows = page.locator("[data-problem]");
@@ -275,7 +277,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     const open = page.locator("article[data-finding=syscall_storm]");
     await open.getByText("0.4 of a core, all the time.").waitFor();
     await open.getByText(/or a sign that may have another cause/).waitFor();
-    await page.getByText("2 of 3 checks active; 1 lacks data here.").waitFor();
+    await page.getByText("2 of 3 checks ran; 1 lacks data here.").waitFor();
     await page.getByRole("link", { name: "History" }).click();
     const bars = await page.locator(".timeline-bar").evaluateAll((list) => list.map((e) => [e.getAttribute("aria-label").split(",")[0], e.offsetHeight, e.offsetWidth]));
     assert.deepEqual(bars.map(([level]) => level).sort(), ["critical", "info", "warning"]);

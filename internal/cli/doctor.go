@@ -180,10 +180,18 @@ func sourceList(e *probe.Engine) []web.Source {
 		}
 		if s.State == probe.Available || s.State == probe.Degraded {
 			w.Coverage, w.Missed, w.Folded = s.Coverage, &s.Missed, &s.Folded
+			judgeCoverage(&w)
 		}
 		out = append(out, w)
 	}
 	return out
+}
+
+// judgeCoverage says what a source's coverage means.
+func judgeCoverage(s *web.Source) {
+	if s.Coverage != nil {
+		s.Estimated, s.Short = probe.IsEstimate(*s.Coverage), probe.IsShort(*s.Coverage, s.Sample)
+	}
 }
 
 // notRoot is advice to root, of advice that begins with becoming root: some refuse root, too.

@@ -241,6 +241,7 @@ func describeSource(s *web.Source, p metric.Point) {
 		}
 	case probe.Coverage.Name:
 		s.Coverage = &v
+		judgeCoverage(s)
 	case probe.StandardError.Name:
 		if p.Labels["of"] == probe.OfRest {
 			s.RestError = &v

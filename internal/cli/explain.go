@@ -141,7 +141,11 @@ func (x explainer) witness(ctx context.Context, out *explained) (witness, error)
 	if err != nil {
 		return witness{}, err
 	}
-	return x.monitorAt(base), ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings)
+	err = ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings)
+	if out.Problems == nil { // of a monitor of an earlier version
+		out.Findings = summarized(out.Findings, time.Time{})
+	}
+	return x.monitorAt(base), err
 }
 
 // explanationText writes findings and explanations for a reader. A requested
@@ -159,8 +163,8 @@ func explanationText(found explained, x explainer) string {
 		}
 		t.unexplained(found.Unexplained)
 	}
-	if x.process == "" && len(found.Problems) > 0 {
-		t.Wrap("", found.Summary.Headline+".")
+	if x.process == "" && len(found.Findings.Findings) > 0 {
+		t.Wrap("", strings.TrimSuffix(found.Summary.Headline, ".")+".")
 		t.Line("")
 	}
 	t.findings(found.Findings)
@@ -173,8 +177,6 @@ func explanationText(found explained, x explainer) string {
 	switch {
 	case x.at.url != "":
 		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
-	case len(found.Findings.Findings) == 0 && x.process == "" && found.Summary.Level == findings.GoodLevel:
-		t.Wrap("", found.Summary.Headline+" "+watched(found.Rules))
 	case len(found.Findings.Findings) == 0:
 		about := ""
 		if x.process != "" {
@@ -334,6 +336,6 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	e.Findings, err = m.history(ctx, findings.Filter{From: t.From, To: t.To, Subject: subject, On: func(of findings.Machine) bool {
 		return of.Instance == "" || of.Instance == t.Instance && (q.Job == "" || of.Job == q.Job)
 	}})
-	e.Summary = t.Summarize(e.Causes, string(findings.Worst(e.Findings)))
+	e.Summary = t.Summarize(e.Causes, explain.Level(findings.Worst(e.Findings)))
 	return e, err
 }

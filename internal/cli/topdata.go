@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/web"
@@ -129,6 +130,9 @@ func lookAround(ctx context.Context, base *url.URL) (topSnapshot, error) {
 		if err := ask(ctx, q.u, q.answer); err != nil {
 			return s, err
 		}
+	}
+	if s.findings.Problems == nil { // of a monitor of an earlier version
+		s.findings = summarized(s.findings, time.Time{})
 	}
 	if err := s.fill(processes, covered); err != nil {
 		return s, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", base.Redacted(), err)

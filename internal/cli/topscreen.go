@@ -64,11 +64,7 @@ func own(o web.Overhead) string {
 func (s topSnapshot) strip(limit int) []string {
 	f := s.findings
 	if len(f.Problems) == 0 {
-		line := f.Summary.Headline + " " + f.Summary.Checks
-		if strings.Contains(f.Summary.Checks, ";") {
-			line += " (teescope explain says which)"
-		}
-		return []string{line + "."}
+		return []string{f.Summary.Headline + " " + f.Summary.Checks + "."}
 	}
 	var out []string
 	for _, p := range f.Problems {

@@ -12,7 +12,7 @@ func TestSummary(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree     Tree
 		causes   []FoundCause
-		severity string
+		severity Level
 		want     Summary
 	}{
 		"a cause": {tree(0.4, 0.1), []FoundCause{{Rule: "syscall_storm", Title: "redis spends 40 % of its active time in clock_gettime."}}, "",
@@ -27,6 +27,12 @@ func TestSummary(t *testing.T) {
 			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together had work for 1 s a second. Of that, 5 % [5, 5] is not explained.", false}},
 		"no data": {Tree{Subject: "redis", Per: "request"}, nil, "",
 			Summary{"unknown", "No data on where redis spends its time.", "Its threads together had work for 0 s a request.", false}},
+		"all of it, within the error": {func() Tree {
+			tr := tree(0.9, 0)
+			tr.UnexplainedShare = Amount{-0.01, -0.03, 0.02}
+			return tr
+		}(), nil, "",
+			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together had work for 1 s a second. Of that, at most 2 % is not explained.", false}},
 		"too much explained": {func() Tree {
 			tr := tree(0.9, 0)
 			tr.UnexplainedShare = Amount{-0.2, -0.3, -0.1}

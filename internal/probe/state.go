@@ -95,6 +95,19 @@ func (e *Engine) log(l *live, err error) {
 	slog.Warn("source is "+string(l.State), "source", l.Source.Name, "error", text)
 }
 
+// IsEstimate reports whether a source with this coverage counts a part of its events. What is missing to all of them
+// below half a percent is the imprecision of its clocks.
+func IsEstimate(coverage float64) bool { return coverage < 0.995 }
+
+// IsShort reports whether a source counts less than it was set to. Coverage is the share of events that it counts,
+// sample the share of the time that was set, 0 if it cannot be sampled: coverage varies a little around it.
+func IsShort(coverage, sample float64) bool {
+	if sample > 0 && sample < 1 {
+		return coverage <= 0.9*sample
+	}
+	return IsEstimate(coverage)
+}
+
 // budgetReason is the label of teescope_source_blind where the budget switches a
 // source off.
 const budgetReason = "budget"
@@ -118,7 +131,7 @@ func (l *live) limited(level int, seen coverage) {
 			why += "; "
 		}
 		why += fmt.Sprintf("it counts %s of the time", metric.Percent(seen.share))
-		if l.Sample < 1 && seen.share > 0.9*l.Sample {
+		if l.Sample < 1 && !IsShort(seen.share, l.Sample) {
 			why += ", the rate that was set"
 		} else {
 			why += " to stay within the budget"

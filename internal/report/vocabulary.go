@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -33,8 +34,8 @@ type VerdictWords struct {
 
 // LevelWords is the word for a guard's level, and the severity as which it is shown.
 type LevelWords struct {
-	Word     string `json:"word"`
-	Severity string `json:"severity"`
+	Word     string            `json:"word"`
+	Severity findings.Severity `json:"severity"`
 }
 
 // Vocabulary returns the words and looks.
@@ -55,7 +56,7 @@ func Vocabulary() Words {
 	for _, k := range []result.Kind{result.Interleaved, result.Blocked, result.Unpaired, result.Single, ""} {
 		w.Designs[string(k)] = designText(k)
 	}
-	for l, severity := range map[result.Level]string{result.Refuse: "critical", result.Warn: "warning", result.Note: "info"} {
+	for l, severity := range map[result.Level]findings.Severity{result.Refuse: findings.Critical, result.Warn: findings.Warning, result.Note: findings.Info} {
 		_, word := levelMark(l)
 		w.Levels[string(l)] = LevelWords{word, severity}
 	}

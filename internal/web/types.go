@@ -102,10 +102,14 @@ type Source struct {
 	// Coverage is the share of all events that were counted; absent where unknown.
 	// Missed and Folded are absent where nothing is read.
 	Coverage *float64 `json:"coverage,omitempty"`
-	Missed   *float64 `json:"missed,omitempty"`
-	Folded   *float64 `json:"folded,omitempty"`
-	Series   int      `json:"series"`
-	Metrics  []string `json:"metrics"`
+	// Estimated: it counts a part of its events, and its counters are scaled. Short: it counts less than its setting asks
+	// for, to stay within the budget.
+	Estimated bool     `json:"estimated,omitempty"`
+	Short     bool     `json:"short,omitempty"`
+	Missed    *float64 `json:"missed,omitempty"`
+	Folded    *float64 `json:"folded,omitempty"`
+	Series    int      `json:"series"`
+	Metrics   []string `json:"metrics"`
 }
 
 // Configuration is a setting that no request changes: What it is, how it is set, and the lines of the configuration that do so.

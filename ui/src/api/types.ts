@@ -130,6 +130,9 @@ export interface Source {
   needs?: SourceNeed[];
   /** Coverage is the share of all events that were counted; absent where unknown. Missed and Folded are absent where nothing is read. */
   coverage?: number;
+  /** Estimated: it counts a part of its events, and its counters are scaled. Short: it counts less than its setting asks for, to stay within the budget. */
+  estimated?: boolean;
+  short?: boolean;
   missed?: number;
   folded?: number;
   series: number;
@@ -377,10 +380,13 @@ export interface ExplainTree {
   blind: string[] | null;
 }
 
+/** Level is how a process is, as far as its tree shows. */
+export type ExplainLevel = "good" | "unknown" | "info" | "warning" | "critical";
+
 /** Summary says in sentences where the time of a process goes, as the page and the commands show it. */
 export interface ExplainSummary {
   /** Level is the severity of what was found, "info" for a cause without a finding; "good" without a cause, and "unknown" if too much is not explained to tell. */
-  level: string;
+  level: ExplainLevel;
   /** Headline names the largest cause, or says that there is none. */
   headline: string;
   /** Whole says how much time there is to explain, and how much of it nothing explains. */
@@ -1413,7 +1419,7 @@ export interface ReportVerdictWords {
 /** LevelWords is the word for a guard's level, and the severity as which it is shown. */
 export interface ReportLevelWords {
   word: string;
-  severity: string;
+  severity: FindingsSeverity;
 }
 
 /** Words are the words and the looks of what a result document says in values, as reports use them. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ExplainAmount, ExplainRow, ExplainTree, Explanation } from "../api/types";
 import { formatAmount, formatRange, formatRate, formatSigned, minus, unclear } from "./amount";
 import { byShare, icicleOf, pairTrees, queueId, restId, scaleOf, segmentsOf } from "./rows";
-import { starved as isStarved, verdictOn, verdictOnBoth, waitingOfBoth, wholeOf } from "./words";
+import { starved as isStarved, verdictOnBoth, waitingOfBoth } from "./words";
 
 const amount = (value: number, half = value * 0.1): ExplainAmount => ({ value, low: value - half, high: value + half });
 const row = (id: string, share: number, o: Partial<ExplainRow> = {}): ExplainRow => ({ id, title: id, part: "kernel", time: amount(share), share: amount(share), evidence: null, ...o });
@@ -19,7 +19,7 @@ const tree = (rows: ExplainRow[], o: Partial<ExplainTree> = {}): ExplainTree => 
   blind: null,
   ...o,
 });
-const explanation = (t: ExplainTree, o: Partial<Explanation> = {}): Explanation => ({ tree: t, causes: null, findings: null, ...o });
+const explanation = (t: ExplainTree, starved = false): Explanation => ({ tree: t, summary: { level: "good", headline: "", whole: "", starved }, causes: null, findings: null });
 
 test("an estimate reads with its interval", () => {
   expect(formatAmount({ value: 0.412, low: 0.38, high: 0.444 }, "ratio")).toBe("41.2 % (38 % to 44.4 %)");
@@ -70,27 +70,10 @@ test("a measured time and a mere price have no difference", () => {
   expect(pairTrees(measured, measured)[0]!.difference!.value).toBe(0);
 });
 
-test("the verdict is the first cause, with the severity of what was found", () => {
-  const causes = [{ rule: "syscall_storm", title: "redis spends 41 % of its time entering the kernel.", share: amount(0.41), rows: null, advice: "" }];
-  expect(verdictOn(explanation(tree([row("a", 0.4)]), { causes }))).toMatchObject({ level: "info", headline: causes[0]!.title });
-});
-
-test("without a cause the verdict depends on what is not explained", () => {
-  expect(verdictOn(explanation(tree([row("own", 0.9)]))).level).toBe("good");
-  expect(verdictOn(explanation(tree([row("own", 0.5)], { unexplainedShare: amount(0.5) }))).level).toBe("unknown");
-  expect(verdictOn(explanation(tree([]))).headline).toBe("No data on where redis spends its time.");
-});
-
-test("the whole names its interval, the requests, and an explanation that goes too far", () => {
-  expect(wholeOf(tree([]))).toBe("In these 5 min redis had work for 1 s per second (980 ms to 1.02 s), all its threads together. 10 % (5 % to 15 %) of it is not explained.");
-  expect(wholeOf(tree([], { per: "request", requests: { text: "", value: 1200, unit: "1/s", expr: "" } }))).toContain("per request (980 ms to 1.02 s), all its threads together, at 1.2 k requests per second.");
-  expect(wholeOf(tree([], { unexplainedShare: { value: -0.2, low: -0.3, high: -0.1 } }))).toContain("more than was measured: 20 % (10 % to 30 %) too much");
-});
-
 test("two windows differ, or may not", () => {
-  expect(verdictOnBoth(tree([]), tree([], { active: amount(1.5, 0.02) }))).toBe("redis spends 500 ms (472 ms to 528 ms) more per second.");
-  expect(verdictOnBoth(tree([]), tree([], { active: amount(1.01, 0.02) }))).toContain("may be none");
-  expect(verdictOnBoth(tree([], { subject: "other" }), tree([], { active: amount(0.5, 0.02) }))).toContain("redis, compared with other, spends 500 ms");
+  expect(verdictOnBoth(explanation(tree([])), explanation(tree([], { active: amount(1.5, 0.02) })))).toBe("redis spends 500 ms (472 ms to 528 ms) more per second.");
+  expect(verdictOnBoth(explanation(tree([])), explanation(tree([], { active: amount(1.01, 0.02) })))).toContain("may be none");
+  expect(verdictOnBoth(explanation(tree([], { subject: "other" })), explanation(tree([], { active: amount(0.5, 0.02) })))).toContain("redis, compared with other, spends 500 ms");
 });
 
 test("the picture: the TEE first, small rows together, the rest last, and no part below zero", () => {
@@ -111,9 +94,9 @@ test("the picture: the TEE first, small rows together, the rest last, and no par
 test("a process that is starved of CPU is not said to take less", () => {
   const queue = (share: number) => row(queueId, share, { part: "wait" });
   const [calm, starved] = [tree([row("own", 0.9)]), tree([row("own", 0.3), queue(0.6)], { active: amount(0.9, 0.01) })];
-  const said = verdictOnBoth(calm, starved);
+  const said = verdictOnBoth(explanation(calm), explanation(starved, true));
   expect(said).toMatch(/^redis waits for a CPU: 60 % of its time; before: not measured\. Without that, it spends 700 ms .* less per second\.$/);
-  expect(verdictOnBoth({ ...calm, subject: "other" }, starved)).toMatch(/^redis waits for a CPU: 60 % of its time; other: not measured\. Without that, redis spends /);
+  expect(verdictOnBoth(explanation({ ...calm, subject: "other" }), explanation(starved, true))).toMatch(/^redis waits for a CPU: 60 % of its time; other: not measured\. Without that, redis spends /);
   expect(segmentsOf(starved).find((s) => s.id === queueId)?.kind).toBe("queue");
 });
 
@@ -124,7 +107,7 @@ test("a comparison always says how long both sides wait for a CPU", () => {
   const some = tree([row("own", 0.8), row(queueId, 0.1, { part: "wait" })]);
   expect(waitingOfBoth(none, some, ["Before", "After"])).toBe("Waiting for a CPU: before not measured, after 10 % of its time.");
   expect(waitingOfBoth(little, none, ["web", "db"])).toBe("Waiting for a CPU: web at most 0.4 % of its time, db not measured.");
-  expect([isStarved(none, some), isStarved(none, tree([row(queueId, 0.3)]))]).toEqual([false, true]);
+  expect([isStarved(explanation(none), explanation(some)), isStarved(explanation(none), explanation(some, true)), isStarved(explanation(some, true), explanation(none))]).toEqual([false, true, true]);
 });
 
 test("an icicle has a level for each depth, and parts stay within their whole", () => {

@@ -8,9 +8,9 @@ import { OfMachine } from "./machine";
 import { BeforePicker, PerPicker, ProcessPicker } from "./picker";
 import { Rivals } from "./rivals";
 import { Picture } from "./picture";
-import { kinds, queueShare } from "./rows";
+import { kinds } from "./rows";
 import { Tree, useOpen } from "./tree";
-import { muchQueued, starved, verdictOn, verdictOnBoth, waitingOfBoth, wholeOf } from "./words";
+import { starved, verdictOnBoth, waitingOfBoth } from "./words";
 import "./explain.css";
 import { formatValue } from "../format/number";
 import { formatLength } from "../format/time";
@@ -23,7 +23,7 @@ import { move, usePlace } from "../state/use-place";
 import { steady } from "../state/window";
 import { sentence } from "../words/empty";
 import { subjectOf } from "../words/problem";
-import { openFindings, youth } from "../words/verdict";
+import { openFindings } from "../words/verdict";
 import { Sentence } from "../words/term";
 
 /** The window's explanation of the process, alone or next to that of another window or process. */
@@ -63,8 +63,8 @@ function useExplanation(process: string, { from, to }: Span, per: Per): Resource
 /** An answer that is missing or failed. */
 function Pending({ answer }: { answer: Resource<Explanation> }) {
   const { subject, per } = usePlace();
-  const { window: w, tick } = useMachine();
-  const early = youth(w.started, tick);
+  const { window: w, findings } = useMachine();
+  const early = findings.data?.summary.youth;
   return (
     <>
       {answer.error && early && <p className="empty">{early}</p>}
@@ -93,7 +93,7 @@ function One({ answer }: { answer: Resource<Explanation> }) {
       {e && (
         <div className={answer.loading ? "panel-body dimmed" : "panel-body"} data-explained={e.tree.subject} data-loading={answer.loading}>
           <VerdictOf explanation={e} show={setOpen} />
-          {queueShare(e.tree) >= muchQueued && <Rivals />}
+          {e.summary.starved && <Rivals />}
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">Where {e.tree.subject} spends its time</h2>
@@ -124,11 +124,11 @@ function Both({ then, now }: { then: Resource<Explanation>; now: Resource<Explan
           <section className="verdict verdict-info" aria-label="Verdict">
             <IconInfo />
             <div>
-              <h2>{verdictOnBoth(b.tree, a.tree)}</h2>
-              {!starved(b.tree, a.tree) && <p data-waiting>{waitingOfBoth(b.tree, a.tree, sides)}</p>}
+              <h2>{verdictOnBoth(b, a)}</h2>
+              {!starved(b, a) && <p data-waiting>{waitingOfBoth(b.tree, a.tree, sides)}</p>}
               {[b, a].map((e, i) => (
                 <p key={sides[i]}>
-                  {sides[i]}: {wholeOf(e.tree)}
+                  {sides[i]}: {e.summary.whole}
                 </p>
               ))}
             </div>
@@ -155,14 +155,14 @@ function Both({ then, now }: { then: Resource<Explanation>; now: Resource<Explan
 }
 
 function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (ids: string[]) => void }) {
-  const v = verdictOn(e);
-  const Icon = levelIcons[v.level];
+  const s = e.summary;
+  const Icon = levelIcons[s.level];
   const causes = e.causes ?? [];
   return (
-    <section className={`verdict verdict-${v.level}`} aria-label="Verdict" data-level={v.level} data-cause={causes[0]?.rule ?? ""}>
+    <section className={`verdict verdict-${s.level}`} aria-label="Verdict" data-level={s.level} data-cause={causes[0]?.rule ?? ""}>
       <Icon />
       <div>
-        <h2>{v.headline}</h2>
+        <h2>{s.headline}</h2>
         {causes[0] && <CauseText cause={causes[0]} show={show} />}
         {causes.length > 1 && (
           <ol className="causes" start={2} aria-label="Further causes">
@@ -175,7 +175,7 @@ function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (
           </ol>
         )}
         {e.tree.tee && <p data-tee={e.tree.tee.share.value}>{e.tree.tee.title}</p>}
-        <p>{v.detail}</p>
+        <p>{s.whole}</p>
       </div>
     </section>
   );

@@ -1,50 +1,16 @@
-// The result of an explanation, in sentences.
+// Two explanations next to each other, in sentences.
 import type { ExplainAmount, ExplainTree, Explanation } from "../api/types";
 import { formatValue } from "../format/number";
-import { formatLength } from "../format/time";
-import type { Per } from "../state/place";
-import type { Verdict } from "../words/verdict";
-import { formatAmount, formatRange, formatTime, minus, unclear } from "./amount";
+import { formatAmount, minus, unclear } from "./amount";
 import { queueOf, queueShare } from "./rows";
-
-/** The smallest unexplained share that is worth a warning. */
-export const muchUnexplained = 0.2;
-
-/** The share from which waiting for a CPU is stated first, as in causes. */
-export const muchQueued = 0.25;
-
-/** The sentence above the tree: the largest cause, or that there is none. */
-export function verdictOn(e: Explanation): Verdict {
-  const { tree } = e;
-  const detail = wholeOf(tree);
-  const first = e.causes?.[0];
-  if (first) {
-    const worst = (e.findings ?? []).map((f) => f.severity);
-    const level = worst.includes("critical") ? "critical" : worst.includes("warning") ? "warning" : "info";
-    return { level, headline: first.title, detail };
-  }
-  if (!tree.rows?.length) return { level: "unknown", headline: `No data on where ${tree.subject} spends its time.`, detail };
-  if (tree.unexplainedShare.value > muchUnexplained) return { level: "unknown", headline: `No cause found for ${tree.subject}, and much of its time is not explained.`, detail };
-  return { level: "good", headline: `${tree.subject} does its own work: no cause costs enough of its time to act on.`, detail };
-}
-
-/** How much time there is to explain, and how much of it is not explained. */
-export function wholeOf(tree: ExplainTree): string {
-  const per = tree.per as Per;
-  const length = formatLength((Date.parse(tree.to) - Date.parse(tree.from)) / 1000);
-  const requests = tree.requests ? `, at ${formatValue(tree.requests.value, "")} requests per second` : "";
-  const whole = `In these ${length} ${tree.subject} had work for ${formatTime(tree.active, per)} (${formatRange(tree.active, "seconds")}), all its threads together${requests}.`;
-  const rest = tree.unexplainedShare;
-  if (rest.high < 0) return `${whole} The rows explain more than was measured: ${formatAmount({ value: -rest.value, low: -rest.high, high: -rest.low }, "ratio")} too much.`;
-  return `${whole} ${formatAmount(rest, "ratio")} of it is not explained.`;
-}
 
 /** The result of comparing two trees: more or less time, for the work of a second or request. A
  * process that waits for a CPU does less because it cannot do more: that is stated first. */
-export function verdictOnBoth(before: ExplainTree, after: ExplainTree): string {
+export function verdictOnBoth(then: Explanation, now: Explanation): string {
+  const [before, after] = [then.tree, now.tree];
   const per = after.per;
   const same = before.subject === after.subject;
-  if (starved(before, after)) {
+  if (starved(then, now)) {
     const rest = changeOf(minus(withoutQueue(after), withoutQueue(before)), same ? "Without that, it" : `Without that, ${after.subject}`, per);
     return `${after.subject} waits for a CPU: ${waitingIn(after)}; ${same ? "before" : before.subject}: ${waitingIn(before)}. ${rest}`;
   }
@@ -52,8 +18,8 @@ export function verdictOnBoth(before: ExplainTree, after: ExplainTree): string {
 }
 
 /** Waiting for a CPU is what a comparison is about. */
-export function starved(before: ExplainTree, after: ExplainTree): boolean {
-  return [before, after].some((t) => queueShare(t) >= muchQueued);
+export function starved(then: Explanation, now: Explanation): boolean {
+  return [then, now].some((e) => e.summary.starved);
 }
 
 /** Waiting for a CPU on both sides of a comparison, also if it is little or unknown: a process that

@@ -8,7 +8,6 @@ import { goTo, misread } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
 import { several } from "../words/fleet";
-import { problemsOf } from "../words/problem";
 import { Now } from "../pages/now";
 import { IconBenchmarks, IconExplore, IconFindings, IconFleet, IconMachine, IconMenu, IconNow, IconProcesses, IconSettings, IconTEE } from "./icons";
 import { Elsewhere } from "./elsewhere";
@@ -150,7 +149,7 @@ function Rail() {
   const place = usePlace();
   const { findings, fleet } = useMachine();
   const there = (page: Page) => page !== "fleet" || several(fleet.data) || place.page === "fleet";
-  const open = useLost() === null ? problemsOf(findings.data).length : 0;
+  const open = useLost() === null ? (findings.data?.problems ?? []).length : 0;
   const link = (page: Page, count = 0) => {
     const { label, icon: Icon } = views[page];
     return (

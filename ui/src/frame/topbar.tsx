@@ -13,7 +13,6 @@ import { copyText } from "../state/clipboard";
 import { setTheme, themes, useTheme, type Theme } from "../state/use-theme";
 import { sentence } from "../words/empty";
 import { plainMessage } from "../words/message";
-import { problemsOf, severityOf } from "../words/problem";
 import { count } from "../words/verdict";
 import { IconAuto, IconGood, IconMoon, IconShare, IconSun, IconWarning } from "./icons";
 import { PlaceLink } from "./link";
@@ -164,8 +163,8 @@ function FindingsLink() {
   const lost = useLost() !== null;
   if (!findings.data) return null;
   const gone = lost || (platform.data?.gone ?? false);
-  const problems = problemsOf(findings.data);
-  const bad = gone || problems.some((p) => severityOf(p) === "critical");
+  const problems = findings.data.problems ?? [];
+  const bad = gone || findings.data.summary.level === "critical";
   const well = problems.length === 0 && !gone;
   const Icon = well ? IconGood : IconWarning;
   return (

@@ -10,7 +10,7 @@ import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { useProcesses } from "../state/processes";
 import { usePlace } from "../state/use-place";
-import { isOwn, problemsOf, severityOf, subjectOf, type Problem } from "../words/problem";
+import { isOwn, problemsOf, subjectOf, type Problem } from "../words/problem";
 import { count, openFindings } from "../words/verdict";
 
 /** The number of effects of a problem shown at once. */
@@ -38,8 +38,8 @@ function Row({ problem: p, processes }: { problem: Problem; processes: Set<strin
   return (
     <li className="problem-row" data-problem={lead.rule} data-subject={subjectOf(lead)}>
       <div className="problem-head">
-        <Severity level={severityOf(p)} />
-        <span className="dim small">since {formatSince(lead.since)}</span>
+        <Severity level={p.severity} />
+        <span className="dim small">since {formatSince(p.since)}</span>
       </div>
       <div className="problem-words">
         <strong>

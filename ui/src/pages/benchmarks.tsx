@@ -1,7 +1,7 @@
 // Results of benchmarks: the list, one result, or several side by side.
 import { AnswerError, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
-import type { ResultExperiment, Results } from "../api/types";
+import type { ReportWords, ResultExperiment, Results } from "../api/types";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { Detail } from "../results/detail";
@@ -10,9 +10,16 @@ import "../results/results.css";
 import { useMachine } from "../state/machine";
 import { usePlace } from "../state/use-place";
 import { formatSince } from "../format/time";
+import { setWords } from "../words/benchmark";
 import { sentence } from "../words/empty";
 
 export default function Benchmarks() {
+  const words = useResource<ReportWords>("words", async (s) => setWords(await getDocument("words", s)));
+  if (words.data) return <Served />;
+  return words.error ? <Problem message={words.error} retry={words.retry} /> : <p className="empty">Loading the results.</p>;
+}
+
+function Served() {
   const { subject, beside } = usePlace();
   const { tick } = useMachine();
   // A benchmark takes minutes, so a check every half minute is enough.

@@ -11,7 +11,7 @@ import { Problem } from "../frame/problem";
 import { tabOf, Tabs } from "../frame/tabs";
 import { useMachine } from "../state/machine";
 import { usePlace } from "../state/use-place";
-import { checksText, count, openFindings } from "../words/verdict";
+import { count, openFindings } from "../words/verdict";
 
 /** More closed findings than this are not listed. */
 const most = 100;
@@ -28,6 +28,7 @@ export default function FindingsPage() {
   const linked = useLinked(place.subject, f === null || near.some((r) => r.id === place.subject));
   const all = [...near, ...(linked.data ?? []).filter((r) => r.id === place.subject && !near.some((n) => n.id === r.id))];
   const open = openFindings(f);
+  const problems = f?.problems?.length ?? 0;
   const closed = all.filter((r) => r.state === "closed");
   const listed = closed.filter((r, i) => i < most || r.id === place.subject);
   const rules = f?.rules ?? [];
@@ -40,8 +41,8 @@ export default function FindingsPage() {
   return (
     <>
       <div className="section-head">
-        <h2>{f ? (open.length === 0 ? "No open findings" : `${count(open.length, "finding")} open`) : "Findings"}</h2>
-        {f && <p>{`${checksText(rules)}. Last run at ${formatSince(f.at)}.`}</p>}
+        <h2>{f ? (open.length === 0 ? "No open findings" : `${count(problems, "problem")}, ${count(open.length, "open finding")}`) : "Findings"}</h2>
+        {f && <p>{`${f.summary.checks}. Last run at ${formatSince(f.at)}.`}</p>}
       </div>
       <Tabs label="Findings" tabs={tabs} current={tab} also={{ subject: "" }} />
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}

@@ -72,7 +72,7 @@ function useProcessCount(): number | null {
 
 function VerdictLine() {
   const { findings, overhead, platform } = useMachine();
-  const v = verdictOf(findings.data, overhead.data, useProcessCount(), new Date(), platform.data?.started);
+  const v = verdictOf(findings.data, overhead.data, useProcessCount(), new Date());
   if (platform.data?.gone) {
     v.headline = `No answer${platform.data.lastSeen ? ` since ${formatSince(platform.data.lastSeen)}` : ""}: the agent of this machine does not answer.${v.finding ? ` ${v.headline}.` : ""}`;
     v.level = "critical";

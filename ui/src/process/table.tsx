@@ -17,7 +17,7 @@ import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { steady, type Window } from "../state/window";
 import { emptyReason, spanWords } from "../words/empty";
-import { count, youth } from "../words/verdict";
+import { count } from "../words/verdict";
 
 const rate = (metric: string, matches: Match[], w: Window) => `sum by (process) (rate(${select(metric, [...own(w), ...matches])}[${rateWindow(w)}]))`;
 
@@ -84,7 +84,7 @@ const first = 20;
 /** below is shown once the length of the table is known, so it does not jump. */
 export function ProcessTable({ below }: { below: ReactNode }) {
   const place = usePlace();
-  const { window: w, sources, tick } = useMachine();
+  const { window: w, sources, findings } = useMachine();
   const now = useColumns(false, place.process, w);
   // Averages over the whole window cost most and change least.
   const average = useColumns(true, place.process, { ...w, ...steady(w) });
@@ -105,7 +105,7 @@ export function ProcessTable({ below }: { below: ReactNode }) {
       {failed.error && <Problem message={failed.error} retry={failed.retry} stale={failed.data !== null} />}
       <section className="card" aria-label="Processes">
         {known && sorted.length === 0 ? (
-          <p className="empty">{youth(w.started, tick) || emptyReason({ sources: sources.data, metrics, process: place.process, window: w })}</p>
+          <p className="empty">{findings.data?.summary.youth || emptyReason({ sources: sources.data, metrics, process: place.process, window: w })}</p>
         ) : (
           <SortedTable
             id="processes"

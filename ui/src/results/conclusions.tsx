@@ -2,7 +2,7 @@
 // them.
 import type { ResultComparison, ResultExperiment } from "../api/types";
 import { formatTimes, formatValue } from "../format/number";
-import { armsText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
+import { armsText, doubtsOf, gradeMeans, headlineOf, kindOf, lookOf, noRatio, replicates } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { caseIds, collapsed, primaries, tellingOf } from "./document";
@@ -53,11 +53,11 @@ function Conclusion({ doc, c, also }: { doc: ResultExperiment; c: ResultComparis
   const interval = c.confidence > 0 ? `${formatValue(c.confidence, "ratio")} interval` : "interval";
   const range = kind === "invalid" ? "refused" : c.cost_ci_low !== null && c.cost_ci_high !== null ? `${formatTimes(c.cost_ci_low)} to ${formatTimes(c.cost_ci_high)}` : `missing: ${noRatio(c)}`;
   return (
-    <section className={`verdict conclusion conclusion-${looks[kind].tone}`} aria-label={`Verdict on ${armsText(c)}${c.case === "default" ? "" : `, ${c.case}`}: ${looks[kind].word}`} data-verdict={kind}>
+    <section className={`verdict conclusion conclusion-${lookOf(kind).tone}`} aria-label={`Verdict on ${armsText(c)}${c.case === "default" ? "" : `, ${c.case}`}: ${lookOf(kind).word}`} data-verdict={kind}>
       <div>
         <VerdictChip kind={kind} material={c.material} />
         <h2>{headline}</h2>
-        <p>{sentence(looks[kind].means)}</p>
+        <p>{sentence(lookOf(kind).means)}</p>
         {also.length > 0 && (
           <p className="also" data-also={also.length}>
             Refused for the same reason: {also.map((o) => o.case).join(", ")}.

@@ -3,7 +3,7 @@
 import type { ResultComparison, ResultEnvironment, ResultExperiment, ResultMetricDesc, ResultRole, ResultRun, ResultSummary } from "../api/types";
 import type { Filter, Span } from "../state/place";
 import { labelOf, spaced } from "../format/measure";
-import { headlineOf, kindOf, looks, type Kind } from "../words/benchmark";
+import { headlineOf, kindOf, allKinds, type Kind } from "../words/benchmark";
 
 type Doc = ResultExperiment;
 
@@ -116,7 +116,7 @@ function spanOfRun(r: ResultRun): Span {
 /** The kinds of verdict of a result, each once. */
 export function kindsOf(s: Pick<ResultSummary, "comparisons">): Kind[] {
   const all = (s.comparisons ?? []).map(kindOf);
-  return all.length === 0 ? ["none"] : (Object.keys(looks) as Kind[]).filter((k) => all.includes(k));
+  return all.length === 0 ? ["none"] : allKinds().filter((k) => all.includes(k));
 }
 
 /** The results that pass a filter. Text is searched for in the whole list line, word by word. */
@@ -142,7 +142,7 @@ export function choicesOf(results: ResultSummary[]): Omit<Record<keyof Filter, s
   return {
     workload: all((s) => [s.workload]),
     environment: all((s) => s.environments ?? []),
-    verdict: Object.keys(looks).filter((k) => kinds.has(k as Kind)),
+    verdict: allKinds().filter((k) => kinds.has(k)),
     grade: all((s) => [s.grade]),
   };
 }

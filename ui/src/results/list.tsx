@@ -8,7 +8,7 @@ import { PlaceLink } from "../frame/link";
 import { home, type Filter } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
 import { useMachine } from "../state/machine";
-import { decidingOf, gradeMeans, headlineOf, kindOf, looks, shellLine, type Kind } from "../words/benchmark";
+import { decidingOf, gradeMeans, headlineOf, kindOf, lookOf, shellLine, type Kind } from "../words/benchmark";
 import { count } from "../words/verdict";
 import { Command } from "./command";
 import { choicesOf, kindsOf, narrow, tellingOf } from "./document";
@@ -85,7 +85,7 @@ function Filters({ results }: { results: ResultSummary[] }) {
     return () => clearTimeout(timer);
   }, [text]);
   const choices = choicesOf(results);
-  const words = (f: string, v: string) => (f === "verdict" ? looks[v as Kind].word : v);
+  const words = (f: string, v: string) => (f === "verdict" ? lookOf(v as Kind).word : v);
   return (
     <form className="filters" role="search" aria-label="Filter results" onSubmit={(e) => e.preventDefault()}>
       <input type="search" className="text-input" aria-label="Text in results" placeholder="Text" value={text} onChange={(e) => setText(e.target.value)} />
@@ -151,7 +151,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
           {!c && <span className="chip">no verdict</span>}
           {others.length > 0 && (
             <span className="small dim">
-              and {count(others.length, "more verdict")}: {kindsOf({ comparisons: others }).map((k) => `${others.filter((o) => kindOf(o) === k).length} ${looks[k].word}`).join(", ")}
+              and {count(others.length, "more verdict")}: {kindsOf({ comparisons: others }).map((k) => `${others.filter((o) => kindOf(o) === k).length} ${lookOf(k).word}`).join(", ")}
             </span>
           )}
           {c && c.verdict === "inconclusive" && !headline.includes(decidingOf(c)) && <span className="small">{decidingOf(c)}</span>}

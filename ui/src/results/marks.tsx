@@ -1,5 +1,5 @@
 // The marks that distinguish arms and verdicts.
-import { armShapes, looks, type Kind, type Shape } from "../words/benchmark";
+import { armShape, lookOf, type Kind, type Shape } from "../words/benchmark";
 
 const paths: Record<Exclude<Shape, "disc" | "ring">, string> = {
   square: "M-4.4-4.4H4.4V4.4H-4.4Z",
@@ -30,7 +30,7 @@ export function Swatch({ shape, tone }: { shape: Shape; tone: string }) {
 
 /** How an arm looks, by its place among the environments. */
 export function armLook(i: number): { shape: Shape; tone: string } {
-  return i < 0 ? { shape: "diamond", tone: "series-rest" } : { shape: armShapes[i % armShapes.length]!, tone: `series-${i % 8}` };
+  return i < 0 ? { shape: "diamond", tone: "series-rest" } : { shape: armShape(i), tone: `series-${i % 8}` };
 }
 
 export function ArmName({ name, index }: { name: string; index: number }) {
@@ -43,10 +43,10 @@ export function ArmName({ name, index }: { name: string; index: number }) {
 
 /** A verdict by shape, word and colour. */
 export function VerdictChip({ kind, material = false }: { kind: Kind; material?: boolean }) {
-  const look = looks[kind];
+  const look = lookOf(kind);
   return (
     <span className={`chip verdict-chip tone-${look.tone}`} title={look.means} data-verdict={kind}>
-      <Swatch shape={look.shape} tone={look.tone} /> {look.word}
+      <Swatch shape={look.shape as Shape} tone={look.tone} /> {look.word}
       {material && kind !== "platform" ? ", material" : ""}
     </span>
   );

@@ -9,7 +9,7 @@ import { Locked, useAuthority } from "../frame/locked";
 import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
 import { Problem } from "../frame/problem";
 import { blindReason, narrowedTo, sentence } from "../words/empty";
-import { complete, errorOf, halfInterval, roughly } from "../words/remarks";
+import { errorOf, halfInterval, roughly } from "../words/remarks";
 import { canNarrow, canSample, parsePercent, parsePIDs, stateWords } from "../words/source";
 import { Sentence } from "../words/term";
 import { count } from "../words/verdict";
@@ -94,8 +94,8 @@ function SourceItem({ source: s, changed, readOnly }: { source: Source; changed:
           </span>
         </td>
         <td role="cell">
-          {reads && s.coverage !== undefined && (s.coverage < complete || canSample(s)) && (
-            <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
+          {reads && s.coverage !== undefined && (s.estimated || canSample(s)) && (
+            <span className={`chip ${s.estimated ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
               counts {roughly(s.coverage)}
               {stated !== undefined && ` ± ${roughly(halfInterval(stated))}`}
             </span>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ResultGuard } from "../api/types";
-import { costText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, securityText, shellLine } from "./benchmark";
+import { allKinds, armShape, costText, designText, doubtsOf, gradeMeans, headlineOf, kindOf, levelOf, lookOf, securityText, shellLine } from "./benchmark";
 import { comparison } from "./sample";
 
 test("a cost between machines is called neither cost nor gain", () => {
@@ -8,8 +8,15 @@ test("a cost between machines is called neither cost nor gain", () => {
   for (const grade of ["C", "D"] as const) expect(kindOf(comparison({ grade }))).toBe("platform");
   expect(kindOf(comparison({ grade: "D", verdict: "inconclusive" }))).toBe("inconclusive");
   expect(kindOf(comparison({ verdict: "" as never }))).toBe("none");
-  expect(new Set(Object.values(looks).map((l) => `${l.shape} ${l.word}`)).size).toBe(Object.keys(looks).length);
-  expect([gradeMeans("A"), gradeMeans("")]).toEqual(["same host, interleaved", "nothing was compared"]);
+  expect(new Set(allKinds().map(lookOf).map((l) => `${l.shape} ${l.word}`)).size).toBe(7);
+});
+
+test("words that a document of a later version has are not known, and do not end the page", () => {
+  expect([gradeMeans("A"), gradeMeans(""), gradeMeans("Z" as never)]).toEqual(["same host, interleaved", "not graded", "not graded"]);
+  expect([designText("blocked"), designText("new" as never)]).toEqual(["alternating blocks", "design not recorded"]);
+  expect([levelOf("invalid").word, levelOf("new" as never).word]).toEqual(["refused", "note"]);
+  expect(kindOf(comparison({ verdict: "new" as never }))).toBe("none");
+  expect([armShape(0), armShape(9)]).toEqual(["disc", "square"]);
 });
 
 test("the headline leaves its verdict to the chip and names its case among several", () => {

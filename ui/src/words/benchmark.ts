@@ -1,69 +1,66 @@
 // The words and looks of benchmark results, the same as in reports.
-import type { ResultComparison, ResultGrade, ResultGuard, ResultKind, ResultLevel, ResultTEE, StatsVerdict } from "../api/types";
+import type { ReportLevelWords, ReportVerdictWords, ReportWords, ResultComparison, ResultGrade, ResultGuard, ResultKind, ResultLevel, ResultTEE, StatsVerdict } from "../api/types";
 import { spaced } from "../format/measure";
 import { formatTimes, formatTimesOf } from "../format/number";
 
 export type Shape = "disc" | "square" | "triangle" | "diamond" | "inverted" | "ring" | "plus" | "cross";
 
-/** The look of a verdict: a word, a shape and a tone; each alone identifies it. */
-export interface Look {
-  word: string;
-  shape: Shape;
-  /** A colour token. */
-  tone: "good" | "warn" | "bad" | "accent" | "text-dim";
-  means: string;
-}
-
 /** Platform is a cost or gain between different machines; none is not judged. */
 export type Kind = StatsVerdict | "platform" | "none";
 
-export const looks: Record<Kind, Look> = {
-  cost: { word: "cost", shape: "triangle", tone: "bad", means: "worse: the whole interval is above 1" },
-  gain: { word: "gain", shape: "inverted", tone: "good", means: "better: the whole interval is below 1" },
-  equivalent: { word: "equivalent", shape: "square", tone: "accent", means: "no difference that matters: the interval lies within the margin" },
-  inconclusive: { word: "inconclusive", shape: "ring", tone: "warn", means: "these runs do not decide it; more pairs would" },
-  invalid: { word: "invalid", shape: "cross", tone: "text-dim", means: "refused: a guard says why" },
-  platform: { word: "platform difference", shape: "diamond", tone: "text-dim", means: "a difference of machines, not the cost of a TEE" },
-  none: { word: "not judged", shape: "diamond", tone: "text-dim", means: "only the primary metric has a verdict" },
-};
+/** What the server calls verdicts, grades, designs and levels. */
+let words: ReportWords | null = null;
 
-/** The shapes of the arms, in their order; colours are the series of the same number. */
-export const armShapes: Shape[] = ["disc", "square", "triangle", "diamond", "inverted", "ring", "plus", "cross"];
+/** Sets the words, once, before a result is shown. */
+export function setWords(w: ReportWords): ReportWords {
+  return (words = w);
+}
+
+function known(): ReportWords {
+  if (!words) throw new Error("a result is shown before the words of the server are known");
+  return words;
+}
+
+/** The kinds of verdict, in the order of lists. */
+export function allKinds(): Kind[] {
+  return (known().verdicts ?? []).map((v) => v.verdict as Kind);
+}
+
+/** The look of a verdict: a word, a shape and a tone; each alone identifies it. */
+export function lookOf(k: Kind): ReportVerdictWords {
+  return known().verdicts!.find((v) => v.verdict === k)!;
+}
+
+/** The shape of an arm, by its place among the environments; its colour is the series of the same number. */
+export function armShape(i: number): Shape {
+  const { arms } = known();
+  return arms![i % arms!.length] as Shape;
+}
 
 export function kindOf(c: Pick<ResultComparison, "grade" | "verdict">): Kind {
-  if ((c.grade === "C" || c.grade === "D") && (c.verdict === "cost" || c.verdict === "gain")) return "platform";
-  return c.verdict in looks ? c.verdict : "none";
+  if ((c.verdict === "cost" || c.verdict === "gain") && known().platforms?.includes(c.grade as ResultGrade)) return "platform";
+  return allKinds().includes(c.verdict) ? c.verdict : "none";
 }
 
 /** What a comparison of a grade may be called. */
 export function gradeMeans(g: ResultGrade | ""): string {
-  const means: Record<ResultGrade, string> = {
-    A: "same host, interleaved",
-    B: "same host in blocks or apart",
-    C: "same kind of host, another machine",
-    D: "different platforms: a platform difference, not overhead",
-  };
-  return g === "" ? "nothing was compared" : (means[g] ?? "not graded");
+  const { grades } = known();
+  return grades![g] ?? grades![""]!;
 }
 
 export function designText(k: ResultKind): string {
-  const texts: Record<ResultKind, string> = {
-    paired_interleaved: "interleaved pairs in random order",
-    blocked: "alternating blocks",
-    unpaired: "separate results side by side, not paired",
-    single: "one arm, nothing to compare with",
-  };
-  return texts[k] ?? "design not recorded";
+  const { designs } = known();
+  return designs![k] ?? designs![""]!;
 }
 
-export function levelOf(l: ResultLevel): { word: string; severity: "info" | "warning" | "critical" } {
-  if (l === "invalid") return { word: "refused", severity: "critical" };
-  return l === "warn" ? { word: "warning", severity: "warning" } : { word: "note", severity: "info" };
+export function levelOf(l: ResultLevel): ReportLevelWords {
+  const { levels } = known();
+  return levels![l] ?? levels!["info"]!;
 }
 
 /** The sentence of a comparison, without the verdict's word, which the chip shows. */
 export function headlineOf(c: ResultComparison, cases = 1): string {
-  const word = looks[kindOf(c)].word;
+  const word = lookOf(kindOf(c)).word;
   const said = c.headline.trim() || `${c.treatment} against ${c.baseline} on ${spaced(c.metric)}: ${word}`;
   const named = cases > 1 && c.case !== "" && !said.includes(c.case) ? `${c.case}: ${said}` : said;
   return named.startsWith(`${word}: `) ? named.slice(word.length + 2) : named;

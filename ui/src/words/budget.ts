@@ -1,7 +1,7 @@
 // The present effect of the budget on the sources, and how to avoid it.
 import type { Source } from "../api/types";
 import { formatValue } from "../format/number";
-import { complete, errorOf, roughly } from "./remarks";
+import { errorOf, roughly } from "./remarks";
 
 export interface Loss {
   /** Names of the sources that get less than requested. */
@@ -17,9 +17,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
   const on = sources.filter((s) => s.state === "available" || s.state === "degraded");
   const off = on.filter((s) => s.blind && s.reason === "budget");
   const lowered = on.filter((s) => s.level !== undefined && s.wanted !== undefined && s.level !== s.wanted);
-  // Sampling set by the user is not a loss; it varies slightly around its setting.
-  const asked = (s: Source) => (s.sample && s.sample < 1 ? 0.9 * s.sample : complete);
-  const sampled = on.filter((s) => !off.includes(s) && s.coverage !== undefined && s.coverage < asked(s));
+  const sampled = on.filter((s) => !off.includes(s) && s.short);
   const errors = sampled.flatMap((s) => errorOf(s) ?? []);
   const said = [
     off.length > 0 && `${list(off.map((s) => s.name))} ${off.length === 1 ? "is" : "are"} off; ${off.length === 1 ? "its" : "their"} numbers are missing.`,

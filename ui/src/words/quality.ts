@@ -1,7 +1,7 @@
 // The quality of the page's numbers: one phrase for all of them, and its reasons.
 import type { Source } from "../api/types";
 import { because, blindReason, sentence } from "./empty";
-import { complete, errorOf, estimateWords, halfInterval, roughly } from "./remarks";
+import { errorOf, estimateWords, halfInterval, roughly } from "./remarks";
 import { count } from "./verdict";
 
 export interface Quality {
@@ -17,7 +17,7 @@ function isOff(s: Source): boolean {
 }
 
 function isEstimate(s: Source): boolean {
-  return (s.state === "available" || s.state === "degraded") && !s.blind && s.coverage !== undefined && s.coverage < complete;
+  return (s.state === "available" || s.state === "degraded") && !s.blind && Boolean(s.estimated);
 }
 
 export function qualityOf(sources: Source[]): Quality {

@@ -12,9 +12,6 @@ export interface Remark {
   text: string[];
 }
 
-/** A source that counts at least this share of its events is complete. */
-export const complete = 0.995;
-
 /** Half the 95 % interval of an estimate with this standard error: what ± means everywhere on the page. */
 export function halfInterval(error: number): number {
   return 1.96 * error;
@@ -68,7 +65,7 @@ export function remarksOf(behind: Source[], warnings: string[], live: boolean): 
 function remarkNow(s: Source, who: string): Remark | null {
   const now = [because(`Now ${s.name}`, { reason: blindReason(s), remedy: s.remedy })];
   if (s.blind) return { kind: "blind", short: `${who}unavailable here`, text: now };
-  if ((s.state === "available" || s.state === "degraded") && s.coverage !== undefined && s.coverage < complete) {
+  if ((s.state === "available" || s.state === "degraded") && s.coverage !== undefined && s.estimated) {
     return { kind: "estimate", short: who + estimateWords(s.coverage, errorOf(s)), text: s.reason ? now : [] };
   }
   return null;

@@ -1,5 +1,9 @@
-// A comparison for tests; each test changes the field it is about.
-import type { ResultComparison } from "../api/types";
+// For tests: the server's words, and a comparison whose fields each test changes.
+import { readFileSync } from "node:fs";
+import type { ReportWords, ResultComparison } from "../api/types";
+import { setWords } from "./benchmark";
+
+setWords(JSON.parse(readFileSync(new URL("../../../internal/web/testdata/words.json", import.meta.url), "utf8")) as ReportWords);
 
 export const comparison = (o: Partial<ResultComparison> = {}): ResultComparison => ({
   baseline: "native",

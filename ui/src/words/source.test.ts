@@ -5,7 +5,7 @@ import { estimateWords, remarksOf } from "./remarks";
 import { canNarrow, canSample, complaint, parsePercent, parsePIDs, stateWords } from "./source";
 
 const source = (o: Partial<Source> = {}): Source => ({ name: "syscalls", doc: "", state: "available", coverage: 1, missed: 0, folded: 0, series: 1, sample: 1, metrics: ["m"], ...o });
-const sampled = (o: Partial<Source> = {}) => source({ state: "degraded", coverage: 0.2412, error: 0.0313, reason: "it counts 24 % of the time, to stay within the budget", remedy: "raise --budget", ...o });
+const sampled = (o: Partial<Source> = {}) => source({ state: "degraded", coverage: 0.2412, estimated: true, short: true, error: 0.0313, reason: "it counts 24 % of the time, to stay within the budget", remedy: "raise --budget", ...o });
 
 test("an estimate says its coverage and its error, with two digits at most", () => {
   expect(estimateWords(0.2412, 0.0313)).toBe("counts 24 % of events, scaled, ± 6.1 %");
@@ -49,8 +49,8 @@ test("what the budget takes is said in one sentence each, and what brings it bac
 });
 
 test("what the user sampled or switched off is no loss", () => {
-  expect(lossOf([source({ state: "degraded", sample: 0.25, coverage: 0.24 }), source({ state: "off", coverage: 0 })], 0.01).sources).toEqual([]);
-  expect(lossOf([source({ state: "degraded", sample: 0.25, coverage: 0.1 })], 0.01).sources).toEqual(["syscalls"]);
+  expect(lossOf([source({ state: "degraded", sample: 0.25, coverage: 0.24, estimated: true }), source({ state: "off", coverage: 0 })], 0.01).sources).toEqual([]);
+  expect(lossOf([source({ state: "degraded", sample: 0.25, coverage: 0.1, estimated: true, short: true })], 0.01).sources).toEqual(["syscalls"]);
 });
 
 test("settings are offered where they do something", () => {

@@ -6,48 +6,25 @@ import { containerName } from "./container";
 import { emptyReason, sentence, firstSentence } from "./empty";
 import { findTerms, glossary } from "./glossary";
 import { qualityOf } from "./quality";
-import { openFindings, verdictOf, youth } from "./verdict";
+import { openFindings, verdictOf } from "./verdict";
 
 const now = new Date("2026-05-02T15:00:00Z");
-const rule = (answer: "fires" | "silent" | "cannot tell", reason?: string) => ({ name: "r", title: "R", doc: "", answer, at: "", windows: [300, 60] as [number, number], ...(reason ? { reason } : {}) });
-const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
 const cost = { cpu: { body: 0.002, userspace: 0.001 }, rssBytes: 1, series: 1, budget: 0.01 };
-const say = (f: Partial<Findings>) => verdictOf({ findings: null, rules: null, at: "", ...f }, cost, 212, now);
+const answer = (o: Partial<Findings>): Findings => ({ findings: null, rules: null, at: "", problems: null, summary: { level: "good", headline: "Nothing wrong in the last 5 min.", checks: "2 of 2 checks ran" }, ...o });
 
-test("the verdict says nothing is wrong only when checks had an answer", () => {
-  expect(say({ rules: [rule("silent")] })).toMatchObject({ level: "good", headline: "Nothing wrong in the last 5 min.", detail: "Watching 212 process names at a cost of 0.3 % of one core." });
-  expect(say({ rules: [rule("silent"), rule("cannot tell")] }).detail).toContain("1 of 2 checks active; 1 lacks data here.");
-  expect(say({ rules: [rule("cannot tell", "no samples")] })).toMatchObject({ level: "unknown", headline: "Not enough data yet to tell whether anything is wrong." });
-  expect(say({}).level).toBe("unknown");
+test("the verdict is the server's, with the cost of watching", () => {
+  expect(verdictOf(answer({}), cost, 212, now)).toEqual({ level: "good", headline: "Nothing wrong in the last 5 min.", detail: "Watching 212 process names at a cost of 0.3 % of one core." });
+  expect(verdictOf(null, cost, 212, now).level).toBe("unknown");
+  const summary = { level: "warning" as const, headline: "1 problem: redis waits", detail: "1 of 2 checks ran; 1 lacks data here.", checks: "" };
+  const v = verdictOf(answer({ summary, problems: [{ title: "redis waits", severity: "warning", lead: "7", since: now.toISOString(), effects: null }] }), null, 1, now);
+  expect(v).toMatchObject({ level: "warning", finding: "7", detail: "1 of 2 checks ran; 1 lacks data here. Watching 1 process name." });
+  expect(v.headline).toMatch(/^1 problem: redis waits \(since \d\d:\d\d\)$/);
 });
 
-test("the verdict speaks of no more time than was watched, and of problems that ended in it", () => {
-  const ago = (minutes: number) => new Date(now.getTime() - minutes * 60_000).toISOString();
-  const headline = (f: FindingsRecord[], started?: string) => verdictOf({ findings: f, rules: [rule("silent")], at: "" }, null, null, now, started).headline;
-  expect(headline([], ago(0.5))).toBe("Nothing wrong in the last 30 s.");
-  expect(headline([], ago(600))).toBe("Nothing wrong in the last 5 min.");
-  expect(headline([finding({ state: "closed", until: ago(2) })], ago(600))).toBe("Nothing wrong now; 1 problem ended in the last 5 min.");
-  expect(headline([finding({ state: "closed", until: ago(6) }), finding({ state: "closed", severity: "info", until: ago(2) })], ago(600))).toBe("Nothing wrong in the last 5 min.");
-});
-
-test("a monitor that has just started says so", () => {
-  const started = new Date(now.getTime() - 20_000).toISOString();
-  expect(verdictOf({ findings: null, rules: [rule("cannot tell")], at: "" }, null, null, now, started).headline).toBe("The monitor started 20 s ago; the first answers take a minute.");
-  expect([youth(100, 130), youth(100, 200), youth(null, 5)]).toEqual(["The monitor started 30 s ago; the first answers take a minute.", "", ""]);
-});
-
-test("what the monitor says of itself is no problem of the machine", () => {
-  const v = say({ findings: [finding({ rule: "over_budget", subject: "teescope" })], rules: [rule("fires")] });
-  expect(v).toMatchObject({ level: "good", headline: "Nothing wrong in the last 5 min." });
-});
-
-test("the verdict names the worst problem and since when", () => {
-  const findings = [finding({ title: "slow", subject: "db" }), finding({ id: "2", severity: "critical", title: "very slow." }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
-  const v = say({ findings, rules: [rule("fires")] });
-  expect(v.level).toBe("critical");
-  expect(v.finding).toBe("2");
-  expect(v.headline).toMatch(/^2 problems, the worst: very slow \(since \d\d:\d\d\)$/);
-  expect(openFindings({ findings, rules: null, at: "" }).map((f) => f.severity)).toEqual(["critical", "warning", "info"]);
+test("open findings are the worst first, then the oldest", () => {
+  const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
+  const findings = [finding({}), finding({ severity: "critical" }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
+  expect(openFindings(answer({ findings })).map((f) => f.severity)).toEqual(["critical", "warning", "info"]);
 });
 
 const w: Window = { from: 0, to: 300, step: 5, live: true, started: -1000, begin: 0, job: "teescope", instance: "vm", interval: 5 };
@@ -72,7 +49,7 @@ test("an empty chart says why", () => {
 });
 
 test("one phrase says how good the numbers are", () => {
-  const estimate = source({ name: "syscalls", coverage: 0.2, error: 0.09 });
+  const estimate = source({ name: "syscalls", coverage: 0.2, estimated: true, error: 0.09 });
   expect(qualityOf([source({}), estimate, source({ name: "net", state: "off" }), source({ name: "tcp", state: "off", optIn: true })])).toMatchObject({ text: "estimates ±18 %, 1 source off", level: "warning" });
   expect(qualityOf([{ ...estimate, error: 0.01, restError: 0.09 }]).text).toBe("estimates ±18 %");
   const llc = qualityOf([source({ name: "llc", blind: true, state: "degraded", reason: "this virtual machine has no PMU" })]);
