@@ -134,7 +134,7 @@ func (x explainer) witness(ctx context.Context, out *explained) (witness, error)
 		if err != nil {
 			return witness{}, err
 		}
-		out.Findings = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}
+		out.Findings = summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}, time.Time{})
 		return x.engineAt(r), r.Err()
 	}
 	base, err := serverURL(x.server)
@@ -207,10 +207,10 @@ func explanationText(found explained, x explainer) string {
 // text is what commands write for a terminal.
 type text struct{ explain.Text }
 
-// findings writes the problems with their findings, the worst first, and then the findings that are no problem.
+// findings writes the problems with their findings, the worst first, and then the other findings.
 func (t *text) findings(f web.Findings) {
 	rest := slices.Clone(f.Findings)
-	take := func(id string) (r findings.Record, ok bool) {
+	remove := func(id string) (r findings.Record, ok bool) {
 		i := slices.IndexFunc(rest, func(r findings.Record) bool { return r.ID == id })
 		if i < 0 {
 			return r, false // the process filter has left it out
@@ -222,7 +222,7 @@ func (t *text) findings(f web.Findings) {
 	for i, p := range f.Problems {
 		var members []findings.Record
 		for _, id := range append([]string{p.Lead}, p.Effects...) {
-			if r, ok := take(id); ok {
+			if r, ok := remove(id); ok {
 				members = append(members, r)
 			}
 		}

@@ -50,7 +50,7 @@ type Rule struct {
 type Role string
 
 // The roles. RoleCause and RoleEffect need a topic. A finding with RoleMonitor is about teescope itself and its data:
-// it is no problem of the machine, but adds to that of its topic. "" stands alone.
+// it is not a problem of the machine, but adds to that of its topic. "" stands alone.
 const (
 	RoleCause   Role = "cause"
 	RoleEffect  Role = "effect"

@@ -101,8 +101,7 @@ func Problems(records []Record) []Problem {
 	return out
 }
 
-// byWeight returns the open findings, the most severe first, then those with the largest share of their subject's
-// time, then the oldest.
+// byWeight returns the open findings, the worst first.
 func byWeight(records []Record) []*Record {
 	var out []*Record
 	for i := range records {
@@ -110,16 +109,20 @@ func byWeight(records []Record) []*Record {
 			out = append(out, &records[i])
 		}
 	}
+	slices.SortFunc(out, CompareWeight)
+	return out
+}
+
+// CompareWeight is negative if finding a is worse than b: more severe, or else with a larger share of its subject's
+// time, or else older.
+func CompareWeight(a, b *Record) int {
 	share := func(r *Record) float64 {
 		if r.Share == nil {
 			return 0
 		}
 		return r.Share[0] + r.Share[1]
 	}
-	slices.SortFunc(out, func(a, b *Record) int {
-		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(share(b), share(a)), a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
-	})
-	return out
+	return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(share(b), share(a)), a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
 }
 
 // group is the findings of a problem, the worst first; never empty.

@@ -97,6 +97,7 @@ type Row struct {
 	looked bool   // its TEEs were detected
 	unsure string // kinds of TEE that could not be told
 	told   bool   // unsure is known
+	worst  *findings.Record
 }
 
 // Options of a fleet; all but Meter are needed.
@@ -498,20 +499,12 @@ func (r *Row) add(rec findings.Record) {
 		return
 	}
 	r.Findings++
-	if r.Worst == nil || worse(rec, r.Worst) {
-		r.Worst = &Worst{rec.ID, rec.Rule, rec.Title, rec.Severity, rec.Since}
+	if r.worst == nil || findings.CompareWeight(&rec, r.worst) < 0 {
+		r.worst, r.Worst = &rec, &Worst{rec.ID, rec.Rule, rec.Title, rec.Severity, rec.Since}
 	}
 	if s := rec.Share; s != nil && (r.Share == nil || s[0]+s[1] > r.Share[0]+r.Share[1]) {
 		r.Share = s
 	}
-}
-
-// worse compares severities, then ages.
-func worse(rec findings.Record, than *Worst) bool {
-	if rec.Severity != than.Severity {
-		return rec.Severity.AtLeast(than.Severity)
-	}
-	return rec.Since.Before(than.Since)
 }
 
 func (r *Row) health(checked bool, now time.Time, late time.Duration) Health {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-//go:generate go test -run TestTypeScript -update .
+//go:generate go test -run ^(TestTypeScript|TestWords)$ -update .
 
 var update = flag.Bool("update", false, "write ui/src/api/types.ts")
 
