@@ -98,7 +98,8 @@ func Hypervisor(h *host.Host) string {
 }
 
 // Container names the kind of container that this process runs in, "" if none
-// shows.
+// shows. A file that an engine leaves in the root folder is also in a virtual machine made from an image, so it only counts
+// where the mounts are a container's.
 func Container(h *host.Host) string {
 	there := func(name string) bool { ok, err := h.Exists(name); return ok && err == nil }
 	groups := text(h, "/proc/self/cgroup")
@@ -108,9 +109,9 @@ func Container(h *host.Host) string {
 		return "gvisor"
 	case there("/var/run/secrets/kubernetes.io/serviceaccount") || strings.Contains(groups, "/kubepods"):
 		return "kubernetes"
-	case there("/run/.containerenv"):
+	case there("/run/.containerenv") && containerMounts(h):
 		return "podman"
-	case there("/.dockerenv"):
+	case there("/.dockerenv") && containerMounts(h):
 		return "docker"
 	case text(h, "/run/systemd/container") != "":
 		return text(h, "/run/systemd/container")
@@ -122,6 +123,33 @@ func Container(h *host.Host) string {
 		return "lxc"
 	}
 	return ""
+}
+
+// containerMounts reports whether the process's mounts are those of a container, or unknown: its root is an overlay, or the
+// engine has mounted its own file over one of the names that it generates (docker run, "Network settings"; podman-run(1)).
+func containerMounts(h *host.Host) bool {
+	mounts := text(h, "/proc/self/mountinfo")
+	if mounts == "" {
+		return true
+	}
+	for line := range strings.Lines(mounts) {
+		// ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS] - TYPE SOURCE SUPER (proc_pid_mountinfo(5))
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		_, after, _ := strings.Cut(line, " - ")
+		kind, _, _ := strings.Cut(after, " ")
+		switch fields[4] {
+		case "/etc/hosts", "/etc/hostname", "/etc/resolv.conf":
+			return true
+		case "/":
+			if kind == "overlay" || kind == "fuse.fuse-overlayfs" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // initUTS is the first namespace of host names (PROC_UTS_INIT_INO in include/linux/proc_ns.h).
