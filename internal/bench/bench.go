@@ -81,6 +81,9 @@ type Workload struct {
 	Operations *metric.Desc
 	// Sweep are the parameter values used when the user names none.
 	Sweep map[string][]string
+	// Quick are parameters of one short case, for a first look: they replace defaults and the sweep, and nothing that an
+	// experiment or the user sets.
+	Quick map[string]string
 	// Environments are used when the user names none; nil is native.
 	Environments []string
 	// Tools are needed inside the environment, or by the load on it.
@@ -302,6 +305,9 @@ type Boot struct {
 	Init time.Duration
 }
 
+// SimulatedPrefix begins the names of metrics of simulated devices.
+const SimulatedPrefix = result.SimulatedPrefix
+
 // ErrAsks is wrapped by a Check that lacks nothing but a parameter that the user must give.
 var ErrAsks = errors.New("it must be given")
 
@@ -311,6 +317,11 @@ type Launcher struct {
 	Params    []Param
 	// Short names the parameter that NAME:VALUE sets; "" is none.
 	Short string
+	// Aliases are other usual names of the launcher, each with the parameters that it stands for.
+	Aliases map[string]Params
+	// Foresee returns the parameters with what Open will choose on this machine, and why the environment will then not be
+	// what it is named after ("it will be emulated in software"); "" if it will be. nil means that nothing is chosen.
+	Foresee func(*host.Host, Params) (Params, string)
 	// Check says what is missing on the harness's machine, before anything starts; it
 	// names every missing thing, with its package.
 	Check func(*host.Host, Params) error
@@ -390,6 +401,21 @@ type Arm struct {
 	Launcher *Launcher
 	Params   Params // of the launcher
 	Subject  Params // subject parameters of the workload
+	// StandsFor is what the arm is declared to stand in for; "" if it is asked for as what it is.
+	StandsFor string
+}
+
+// Foreseen returns the arm as it will be on this machine, and why it will be a stand-in, in words that follow its label;
+// "" if it will be the real thing.
+func (a *Arm) Foreseen(h *host.Host) (Arm, string) {
+	out, why := *a, ""
+	if a.Launcher.Foresee != nil {
+		out.Params, why = a.Launcher.Foresee(h, a.Params)
+	}
+	if why == "" && a.StandsFor != "" {
+		why = "stands in for " + a.StandsFor
+	}
+	return out, why
 }
 
 // Complete fills in defaults and checks names and values of parameters. what names

@@ -25,7 +25,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		SchemaVersion: result.SchemaVersion, ID: newID(), Name: p.Name, StartedAt: o.Host.Now().UTC(),
 		Tool:   result.Tool{Name: "teescope", Version: o.Version, Go: runtime.Version(), Command: o.Command},
 		Commit: o.Commit,
-		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
+		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, SparePairs: p.Spare, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
 			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings, Client: o.Client.place(p),
 			NoCounters: p.NoCounters, Then: passesOf(p.Then), LeftOut: p.LeftOut},
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
@@ -51,7 +51,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 	}
 	for i, a := range p.Arms {
 		doc.Environments = append(doc.Environments, result.Environment{
-			ID: a.Label, Role: role(i, len(p.Arms)), Launcher: a.Launcher.Name, Params: a.Params, Subject: a.Subject})
+			ID: a.Label, Role: role(i, len(p.Arms)), Launcher: a.Launcher.Name, StandsFor: a.StandsFor, Params: a.Params, Subject: a.Subject})
 	}
 	return doc, nil
 }
@@ -66,7 +66,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("it was started with version %d of workload %s, this program has %d: finish it with the program that started it", doc.Workload.Version, w.Name, w.Version)
 	}
 	d := &doc.Design
-	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings,
+	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Spare: d.SparePairs, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings,
 		Origin: doc.Origin, References: doc.References, Then: plannedOf(d.Then), NoCounters: d.NoCounters, LeftOut: d.LeftOut}
 	for _, c := range doc.Cases {
 		p.Cases = append(p.Cases, Case{c.ID, c.Params})
@@ -76,7 +76,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Arms = append(p.Arms, Arm{Label: e.ID, Launcher: x, Params: e.Params, Subject: e.Subject})
+		p.Arms = append(p.Arms, Arm{Label: e.ID, Launcher: x, Params: e.Params, Subject: e.Subject, StandsFor: e.StandsFor})
 	}
 	for i := range p.Cases {
 		c, err := identify(o.Host, p, &p.Cases[i])

@@ -31,7 +31,10 @@ type Experiment struct {
 	Sweep map[string][]string `yaml:"sweep"`
 	// Environments are arms in the notation of --env; the first is the baseline.
 	Environments []string `yaml:"environments"`
-	Pairs        int      `yaml:"pairs"`
+	// StandsFor declares, by label, what environments stand in for where the real thing is not at hand ("tdx"). Their
+	// numbers are then never called a cost.
+	StandsFor map[string]string `yaml:"stands_for"`
+	Pairs     int               `yaml:"pairs"`
 	// NoCounters leaves the monitor's sources off, if they are what is measured.
 	NoCounters bool `yaml:"no_counters"`
 	// Primary names the metric of the verdict; "" is the workload's own.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,6 +227,11 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			r.Missing["counters"] = cerr.Error()
 		}
 		r.Counters, r.HostCounters = counted.Counters, counted.Host
+		if out.Machine && inside == nil {
+			for i := range r.Counters {
+				r.Counters[i].Note = cmp.Or(r.Counters[i].Note, result.MonitorThreads)
+			}
+		}
 		for _, k := range counted.Never {
 			if !out.Machine {
 				r.Counters = append(r.Counters, k)

@@ -20,7 +20,9 @@ import (
 // reach 5 %). A hundred show the shape of a distribution, as Constellation's study of
 // Vault does, with variance and box plots.
 const (
-	QuickPairs    = 6
+	QuickPairs = 6
+	// QuickSpare are the most pairs that replace lost ones of a quick run.
+	QuickSpare    = 2
 	StandardPairs = 10
 	PublishPairs  = 100
 )
@@ -33,9 +35,11 @@ type Plan struct {
 	Cases    []Case
 	Arms     []Arm
 	Pairs    int
-	Seed     uint64
-	Primary  string
-	Margin   float64
+	// Spare are the most pairs that follow, as long as fewer than Pairs are valid.
+	Spare   int
+	Seed    uint64
+	Primary string
+	Margin  float64
 	// Calibration: the arms are equal on purpose.
 	Calibration bool
 	Origin      *result.Origin
@@ -64,9 +68,11 @@ type Choice struct {
 	Experiment *Experiment // from a file, or made from a workload's name
 	// Params override those of the experiment; a given parameter leaves the sweep. A
 	// value with "|" between alternatives is itself a sweep.
-	Params    map[string]string
-	Envs      []string // override the experiment's environments
-	Pairs     int      // 0: the experiment's, or StandardPairs
+	Params map[string]string
+	Envs   []string // override the experiment's environments
+	Pairs  int      // 0: the experiment's, or StandardPairs
+	// Quick measures one short case in QuickPairs pairs, with spare ones, and no pass that follows.
+	Quick     bool
 	Seed      uint64
 	Margin    float64
 	Primary   string
@@ -111,7 +117,29 @@ func (l Lists) launcher(name string) (*Launcher, error) {
 			return x, nil
 		}
 	}
+	if hint := usual[name]; hint != "" {
+		return nil, fmt.Errorf("launcher %q: there is none of this name; type %s (`teescope bench list` shows all)", name, hint)
+	}
 	return nil, fmt.Errorf("launcher %q: %w", name, ErrUnknown)
+}
+
+// usual are names that users try and that stand for several launchers, with what to type.
+var usual = map[string]string{
+	"sgx":        "gramine-sgx, occlum-run, scone or ego",
+	"cvm":        "tdx or snp, or ssh:[USER@]HOST for a rented one",
+	"kubernetes": "pod", "k8s": "pod",
+	"kata": "pod,runtimeClass=kata",
+}
+
+// find finds a launcher by its name or one of its other usual names, which comes with parameters.
+func (l Lists) find(name string) (*Launcher, Params, error) {
+	for _, x := range l.Launchers {
+		if preset, ok := x.Aliases[name]; ok {
+			return x, preset, nil
+		}
+	}
+	x, err := l.launcher(name)
+	return x, nil, err
 }
 
 // NewPlans checks a choice against the lists. It reads nothing except the file of a command
@@ -122,7 +150,7 @@ func NewPlans(c Choice, l Lists) ([]*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := planCases(w, e, c.Params)
+	all, err := planCases(w, e, c.Params, c.Quick)
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +198,9 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	var err error
 	p := &Plan{Name: e.Name, Workload: w, Cases: cases, Primary: primary, Seed: c.Seed, Calibration: c.Calibrate,
 		Pairs: cmp.Or(c.Pairs, e.Pairs, StandardPairs), Margin: cmp.Or(c.Margin, float64(e.Margin), verdict.DefaultMargin)}
+	if c.Quick {
+		p.Pairs, p.Spare = QuickPairs, QuickSpare
+	}
 	if p.Pairs < 1 {
 		return nil, fmt.Errorf("%d pairs: want at least 1, and at least %d for a verdict", p.Pairs, QuickPairs)
 	}
@@ -199,6 +230,9 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	if p.Arms, err = arms(envs, w, l); err != nil {
 		return nil, err
 	}
+	if err := p.declare(e.StandsFor, len(c.Envs) == 0); err != nil {
+		return nil, err
+	}
 	for i := range p.Arms {
 		a := &p.Arms[i]
 		var jobs []Job
@@ -217,6 +251,9 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 		p.Origin = &result.Origin{Source: e.Source, Corrects: e.Corrects}
 	}
 	p.References, p.Then, p.NoCounters, p.Install = e.References, e.Then, e.NoCounters, e.Install
+	if c.Quick {
+		p.Then = nil
+	}
 	for i := range p.Then {
 		if err := p.Then[i].possible(p); err != nil {
 			return nil, err
@@ -236,7 +273,38 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	return p, nil
 }
 
-func planCases(w *Workload, e *Experiment, over map[string]string) ([]Case, error) {
+// declare sets what arms stand in for, by label. All labels must be there if the arms are the experiment's own.
+func (p *Plan) declare(standsFor map[string]string, own bool) error {
+	for _, label := range slices.Sorted(maps.Keys(standsFor)) {
+		i := slices.IndexFunc(p.Arms, func(a Arm) bool { return a.Label == label })
+		switch {
+		case i < 0 && own:
+			return fmt.Errorf("stands_for: no environment %q", label)
+		case i >= 0:
+			p.Arms[i].StandsFor = cmp.Or(p.Arms[i].StandsFor, standsFor[label])
+		}
+	}
+	return nil
+}
+
+// oneCase replaces sweeps by one value each, the workload's quick one or the first, and sets the workload's quick
+// parameters that nobody else sets.
+func oneCase(w *Workload, params Params, sweep map[string][]string) {
+	for k, vs := range sweep {
+		params[k] = vs[0]
+		if v := w.Quick[k]; slices.Contains(vs, v) {
+			params[k] = v
+		}
+		delete(sweep, k)
+	}
+	for k, v := range w.Quick {
+		if _, given := params[k]; !given {
+			params[k] = v
+		}
+	}
+}
+
+func planCases(w *Workload, e *Experiment, over map[string]string, quick bool) ([]Case, error) {
 	params, sweep := Params{}, map[string][]string{}
 	if e.Sweep == nil && len(e.Params) == 0 {
 		for k, v := range w.Sweep {
@@ -248,6 +316,9 @@ func planCases(w *Workload, e *Experiment, over map[string]string) ([]Case, erro
 	}
 	for k, v := range e.Params {
 		params[k] = v
+	}
+	if quick {
+		oneCase(w, params, sweep)
 	}
 	for k, v := range over {
 		delete(sweep, k)
@@ -327,15 +398,25 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	if label == "" || name == "" {
 		return Arm{}, errors.New("want [LABEL=]LAUNCHER, and after it ,K=V for each parameter")
 	}
-	launcher, err := l.launcher(name)
+	launcher, preset, err := l.find(name)
 	if err != nil {
 		return Arm{}, err
 	}
 	if err := all.named(launcher.Short); err != nil {
 		return Arm{}, fmt.Errorf("launcher %s: %w", name, err)
 	}
-	a := Arm{Label: label, Launcher: launcher, Subject: Params{}}
+	a := Arm{Label: label, Launcher: launcher, Subject: Params{}, StandsFor: all[standsFor]}
+	if v, declared := all[standsFor]; declared && v == "" {
+		return Arm{}, errors.New("stands_for: want what it stands in for, like stands_for=tdx")
+	}
+	delete(all, standsFor)
 	given := Params{}
+	for k, v := range preset {
+		if x, twice := all[k]; twice && x != v {
+			return Arm{}, fmt.Errorf("%s is %s with %s=%s, and %s=%s was given", name, launcher.Name, k, v, k, x)
+		}
+		given[k] = v
+	}
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		v := all[k]
 		if i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == k }); i >= 0 &&
@@ -356,14 +437,20 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	return a, err
 }
 
+// standsFor is the word of an environment that declares what it stands in for.
+const standsFor = "stands_for"
+
 // Schedule is the order of all runs: pair by pair, in each pair the cases in random
 // order, and in each case the arms in random order, one right after the other, so a
 // slow drift of the machine affects all arms alike (randomised multiple interleaved
 // trials; Abedi and Brecht, ICPE 2017).
-func (p *Plan) Schedule() []result.Slot {
+func (p *Plan) Schedule() []result.Slot { return p.schedule(p.Pairs) }
+
+// schedule is the order of a number of pairs; that of fewer is its beginning.
+func (p *Plan) schedule(pairs int) []result.Slot {
 	r := rand.New(rand.NewPCG(p.Seed, 0x7ee5c09e))
 	var out []result.Slot
-	for pair := range p.Pairs {
+	for pair := range pairs {
 		for _, c := range r.Perm(len(p.Cases)) {
 			for _, a := range r.Perm(len(p.Arms)) {
 				out = append(out, result.Slot{Pair: pair, Case: p.Cases[c].ID, Env: p.Arms[a].Label})
@@ -509,6 +596,9 @@ func (p *Plan) Estimate() (time.Duration, int64) {
 	arms := len(p.Arms)
 	return p.Runs(arms*p.Pairs*len(p.Cases)) + first*time.Duration(arms), disk * int64(arms)
 }
+
+// Spared is the time of the spare pairs, which are only run to replace lost ones.
+func (p *Plan) Spared() time.Duration { return p.Runs(len(p.Arms) * p.Spare * len(p.Cases)) }
 
 // Runs is the time of n runs, as many of each case, by the workload's estimate.
 func (p *Plan) Runs(n int) time.Duration {

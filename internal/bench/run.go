@@ -233,7 +233,8 @@ func (s *session) all(ctx context.Context) error {
 		}
 	}
 	began, ran := s.o.Host.Now(), 0
-	for i, slot := range s.doc.Design.Order {
+	for i := 0; i < len(s.doc.Design.Order) || s.addSpare(); i++ {
+		slot := s.doc.Design.Order[i]
 		if done[runID(slot)] || s.lost[slot.Env] != nil || s.doc.Barren(slot.Case, slot.Env) {
 			continue
 		}
@@ -260,6 +261,25 @@ func (s *session) all(ctx context.Context) error {
 		return err
 	}
 	return s.givenUp()
+}
+
+// addSpare appends the next spare pair to the order, if one is left and fewer pairs than planned are valid and undisturbed.
+// The seed draws it, so an experiment that is continued has the same.
+func (s *session) addSpare() bool {
+	d := &s.doc.Design
+	next := d.PairsPlanned
+	for _, slot := range d.Order {
+		next = max(next, slot.Pair+1)
+	}
+	if next >= d.PairsPlanned+d.SparePairs || len(s.lost) > 0 || !verdict.ShortOfPairs(s.doc, s.o.Verdict) {
+		return false
+	}
+	for _, slot := range s.schedule(next + 1) {
+		if slot.Pair == next {
+			d.Order = append(d.Order, slot)
+		}
+	}
+	return true
 }
 
 func (s *session) progress(p Progress) {

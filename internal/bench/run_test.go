@@ -758,3 +758,48 @@ func TestInside(t *testing.T) {
 		}
 	}
 }
+
+// TestSparePairs: a quick run replaces pairs that are lost, as many as it has spare ones, also after a stop; without loss it
+// makes none.
+func TestSparePairs(t *testing.T) {
+	broken := errors.New("exit status 1")
+	for name, c := range map[string]struct {
+		fails []int // runs of the arm, the first of which is not counted
+		pairs int
+	}{
+		"none is lost":  {nil, QuickPairs},
+		"one is lost":   {[]int{4}, QuickPairs + 1},
+		"many are lost": {[]int{3, 4, 5}, QuickPairs + QuickSpare},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop := 0
+		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+		envs["tee"].fail = func(n int) error {
+			if n == stop {
+				cancel()
+			}
+			if slices.Contains(c.fails, n) {
+				return broken
+			}
+			return nil
+		}
+		p, o, l := bed(t, QuickPairs, envs)
+		p.Spare = QuickSpare
+		path := filepath.Join(t.TempDir(), "r.json")
+		stop = 1 + c.pairs // the last run, which is a spare one where one is lost
+		if _, err := Run(ctx, p, o, path); !errors.Is(err, ErrStopped) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		stop = 0
+		e, err := Resume(t.Context(), l, o, path)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(e.Runs) != 2*c.pairs || len(e.Design.Order) != 2*c.pairs || e.Design.PairsPlanned != QuickPairs {
+			t.Errorf("%s: %d runs of %d in the order, want %d pairs", name, len(e.Runs), len(e.Design.Order), c.pairs)
+		}
+		if want := p.schedule(c.pairs); !slices.Equal(e.Design.Order, want) {
+			t.Errorf("%s: order %v, want that of the seed %v", name, e.Design.Order, want)
+		}
+	}
+}

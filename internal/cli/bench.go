@@ -90,7 +90,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (default: the experiment's, or %d)", bench.StandardPairs))
 	fs.IntVar(&f.pairs, "runs", 0, "runs in each environment: the same as --pairs")
-	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d pairs, the minimum for a verdict", bench.QuickPairs))
+	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("one short case in %d pairs, the minimum for a verdict, with up to %d spare ones for pairs that are lost", bench.QuickPairs, bench.QuickSpare))
 	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("%d pairs, for results to publish", bench.PublishPairs))
 	fs.StringVar(&f.out, "out", "", "result file, or a folder for several names (default: in the monitor's data folder, so the page shows it)")
 	fs.StringVar(&f.data, "data", dataDir(), "data folder of the monitor whose page shows the results")
@@ -240,6 +240,12 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		}
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
+		}
+		fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, lengthOf(p))
+		for i := range p.Arms {
+			if _, why := p.Arms[i].Foreseen(h); why != "" {
+				fmt.Fprintf(env.Stderr, "%s: stand-in: %s %s\n", p.Name, p.Arms[i].Label, why)
+			}
 		}
 	}
 	if slices.Contains(names, platformSuite) {

@@ -56,9 +56,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 	if f.timeout < 0 {
 		return nil, fmt.Errorf("--timeout %v: want a time above 0, or 0 for the default", f.timeout)
 	}
-	if f.quick {
-		base.Pairs = bench.QuickPairs
-	}
+	base.Quick = f.quick
 	if f.publish {
 		base.Pairs = bench.PublishPairs
 	}

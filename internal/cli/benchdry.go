@@ -22,9 +22,9 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 	for _, p := range plans {
 		took, disk := p.Estimate()
 		total += took
-		fmt.Fprintf(w, "%s: workload %s, %s x %s x %s = %s, about %s plus launching, %s of disk\n",
-			p.Name, p.Workload.Name, metric.Plural(len(p.Cases), "case"), metric.Plural(len(p.Arms), "environment"), metric.Plural(p.Pairs, "pair"),
-			metric.Plural(len(p.Cases)*len(p.Arms)*p.Pairs, "run"), round(took), metric.Value(float64(disk), "bytes"))
+		fmt.Fprintf(w, "%s: %s: workload %s, %s x %s x %s = %s, %s of disk\n",
+			p.Name, lengthOf(p), p.Workload.Name, metric.Plural(len(p.Cases), "case"), metric.Plural(len(p.Arms), "environment"), metric.Plural(p.Pairs, "pair"),
+			metric.Plural(len(p.Cases)*len(p.Arms)*p.Pairs, "run"), metric.Value(float64(disk), "bytes"))
 		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %s\n", p.Seed, p.Primary, metric.Percent(p.Margin))
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(w, "  %s\n", why)
@@ -36,12 +36,17 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 		lacking := p.Lacking(h)
 		for i := range p.Arms {
 			a := &p.Arms[i]
-			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
+			foreseen, standIn := a.Foreseen(h)
+			if standIn != "" {
+				fmt.Fprintf(w, "  stand-in: environment %s (%s) %s: its numbers will not be called a cost\n", a.Label, a.Launcher.Name, standIn)
+			} else {
+				fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
+			}
 			left := slices.IndexFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label })
 			if left >= 0 {
 				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(errors.New(lacking[left].Why)))
 			}
-			commands, err := p.Commands(a, &p.Cases[0])
+			commands, err := p.Commands(&foreseen, &p.Cases[0])
 			switch {
 			case err != nil && left >= 0: // as where it lacks a parameter
 				continue
@@ -67,6 +72,15 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 		errs = append(errs, fmt.Errorf("%s cannot run here: %w", strings.Join(of[why.Error()], ", "), why))
 	}
 	return errors.Join(errs...)
+}
+
+// lengthOf says how long a plan takes, and how long with all its spare pairs.
+func lengthOf(p *bench.Plan) string {
+	took, _ := p.Estimate()
+	if more := p.Spared(); more > 0 {
+		return fmt.Sprintf("about %s plus launching (%s with %s, which replace lost ones)", round(took), round(took+more), metric.Plural(p.Spare, "spare pair"))
+	}
+	return fmt.Sprintf("about %s plus launching", round(took))
 }
 
 // tooFew returns why a plan cannot give a verdict, "" if it can.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/explain"
@@ -82,6 +83,11 @@ func compared(e *result.Experiment) string {
 			continue
 		}
 		t.Wrap("", c.Headline)
+		for _, more := range append(slices.Clone(c.Details), c.Open) {
+			if more != "" {
+				t.Wrap("  ", more)
+			}
+		}
 		if c.Cause != "" {
 			t.Wrap("", "cause: "+c.Cause)
 		}

@@ -45,23 +45,18 @@ func TestRecordedResult(t *testing.T) {
 		{name: "clock", args: []string{"cause-clock", "--param", "reads=64", "--param", "warm=200ms", "--param", "measure=1s"},
 			counter: `tee_syscalls_total{syscall="clock_gettime"}`, cause: "vdso_bypass", share: 0.648, unexplained: 0.351,
 			events:   map[string]float64{`tee_syscalls_total{syscall="clock_gettime"}`: 64},
-			headline: "syscall costs 4.47x [3.94, 6.01] as much as vdso on clock-server (requests per second: 60.2 k requests/s against 259 k requests/s, medians whose cost ratio is 4.31x; 4.47x is the centre of the pairs), grade A, 10 pairs",
+			headline: "syscall costs 4.47x [3.94, 6.01] as much as vdso on clock-server (requests per second)",
 			because: "Of the time by which an operation takes longer in syscall, at least 64.8 % goes into asking the kernel for the time, which the vDSO could answer in user space (+64 clock_gettime per operation at 121 ns): " +
 				"clear the way to the vDSO (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), or read the time once per turn of the event loop."},
 		{name: "lock", args: []string{"cause-lock", "--param", "turns=4", "--param", "warm=200ms", "--param", "measure=1s"},
 			counter: `tee_sampled_wait_seconds_total{call="futex",state="lock"}`, cause: "lock_contention", share: 0.990, unexplained: 0.010,
-			headline: "inconclusive: shared against split on lock-server has a cost ratio of 7.81x [6.82, 8.3] (requests per second: 209 requests/s against 1.53 k requests/s, " +
-				"medians whose cost ratio is 7.33x; 7.81x is the centre of the pairs), grade A, 10 pairs; foreign_cpu_ratio in default is typically 91.4 % in split and 92.8 % in shared, which may be a factor of up to 13.9: this does not cancel in a pair",
-			because: "Of the time by which an operation takes longer in shared, 99 % goes into waiting for locks and waking the threads that wait (+3.38e+04 µs asleep in futex per operation): " +
-				"hold the lock for less time, split it, keep data per thread, or use fewer threads."},
+			// Others kept the machine busy: a cause under a verdict that is open would be read as one.
+			headline: "inconclusive: shared against split on lock-server has a cost ratio of 7.81x [6.82, 8.3] (requests per second)"},
 		{name: "bounce-buffers", args: []string{"fio", "--env", "off=qemu,accel=tcg,disk=128MiB", "--env", "on=qemu,accel=tcg,disk=128MiB,bounce=on",
 			"--param", "rw=randread", "--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync"},
 			counter: `tee_swiotlb_seconds_total{context="task",operation="map"}`, cause: "bounced_io", share: 0.564, unexplained: 0.470,
-			events: map[string]float64{`tee_swiotlb_bounced_bytes_total{device="0000:00:01.0"}`: 256 << 10},
-			headline: "inconclusive: on against off on fio has a cost ratio of 3.09x [1.14, 6.1] (operations per second: 313 operations/s against 1.18 k operations/s, " +
-				"medians whose cost ratio is 3.78x; 3.09x is the centre of the pairs), grade A, 6 pairs; they also differ in kernel; foreign_cpu_ratio in default is typically 72.1 % in off and 71.4 % in on, which may be a factor of up to 3.59: this does not cancel in a pair",
-			because: "Of the time by which an operation takes longer in on, 56.4 % goes into copying data through bounce buffers (+606 µs in bounce buffers (map, in context task) per operation, " +
-				"+500 µs in bounce buffers (sync, in context interrupt) per operation): move less data, in larger requests, or use devices that reach private memory (TDISP, TDX Connect)."},
+			events:   map[string]float64{`tee_swiotlb_bounced_bytes_total{device="0000:00:01.0"}`: 256 << 10},
+			headline: "stand-in: on against off on fio is at 3.09x [1.14, 6.1] (operations per second); on is emulated in software"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join("testdata", "recorded", c.name+".json.gz")
@@ -102,16 +97,16 @@ func TestRecordedResult(t *testing.T) {
 				}
 			}
 			share := 0.0
-			for _, r := range tree.Rows {
-				if r.Cause == c.cause {
-					share += r.Share.Value
+			for _, a := range got.Attribution { // the tree has no causes where none may be named
+				if a.Cause == c.cause && a.Share != nil {
+					share += *a.Share
 				}
 			}
 			if math.Abs(share-c.share) > 0.001 || math.Abs(tree.UnexplainedShare.Value-c.unexplained) > 0.001 {
 				t.Errorf("%s has the share %.4f and %.4f is not explained, want %.4f and %.4f", c.cause, share, tree.UnexplainedShare.Value, c.share, c.unexplained)
 			}
 			// What was concluded when the runs ended, before the document was written.
-			if before := verdict.Restated(was).Comparisons[0]; k.Headline != before.Headline || k.Cause != before.Cause {
+			if before := verdict.Restated(was, known).Comparisons[0]; k.Headline != before.Headline || k.Cause != before.Cause {
 				t.Errorf("now it says\n%s\n%s\nwhen it was recorded\n%s\n%s", k.Headline, k.Cause, before.Headline, before.Cause)
 			}
 			told, err := explainWith(t, path)
@@ -127,7 +122,7 @@ func TestRecordedResult(t *testing.T) {
 				t.Errorf("compare: %v, and when it was recorded refused was %v", err, refused(was))
 			}
 			said := strings.Join(strings.Fields(compared.String()), " ")
-			for _, want := range []string{strings.TrimPrefix(c.headline, "inconclusive: "), c.because} {
+			for _, want := range []string{strings.TrimPrefix(strings.TrimPrefix(c.headline, "inconclusive: "), "stand-in: "), c.because} {
 				if !strings.Contains(said, want) {
 					t.Errorf("compare does not say %q:\n%s", want, compared.String())
 				}

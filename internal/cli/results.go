@@ -94,7 +94,7 @@ func summary(e *result.Experiment) web.ResultSummary {
 	for _, c := range e.Cases {
 		s.Cases = append(s.Cases, c.ID)
 	}
-	for _, c := range verdict.Restated(e).Comparisons {
+	for _, c := range verdict.Restated(e, known).Comparisons {
 		if c.Primary {
 			s.Comparisons = append(s.Comparisons, c)
 		}
@@ -108,7 +108,7 @@ func (s *shelf) document(id string) (*result.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verdict.Restated(e), nil
+	return verdict.Restated(e, known), nil
 }
 
 // sideBySide joins results into one document.

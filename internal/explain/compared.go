@@ -12,8 +12,28 @@ import (
 )
 
 // Compared returns the tree of a comparison: the additional time of an operation in the treatment, from the rows in
-// the document.
+// the document. Where no cause may be named, its rows have none, and a note says why.
 func (k *Catalog) Compared(e *result.Experiment, c *result.Comparison) Tree {
+	t := k.tree(e, c)
+	why := k.Uncaused(e, c)
+	if why == "" || len(t.Rows)+len(t.Uncosted) == 0 {
+		return t
+	}
+	named := false
+	for _, rows := range [][]Row{t.Rows, t.Uncosted} {
+		for i := range rows {
+			named = named || rows[i].Cause != ""
+			rows[i].Cause, rows[i].Advice = "", ""
+		}
+	}
+	if named {
+		t.Blind = append(t.Blind, "No cause is named: "+why+".")
+	}
+	return t
+}
+
+// tree returns the tree of a comparison with all causes.
+func (k *Catalog) tree(e *result.Experiment, c *result.Comparison) Tree {
 	if k == nil {
 		k = &Catalog{}
 	}

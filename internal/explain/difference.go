@@ -401,48 +401,72 @@ const leastNamed = 0.10
 const mostEvents = 3
 
 // Because states in one sentence the main cause of a cost and its fix, or for a gain the cost that disappeared. It
-// returns "" if the interval contains 1 or the contest's rows show no cause. Storms of single calls are separate
-// causes; other causes are the sum of their rows. Doubts about the ratio do not affect the counts.
-func (k *Catalog) Because(c *result.Comparison, rows []result.Attribution) string {
-	shares, events := map[string]float64{}, map[string][]string{}
-	lead := map[string]*result.Attribution{} // the first, as the costliest come first
-	most := ""
+// returns "" where the document's rows show no cause, or Uncaused says why none may be named. Storms of single calls are
+// separate causes; other causes are the sum of their rows.
+func (k *Catalog) Because(e *result.Experiment, c *result.Comparison) string {
+	if k.Uncaused(e, c) != "" {
+		return ""
+	}
+	cause := k.largest(RowsOf(e.Attribution, c))
+	if cause == nil || cause.share < leastNamed || *cause.lead.Share <= 0 {
+		return ""
+	}
+	list, share := strings.Join(cause.events, ", "), metric.Percent(cause.share)
+	longer := *cause.lead.Seconds > 0 // as its share is positive, both are
+	least := ""
+	if cause.lead.Metric == CallCount {
+		least = "at least " // a call is priced as one that does nothing
+	}
+	switch {
+	case *c.CostLow > 1 && longer:
+		return fmt.Sprintf("Of the time by which an operation takes longer in %s, %s%s goes into %s (%s): %s.", c.Treatment, least, share, cause.What, list, cause.Fix)
+	case *c.CostHigh < 1 && !longer:
+		return fmt.Sprintf("Of the time that an operation saves in %s, %s%s went into %s in %s (%s).", c.Treatment, least, share, cause.What, c.Baseline, list)
+	}
+	return ""
+}
+
+// mainCause is the cause with the largest share of a difference.
+type mainCause struct {
+	*Cause
+	key    string
+	share  float64
+	lead   *result.Attribution // the first row, as the costliest come first
+	events []string            // its largest rows, in words
+}
+
+// key returns what rows of one cause have in common.
+func (c *Cause) key(counter string) string {
+	if c.Each {
+		return c.Name + counter
+	}
+	return c.Name
+}
+
+// largest returns the cause with the largest share, nil without any.
+func (k *Catalog) largest(rows []result.Attribution) *mainCause {
+	causes := map[string]*mainCause{}
+	var most *mainCause
 	for i := range rows {
 		a := &rows[i]
 		x := k.named(a.Cause)
 		if x == nil || a.Share == nil {
 			continue
 		}
-		key := x.Name
-		if x.Each {
-			key += a.Counter
+		c := causes[x.key(a.Counter)]
+		if c == nil {
+			c = &mainCause{Cause: x, key: x.key(a.Counter), lead: a}
+			causes[c.key] = c
 		}
-		if shares[key] += *a.Share; lead[key] == nil {
-			lead[key] = a
+		c.share += *a.Share
+		if len(c.events) < mostEvents && *a.Share >= leastNamed/2 {
+			c.events = append(c.events, more(a))
 		}
-		if len(events[key]) < mostEvents && *a.Share >= leastNamed/2 {
-			events[key] = append(events[key], more(a))
-		}
-		if shares[key] > shares[most] {
-			most = key
+		if most == nil || c.share > most.share {
+			most = c
 		}
 	}
-	if c.CostLow == nil || c.CostHigh == nil || shares[most] < leastNamed || *lead[most].Share <= 0 {
-		return ""
-	}
-	what, list, share := k.named(lead[most].Cause), strings.Join(events[most], ", "), metric.Percent(shares[most])
-	longer := *lead[most].Seconds > 0 // as its share is positive, both are
-	least := ""
-	if lead[most].Metric == CallCount {
-		least = "at least " // a call is priced as one that does nothing
-	}
-	switch {
-	case *c.CostLow > 1 && longer:
-		return fmt.Sprintf("Of the time by which an operation takes longer in %s, %s%s goes into %s (%s): %s.", c.Treatment, least, share, what.What, list, what.Fix)
-	case *c.CostHigh < 1 && !longer:
-		return fmt.Sprintf("Of the time that an operation saves in %s, %s%s went into %s in %s (%s).", c.Treatment, least, share, what.What, c.Baseline, list)
-	}
-	return ""
+	return most
 }
 
 // more states how many more of a row's events an operation has, and the cost of each.

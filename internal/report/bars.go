@@ -60,7 +60,7 @@ func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {
 	var entries []entry
 	for i := range e.Environments {
 		_, ink := armLook(e, e.Environments[i].ID)
-		entries = append(entries, entry{square, ink, or(e.Environments[i].ID, "unnamed")})
+		entries = append(entries, entry{square, ink, armTitle(&e.Environments[i])})
 	}
 	top := s.legend(0, 4, entries) + 2
 	onPhone := w < 600

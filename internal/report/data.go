@@ -115,7 +115,18 @@ func armLook(e *result.Experiment, id string) (shape, ink) {
 	if i < 0 {
 		return diamond, rest
 	}
+	if e.Environments[i].StandIn() != "" {
+		return shapes[i%len(shapes)], rest
+	}
 	return shapes[i%len(shapes)], series(i)
+}
+
+// armTitle returns the name of an arm before its numbers, with the word for one that is not the real thing.
+func armTitle(v *result.Environment) string {
+	if v.StandIn() != "" {
+		return "stand-in " + or(v.ID, "unnamed")
+	}
+	return or(v.ID, "unnamed")
 }
 
 // CaseIDs returns the cases of the experiment: the declared ones, and those that only runs name.
@@ -371,10 +382,14 @@ func worse(a, b result.Trust) result.Trust {
 	return a
 }
 
-// tellingCase returns the case with the largest primary cost among those whose verdict stands, or else the first.
+// tellingCase returns the case with the largest primary cost among those whose verdict stands, stand-ins last, or else the
+// first.
 func tellingCase(e *result.Experiment) string {
 	best, id := math.Inf(-1), ""
 	for _, c := range primaries(e) {
+		if isStandIn(c) && !e.AllStandIns() {
+			continue
+		}
 		if c.Verdict != stats.Invalid && c.Cost != nil && finite(*c.Cost) && *c.Cost > best {
 			best, id = *c.Cost, c.Case
 		}

@@ -38,7 +38,7 @@ func drawDistribution(e *result.Experiment, kase, name string, w float64) *scene
 	unit := unitOf(e, name)
 	left := 0.0
 	for i := range e.Environments {
-		left = max(left, width(or(e.Environments[i].ID, "unnamed"), plain))
+		left = max(left, width(armTitle(&e.Environments[i]), plain))
 	}
 	left = min(max(left+30, 64), 0.36*w)
 	var all []float64
@@ -64,7 +64,7 @@ func drawDistribution(e *result.Experiment, kase, name string, w float64) *scene
 		shape, ink := armLook(e, v.ID)
 		good, out := readings(e, v.ID, kase, name)
 		y := top + rowH*(float64(i)+0.5)
-		arm := or(v.ID, "unnamed")
+		arm := armTitle(v)
 		s.symbol(shape, 6, y, 4.5, ink, "")
 		s.words(18, y+4.5, start, plain, text, fit(arm, plain, left-22))
 		if len(good)+len(out) == 0 {
@@ -157,7 +157,7 @@ func runOrder(e *result.Experiment) (Plot, bool) {
 		var entries []entry
 		for i := range e.Environments {
 			shape, ink := armLook(e, e.Environments[i].ID)
-			entries = append(entries, entry{shape, ink, or(e.Environments[i].ID, "unnamed")})
+			entries = append(entries, entry{shape, ink, armTitle(&e.Environments[i])})
 		}
 		if slices.ContainsFunc(dots, func(d dot) bool { return d.out }) {
 			entries = append(entries, entry{cross, rest, "not counted"})

@@ -31,7 +31,9 @@ type Page struct {
 type Part struct {
 	Title string
 	// Facts say in a line how it was measured.
-	Facts       []Fact
+	Facts []Fact
+	// Arms is the answer in a table where several arms were compared: arm, cost, sure?
+	Arms        *Table
 	Conclusions []Conclusion
 	// Common holds what all conclusions have in common; the conclusions leave it out.
 	Common []Fact
@@ -47,7 +49,9 @@ type Conclusion struct {
 	Mark       string // a shape, so colour is not needed
 	Means      string
 	Headline   string
-	Big        Cell // the cost ratio
+	Details    []string // sentences below the headline
+	Big        Cell     // the cost ratio
+	Number     string   // what Big is: cost, or ratio for a stand-in
 	Facts      []Fact
 	// Why explains the cost, Doubts are reasons and guards, Next is what would decide or repair it.
 	Why, Doubts, Next []string
@@ -63,8 +67,8 @@ type Section struct {
 	Tables []*Table
 	Notes  []Remark
 	Code   []string
-	// Detail: folded on a page, and left out of text that cannot fold.
-	Detail bool
+	// Detail: folded on a page, and left out of text that cannot fold. Folded: only the former.
+	Detail, Folded bool
 }
 
 // Captioned reports whether the caption of one of the section's tables says more than its title.
@@ -119,6 +123,7 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	if len(p.Conclusions) == 0 {
 		p.Nothing = whyNothing(e)
 	}
+	p.Arms = armsTable(e)
 	if o := doc.Origins[e]; o != "" {
 		p.Facts = append(p.Facts, Fact{"Origin", o})
 	}
@@ -213,7 +218,10 @@ func designFacts(e *result.Experiment) []Fact {
 	if e.Design.Calibration {
 		design += ", both arms the same on purpose (A/A)"
 	}
-	f = append(f, Fact{"Design", design}, Fact{"Grade", gradeText(e.Design.Grade)})
+	f = append(f, Fact{"Design", design})
+	if !e.AllStandIns() {
+		f = append(f, Fact{"Grade", gradeText(e.Design.Grade)})
+	}
 	if len(e.Environments) > 0 {
 		var names []string
 		for i := range e.Environments {
@@ -285,7 +293,10 @@ func whyNothing(e *result.Experiment) string {
 
 func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclusion {
 	a := look(c)
-	out := Conclusion{Kind: kind(c), Word: verdictWord(c), Mark: a.mark, Means: a.means, Headline: Headline(c)}
+	out := Conclusion{Kind: kind(c), Word: verdictWord(c), Mark: a.mark, Means: a.means, Headline: Headline(c), Details: c.Details, Number: "cost"}
+	if isStandIn(c) {
+		out.Number = "ratio"
+	}
 	if len(CaseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
 		out.Headline = c.Case + ": " + out.Headline
 	}
@@ -306,7 +317,10 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 	} else { // the doubts give the reason
 		out.Facts = append(out.Facts, Fact{intervalName(c), "missing"})
 	}
-	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
+	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)})
+	if !isStandIn(c) {
+		out.Facts = append(out.Facts, Fact{"grade", gradeText(c.Grade)})
+	}
 	if c.MDE != nil && finite(*c.MDE) {
 		out.Facts = append(out.Facts, Fact{"smallest effect these " + replicates(c) + " would find", metric.Percent(*c.MDE)})
 	} else {
@@ -314,7 +328,7 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 	}
 	if c.Margin > 0 {
 		m := "±" + metric.Percent(c.Margin)
-		if c.Material {
+		if c.Material && !isStandIn(c) {
 			m += ", the whole interval is beyond it"
 		}
 		out.Facts = append(out.Facts, Fact{"margin", m})
@@ -329,15 +343,20 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 		out.Why = append(out.Why, why(doc, e, c)...)
 	}
 	out.Doubts, out.Next = doubts(e, c)
-	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool { return strings.Contains(out.Headline, d) })
-	if open := c.Deciding(); open != "" {
-		out.Next = append([]string{soFar(open, c.Pairs)}, out.Next...)
+	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool {
+		return strings.Contains(out.Headline, d) || slices.ContainsFunc(out.Details, func(s string) bool { return strings.EqualFold(strings.TrimSuffix(s, "."), strings.TrimSuffix(d, ".")) })
+	})
+	if c.Open != "" {
+		out.Next = append([]string{soFar(c.Open, c.Pairs)}, out.Next...)
 	}
 	return out
 }
 
 // soFar puts the number of pairs next to what would decide a comparison.
 func soFar(deciding string, pairs int) string {
+	if !strings.Contains(deciding, "needs") && !strings.Contains(deciding, "in all") {
+		return deciding
+	}
 	return fmt.Sprintf("%s; there are %d so far.", deciding, pairs)
 }
 
@@ -350,27 +369,34 @@ func intervalName(c *result.Comparison) string {
 	return metric.Percent(c.Confidence) + " interval"
 }
 
-// doubts returns the reasons of a comparison and the guards that concern it.
+// doubts returns the reasons of a comparison, without those that the details say, and what helps. The reasons have the
+// messages of all guards that concern it, and of no other comparison.
 func doubts(e *result.Experiment, c *result.Comparison) (said, next []string) {
-	said = slices.DeleteFunc(slices.Clone(c.Reasons), func(r string) bool { return strings.TrimSpace(r) == "" })
-	for i := range e.Guards {
-		g := &e.Guards[i]
-		if g.Level == result.Note || !concerns(g, c) {
+	for _, reason := range c.Reasons {
+		if strings.TrimSpace(reason) == "" {
 			continue
 		}
-		if g.Message != "" && !slices.Contains(said, g.Message) {
-			said = append(said, g.Message)
+		listed := false
+		for i := range e.Guards {
+			g := &e.Guards[i]
+			if g.Level == result.Note || g.Message != reason {
+				continue
+			}
+			listed = listed || g.ID == severalDimensions && c.Verdict != stats.Invalid
+			if g.Help != "" && !listed && !slices.Contains(next, g.Help) {
+				next = append(next, g.Help)
+			}
 		}
-		if g.Help != "" && !slices.Contains(next, g.Help) {
-			next = append(next, g.Help)
+		if !listed {
+			said = append(said, reason)
 		}
 	}
 	return said, next
 }
 
-func concerns(g *result.Guard, c *result.Comparison) bool {
-	return (g.Case == "" || g.Case == c.Case) && (g.Treatment == "" || g.Treatment == c.Treatment) && (g.Metric == "" || g.Metric == c.Metric)
-}
+// severalDimensions is the guard whose message lists fields in which arms differ: the details name the dimensions, and a
+// section of the report has all fields.
+const severalDimensions = "several-dimensions"
 
 // leastSaid is the smallest share of a difference for which a row is named next to the verdict.
 const leastSaid = 0.05
@@ -380,6 +406,12 @@ const leastSaid = 0.05
 func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
 	var out []string
 	t := doc.Catalog.Compared(e, c)
+	if none := doc.Catalog.Uncaused(e, c); none != "" {
+		out = append(out, "No cause is named: "+none+".")
+		if len(t.Rows) == 0 {
+			return out
+		}
+	}
 	for _, r := range t.Rows {
 		if math.Abs(r.Share.Value) >= leastSaid {
 			out = append(out, fmt.Sprintf("%s of the difference: %s, %s.", share(r.Share), r.Title, more(r)))

@@ -18,7 +18,7 @@ func summary(doc Document) Section {
 	t := newTable("Verdicts", "workload", "metric", "arms", "case", "cost [interval]", "grade", "verdict")
 	for _, e := range doc.Experiments {
 		for _, c := range primaries(e) {
-			t.add(Text(doc.nameOf(e), "unnamed"), Text(e.Label(c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), Text(string(c.Grade), "not graded"), verdictCell(c))
+			t.add(Text(doc.nameOf(e), "unnamed"), Text(e.Label(c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), gradeCell(c), verdictCell(c))
 		}
 		if len(primaries(e)) == 0 {
 			why := whyNothing(e)
@@ -60,7 +60,7 @@ func platforms(doc Document) []Section {
 	t.Alike = true
 	t.Columns[0] = "environment"
 	for _, c := range cols {
-		t.Columns = append(t.Columns, or(c.env.ID, "unnamed"))
+		t.Columns = append(t.Columns, armTitle(c.env))
 		t.Numbers = append(t.Numbers, false)
 	}
 	row := func(name string, cell func(column) Cell) {

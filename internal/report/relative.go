@@ -163,7 +163,7 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 		c.Estimator = s.Estimator
 	}
 	a := look(&c)
-	out := Conclusion{Kind: kind(&c), Word: verdictWord(&c), Mark: a.mark, Means: a.means,
+	out := Conclusion{Kind: kind(&c), Word: verdictWord(&c), Mark: a.mark, Means: a.means, Number: "cost",
 		Facts: []Fact{{unit, fmt.Sprintf("%d against %d", len(ratios[1]), len(ratios[0]))}, {"grade", gradeText(c.Grade)}, {"what cancels", "the machine: " + cancels}}}
 	what += " on " + or(e.Workload.Name, "an unnamed workload") + inCase(e, kase)
 	if !finite(s.Ratio, s.Low, s.High) {
@@ -171,12 +171,11 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 		out.Big = Missing(strings.Join(s.Reasons, "; "))
 		return out
 	}
-	centre := ""
+	out.Headline = fmt.Sprintf("%s is in %s %s of what it is in %s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0])
+	out.Details = []string{fmt.Sprintf("The cost in %s is %s.", places[1], metric.Times(s.TreatMedian)), fmt.Sprintf("The cost in %s is %s.", places[0], metric.Times(s.BaseMedian))}
 	if metric.Apart(s.Ratio, s.TreatMedian/s.BaseMedian) {
-		centre = fmt.Sprintf(", medians whose ratio is %s; %s is the centre of the %s", metric.Times(s.TreatMedian/s.BaseMedian), metric.Times(s.Ratio), unit)
+		out.Details = append(out.Details, fmt.Sprintf("The ratio of these medians is %s; the headline has the centre of the %s.", metric.Times(s.TreatMedian/s.BaseMedian), unit))
 	}
-	out.Headline = fmt.Sprintf("%s is in %s %s of what it is in %s: a cost of %s against %s%s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0],
-		metric.Times(s.TreatMedian), metric.Times(s.BaseMedian), centre)
 	out.Big = Cell{Text: metric.Times(s.Ratio), Raw: fmt.Sprint(s.Ratio), Number: true}
 	out.Facts = append([]Fact{{metric.Percent(s.Confidence) + " interval", metric.Times(s.Low) + " to " + metric.Times(s.High)}}, out.Facts...)
 	if s.Verdict == stats.Inconclusive {

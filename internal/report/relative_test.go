@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestRelative(t *testing.T) {
 				t.Errorf("%s: %s, want %v: %v", better, arms[i].Big.Raw, want, err)
 			}
 		}
-		if c := arms[0]; c.Word != "platform difference" || !strings.Contains(c.Headline, "in m1 1.5x [") || !strings.Contains(c.Headline, "in m0: a cost of 3x against 2x") {
+		if c := arms[0]; c.Word != "platform difference" || !strings.Contains(c.Headline, "in m1 1.5x [") || !strings.HasSuffix(c.Headline, "in m0.") || !slices.Equal(c.Details[:2], []string{"The cost in m1 is 3x.", "The cost in m0 is 2x."}) {
 			t.Errorf("%s: %+v", better, c)
 		}
 		if c := arms[1]; c.Word != string(stats.Equivalent) {

@@ -286,7 +286,7 @@ func TestRangeOfADearerCall(t *testing.T) {
 	p := func(v float64) *float64 { return &v }
 	e := &result.Experiment{
 		Design:      result.Design{Primary: "x_seconds"},
-		Comparisons: []result.Comparison{{Baseline: "native", Treatment: "runsc", Case: "default", Metric: "x_seconds", Primary: true}},
+		Comparisons: []result.Comparison{{Baseline: "native", Treatment: "runsc", Case: "default", Metric: "x_seconds", Primary: true, Verdict: stats.Cost, CostLow: p(1.5), CostHigh: p(2)}},
 		Attribution: []result.Attribution{
 			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: result.Dearer, Metric: explain.CallCount, Labels: map[string]string{"each": "dearer"}, Delta: 2, UnitCost: p(1e-6), UnitLow: p(8e-7), UnitHigh: p(1.3e-6), Seconds: p(2e-6), Share: p(0.5)},
 			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: `tee_syscalls_total{syscall="read"}`, Metric: explain.CallCount, Labels: map[string]string{"syscall": "read"}, Delta: 2, UnitCost: p(1e-7), Seconds: p(2e-7), Share: p(0.3), Unexplained: p(0.2)},

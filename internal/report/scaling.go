@@ -206,7 +206,7 @@ func drawScaling(e *result.Experiment, sw sweep, name string, curves []curve, w 
 	var entries []entry
 	for i := range e.Environments {
 		shape, ink := armLook(e, e.Environments[i].ID)
-		entries = append(entries, entry{shape, ink, or(e.Environments[i].ID, "unnamed")})
+		entries = append(entries, entry{shape, ink, armTitle(&e.Environments[i])})
 	}
 	top := s.legend(0, 4, entries) + 26
 	columns, gap := len(panels), 26.0

@@ -33,7 +33,7 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 		}
 		t.add(name, Text(c.Case, "the comparison names no case"), Text(armsText(c), ""), mediansCell(e, c), interval(e, c),
 			Or(c.MDE, "ratio", or(firstReason(c), "not computed")),
-			Cell{Text: strconv.Itoa(c.Pairs), Number: true}, Text(string(c.Grade), "not graded"), verdictCell(c))
+			Cell{Text: strconv.Itoa(c.Pairs), Number: true}, gradeCell(c), verdictCell(c))
 	}
 	s.Facts = t.lift("case", "arms", "pairs", "grade")
 	s.Tables = append(s.Tables, t.align())
@@ -41,7 +41,11 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 }
 
 func armsText(c *result.Comparison) string {
-	return or(c.Treatment, "unnamed") + " against " + or(c.Baseline, "unnamed")
+	arms := or(c.Treatment, "unnamed") + " against " + or(c.Baseline, "unnamed")
+	if isStandIn(c) {
+		return "stand-in: " + arms
+	}
+	return arms
 }
 
 func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
@@ -70,7 +74,7 @@ func joined(a, sep, b string) string {
 func verdictCell(c *result.Comparison) Cell {
 	a := look(c)
 	out := Cell{Text: verdictWord(c), Mark: a.mark, Kind: kind(c)}
-	if c.Material && !isPlatform(c) {
+	if c.Material && !isPlatform(c) && !isStandIn(c) {
 		out.Text += ", material"
 	}
 	return out
@@ -79,6 +83,8 @@ func verdictCell(c *result.Comparison) Cell {
 // kind returns the verdict as one word, for a style sheet.
 func kind(c *result.Comparison) string {
 	switch {
+	case isStandIn(c):
+		return "stand-in"
 	case isPlatform(c):
 		return "platform"
 	case c.Verdict == "":
@@ -119,7 +125,8 @@ func countCell(n int, why string) Cell {
 
 // whySection explains the costs: attribution and counters.
 func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.", Plots: plots["counters"]}
+	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.", Plots: plots["counters"],
+		Folded: len(e.Environments) > 2} // the verdicts have the causes
 	if t := attribution(doc, e); len(t.Rows) > 0 {
 		s.Lead += " A system call is priced as an empty one, the minimum it can cost."
 		s.Tables = append(s.Tables, t)
@@ -149,7 +156,7 @@ func attribution(doc Document, e *result.Experiment) *Table {
 	for _, c := range primaries(e) {
 		tree := doc.Catalog.Compared(e, c)
 		row := func(what string, cells ...Cell) {
-			t.add(slices.Concat([]Cell{Text(c.Treatment+" against "+c.Baseline, ""), Text(c.Case, "unnamed"), {Text: what}}, cells)...)
+			t.add(slices.Concat([]Cell{Text(armsText(c), ""), Text(c.Case, "unnamed"), {Text: what}}, cells)...)
 		}
 		none := Cell{Text: "–"}
 		whole := func(a explain.Amount) Cell { return Cell{Text: share(a), Raw: fmt.Sprint(a.Value), Number: true} }
@@ -311,7 +318,7 @@ func counting(e *result.Experiment, env string) (share *float64, reason string) 
 
 // differences lists the fields in which arms differ: possible causes other than the TEE.
 func differences(e *result.Experiment) Section {
-	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which the compared arms differ. Each is a possible cause."}
+	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which the compared arms differ. Each is a possible cause.", Folded: true}
 	var seen []string
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
@@ -330,7 +337,7 @@ func differences(e *result.Experiment) Section {
 }
 
 func guards(e *result.Experiment) Section {
-	s := Section{ID: "guards", Title: "Warnings and refusals", Lead: "Reasons to refuse or to doubt a verdict, with what would help."}
+	s := Section{ID: "guards", Title: "Warnings and refusals", Lead: "Reasons to refuse or to doubt a verdict, with what would help.", Folded: true}
 	for i := range e.Guards {
 		g := &e.Guards[i]
 		mark, level := levelMark(g.Level)

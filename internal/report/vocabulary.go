@@ -24,7 +24,7 @@ type Words struct {
 
 // VerdictWords is how a verdict looks: a word, a shape and a colour of the page; each alone identifies it.
 type VerdictWords struct {
-	// Verdict is a verdict of a document, "platform", or "none" where nothing was judged.
+	// Verdict is a verdict of a document, "stand-in", "platform", or "none" where nothing was judged.
 	Verdict string `json:"verdict"`
 	Word    string `json:"word"`
 	Shape   string `json:"shape"`
@@ -42,7 +42,7 @@ type LevelWords struct {
 func Vocabulary() Words {
 	w := Words{Platforms: platformGrades, Grades: map[string]string{}, Designs: map[string]string{}, Levels: map[string]LevelWords{}}
 	for _, c := range []result.Comparison{{Verdict: stats.Cost}, {Verdict: stats.Gain}, {Verdict: stats.Equivalent}, {Verdict: stats.Inconclusive}, {Verdict: stats.Invalid},
-		{Verdict: stats.Cost, Grade: result.GradeD}, {}} {
+		{Verdict: stats.Cost, StandIn: "an arm"}, {Verdict: stats.Cost, Grade: result.GradeD}, {}} {
 		a := look(&c)
 		v := VerdictWords{Verdict: kind(&c), Word: verdictWord(&c), Shape: a.shape.String(), Tone: string(a.ink), Means: a.means}
 		if a.ink == rest {

@@ -24,7 +24,7 @@ var appearances = map[stats.Verdict]appearance{
 	stats.Cost:         {"▲", triangle, bad, "worse: the whole interval is above 1"},
 	stats.Gain:         {"▼", inverted, good, "better: the whole interval is below 1"},
 	stats.Equivalent:   {"=", square, accent, "no difference that matters: the interval lies within the margin"},
-	stats.Inconclusive: {"?", ring, warn, "these runs do not decide it; more pairs would"},
+	stats.Inconclusive: {"?", ring, warn, "these runs do not decide it"},
 	stats.Invalid:      {"✕", cross, rest, "refused: a guard says why"},
 }
 
@@ -34,13 +34,22 @@ var platform = appearance{"≠", diamond, rest, "a difference of machines, not t
 // platformGrades are those of comparisons between different machines.
 var platformGrades = []result.Grade{result.GradeC, result.GradeD}
 
+// standIn is the appearance of a comparison that is not of the real thing: it has no grade, and is never called a cost.
+var standIn = appearance{"◇", diamond, rest, "not the real thing: its ratio is nobody's price"}
+
+// isStandIn reports whether a comparison has a ratio that is not of the real thing.
+func isStandIn(c *result.Comparison) bool { return c.StandIn != "" && c.Verdict != stats.Invalid }
+
 // isPlatform reports whether a verdict is only about machines.
 func isPlatform(c *result.Comparison) bool {
 	return slices.Contains(platformGrades, c.Grade) && (c.Verdict == stats.Cost || c.Verdict == stats.Gain)
 }
 
 func look(c *result.Comparison) appearance {
-	if isPlatform(c) {
+	switch {
+	case isStandIn(c):
+		return standIn
+	case isPlatform(c):
 		return platform
 	}
 	if a, ok := appearances[c.Verdict]; ok {
@@ -52,6 +61,8 @@ func look(c *result.Comparison) appearance {
 // verdictWord returns the verdict for readers; never empty.
 func verdictWord(c *result.Comparison) string {
 	switch {
+	case isStandIn(c):
+		return "stand-in"
 	case isPlatform(c):
 		return "platform difference"
 	case c.Verdict == "":
@@ -80,6 +91,14 @@ func gradeText(g result.Grade) string {
 		return "not graded"
 	}
 	return fmt.Sprintf("%s (%s)", g, gradeMeans(g))
+}
+
+// gradeCell is a comparison's grade; a stand-in has none.
+func gradeCell(c *result.Comparison) Cell {
+	if isStandIn(c) {
+		return Cell{Text: "none"}
+	}
+	return Text(string(c.Grade), "not graded")
 }
 
 func designText(k result.Kind) string {
@@ -141,10 +160,14 @@ func interval(e *result.Experiment, c *result.Comparison) Cell {
 		}
 		return Missing(noRatio(c))
 	}
-	if lo, hi, ok := costInterval(c); ok {
-		return Cell{Text: bound(e, c) + metric.TimesOf(*c.Cost, lo, hi), Raw: fmt.Sprint(*c.Cost), Number: true}
+	word := ""
+	if isStandIn(c) {
+		word = "stand-in "
 	}
-	return Cell{Text: bound(e, c) + metric.Times(*c.Cost) + ", interval missing", Raw: fmt.Sprint(*c.Cost), Number: true}
+	if lo, hi, ok := costInterval(c); ok {
+		return Cell{Text: word + bound(e, c) + metric.TimesOf(*c.Cost, lo, hi), Raw: fmt.Sprint(*c.Cost), Number: true}
+	}
+	return Cell{Text: word + bound(e, c) + metric.Times(*c.Cost) + ", interval missing", Raw: fmt.Sprint(*c.Cost), Number: true}
 }
 
 func costInterval(c *result.Comparison) (lo, hi float64, ok bool) {

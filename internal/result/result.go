@@ -17,7 +17,7 @@ import (
 
 // SchemaVersion is the version of the document that this package writes
 // (semantic versioning). A document of a newer major version is refused.
-const SchemaVersion = "1.5.0"
+const SchemaVersion = "1.6.0"
 
 // Experiment is one document.
 type Experiment struct {
@@ -129,12 +129,15 @@ const (
 
 // Design is how the runs were arranged.
 type Design struct {
-	Kind         Kind    `json:"kind"`
-	Grade        Grade   `json:"grade"`
-	Seed         uint64  `json:"seed"`
-	PairsPlanned int     `json:"pairs_planned"`
-	Order        []Slot  `json:"order"`
-	Alpha        float64 `json:"alpha"`
+	Kind         Kind   `json:"kind"`
+	Grade        Grade  `json:"grade"`
+	Seed         uint64 `json:"seed"`
+	PairsPlanned int    `json:"pairs_planned"`
+	// SparePairs are the most pairs that may follow the planned ones, to replace those that gave no valid ratio. Only
+	// those that were run are in Order.
+	SparePairs int     `json:"spare_pairs,omitempty"`
+	Order      []Slot  `json:"order"`
+	Alpha      float64 `json:"alpha"`
 	// Margin is the smallest cost that matters, as a ratio (0.03).
 	Margin float64 `json:"margin"`
 	// Primary is the metric that the verdict is about.
@@ -255,11 +258,13 @@ const (
 
 // Environment is one arm: where the job ran, as seen from inside and outside.
 type Environment struct {
-	ID       string            `json:"env_id"` // the label of the arm
-	Role     Role              `json:"role"`
-	Launcher string            `json:"launcher"`
-	Params   map[string]string `json:"params"`  // of the launcher, as read back
-	Subject  map[string]string `json:"subject"` // subject parameters of the workload in this arm
+	ID       string `json:"env_id"` // the label of the arm
+	Role     Role   `json:"role"`
+	Launcher string `json:"launcher"`
+	// StandsFor is what the experiment declares the arm to stand in for ("tdx"); "" if it is asked for as what it is.
+	StandsFor string            `json:"stands_for,omitempty"`
+	Params    map[string]string `json:"params"`  // of the launcher, as read back
+	Subject   map[string]string `json:"subject"` // subject parameters of the workload in this arm
 	// Digests are hashes of the files that ran (worker, binaries), by name.
 	Digests  map[string]string `json:"digests"`
 	TEE      TEE               `json:"tee"`
@@ -570,8 +575,16 @@ type Comparison struct {
 	Case      string `json:"case"`
 	Metric    string `json:"metric"`
 	Primary   bool   `json:"primary"`
-	// Headline is the verdict in one sentence, made from the fields below.
+	// Headline is the verdict in one sentence of at most 25 words, made from the fields below.
 	Headline string `json:"headline"`
+	// Details are the sentences below the headline: medians, and in what else the arms differ.
+	Details []string `json:"details,omitempty"`
+	// StandIn says why the ratio is not what an environment of this name costs: an arm is emulated or stands in
+	// for another, or the measured device is simulated. "" for a real measurement.
+	StandIn string `json:"stand_in,omitempty"`
+	// Open says what keeps an inconclusive comparison from a verdict: how many pairs would probably decide it if the
+	// spread does, or else what blocks it. "" if nothing is open.
+	Open string `json:"open,omitempty"`
 	// Changed names what differs between the arms, as JSON paths of Environment.
 	Changed   []Difference `json:"changed_dimensions"`
 	Estimator string       `json:"estimator"`
@@ -596,7 +609,8 @@ type Comparison struct {
 	SDLog       *float64 `json:"sd_log"`
 	// MDE is the smallest ratio minus 1 that this many pairs would find four times in five.
 	MDE *float64 `json:"mde"`
-	// PairsNeeded would probably decide an inconclusive comparison; 0 where nothing is open.
+	// PairsNeeded would probably decide a comparison that its spread leaves open; 0 where nothing is open, or
+	// something else blocks it.
 	PairsNeeded int      `json:"pairs_needed"`
 	Margin      float64  `json:"margin"`
 	NoiseFloor  *float64 `json:"noise_floor"`

@@ -56,7 +56,7 @@ type Comparison struct {
 	Pairs int
 	// Needed is the number of pairs that would probably decide an inconclusive comparison: that
 	// find a difference as large as the margin with 80 % power, or the least that can have a
-	// verdict. 0 if nothing is open or no margin is given.
+	// verdict. 0 if nothing is open, no margin is given, or the noise floor is what blocks.
 	Needed  int
 	Verdict Verdict
 	// Material: the whole interval of a cost or gain lies beyond the margin.

@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // An effect counts as detectable at 80 % power. Equivalence takes two one-sided tests
@@ -52,7 +53,7 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 	eq := span{eqLow, eqHigh}
 	eqBoot := span{Quantile(boot, (1-tostConfidence)/2), Quantile(boot, (1+tostConfidence)/2)}
 	c.judge(first, second, eq, eqBoot, edge, o)
-	if c.Verdict == Inconclusive && o.Margin > 0 {
+	if c.Verdict == Inconclusive && o.Margin > 0 && !slices.Contains(c.Reasons, WithinFloor) {
 		c.Needed = needed(c.SDLog, o.Margin, alpha, c.Pairs)
 	}
 	return c
@@ -88,9 +89,12 @@ func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Optio
 	mid := math.Log(c.Ratio)
 	wide := span{mid - floor, mid + floor}
 	if wide.turn(o.Better).claim(edge, o.Better) != claim || c.Verdict == Equivalent && !wide.within(edge) {
-		c.doubt("identical arms have differed by as much on this host")
+		c.doubt(WithinFloor)
 	}
 }
+
+// WithinFloor is the reason of a comparison that the noise floor withdrew: more pairs do not decide it.
+const WithinFloor = "identical arms have differed by as much on this host"
 
 // doubt withdraws a verdict.
 func (c *Comparison) doubt(why string) {

@@ -167,7 +167,12 @@ func (g *gate) judge() {
 // one decides over the comparison at i, of m; p is corrected for all of them.
 func (g *gate) one(i int, p float64, m int) {
 	c, s, doubted := &g.e.Comparisons[i], g.raw[i], g.doubted[i]
-	text := c.Headline
+	text := fmt.Sprintf("%s, grade %s, %s", c.Headline, c.Grade, metric.Plural(c.Pairs, c.Replicate()))
+	for _, more := range append(slices.Clone(c.Details), c.Open) {
+		if more != "" {
+			text += "\n  " + more
+		}
+	}
 	alpha := 1 - g.o.Confidence
 	limit, slack := 1+c.Margin, 1.0
 	if g.e.Design.Kind == result.Unpaired {

@@ -262,7 +262,7 @@ func TestAcross(t *testing.T) {
 	if e.Design.Kind != result.Unpaired || e.Design.Grade != result.GradeC || len(e.Comparisons) != 2 || len(e.Runs) != 30 || e.Name != "monday / tuesday / tuesday" {
 		t.Errorf("kind %s, grade %s, %d comparisons, %d runs, name %s", e.Design.Kind, e.Design.Grade, len(e.Comparisons), len(e.Runs), e.Name)
 	}
-	if c := e.Comparisons[1]; math.Abs(*c.Ratio-3) > 0.02 || c.Estimator != "hodges-lehmann-mann-whitney" || !strings.Contains(c.Headline, "10 unpaired runs") {
+	if c := e.Comparisons[1]; math.Abs(*c.Ratio-3) > 0.02 || c.Estimator != "hodges-lehmann-mann-whitney" || c.Replicate() != "unpaired run" || c.Pairs != 10 {
 		t.Errorf("comparison %+v", c)
 	}
 	var from []string

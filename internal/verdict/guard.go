@@ -23,7 +23,7 @@ type Guard struct {
 // intervals.
 var Guards = []Guard{
 	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
-	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
+	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp, declaredStandIn,
 	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
 	impossibleValue, saturated, throttled, cacheAnswered, clientLimited, bottleneck, suspectBaseline, linearity,
 	wideInterval, noiseFloor, otherPlatform, machineClocks, sameHostClient,
@@ -129,6 +129,11 @@ func (p *pass) settle() {
 				f.effect.on(c)
 				p.doubted[i] = p.doubted[i] || f.effect == doubt
 			}
+		}
+	}
+	for i := range p.e.Comparisons {
+		if c := &p.e.Comparisons[i]; c.PairsNeeded > 0 && blocker(p.e, c) != "" {
+			c.PairsNeeded = 0
 		}
 	}
 }

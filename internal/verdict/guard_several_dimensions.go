@@ -66,7 +66,7 @@ var dimensions = map[string]string{
 	"hardware": "processor", "hardware.memory_bytes": "memory", "hardware.swap_bytes": "memory", "hardware.transparent_hugepage": "memory",
 	"hardware.disks": "disks", "hardware.nics": "network", "network": "network", "hardware.gpus": "GPU", "hardware.host_id": "host",
 	"software": "system", "software.kernel": "kernel", "software.cmdline": "kernel", "software.clock_source": "clock source",
-	"software.limits": "limits", "software.page_cache_policy": "page cache", "software.encryption": "encryption",
+	"software.limits": "limits", "software.limits.container": "environment", "software.limits.pids": "environment", "software.page_cache_policy": "page cache", "software.encryption": "encryption",
 }
 
 // dimension returns the dimension of a field of an environment, given by its JSON path.

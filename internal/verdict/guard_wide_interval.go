@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -24,19 +25,21 @@ var wideInterval = Guard{
 			}
 			v := values{"low": *c.Low, "high": *c.High, "pairs_needed": float64(c.PairsNeeded)}
 			p.say(tell, scope{cas: c.Case, base: c.Baseline, treat: c.Treatment, metric: c.Metric}, v,
-				"%s against %s in %s has a cost ratio of %s, with a margin of %s%s", c.Treatment, c.Baseline, c.Case, costRatio(c, better(p.e.Desc(c.Metric))), metric.Percent(c.Margin), outlook(c))
+				"%s against %s in %s has a cost ratio of %s, with a margin of %s%s", c.Treatment, c.Baseline, c.Case, costRatio(c, better(p.e.Desc(c.Metric))), metric.Percent(c.Margin), p.outlook(c))
 		}
 	},
 }
 
-// outlook says what the pairs of an open comparison find, and how many would probably decide it.
-func outlook(c *result.Comparison) string {
+// outlook says what the pairs of an open comparison find and, if no guard doubts it for another reason, how many would
+// probably decide it.
+func (p *pass) outlook(c *result.Comparison) string {
 	s := ""
 	if c.MDE != nil {
 		s = fmt.Sprintf("; %s find a difference of %s four times in five", metric.Plural(c.Pairs, c.Replicate()), metric.Percent(*c.MDE))
 	}
-	if open := c.Deciding(); open != "" {
-		s += "; " + open
+	doubted := slices.ContainsFunc(p.spoken, func(f spoken) bool { return f.effect == doubt && f.ID != tooFewPairs.ID && f.scope.has(c) })
+	if pairs := c.Deciding(); pairs != "" && !doubted {
+		s += "; " + pairs
 	}
 	return s
 }

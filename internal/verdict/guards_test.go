@@ -207,6 +207,12 @@ var guardTrials = map[string]trials{
 		silent: one(latency(), ""),
 		always: "the fake launcher says so itself",
 	},
+	"stand-in": {
+		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.StandsFor = "sgx" }), Options{},
+			"gramine-sgx stands in for sgx", result.Warn, stats.Cost}},
+		silent: one(latency(), ""),
+		always: "the experiment declares it, and the name of a metric says that its device is simulated",
+	},
 	"too-few-pairs": {
 		speaks: []trial{{newLab("s", "seconds", "lower").add("default", "native", 5, 1, 0.01).add("default", "gramine-sgx", 5, 2, 0.01), Options{},
 			"5 valid pairs of default, at least 6 are needed", result.Warn, stats.Inconclusive},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,15 +44,15 @@ func TestUnsafeReadings(t *testing.T) {
 			"impossible-value", result.Refuse, stats.Invalid, []string{"35.4 GiB/s", "2.41 times what is possible (PCIe 5.0 x4: 14.7 GiB/s)"}, []string{"costs", "gives"}},
 		{"2: random read +40 %, where 85 µs became 892 µs",
 			exact("latency_seconds", "seconds", "lower", "fio", 85e-6, 892e-6, "vm", "tdx"), Options{}, "", "", stats.Cost,
-			[]string{"tdx costs 10.5x [", "892 µs against 85 µs"}, []string{"40 %"}},
+			[]string{"tdx costs 10.5x [", "892 µs in tdx against 85 µs in vm"}, []string{"40 %"}},
 		{"3: +702 %, which is the difference in milliseconds",
 			exact("latency_seconds", "seconds", "lower", "gateway", 0.0898, 0.7913, "http", "https"), Options{}, "", "", stats.Cost,
-			[]string{"https costs 8.81x [", "791 ms against 89.8 ms"}, []string{"702", "7.02"}},
+			[]string{"https costs 8.81x [", "791 ms in https against 89.8 ms in http"}, []string{"702", "7.02"}},
 		{"4: TLS and a proxy shown as the cost of a TEE",
 			exact("latency_seconds", "seconds", "lower", "gateway", 0.0898, 0.7913, "http", "https").env(1, func(e *result.Environment) {
 				e.Params["proxy"], e.Software.Encryption = "nginx", map[string]string{"network": "TLS 1.3"}
 			}), Options{}, "several-dimensions", result.Warn, stats.Cost,
-			[]string{"encryption (software.encryption.network", "they also differ in encryption"}, []string{"TEE", "tdx"}},
+			[]string{"encryption (software.encryption.network", "The arms also differ in encryption"}, []string{"TEE", "tdx"}},
 		{"5: one TDX server 5 to 7 times faster than another",
 			exact("latency_seconds", "seconds", "lower", "gateway", 0.6, 0.1, "prod5", "lab").env(1, func(e *result.Environment) {
 				e.Hardware.Serial, e.Class = "host-2", "other"
@@ -59,7 +60,7 @@ func TestUnsafeReadings(t *testing.T) {
 			[]string{"platform difference: lab against prod5", "grade D"}, []string{"overhead", "costs", "gives"}},
 		{"6: 5 to 10 % slower and a 45 % loss, from a rating of 4,544 and 2,803",
 			exact("rating", "mips", "higher", "cpu-7zip", 4544, 2803, "bare", "tdx"), Options{}, "", "", stats.Cost,
-			[]string{"tdx costs 1.62x [", "2.8 k mips against 4.54 k mips"}, []string{"45 %", "5-10 %"}},
+			[]string{"tdx costs 1.62x [", "2.8 k mips in tdx against 4.54 k mips in bare"}, []string{"45 %", "5-10 %"}},
 		{"7: superlinear scaling, x3.76 from 1 to 2 threads where bare metal has x1.96",
 			sweep(newLab("rating", "mips", "higher", "bare", "tdx"), "threads", []int{1, 2}, map[string][]float64{"bare": {4544, 4544 * 1.96}, "tdx": {2346, 2346 * 3.76}}),
 			Options{}, "suspect-baseline", result.Warn, stats.Inconclusive,
@@ -73,12 +74,12 @@ func TestUnsafeReadings(t *testing.T) {
 			Options{}, "spec-value", result.Refuse, stats.Invalid, []string{"comes from vendor_spec"}, []string{"6.9"}},
 		{"10: -0.13 %, once",
 			newLab("tokens_per_second", "tokens_per_second", "higher", "off", "cc").add("default", "off", 1, 1000, 0).add("default", "cc", 1, 998.7, 0),
-			Options{}, "too-few-pairs", result.Warn, stats.Inconclusive, []string{"1 valid pair of default", "no verdict: cc against off on redis has a cost ratio of 1.001x without an interval"}, []string{"costs"}},
+			Options{}, "too-few-pairs", result.Warn, stats.Inconclusive, []string{"a verdict needs at least 6 pairs", "no verdict: cc against off on redis has a cost ratio of 1.001x without an interval"}, []string{"costs"}},
 		{"11: 4 to 5 times the latency, the cost of AES-XTS, on three clouds",
 			exact("echo_seconds", "seconds", "lower", "channel", 10e-6, 45e-6, "gcp", "aws-snp").env(1, func(e *result.Environment) {
 				e.Hardware.Serial, e.Class, e.Hardware.CPUModel, e.Software.Kernel = "host-2", "other", "EPYC 7R13", "6.8"
 			}), Options{}, "other-platform", result.Note, stats.Cost,
-			[]string{"platform difference: aws-snp against gcp", "4.5x", "they also differ in host, kernel, processor"}, []string{"costs", "overhead"}},
+			[]string{"platform difference: aws-snp against gcp", "4.5x", "The arms also differ in host, kernel, processor"}, []string{"costs", "overhead"}},
 		{"12: almost doubling, from 267,952 to 621,504",
 			exact("requests_per_second", "requests_per_second", "higher", "redis", 267952, 621504, "sgx-old", "sgx-new"), Options{}, "", "", stats.Gain,
 			[]string{"sgx-new costs only 0.431x ["}, []string{"doubl"}},
@@ -92,7 +93,7 @@ func TestUnsafeReadings(t *testing.T) {
 				e.Hardware.NICs = []result.NIC{{Name: "eth0", MTU: 1450}}
 				e.Software.Encryption = map[string]string{"network": "WireGuard"}
 			}), Options{}, "several-dimensions", result.Warn, stats.Cost,
-			[]string{"network (hardware.nics.eth0.mtu 8896 / 1450)", "WireGuard", "they also differ in encryption, network"}, nil},
+			[]string{"network (hardware.nics.eth0.mtu 8896 / 1450)", "WireGuard", "The arms also differ in encryption, network"}, nil},
 		{"15: 7,815 msg/s, because 1,000 messages took as long as 100",
 			sweep(newLab("messages_per_second", "messages_per_second", "higher", "jvm", "native-sgx"), "messages", []int{100, 1000},
 				map[string][]float64{"jvm": {781, 7815}, "native-sgx": {781, 7815}}), Options{}, "linearity", result.Refuse, stats.Invalid,
@@ -104,7 +105,7 @@ func TestUnsafeReadings(t *testing.T) {
 			if p.Verdict != c.verdict {
 				t.Errorf("verdict %q, want %q: %q", p.Verdict, c.verdict, p.Reasons)
 			}
-			text := p.Headline
+			text := p.Headline + "\n" + strings.Join(p.Details, " ") + "\n" + p.Open
 			spoke := false
 			for _, g := range l.Guards {
 				if g.ID == c.guard && g.Level == c.level {
@@ -145,56 +146,74 @@ func TestSentence(t *testing.T) {
 		c.Cost, c.CostLow, c.CostHigh = f(v), f(low), f(high)
 		c.Ratio, c.Low, c.High, c.TreatMedian = c.Cost, c.CostLow, c.CostHigh, f(v*85e-6)
 	}
-	const latency = "(latency: 264 µs against 85 µs), grade A, 10 pairs"
+	const latency = " (latency)"
+	medians := []string{"Latency: 264 µs in gramine-sgx against 85 µs in native."}
+	none := []string{"A stand-in shows how the measurement works. It says nothing about the price of what it stands for."}
+	long := "the client was the bottleneck of load=50% in native and in every other arm of this long experiment, as its CPUs were busy for all of the measured time"
 	for _, c := range []struct {
-		change func(*result.Comparison)
-		want   string
+		change  func(*result.Comparison)
+		want    string
+		details []string
+		open    string
 	}{
-		{func(*result.Comparison) {}, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET " + latency},
-		{func(c *result.Comparison) { c.BaseMedian, c.Case = nil, "default" }, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis (latency), grade A, 10 pairs"},
+		{func(*result.Comparison) {}, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET" + latency, medians, ""},
+		{func(c *result.Comparison) { c.BaseMedian, c.Case = nil, "default" }, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis (latency)", nil, ""},
 		{func(c *result.Comparison) { c.Grade = result.GradeD },
-			"platform difference: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] (latency: 264 µs against 85 µs), grade D, 10 pairs"},
-		{func(c *result.Comparison) { c.Verdict = stats.Equivalent; cost(c, 1.0042, 0.99, 1.012) },
-			"gramine-sgx and native are equivalent within 3 % on redis GET: cost ratio 1.004x [0.990, 1.012] (latency: 85.4 µs against 85 µs), grade A, 10 pairs"},
+			"platform difference: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4]" + latency, medians, ""},
 		{func(c *result.Comparison) {
-			c.Verdict, c.PairsNeeded = stats.Inconclusive, 34
+			c.Verdict, c.BaseMedian = stats.Equivalent, nil
+			cost(c, 1.0042, 0.99, 1.012)
+		},
+			"gramine-sgx and native are equivalent within 3 % on redis GET: cost ratio 1.004x [0.990, 1.012]" + latency, nil, ""},
+		{func(c *result.Comparison) {
+			c.Verdict, c.PairsNeeded, c.BaseMedian = stats.Inconclusive, 34, nil
 			cost(c, 1.02, 0.97, 1.08)
 			c.Reasons = []string{"the interval contains 1 and reaches beyond the margin"}
-		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.020x [0.970, 1.080] (latency: 86.7 µs against 85 µs), grade A, 10 pairs; " +
-			"34 pairs in all would probably decide (4 in 5); the interval contains 1 and reaches beyond the margin"},
+		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.020x [0.970, 1.080]" + latency, nil, "34 pairs in all would probably decide (4 in 5)"},
 		{func(c *result.Comparison) {
-			c.Verdict, c.Reasons = stats.Invalid, []string{"nothing shows that it was on"}
-		}, "invalid: gramine-sgx against native on redis GET (latency): nothing shows that it was on"},
-		{func(c *result.Comparison) { c.Verdict, c.Primary = "", false },
-			"gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] " + latency + ", no verdict on a metric that is not the primary one"},
-		{func(c *result.Comparison) { c.Verdict = stats.Gain; cost(c, 0.5, 0.45, 0.55) },
-			"gramine-sgx costs only 0.5x [0.45, 0.55] as much as native on redis GET (latency: 42.5 µs against 85 µs), grade A, 10 pairs"},
+			c.Verdict, c.Reasons, c.BaseMedian = stats.Invalid, []string{"nothing shows that it was on"}, nil
+		}, "invalid: gramine-sgx against native on redis GET (latency): nothing shows that it was on", nil, ""},
+		{func(c *result.Comparison) { c.Verdict, c.Reasons, c.BaseMedian = stats.Invalid, []string{long}, nil }, // it moves below
+			"invalid: gramine-sgx against native on redis GET" + latency, []string{capitalized(long) + "."}, ""},
+		{func(c *result.Comparison) { c.Verdict, c.Primary, c.BaseMedian = "", false, nil },
+			"gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4]" + latency, []string{"Only the primary metric has a verdict."}, ""},
+		{func(c *result.Comparison) { c.Verdict, c.BaseMedian = stats.Gain, nil; cost(c, 0.5, 0.45, 0.55) },
+			"gramine-sgx costs only 0.5x [0.45, 0.55] as much as native on redis GET" + latency, nil, ""},
 		{func(c *result.Comparison) { c.Bound, c.BaseMedian = result.AtMost, nil },
-			"gramine-sgx costs at most 3.1x [2.9, 3.4] as much as native on redis GET (latency), grade A, 10 pairs"},
+			"gramine-sgx costs at most 3.1x [2.9, 3.4] as much as native on redis GET (latency)", nil, ""},
 		{func(c *result.Comparison) {
 			c.Metric, c.Bound, c.BaseMedian = "requests_per_second", result.AtMost, nil
-		}, "gramine-sgx costs at least 3.1x [2.9, 3.4] as much as native on redis GET (requests per second), grade A, 10 pairs"},
+		}, "gramine-sgx costs at least 3.1x [2.9, 3.4] as much as native on redis GET (requests per second)", nil, ""},
 		{func(c *result.Comparison) {
-			c.Changed = []result.Difference{{Field: "software.kernel"}, {Field: "launcher"}, {Field: "env_id"}}
-		}, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET " + latency + "; they also differ in kernel"},
+			c.Changed, c.BaseMedian = []result.Difference{{Field: "software.kernel"}, {Field: "launcher"}, {Field: "env_id"}}, nil
+		}, "gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET" + latency, []string{"The arms also differ in kernel."}, ""},
 		{func(c *result.Comparison) {
-			c.Verdict, c.Low, c.High, c.CostLow, c.CostHigh, c.Pairs = stats.Inconclusive, nil, nil, nil, nil, 1
+			c.Verdict, c.Low, c.High, c.CostLow, c.CostHigh, c.Pairs, c.PairsNeeded, c.BaseMedian = stats.Inconclusive, nil, nil, nil, nil, 1, 6, nil
 			c.Reasons = []string{"1 valid pair of GET, at least 6 are needed"}
-		}, "no verdict: gramine-sgx against native on redis GET has a cost ratio of 3.1x without an interval (latency: 264 µs against 85 µs), grade A, 1 pair: 1 valid pair of GET, at least 6 are needed"},
+		}, "no verdict: gramine-sgx against native on redis GET has a cost ratio of 3.1x without an interval (latency)", nil, "a verdict needs at least 6 pairs"},
 		// The printed ratio is the centre of the pairs, and the medians beside it give another, or even another side of 1.
 		{func(c *result.Comparison) { c.TreatMedian = f(300e-6) },
-			"gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET (latency: 300 µs against 85 µs, medians whose cost ratio is 3.53x; 3.1x is the centre of the pairs), grade A, 10 pairs"},
+			"gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET" + latency,
+			[]string{"Latency: 300 µs in gramine-sgx against 85 µs in native.", "The ratio of these medians is 3.53x; the headline has the centre of the pairs."}, ""},
 		{func(c *result.Comparison) {
 			c.Metric, c.Verdict, c.Estimator, c.PairsNeeded = "requests_per_second", stats.Inconclusive, "hodges-lehmann-mann-whitney", 187
 			c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh = f(1/1.004), f(1/1.02), f(1/0.99), f(1.004), f(0.99), f(1.02)
 			c.BaseMedian, c.TreatMedian = f(451e3), f(452e3)
-		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.004x [0.990, 1.020] (requests per second: 452 k requests/s against 451 k requests/s, " +
-			"medians whose cost ratio is 0.998x; 1.004x is the centre of the unpaired runs), grade A, 10 unpaired runs; 187 unpaired runs in all would probably decide (4 in 5)"},
+		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.004x [0.990, 1.020] (requests per second)",
+			[]string{"Requests per second: 452 k requests/s in gramine-sgx against 451 k requests/s in native.", "The ratio of these medians is 0.998x; the headline has the centre of the unpaired runs."},
+			"187 unpaired runs in all would probably decide (4 in 5)"},
+		// A stand-in has no grade and is no cost, whatever its verdict would be.
+		{func(c *result.Comparison) { c.StandIn, c.BaseMedian = "gramine-sgx is emulated in software", nil },
+			"stand-in: gramine-sgx against native on redis GET is at 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
+		{func(c *result.Comparison) {
+			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is runsc in place of sgx", nil, stats.Inconclusive, 34
+		}, "stand-in: gramine-sgx against native on redis GET is at 3.1x [2.9, 3.4] (latency); gramine-sgx is runsc in place of sgx", none, ""},
 	} {
 		cmp := base
 		c.change(&cmp)
-		if got := Sentence(e, &cmp); got != c.want {
-			t.Errorf("got  %s\nwant %s", got, c.want)
+		phrase(e, &cmp)
+		if cmp.Headline != c.want || !slices.Equal(cmp.Details, c.details) || cmp.Open != c.open {
+			t.Errorf("got  %s\nwant %s\ndetails %q\nwant    %q\nopen %q\nwant %q", cmp.Headline, c.want, cmp.Details, c.details, cmp.Open, c.open)
 		}
 	}
 }
@@ -235,8 +254,13 @@ func TestOneDirection(t *testing.T) {
 								medians = 1 / medians
 							}
 							far := math.Abs(math.Log(medians/cost)) > 0.011 || (medians-1)*(cost-1) < 0 && metric.Times(medians) != metric.Times(cost)
-							if says := strings.Contains(s, "is the centre of the pairs"); far && !says || says && (len(got) < 3 || got[1] != metric.Times(medians) || got[2] != got[0]) {
-								t.Errorf("%s\nthe medians give %s", where, metric.Times(medians))
+							if len(got) > 1 || len(strings.Fields(s)) > MostWords {
+								t.Errorf("%s\nwant one ratio and at most %d words", where, MostWords)
+							}
+							c.Headline = s
+							below := strings.Join(Details(l.Experiment, &c), " ")
+							if says := strings.Contains(below, "the centre of the pairs"); far && !says || says && !strings.Contains(below, "these medians is "+metric.Times(medians)+";") {
+								t.Errorf("%s\n%s\nthe medians give %s", where, below, metric.Times(medians))
 							}
 							overhead := hosts[0] == hosts[1]
 							wants := map[string]bool{
@@ -298,7 +322,7 @@ func TestRestated(t *testing.T) {
 	bare := l.Comparisons[0]
 	bare.Headline = ""
 	l.Comparisons = append(l.Comparisons, bare)
-	got := Restated(l.Experiment).Comparisons
+	got := Restated(l.Experiment, catalog).Comparisons
 	if got[0].Headline != want || got[1].Headline != "" || l.Comparisons[0].Headline == want {
 		t.Errorf("it says %q and %q, and the document itself %q", got[0].Headline, got[1].Headline, l.Comparisons[0].Headline)
 	}

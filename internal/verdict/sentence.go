@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -19,80 +20,188 @@ func Term(g result.Grade) string {
 	return "platform difference"
 }
 
-// Sentence states a comparison in words, from its own fields only, so no headline can cite another cell. Its number is
+// MostWords is the length of the longest headline.
+const MostWords = 25
+
+// Sentence states a comparison in words, from its own fields only, so no headline can cite another cell. Its only number is
 // the cost ratio, in which above 1 is worse whichever way the metric is better, as in all tables. It says "costs" only
-// for grades A and B.
+// for grades A and B, and never of a stand-in. It has at most MostWords words: the case, the metric and the reason are named
+// where they fit, and Details has the rest.
 func Sentence(e *result.Experiment, c *result.Comparison) string {
 	d := e.Desc(c.Metric)
 	t, b := c.Treatment, c.Baseline
-	on := e.Workload.Name
-	if c.Case != "" && c.Case != "default" {
-		on += " " + c.Case
-	}
-	arms := fmt.Sprintf("%s against %s on %s", t, b, on)
-	what := e.Label(c.Metric)
-	if c.BaseMedian != nil && c.TreatMedian != nil && d != nil {
-		what += fmt.Sprintf(": %s against %s", metric.Value(*c.TreatMedian, d.Unit), metric.Value(*c.BaseMedian, d.Unit)) + centre(c, better(d))
-	}
-	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, metric.Plural(c.Pairs, c.Replicate()))
-	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
-		tail += "; they also differ in " + strings.Join(dims, ", ")
-	}
+	arms := fmt.Sprintf("%s against %s", t, b)
+	ratio := func() string { return costRatio(c, better(d)) }
+	reason := strings.TrimSuffix(first(c.Reasons), ".")
 	switch {
 	case c.Verdict == stats.Invalid:
-		return fmt.Sprintf("invalid: %s (%s): %s", arms, e.Label(c.Metric), cmp.Or(first(c.Reasons), noReason))
+		return fitWords(e, c, func(on string) string { return "invalid: " + arms + on }, cmp.Or(reason, noReason))
 	case c.Cost == nil:
-		return fmt.Sprintf("no verdict: %s %s: %s", arms, tail, cmp.Or(first(c.Reasons), noReason))
+		return fitWords(e, c, func(on string) string { return "no verdict: " + arms + on + " has no ratio" }, cmp.Or(reason, noReason))
+	case c.StandIn != "" && (c.CostLow == nil || c.CostHigh == nil):
+		return fitWords(e, c, func(on string) string {
+			return fmt.Sprintf("stand-in: %s%s is at %s without an interval", arms, on, metric.Times(*c.Cost))
+		}, c.StandIn)
+	case c.StandIn != "":
+		return fitWords(e, c, func(on string) string { return fmt.Sprintf("stand-in: %s%s is at %s", arms, on, ratio()) }, c.StandIn)
 	case c.CostLow == nil || c.CostHigh == nil:
-		return fmt.Sprintf("no verdict: %s has a cost ratio of %s without an interval %s: %s", arms, metric.Times(*c.Cost), tail, cmp.Or(first(c.Reasons), noReason))
+		return fitWords(e, c, func(on string) string {
+			return fmt.Sprintf("no verdict: %s%s has a cost ratio of %s without an interval", arms, on, metric.Times(*c.Cost))
+		}, "")
 	case c.Verdict == stats.Inconclusive:
-		s := fmt.Sprintf("inconclusive: %s has a cost ratio of %s %s", arms, costRatio(c, better(d)), tail)
-		for _, more := range []string{c.Deciding(), first(c.Reasons)} {
-			if more != "" {
-				s += "; " + more
-			}
-		}
-		return s
+		return fitWords(e, c, func(on string) string {
+			return fmt.Sprintf("inconclusive: %s%s has a cost ratio of %s", arms, on, ratio())
+		}, "")
 	case c.Verdict == "":
-		return fmt.Sprintf("%s has a cost ratio of %s %s, no verdict on a metric that is not the primary one", arms, costRatio(c, better(d)), tail)
+		return fitWords(e, c, func(on string) string { return fmt.Sprintf("%s%s has a cost ratio of %s", arms, on, ratio()) }, "")
 	case Term(c.Grade) != "overhead":
-		return fmt.Sprintf("platform difference: %s has a cost ratio of %s %s", arms, costRatio(c, better(d)), tail)
+		return fitWords(e, c, func(on string) string {
+			return fmt.Sprintf("platform difference: %s%s has a cost ratio of %s", arms, on, ratio())
+		}, "")
 	case c.Verdict == stats.Equivalent:
-		return fmt.Sprintf("%s and %s are equivalent within %s on %s: cost ratio %s %s", t, b, metric.Percent(c.Margin), on, costRatio(c, better(d)), tail)
+		return fitWords(e, c, func(on string) string {
+			return fmt.Sprintf("%s and %s are equivalent within %s%s: cost ratio %s", t, b, metric.Percent(c.Margin), on, ratio())
+		}, "")
 	}
 	only := ""
 	if c.Verdict == stats.Gain && c.Bound != result.AtMost && c.Bound != result.AtLeast {
 		only = "only "
 	}
-	return fmt.Sprintf("%s costs %s%s as much as %s on %s %s", t, only, costRatio(c, better(d)), b, on, tail)
+	return fitWords(e, c, func(on string) string { return fmt.Sprintf("%s costs %s%s as much as %s%s", t, only, ratio(), b, on) }, "")
 }
 
-// Restated returns a document with the headlines that this version gives it: older versions worded them otherwise, and
-// gave some ratios in the other direction. The document itself, which may be signed, is not changed.
-func Restated(e *result.Experiment) *result.Experiment {
+// fitWords returns a sentence with as much of the workload, case, metric and reason as MostWords leave room for. say puts
+// the words about the job (" on redis GET") into the sentence.
+func fitWords(e *result.Experiment, c *result.Comparison, say func(on string) string, reason string) string {
+	on := " on " + cmp.Or(e.Workload.Name, "an unnamed workload")
+	kase := ""
+	if c.Case != "" && c.Case != onlyCase {
+		kase = " " + c.Case
+	}
+	label := " (" + e.Label(c.Metric) + ")"
+	why := ""
+	if reason != "" {
+		why = ": " + reason
+		if c.StandIn != "" && c.Verdict != stats.Invalid {
+			why = "; " + reason
+		}
+	}
+	s := ""
+	long, short := say(on+kase), say(on)
+	for _, s = range []string{long + label + why, long + why, long + label + clause(why), long + clause(why), long + label, long, short} {
+		if len(strings.Fields(s)) <= MostWords {
+			return s
+		}
+	}
+	// Names with many spaces: the words that carry the verdict come first.
+	words := strings.Fields(s)
+	return strings.Join(words[:MostWords], " ")
+}
+
+// clause returns the first clause of a reason.
+func clause(why string) string {
+	if i := strings.IndexAny(why[min(2, len(why)):], ";:("); i >= 0 {
+		return strings.TrimRight(why[:i+2], " ")
+	}
+	return why
+}
+
+// onlyCase is the case of an experiment that varies nothing.
+const onlyCase = "default"
+
+// Details returns what a headline leaves out, each fact in a sentence of its own with at most one ratio.
+func Details(e *result.Experiment, c *result.Comparison) []string {
+	var out []string
+	d := e.Desc(c.Metric)
+	if c.BaseMedian != nil && c.TreatMedian != nil && d != nil {
+		out = append(out, fmt.Sprintf("%s: %s in %s against %s in %s.", capitalized(e.Label(c.Metric)),
+			metric.Value(*c.TreatMedian, d.Unit), c.Treatment, metric.Value(*c.BaseMedian, d.Unit), c.Baseline))
+		if m := mediansDiffer(c, better(d)); m != "" {
+			out = append(out, m)
+		}
+	}
+	headline := c.Headline
+	if headline == "" {
+		headline = Sentence(e, c)
+	}
+	if why := strings.TrimSuffix(first(c.Reasons), "."); (c.Verdict == stats.Invalid || c.Cost == nil) && why != "" && !strings.Contains(headline, why) {
+		out = append(out, capitalized(why)+".")
+	}
+	if c.StandIn != "" {
+		if !strings.Contains(headline, c.StandIn) {
+			out = append(out, capitalized(c.StandIn)+".")
+		}
+		out = append(out, "A stand-in shows how the measurement works. It says nothing about the price of what it stands for.")
+	}
+	if c.Verdict == "" {
+		out = append(out, "Only the primary metric has a verdict.")
+	}
+	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
+		out = append(out, "The arms also differ in "+strings.Join(dims, ", ")+".")
+	}
+	return out
+}
+
+func capitalized(s string) string {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return s
+	}
+	return string(s[0]-'a'+'A') + s[1:]
+}
+
+// Restated returns a document with the words that this version gives it: older versions worded headlines otherwise, gave
+// some ratios in the other direction, called stand-ins a cost, and named causes that their own numbers do not carry. The
+// document itself, which may be signed, is not changed.
+func Restated(e *result.Experiment, k *explain.Catalog) *result.Experiment {
 	out := *e
-	out.Comparisons = slices.Clone(e.Comparisons)
+	out.Comparisons, out.Attribution = slices.Clone(e.Comparisons), slices.Clone(e.Attribution)
+	explain.LeaveOutMonitors(&out)
 	for i := range out.Comparisons {
-		if c := &out.Comparisons[i]; c.Headline != "" {
-			c.Headline = Sentence(e, c)
+		c := &out.Comparisons[i]
+		c.StandIn = standIn(e, c)
+		if c.Headline != "" {
+			phrase(&out, c)
+		}
+		if c.Cause != "" && k.Uncaused(&out, c) != "" {
+			c.Cause = ""
 		}
 	}
 	return &out
 }
 
-// centre says what the printed ratio is, where a reader who divides the medians beside it gets another one.
-func centre(c *result.Comparison, better int8) string {
+// phrase fills in the words of a comparison.
+func phrase(e *result.Experiment, c *result.Comparison) {
+	c.Open = whatDecides(e, c)
+	c.Headline = Sentence(e, c)
+	c.Details = Details(e, c)
+}
+
+// standIn says why a comparison is not of real environments, or of a real device; "" if it is.
+func standIn(e *result.Experiment, c *result.Comparison) string {
+	for _, id := range []string{c.Treatment, c.Baseline} {
+		if v := e.Environment(id); v != nil && v.StandIn() != "" {
+			return id + " " + v.StandIn()
+		}
+	}
+	if d := e.Desc(c.Metric); d != nil && d.Simulated() {
+		return "the device is simulated"
+	}
+	return ""
+}
+
+// mediansDiffer says that the printed ratio is not that of the medians beside it; "" if it is.
+func mediansDiffer(c *result.Comparison, better int8) string {
 	if c.Cost == nil || better == 0 {
 		return ""
 	}
-	medians := *c.TreatMedian / *c.BaseMedian
+	ratio := *c.TreatMedian / *c.BaseMedian
 	if better > 0 {
-		medians = 1 / medians
+		ratio = 1 / ratio
 	}
-	if !metric.Apart(medians, *c.Cost) {
+	if !metric.Apart(ratio, *c.Cost) {
 		return ""
 	}
-	return fmt.Sprintf(", medians whose cost ratio is %s; %s is the centre of the %ss", metric.Times(medians), metric.Times(*c.Cost), c.Replicate())
+	return fmt.Sprintf("The ratio of these medians is %s; the headline has the centre of the %ss.", metric.Times(ratio), c.Replicate())
 }
 
 // costRatio writes the cost ratio with its interval and bound, which is reversed where higher values are better.

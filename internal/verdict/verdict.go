@@ -90,12 +90,12 @@ func conclude(e *result.Experiment, o Options) *pass {
 	for _, k := range p.contests {
 		e.Attribution = append(e.Attribution, p.o.Catalog.Difference(e.UnitCosts, k.compared())...)
 	}
+	explain.LeaveOutMonitors(e)
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
-		c.Headline = Sentence(e, c)
-		if c.Primary && c.Verdict != stats.Equivalent {
-			c.Cause = p.o.Catalog.Because(c, explain.RowsOf(e.Attribution, c))
-		}
+		c.StandIn = standIn(e, c)
+		phrase(e, c)
+		c.Cause = p.o.Catalog.Because(e, c)
 	}
 	return p
 }

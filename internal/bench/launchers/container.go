@@ -33,7 +33,8 @@ var container = bench.Launcher{
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
-	Check: checkContainer,
+	Aliases: map[string]bench.Params{"docker": {"runtime": "docker"}, "podman": {"runtime": "podman"}},
+	Check:   checkContainer,
 	Refuses: func(p bench.Params, job bench.Job) error {
 		for name, value := range job.Inside.Env {
 			// Seen with run and create of podman 4.3.1, and not with exec.

@@ -43,6 +43,7 @@ var fake = bench.Launcher{
 		}
 		return missing(h, need{Path: p["output"], Hint: "record a run's output there"})
 	},
+	Foresee: func(_ *host.Host, p bench.Params) (bench.Params, string) { return p, "has made-up values" },
 	// The commands that another launcher would start.
 	Commands: func(_ bench.Params, job bench.Job) ([]host.Cmd, error) { return []host.Cmd{job.Inside}, nil },
 	Open: func(_ context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {

@@ -53,6 +53,8 @@ var qemu = bench.Launcher{
 		{Name: "append", Doc: "Further words for the guest's kernel command line."},
 		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
 	},
+	Aliases:   map[string]bench.Params{"vm": {}, "kvm": {"accel": "kvm"}, "tdx": {"cvm": "tdx"}, "snp": {"cvm": "snp"}, "sev-snp": {"cvm": "snp"}},
+	Foresee:   foreseeAccel,
 	Check:     checkQEMU,
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Settle:    settleNet,
@@ -331,6 +333,22 @@ func noKVM(h *host.Host) string {
 		return "/dev/kvm is of neither kvm_intel nor kvm_amd"
 	}
 	return ""
+}
+
+// foreseeAccel chooses the accelerator as far as that is known before a guest boots.
+func foreseeAccel(h *host.Host, p bench.Params) (bench.Params, string) {
+	why := ""
+	if p["accel"] == "auto" && p["cvm"] == "none" {
+		if why = noKVM(h); why == "" {
+			return p, ""
+		}
+		p = maps.Clone(p)
+		p["accel"], why = "tcg", " ("+why+")"
+	}
+	if p["accel"] == "tcg" {
+		return p, "will be emulated in software" + why
+	}
+	return p, ""
 }
 
 // tryKVM boots with KVM; if the guest does not come up within a generous time, it returns the

@@ -25,6 +25,7 @@ var gvisor = bench.Launcher{
 		networkParam,
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
+	Aliases:   map[string]bench.Params{"gvisor": {}},
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Check: func(h *host.Host, p bench.Params) error {
 		if err := refuseImage(h, p["image"]); err != nil {

@@ -47,6 +47,7 @@ var attestation = bench.Workload{
 	Primary:    func(p bench.Params) *metric.Desc { return asSimulated(p, loadPrimary(p)) },
 	Operations: loadRequests,
 	Sweep:      map[string][]string{"connections": {"1", "8", "32", "128"}},
+	Quick:      map[string]string{"measure": quickMeasure},
 	Estimate:   loadEstimate,
 	Job: func(p bench.Params) (bench.Job, error) {
 		parallel, err := p.Int("parallel", 1)
@@ -122,7 +123,7 @@ func asSimulated(p bench.Params, d *metric.Desc) *metric.Desc {
 		return d // about the load, not about the device
 	}
 	s := *d
-	s.Name, s.Help = "simulated_"+d.Name, "Simulated device, no TEE: "+d.Help
+	s.Name, s.Help = bench.SimulatedPrefix+d.Name, "Simulated device, no TEE: "+d.Help
 	return &s
 }
 

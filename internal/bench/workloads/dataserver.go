@@ -79,6 +79,7 @@ func (s *dataServer) workload() bench.Workload {
 		Name: s.name, Doc: s.doc, Version: 1,
 		Params: s.allParams(), Tools: s.tools,
 		Sweep: map[string][]string{"connections": {"8", "320", "560"}},
+		Quick: map[string]string{"connections": "8", "measure": quickMeasure, "keys": "20000"},
 		Metrics: func(p bench.Params) []*metric.Desc {
 			out := append(loadMetrics(p), serverRequests)
 			if s.counted(p) {

@@ -91,6 +91,7 @@ var gateway = bench.Workload{
 	Primary:    loadPrimary,
 	Operations: loadRequests,
 	Tools:      gatewayTools,
+	Quick:      map[string]string{"measure": quickMeasure},
 	Estimate:   loadEstimate,
 	Job:        gatewayJob,
 	Parse:      parseGateway,

@@ -18,7 +18,7 @@ func knownCause(w bench.Workload, connections, pipeline, command string, numbers
 	i := slices.IndexFunc(load, func(p bench.Param) bool { return p.Name == "pipeline" })
 	load[i].Default = pipeline
 	w.Params = append(w.Params, load...)
-	w.Metrics, w.Primary, w.Operations, w.Estimate = loadMetrics, loadPrimary, loadRequests, loadEstimate
+	w.Metrics, w.Primary, w.Operations, w.Estimate, w.Quick = loadMetrics, loadPrimary, loadRequests, loadEstimate, map[string]string{"measure": quickMeasure}
 	// No series, so no run is refused as unsteady: only the cause matters.
 	w.Parse, w.Failures = parseLoad, loadFailures
 	w.Job = func(p bench.Params) (bench.Job, error) {

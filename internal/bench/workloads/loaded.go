@@ -175,6 +175,9 @@ func loadPrimary(p bench.Params) *metric.Desc {
 	return loadRate
 }
 
+// quickMeasure is the measured time of a quick run of a server.
+const quickMeasure = "2s"
+
 // loadEstimate is the time of a run and its space on disk; a server starts in about a second.
 func loadEstimate(p bench.Params) (time.Duration, int64) {
 	warm, err := p.Seconds("warm")

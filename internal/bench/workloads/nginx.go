@@ -154,6 +154,7 @@ var nginxStatic = bench.Workload{
 	Primary:    loadPrimary,
 	Operations: loadRequests,
 	Sweep:      map[string][]string{"connections": {"8", "320", "560", "580", "960"}},
+	Quick:      map[string]string{"connections": "8", "measure": quickMeasure},
 	Tools:      []bench.Tool{{Command: "nginx", Package: "nginx-light"}},
 	Estimate:   loadEstimate,
 	Job:        nginxJob,

@@ -53,6 +53,7 @@ func documents(t testing.TB) map[string]report.Document {
 		"missing":   one(absent()),
 		"invalid":   one(refused()),
 		"ladder":    one(layers()),
+		"four":      one(fourArms()),
 		"sweep":     one(threads()),
 		"platforms": platforms,
 		"relative":  one(joined(t, 3)),
@@ -373,6 +374,54 @@ func layers() *result.Experiment {
 		{ID: "teemon", Citation: "TEEMon, Middleware 2020", Workload: "redis GET, pipeline 8", TEE: "sgx", Low: 4.3, High: 10, Unit: "cost_ratio", Caveat: "SGX1 with 94 MB EPC; native limited by the link", Source: result.Literature},
 	}
 	return b.done(options(), "teescope", "bench", "run", "redis", "--env", "native", "--env", "gramine-direct", "--env", "gramine-sgx", "--out", "redis.json")
+}
+
+// fourArms: a container, an emulated guest, and a runtime in place of a TEE, with as many metrics and counters as a server under
+// load has, on a machine that others keep busy.
+func fourArms() *result.Experiment {
+	w := redisWorkload
+	w.Metrics = slices.Clone(w.Metrics)
+	for _, name := range []string{"response_p50", "response_p90", "response_p999", "response_max", "service_p50", "service_p90", "service_p99", "service_p999", "service_max",
+		"server_cpu_per_request", "connect_p50", "connect_p99", "fill"} {
+		w.Metrics = append(w.Metrics, result.MetricDesc{Name: "redis_" + name + "_seconds", Help: "A time.", Unit: "seconds", Better: "lower"})
+	}
+	b := newBuilder("redis in four places", "1c0d4a92-44aa-4f0e-8d3e-2a6d1f1b7c66", w, result.Interleaved, 6)
+	model := map[string]float64{"native": 1, "container": 1.06, "guest": 9.4, "tdx": 3.1}
+	arms := []string{"native", "container", "guest", "tdx"}
+	b.env("native", result.Baseline, "native", "none")
+	b.env("container", result.Intermediate, "container", "none").Software.Limits = map[string]string{"container": "podman", "pids": "2048"}
+	guest := b.env("guest", result.Intermediate, "qemu", "none")
+	guest.TEE.Settings = map[string]string{"accelerator": "tcg: software emulation, whose times are not what a VM costs; no kvm: no /dev/kvm"}
+	guest.Software.Kernel, guest.Software.Cmdline, guest.Software.ClockSource = "6.1.0-57-cloud-amd64", "console=ttyS0 panic=-1", "hpet"
+	tdx := b.env("tdx", result.Treatment, "runsc", "none")
+	tdx.StandsFor, tdx.Software.Kernel = "tdx", "4.19.0-gvisor"
+	b.kase("default", map[string]string{})
+	for pair := range 6 {
+		for pos, env := range arms {
+			values := []float64{612e3 / model[env]}
+			for i := range len(w.Metrics) - 1 {
+				values = append(values, float64(i+1)*1e-4*model[env])
+			}
+			r := b.run(env, "default", pair, pos, 0.03, values...)
+			if env == "container" {
+				r.Interference.ForeignCPU = num(0.62)
+			}
+			process := map[string]string{"guest": "qemu-system-x86"}[env]
+			for i, call := range []string{"read", "write", "epoll_wait", "futex", "clock_gettime", "getpid", "openat", "close", "fstat", "mmap", "munmap", "brk", "accept4", "sendto", "recvfrom",
+				"setsockopt", "getsockopt", "fcntl", "ioctl", "poll", "select", "nanosleep"} {
+				b.count(r, "tee_syscalls_total", 0.5/float64(i+1)*model[env], result.Full, "syscall", call)
+			}
+			b.count(r, explain.WaitSamples, 1e-5*model[env], result.Full, "call", "futex", "state", "lock")
+			for i := range r.Counters {
+				if process != "" {
+					r.Counters[i].Labels["process"] = process
+				}
+			}
+			totals(r, 1.6e-6*model[env])
+		}
+	}
+	b.e.UnitCosts = &result.UnitCosts{MeasuredAt: day, Units: []result.UnitCost{{Event: "syscall", Seconds: 2.1e-7, Low: 2e-7, High: 2.3e-7}}}
+	return b.done(options(), "teescope", "bench", "run", "redis", "--env", "native", "--env", "container", "--env", "guest=vm", "--env", "tdx=runsc,stands_for=tdx", "--quick")
 }
 
 var zipWorkload = result.Workload{

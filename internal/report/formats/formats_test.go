@@ -133,6 +133,93 @@ func TestConclusionsAreSaid(t *testing.T) {
 	}
 }
 
+// TestHeadlines: no headline has more than 25 words or more than one ratio, in the golden documents and in all results that are
+// shipped.
+func TestHeadlines(t *testing.T) {
+	docs := documents(t)
+	for _, pattern := range []string{"../../../experiments/results/*.json*", "../../../e2e/browser/testdata/results/*.json"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) < 4 {
+			t.Fatalf("%s: %q, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			e, err := result.Read(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			docs[file] = report.Document{Experiments: []*result.Experiment{verdict.Restated(e, catalog)}, Catalog: catalog}
+		}
+	}
+	ratio := regexp.MustCompile(`[\d.]+x`)
+	said := 0
+	for name, doc := range docs {
+		page := report.Compose(doc)
+		for _, part := range page.Parts {
+			for _, c := range part.Conclusions {
+				said++
+				if n := len(strings.Fields(c.Headline)); n > verdict.MostWords {
+					t.Errorf("%s: %d words: %s", name, n, c.Headline)
+				}
+				if n := len(ratio.FindAllString(c.Headline, -1)); n > 1 {
+					t.Errorf("%s: %d ratios: %s", name, n, c.Headline)
+				}
+			}
+		}
+		for _, e := range doc.Experiments {
+			for _, c := range e.Comparisons {
+				if n := len(strings.Fields(c.Headline)); n > verdict.MostWords {
+					t.Errorf("%s: %d words: %s", name, n, c.Headline)
+				}
+			}
+		}
+	}
+	if said < 30 {
+		t.Errorf("only %d headlines", said)
+	}
+}
+
+// TestStandInsAreSaid: in the page of every format a stand-in's word comes before its ratio, it has no grade and is not called a
+// cost, and a report of several arms begins with the table of arms.
+func TestStandInsAreSaid(t *testing.T) {
+	doc := documents(t)["four"]
+	e := doc.Experiments[0]
+	part := report.Compose(doc).Parts[0]
+	if part.Arms == nil || len(part.Arms.Rows) != len(part.Conclusions) || !slices.Equal(part.Arms.Columns, []string{"arm", "cost", "sure?"}) {
+		t.Fatalf("table of arms: %+v", part.Arms)
+	}
+	stand := 0
+	for i, c := range part.Conclusions {
+		standIn := e.Comparisons[slices.IndexFunc(e.Comparisons, func(x result.Comparison) bool {
+			return x.Primary && x.Headline == c.Headline || strings.HasSuffix(x.Headline, c.Headline)
+		})].StandIn != ""
+		row := part.Arms.Rows[i]
+		if !standIn {
+			continue
+		}
+		stand++
+		if c.Kind != "stand-in" || c.Word != "stand-in" || c.Number != "ratio" || strings.Contains(c.Headline, "cost") || slices.ContainsFunc(c.Facts, func(f report.Fact) bool { return f.Name == "grade" }) {
+			t.Errorf("conclusion %+v", c)
+		}
+		if !strings.HasPrefix(row[1].Text, "stand-in ") || !strings.HasPrefix(row[2].Text, "no: stand-in") || row[2].Kind != "stand-in" {
+			t.Errorf("row %+v", row)
+		}
+		if slices.ContainsFunc(c.Next, func(s string) bool { return strings.Contains(s, "probably decide") }) {
+			t.Errorf("more pairs make no VM of an emulator: %q", c.Next)
+		}
+	}
+	if stand < 3 { // the guest, what stands in for TDX, and one against the other
+		t.Errorf("%d stand-ins", stand)
+	}
+	number := regexp.MustCompile(`[\d.]+x \\?\[`)
+	for _, f := range []*report.Format{text, markdown, html} {
+		out := written(t, f, doc)
+		first := number.FindStringIndex(out)
+		if table := strings.Index(out, "sure?"); first == nil || table < 0 || table > first[0] {
+			t.Errorf("%s does not begin with the table of arms", f.Name)
+		}
+	}
+}
+
 // TestOneDirection: the first ratio of a headline is the cost that stands below it and in the table, and the guards of a document are
 // those of the product.
 func TestOneDirection(t *testing.T) {

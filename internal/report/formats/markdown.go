@@ -25,6 +25,10 @@ func writeMarkdown(w io.Writer, doc report.Document) error {
 		if len(page.Parts) > 1 {
 			p.line("\n## " + escapeMarkdown(part.Title))
 		}
+		if part.Arms != nil {
+			p.line("\n" + escapeMarkdown(part.Arms.Caption))
+			markdownTable(p, part.Arms)
+		}
 		for _, c := range part.Conclusions {
 			markdownConclusion(p, c)
 		}
@@ -62,7 +66,10 @@ func markdownConclusion(p *printer, c report.Conclusion) {
 	if c.Big.Reason != "" {
 		cost += ": " + c.Big.Reason
 	}
-	p.line("- cost: " + escapeMarkdown(cost))
+	if len(c.Details) > 0 {
+		p.line(escapeMarkdown(strings.Join(c.Details, " ")) + "\n")
+	}
+	p.line("- " + c.Number + ": " + escapeMarkdown(cost))
 	for _, f := range c.Facts {
 		p.line(fmt.Sprintf("- %s: %s", f.Name, escapeMarkdown(f.Text)))
 	}

@@ -34,6 +34,12 @@ func writeText(w io.Writer, doc report.Document) error {
 			p.line("")
 		}
 		p.line(strings.ToUpper(part.Title))
+		if part.Arms != nil {
+			p.line("")
+			p.wrapped("", part.Arms.Caption)
+			p.table(part.Arms, columns)
+			p.line("")
+		}
 		for _, f := range part.Facts {
 			p.wrapped("  ", f.Name+": "+f.Text)
 		}
@@ -102,10 +108,11 @@ func (p *printer) conclusion(c report.Conclusion) {
 		facts = append(facts, f.Name+" "+f.Text)
 	}
 	if c.Big.Reason != "" {
-		facts = append([]string{"cost missing: " + c.Big.Reason}, facts...)
+		facts = append([]string{c.Number + " missing: " + c.Big.Reason}, facts...)
 	} else {
-		facts = append([]string{"cost " + c.Big.Text}, facts...)
+		facts = append([]string{c.Number + " " + c.Big.Text}, facts...)
 	}
+	p.wrapped("    ", strings.Join(c.Details, " "))
 	p.wrapped("    ", strings.Join(facts, " · "))
 	for _, l := range []struct {
 		name string

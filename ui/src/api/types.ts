@@ -600,8 +600,14 @@ export interface ResultComparison {
   case: string;
   metric: string;
   primary: boolean;
-  /** Headline is the verdict in one sentence, made from the fields below. */
+  /** Headline is the verdict in one sentence of at most 25 words, made from the fields below. */
   headline: string;
+  /** Details are the sentences below the headline: medians, and in what else the arms differ. */
+  details?: string[];
+  /** StandIn says why the ratio is not what an environment of this name costs: an arm is emulated or stands in for another, or the measured device is simulated. "" for a real measurement. */
+  stand_in?: string;
+  /** Open says what keeps an inconclusive comparison from a verdict: how many pairs would probably decide it if the spread does, or else what blocks it. "" if nothing is open. */
+  open?: string;
   /** Changed names what differs between the arms, as JSON paths of Environment. */
   changed_dimensions: ResultDifference[] | null;
   estimator: string;
@@ -624,7 +630,7 @@ export interface ResultComparison {
   sd_log: number | null;
   /** MDE is the smallest ratio minus 1 that this many pairs would find four times in five. */
   mde: number | null;
-  /** PairsNeeded would probably decide an inconclusive comparison; 0 where nothing is open. */
+  /** PairsNeeded would probably decide a comparison that its spread leaves open; 0 where nothing is open, or something else blocks it. */
   pairs_needed: number;
   margin: number;
   noise_floor: number | null;
@@ -925,6 +931,8 @@ export interface ResultDesign {
   grade: ResultGrade;
   seed: number;
   pairs_planned: number;
+  /** SparePairs are the most pairs that may follow the planned ones, to replace those that gave no valid ratio. Only those that were run are in Order. */
+  spare_pairs?: number;
   order: ResultSlot[] | null;
   alpha: number;
   /** Margin is the smallest cost that matters, as a ratio (0.03). */
@@ -1116,6 +1124,8 @@ export interface ResultEnvironment {
   env_id: string;
   role: ResultRole;
   launcher: string;
+  /** StandsFor is what the experiment declares the arm to stand in for ("tdx"); "" if it is asked for as what it is. */
+  stands_for?: string;
   /** of the launcher, as read back */
   params: { [key: string]: string } | null;
   /** subject parameters of the workload in this arm */

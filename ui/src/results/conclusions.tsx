@@ -57,7 +57,7 @@ function Conclusion({ doc, c, also }: { doc: ResultExperiment; c: ResultComparis
       <div>
         <VerdictChip kind={kind} material={c.material} />
         <h2>{headline}</h2>
-        <p>{sentence(lookOf(kind).means)}</p>
+        <p className="small dim">{[lookOf(kind).means, ...(c.details ?? [])].map(sentence).join(" ")}</p>
         {also.length > 0 && (
           <p className="also" data-also={also.length}>
             Refused for the same reason: {also.map((o) => o.case).join(", ")}.
@@ -70,9 +70,11 @@ function Conclusion({ doc, c, also }: { doc: ResultExperiment; c: ResultComparis
           <li>
             {replicates(c)} <b>{c.n_pairs}</b>
           </li>
-          <li>
-            grade <b>{c.grade || "none"}</b>, {gradeMeans(c.grade)}
-          </li>
+          {kind !== "stand-in" && (
+            <li>
+              grade <b>{c.grade || "none"}</b>, {gradeMeans(c.grade)}
+            </li>
+          )}
           <li title={c.mde === null ? undefined : `${c.mde}`}>
             smallest effect {replicates(c) === "pairs" ? "these pairs" : "these runs"} would find <b>{c.mde === null ? "missing" : formatValue(c.mde, "ratio")}</b>
           </li>

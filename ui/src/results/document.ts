@@ -34,9 +34,11 @@ export function primaries(e: Doc): ResultComparison[] {
 }
 
 /** The comparison that represents a result in the list: the largest cost among those whose verdict
- * stands, or else the first. */
+ * stands, stand-ins last, or else the first. */
 export function tellingOf(comparisons: ResultComparison[]): ResultComparison | null {
-  const standing = comparisons.filter((c) => c.cost_ratio !== null && c.verdict !== "invalid");
+  const all = comparisons.filter((c) => c.cost_ratio !== null && c.verdict !== "invalid");
+  const real = all.filter((c) => !c.stand_in);
+  const standing = real.length > 0 ? real : all;
   return standing.reduce<ResultComparison | null>((best, c) => (best && best.cost_ratio! >= c.cost_ratio! ? best : c), null) ?? comparisons[0] ?? null;
 }
 

@@ -8,7 +8,7 @@ import { PlaceLink } from "../frame/link";
 import { home, type Filter } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
 import { useMachine } from "../state/machine";
-import { decidingOf, gradeMeans, headlineOf, kindOf, lookOf, shellLine, type Kind } from "../words/benchmark";
+import { gradeMeans, headlineOf, kindOf, lookOf, shellLine, type Kind } from "../words/benchmark";
 import { count } from "../words/verdict";
 import { Command } from "./command";
 import { choicesOf, kindsOf, narrow, tellingOf } from "./document";
@@ -154,7 +154,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
               and {count(others.length, "more verdict")}: {kindsOf({ comparisons: others }).map((k) => `${others.filter((o) => kindOf(o) === k).length} ${lookOf(k).word}`).join(", ")}
             </span>
           )}
-          {c && c.verdict === "inconclusive" && !headline.includes(decidingOf(c)) && <span className="small">{decidingOf(c)}</span>}
+          {c?.open && <span className="small">{c.open}</span>}
         </div>
         <ul className="inline-facts">
           <li>
@@ -162,7 +162,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
             {r.calibration ? ", A/A" : ""}
           </li>
           <li>{(r.environments ?? []).join(", ")}</li>
-          <li title={gradeMeans(r.grade)}>grade {r.grade || "none"}</li>
+          {!(c && kindOf(c) === "stand-in") && <li title={gradeMeans(r.grade)}>grade {r.grade || "none"}</li>}
           <li>
             {count(r.pairs, "pair")}, {count(r.runs, "run")}
           </li>

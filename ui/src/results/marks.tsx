@@ -47,7 +47,7 @@ export function VerdictChip({ kind, material = false }: { kind: Kind; material?:
   return (
     <span className={`chip verdict-chip tone-${look.tone}`} title={look.means} data-verdict={kind}>
       <Swatch shape={look.shape as Shape} tone={look.tone} /> {look.word}
-      {material && kind !== "platform" ? ", material" : ""}
+      {material && kind !== "platform" && kind !== "stand-in" ? ", material" : ""}
     </span>
   );
 }

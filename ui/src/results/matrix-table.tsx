@@ -57,13 +57,17 @@ function Result({ cell: { result: r, comparison: c, trend } }: { cell: Cell }) {
   return (
     <div className="matrix-cell" data-verdict={kind} title={headlineOf(c)}>
       <PlaceLink to={{ subject: r.id, beside: [] }}>
-        <b>{kind === "invalid" ? "refused" : cost.text}</b>
+        {kind === "stand-in" ? <span className="dim">{cost.text}</span> : <b>{kind === "invalid" ? "refused" : cost.text}</b>}
       </PlaceLink>
       <span className="row">
         <VerdictChip kind={kind} material={c.material} />
-        <span className="small dim" title={gradeMeans(c.grade)}>
-          grade {c.grade || "none"}, {formatSince(r.started)}
-        </span>
+        {kind === "stand-in" ? (
+          <span className="small dim">{formatSince(r.started)}</span>
+        ) : (
+          <span className="small dim" title={gradeMeans(c.grade)}>
+            grade {c.grade || "none"}, {formatSince(r.started)}
+          </span>
+        )}
       </span>
       {trend.length > 1 && (
         <span className="matrix-trend" title={`Cost ratio of ${count(trend.length, "run")}, the newest on the right`}>

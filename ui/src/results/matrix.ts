@@ -39,9 +39,9 @@ export function matrixOf(results: ResultSummary[]): Matrix {
         cells.set(key, { result, comparison: telling, trend: ratioOf(telling) });
         continue;
       }
-      // A refused run is not a point of a trend.
+      // A refused run is not a point of a trend, and a stand-in not one of the real thing.
       const same = comparisons.find((c) => c.case === there.comparison.case && c.metric === there.comparison.metric);
-      if (same) there.trend.unshift(...ratioOf(same));
+      if (same && !same.stand_in === !there.comparison.stand_in) there.trend.unshift(...ratioOf(same));
     }
   }
   const sorted = [...columns].toSorted(([, a], [, b]) => b.n - a.n || (a.treatment < b.treatment ? -1 : 1));

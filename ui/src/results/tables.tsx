@@ -78,7 +78,7 @@ function ComparisonRow({ doc, c }: { doc: Doc; c: ResultComparison }) {
       </td>
       <Num v={c.mde} unit="ratio" />
       <td className="num">{c.n_pairs}</td>
-      <td>{c.grade || "none"}</td>
+      <td>{kindOf(c) === "stand-in" ? "none" : c.grade || "none"}</td>
       <td>
         <VerdictChip kind={kindOf(c)} material={c.material} />
       </td>

@@ -8,7 +8,9 @@ test("a cost between machines is called neither cost nor gain", () => {
   for (const grade of ["C", "D"] as const) expect(kindOf(comparison({ grade }))).toBe("platform");
   expect(kindOf(comparison({ grade: "D", verdict: "inconclusive" }))).toBe("inconclusive");
   expect(kindOf(comparison({ verdict: "" as never }))).toBe("none");
-  expect(new Set(allKinds().map(lookOf).map((l) => `${l.shape} ${l.word}`)).size).toBe(7);
+  expect(kindOf(comparison({ stand_in: "vm is emulated in software" }))).toBe("stand-in");
+  expect(kindOf(comparison({ stand_in: "vm is emulated in software", verdict: "invalid" }))).toBe("invalid");
+  expect(new Set(allKinds().map(lookOf).map((l) => `${l.shape} ${l.word}`)).size).toBe(8);
 });
 
 test("words that a document of a later version has are not known, and do not end the page", () => {
@@ -22,11 +24,13 @@ test("words that a document of a later version has are not known, and do not end
 test("the headline leaves its verdict to the chip and names its case among several", () => {
   expect(headlineOf(comparison({ headline: "invalid: sgx changed", verdict: "invalid" }))).toBe("sgx changed");
   expect(headlineOf(comparison({ case: "threads=4" }), 2)).toMatch(/^threads=4: sgx costs/);
+  expect(headlineOf(comparison({ headline: "stand-in: vm is at 9x", stand_in: "vm is emulated in software" }))).toBe("stand-in: vm is at 9x");
   expect(headlineOf(comparison({ headline: "" }))).toBe("sgx against native on startup seconds: cost");
 });
 
 test("a cost is said with its interval and its bound, or why there is none", () => {
   expect(costText(comparison(), "lower").text).toBe("3.12x [2.9, 3.41]");
+  expect(costText(comparison({ stand_in: "vm is emulated in software" }), "lower").text).toBe("stand-in 3.12x [2.9, 3.41]");
   expect(costText(comparison({ bound: "ge" }), "lower").text).toBe("≥ 3.12x [2.9, 3.41]");
   expect(costText(comparison({ bound: "ge" }), "higher").text).toBe("≤ 3.12x [2.9, 3.41]");
   expect(costText(comparison({ cost_ci_low: null }), "lower").text).toBe("3.12x, interval missing");
@@ -36,9 +40,9 @@ test("a cost is said with its interval and its bound, or why there is none", () 
 
 test("doubts are reasons and the guards that concern the comparison, each once", () => {
   const guard = (o: Partial<ResultGuard>): ResultGuard => ({ id: "g", level: "warn", message: "noisy", help: "wait", ...o });
-  const guards = [guard({}), guard({}), guard({ level: "info", message: "a note" }), guard({ case: "other", message: "elsewhere" }), guard({ treatment: "sgx", message: "in the headline", help: "look" })];
-  const c = comparison({ reasons: ["noisy", ""], verdict: "inconclusive", pairs_needed: 40 });
-  expect(doubtsOf(c, guards, "sgx: in the headline")).toEqual({ said: ["noisy"], next: ["40 pairs in all would probably decide (4 in 5); there are 10 so far.", "wait", "look"] });
+  const guards = [guard({}), guard({}), guard({ level: "info", message: "a note" }), guard({ treatment: "sgx", message: "of another baseline", help: "look" }), guard({ id: "several-dimensions", message: "kernel a / b", help: "make them equal" })];
+  const c = comparison({ reasons: ["noisy", "", "in the headline", "in a detail", "kernel a / b"], details: ["In a detail."], verdict: "inconclusive", open: "40 pairs in all would probably decide (4 in 5)" });
+  expect(doubtsOf(c, guards, "sgx: in the headline")).toEqual({ said: ["noisy"], next: ["40 pairs in all would probably decide (4 in 5)", "wait"] });
 });
 
 test("protection is never claimed beyond what was seen", () => {

@@ -5,8 +5,8 @@ import { formatTimes, formatTimesOf } from "../format/number";
 
 export type Shape = "disc" | "square" | "triangle" | "diamond" | "inverted" | "ring" | "plus" | "cross";
 
-/** Platform is a cost or gain between different machines; none is not judged. */
-export type Kind = StatsVerdict | "platform" | "none";
+/** A stand-in is not of the real thing; platform is a cost or gain between different machines; none is not judged. */
+export type Kind = StatsVerdict | "stand-in" | "platform" | "none";
 
 /** What the server calls verdicts, grades, designs and levels. */
 let words: ReportWords | null = null;
@@ -37,7 +37,8 @@ export function armShape(i: number): Shape {
   return arms![i % arms!.length] as Shape;
 }
 
-export function kindOf(c: Pick<ResultComparison, "grade" | "verdict">): Kind {
+export function kindOf(c: Pick<ResultComparison, "grade" | "verdict" | "stand_in">): Kind {
+  if (c.stand_in && c.verdict !== "invalid") return "stand-in";
   if ((c.verdict === "cost" || c.verdict === "gain") && known().platforms?.includes(c.grade as ResultGrade)) return "platform";
   return allKinds().includes(c.verdict) ? c.verdict : "none";
 }
@@ -58,9 +59,10 @@ export function levelOf(l: ResultLevel): ReportLevelWords {
   return levels![l] ?? levels!["info"]!;
 }
 
-/** The sentence of a comparison, without the verdict's word, which the chip shows. */
+/** The sentence of a comparison, without the verdict's word, which the chip shows; a stand-in keeps its. */
 export function headlineOf(c: ResultComparison, cases = 1): string {
   const word = lookOf(kindOf(c)).word;
+  if (c.stand_in && c.headline) return c.headline;
   const said = c.headline.trim() || `${c.treatment} against ${c.baseline} on ${spaced(c.metric)}: ${word}`;
   const named = cases > 1 && c.case !== "" && !said.includes(c.case) ? `${c.case}: ${said}` : said;
   return named.startsWith(`${word}: `) ? named.slice(word.length + 2) : named;
@@ -75,7 +77,8 @@ export function noRatio(c: ResultComparison): string {
  * missing ratio has its reason. */
 export function costText(c: ResultComparison, better: string): { text: string; raw: string; missing: string } {
   const ranged = (v: number, lo: number | null, hi: number | null) => (lo === null || hi === null ? `${formatTimes(v)}, interval missing` : formatTimesOf(v, lo, hi));
-  if (c.cost_ratio !== null) return { text: boundOf(c, better) + ranged(c.cost_ratio, c.cost_ci_low, c.cost_ci_high), raw: `${c.cost_ratio}, from ${c.cost_ci_low} to ${c.cost_ci_high}`, missing: "" };
+  const word = kindOf(c) === "stand-in" ? "stand-in " : "";
+  if (c.cost_ratio !== null) return { text: word + boundOf(c, better) + ranged(c.cost_ratio, c.cost_ci_low, c.cost_ci_high), raw: `${c.cost_ratio}, from ${c.cost_ci_low} to ${c.cost_ci_high}`, missing: "" };
   // If neither direction is better, a ratio is not a cost.
   if (c.ratio !== null) return { text: `ratio ${ranged(c.ratio, c.ci_low, c.ci_high)}`, raw: `${c.ratio}, from ${c.ci_low} to ${c.ci_high}`, missing: "" };
   return { text: "missing", raw: "no value", missing: noRatio(c) };
@@ -92,25 +95,19 @@ export function replicates(c: ResultComparison): string {
   return c.estimator.endsWith("mann-whitney") ? "unpaired runs" : "pairs";
 }
 
-/** What would decide an open comparison; "" if nothing is open. */
-export function decidingOf(c: ResultComparison): string {
-  if (c.pairs_needed <= 0) return "";
-  const needed = `${c.pairs_needed} ${replicates(c)}`;
-  return c.ci_low === null ? `a verdict needs at least ${needed}` : `${needed} in all would probably decide (4 in 5)`;
-}
-
 export function armsText(c: Pick<ResultComparison, "baseline" | "treatment">): string {
   return `${c.treatment || "unnamed"} against ${c.baseline || "unnamed"}`;
 }
 
-/** The reasons of a comparison and its guards, with their remedies, without what the headline
- * already says. */
+/** The reasons of a comparison, which have the messages of all guards that concern it, and what helps, without what the
+ * headline and the details already say. */
 export function doubtsOf(c: ResultComparison, guards: ResultGuard[], headline: string): { said: string[]; next: string[] } {
-  const mine = guards.filter((g) => g.level !== "info" && (!g.case || g.case === c.case) && (!g.treatment || g.treatment === c.treatment) && (!g.metric || g.metric === c.metric));
-  const said = new Set([...(c.reasons ?? []), ...mine.map((g) => g.message)].filter((t) => t.trim() !== "" && !headline.includes(t)));
-  const open = decidingOf(c);
-  const pairs = open ? [`${open}; there are ${c.n_pairs} so far.`] : [];
-  return { said: [...said], next: [...new Set([...pairs, ...mine.map((g) => g.help).filter((h) => h !== "")])] };
+  const reasons = (c.reasons ?? []).filter((r) => r.trim() !== "");
+  const mine = guards.filter((g) => g.level !== "info" && reasons.includes(g.message));
+  const listed = new Set(mine.filter((g) => g.id === "several-dimensions" && c.verdict !== "invalid").map((g) => g.message));
+  const above = [headline, ...(c.details ?? [])].join(" ").toLowerCase();
+  const said = new Set(reasons.filter((r) => !listed.has(r) && !above.includes(r.toLowerCase())));
+  return { said: [...said], next: [...new Set([c.open ?? "", ...mine.filter((g) => !listed.has(g.message)).map((g) => g.help)].filter((h) => h !== ""))] };
 }
 
 /** The known protection of an arm; "" if unknown. */
