@@ -31,7 +31,7 @@ type exposure struct {
 
 	flag    string // of the address, with its dashes
 	unsafe  string // that of insecure
-	readers string // what everyone who reaches the port can do
+	readers string // the warning: what everyone who reaches the port can do
 }
 
 // flags adds the flags of the port whose address is in the flag address.
@@ -68,8 +68,8 @@ func (e *exposure) listen(ctx context.Context, addr string, log *slog.Logger) (n
 	if lack, mend := unprotected(c, e.config); !local && lack != "" {
 		_, port, _ := net.SplitHostPort(at)
 		if !e.insecure {
-			return nil, fmt.Errorf("%s %s: other machines reach this address, and %s; %s; or serve this machine only with `%s=%s`; or add `%s`, and %s",
-				e.flag, addr, lack, mend, e.flag, net.JoinHostPort("127.0.0.1", port), e.unsafe, e.readers)
+			return nil, fmt.Errorf("%s %s: other machines reach this address, and %s; %s; or serve only this machine with `%s=%s`; or let everyone read with `%s`",
+				e.flag, addr, lack, mend, e.flag, net.JoinHostPort("127.0.0.1", port), e.unsafe)
 		}
 		log.Warn(e.readers, "address", addr, "reason", lack, "allowed_by", e.unsafe)
 	}

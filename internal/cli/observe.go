@@ -50,7 +50,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
 	probesFlag(c, &s.probes)
 	s.port.flags(c, "listen", "insecure", "everyone who reaches this port can read all that teescope sees of this machine, and nobody needs a password; "+
-		"to change anything, one needs this machine's Unix socket or a user with a password")
+		"to change anything, one needs this machine's Unix socket or an operator's password")
 	s.budget = 0.01
 	f.Var(&s.budget, "budget", "share of each core that teescope may use; to stay within it, sources drop detail, then count only part of the time, and say so")
 	s.privileges = least
