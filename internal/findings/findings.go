@@ -38,6 +38,10 @@ type Rule struct {
 	// Run reports one finding per subject that shows the cause in the pass's window.
 	// An error means that the rule was not checked.
 	Run func(context.Context, *Pass) error
+	// Patient: nobody waits for it, so it runs less often while the budget is short.
+	Patient bool
+	// Own: it is about the monitor itself.
+	Own bool
 	// Remedy is the advice, Reference a URL or a title to read more.
 	Remedy, Reference string
 }
@@ -162,6 +166,8 @@ type Finding struct {
 	// Share is the interval of the cause's share in the subject's time, as ratios; nil
 	// where unknown.
 	Share *[2]float64 `json:"share,omitempty"`
+	// Life is the query that has a value while the subject exists; "" for one that does not end.
+	Life string `json:"life,omitempty"`
 	// Cost is a sentence with the number that the cause costs; "" where unknown.
 	Cost      string `json:"cost,omitempty"`
 	Remedy    string `json:"remedy"`
@@ -188,8 +194,18 @@ type Record struct {
 	// LastSeen is the last evaluation in which the rule held; Until is set once closed.
 	LastSeen time.Time  `json:"lastSeen"`
 	Until    *time.Time `json:"until,omitempty"`
+	// Ended is the time of the first reading that no longer had the subject; absent while it exists, and where that is
+	// not known.
+	Ended *time.Time `json:"ended,omitempty"`
+	// Own: it is about the monitor itself.
+	Own bool `json:"own,omitempty"`
 	// Silenced is the id of the silence that covers it, "" for none.
 	Silenced string `json:"silenced,omitempty"`
+	// Sentence is the title for a reader of now: in the past tense, and since when, where its value is older than two
+	// readings or the subject has ended. It is not stored.
+	Sentence string `json:"sentence,omitempty"`
+	// Age is the age of the value in seconds, since LastSeen.
+	Age float64 `json:"age"`
 }
 
 // Silence stops notifications about findings; they are still shown, and marked.

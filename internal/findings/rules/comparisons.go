@@ -399,6 +399,7 @@ var comparisons = []comparison{
 	{
 		Rule: findings.Rule{
 			Name:  "blind_counters",
+			Own:   true,
 			Title: "Blind counters",
 			Doc: "Hardware or hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
 				"virtual machine. Hidden values are missing; they are not 0. This is information, because no setting on this machine brings the values, and it must hold for the whole of " +
@@ -427,6 +428,7 @@ var comparisons = []comparison{
 	{
 		Rule: findings.Rule{
 			Name:  "over_budget",
+			Own:   true,
 			Title: "Monitor over budget",
 			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
 				"over either window and over its newest half minute. Measurements include that cost. Answers to open pages are not counted: they end with the page.",
@@ -461,6 +463,7 @@ var comparisons = []comparison{
 	{
 		Rule: findings.Rule{
 			Name:  "lost_samples",
+			Own:   true,
 			Title: "Samples lost",
 			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or samples were refused one by one. " +
 				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then the page shows the store's error.",
@@ -491,6 +494,7 @@ var comparisons = []comparison{
 	{
 		Rule: findings.Rule{
 			Name:  "remote_write",
+			Own:   true,
 			Title: "Remote write behind or refused",
 			Doc: "A receiver of remote_write does not have the samples of the last two minutes, over both windows, or it refused samples within the last 15 minutes. " +
 				"What a receiver has not taken yet waits in the log, which keeps the last 1 to 3 hours; a refused sample is not sent again.",

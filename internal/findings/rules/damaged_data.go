@@ -11,6 +11,7 @@ import (
 
 var damagedData = &findings.Rule{
 	Name:  "damaged_data",
+	Own:   true,
 	Title: "Stored data is damaged",
 	Doc: "A part of the monitor's data folder was damaged. What could not be opened was moved to the folder quarantine in it, with a note that says why; " +
 		"a block with single damaged chunks stays, and answers leave these out. The monitor goes on with the rest. " +

@@ -73,6 +73,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(pt.Labels),
 			Subject:    subject,
+			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),
 			Severity:   findings.Warning,
 			Confidence: findings.Medium,

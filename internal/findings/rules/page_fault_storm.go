@@ -71,6 +71,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, metric.Count(rate), where.where),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "faults"),

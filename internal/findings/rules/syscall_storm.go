@@ -72,6 +72,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, metric.Count(rate), versus),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "syscalls"),

@@ -63,6 +63,7 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(pt.Labels),
 			Subject:    subject,
+			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its CPU time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),
 			Severity:   findings.Warning,
 			Confidence: findings.Medium,

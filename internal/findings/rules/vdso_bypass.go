@@ -62,6 +62,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s asks the kernel %s times a second with %s, which the vDSO could answer.", s.subject, metric.Count(rate), call),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "syscalls"),
