@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,12 +44,11 @@ func detections(tees []web.TEE) []tee.Detection {
 
 // own describes the monitor's own cost.
 func own(o web.Overhead) string {
-	cpu := 0.0
-	for _, v := range o.CPU {
-		cpu += v
+	out := "unknown"
+	if o.Used != nil {
+		out = metric.Value(*o.Used, "cores")
 	}
-	out := percentage(cpu*100) + "% of a core"
-	if missing := slices.DeleteFunc([]string{"userspace", "body", "dispatch"}, func(part string) bool { return o.Missing[part] == "" }); len(missing) > 0 {
+	if missing := slices.DeleteFunc([]string{"userspace", "body", "dispatch"}, func(part string) bool { return o.Missing[part] == "" }); len(missing) > 0 && o.Used != nil {
 		out = "at least " + out
 	}
 	if o.RSSBytes > 0 {
@@ -66,7 +66,7 @@ func (s topSnapshot) strip(limit int) []string {
 	var out []string
 	for _, r := range s.findings.Findings {
 		if r.State == findings.Open {
-			out = append(out, strings.ToUpper(string(r.Severity))+" "+r.Title)
+			out = append(out, strings.ToUpper(string(r.Severity))+" "+cmp.Or(r.Sentence, r.Title))
 		}
 	}
 	unknown := 0

@@ -64,6 +64,10 @@ type Options struct {
 	Evaluated func(changed, open []Record)
 }
 
+// ownYouth is the time after the monitor's start in which only critical findings about itself open: a start costs more
+// than running does.
+const ownYouth = 2 * time.Minute
+
 // longestGap is the longest gap in observation across which an open finding keeps its
 // id; a longer gap splits it in two.
 const longestGap = time.Hour
@@ -368,6 +372,14 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
+		if f.Share == nil {
+			f.ShareOf = ""
+		} else if f.ShareOf == "" {
+			f.ShareOf = machineTime
+		}
+		if f.byHarm = harmful(f); f.byHarm {
+			f.Severity = severityOfHarm(*f.Share, f.Confidence, "")
+		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[whoOf(f)] = f
 	}}
@@ -392,12 +404,18 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		rec, isOpen := b.open[k]
 		long, both := answer.long[w]
 		started, known := answer.started[w]
+		if !isOpen && r.Own && answer.short[w].Severity != Critical && at.Sub(v.opts.Started) < ownYouth {
+			continue
+		}
 		if !isOpen && !both && !young && !(known && at.Sub(started) < v.windows(r).Long) {
 			continue
 		}
 		stat.Answer = Fires
 		f := answer.short[w]
 		f.Evidence = join(f.Evidence, long.Evidence)
+		if isOpen && f.byHarm {
+			f.Severity = severityOfHarm(*f.Share, f.Confidence, rec.Severity)
+		}
 		if !isOpen {
 			rec = &Record{ID: id(k, at), State: Open, Since: b.began[k]}
 			b.open[k] = rec
@@ -502,7 +520,10 @@ func (b *book) stillOpen() []Record {
 func (e *Engine) Records() []Record {
 	b := e.book.Lock()
 	defer e.book.Unlock()
-	out := append(b.stillOpen(), b.closed...)
+	out := b.stillOpen()
+	for _, r := range b.closed {
+		out = append(out, r.Told(b.now(), b.fresh))
+	}
 	Sort(out)
 	return out
 }

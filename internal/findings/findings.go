@@ -7,6 +7,7 @@ package findings
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -163,15 +164,28 @@ type Finding struct {
 	Severity   Severity   `json:"severity"`
 	Confidence Confidence `json:"confidence"` // High when a rule leaves it out
 	Evidence   []Evidence `json:"evidence"`
-	// Share is the interval of the cause's share in the subject's time, as ratios; nil
+	// Share is the interval of the cause's share in ShareOf, as ratios; nil
 	// where unknown.
 	Share *[2]float64 `json:"share,omitempty"`
+	// ShareOf is the whole of Share in words: "its active time" of a process, "the machine's CPU time".
+	ShareOf string `json:"shareOf,omitempty"`
 	// Life is the query that has a value while the subject exists; "" for one that does not end.
 	Life string `json:"life,omitempty"`
 	// Cost is a sentence with the number that the cause costs; "" where unknown.
 	Cost      string `json:"cost,omitempty"`
 	Remedy    string `json:"remedy"`
 	Reference string `json:"reference"`
+
+	byHarm bool // its severity follows its share
+}
+
+// OwnCPU returns the query for the CPU time per second that teescope uses on a machine: its process, the commands that
+// it runs and its programs in the kernel, without answers to pages. Everything that states or limits it asks this.
+func OwnCPU(matchers, window string) string {
+	const by = "sum by (job, instance) "
+	own := fmt.Sprintf(by+`(rate(teescope_overhead_cpu_seconds_total{%s}[%s]))`, strings.TrimPrefix(matchers+`,part!="page"`, ","), window)
+	commands := fmt.Sprintf(by+`(rate(teescope_command_cpu_seconds_total{%s}[%s]))`, matchers, window)
+	return fmt.Sprintf("%s + (%s or %s * 0)", own, commands, own)
 }
 
 // State of a finding over time.

@@ -74,12 +74,17 @@ func (r *reading) fresh(selector string) string {
 	return fmt.Sprintf("(%s and timestamp(%[1]s) > time() - %g)", selector, max(2*r.v.opts.Interval, time.Second).Seconds())
 }
 
-// replaced reports whether a subject had another start shortly before this one: then its name's counters have what its
-// predecessor did, too.
-func (r *reading) replaced(ctx context.Context, f Finding, l life) bool {
-	back := r.at.Sub(l.started).Truncate(time.Second) + r.v.opts.Interval
-	points, err := r.v.q.Query(ctx, fmt.Sprintf("last_over_time(%s[5m] offset %s)", f.Life, PromDuration(back)), r.at)
-	return err == nil && len(points) > 0
+// mostRestarts is how often a subject may start anew within a window to count as one service that was restarted. A name with more
+// starts is that of many short processes, such as a compiler's, which are judged together.
+const mostRestarts = 2
+
+// restarts returns how often the oldest process of a name was another one than before, within a window.
+func (r *reading) restarts(ctx context.Context, f Finding, window time.Duration) int {
+	points, err := r.v.q.Query(ctx, fmt.Sprintf("changes(%s[%s])", f.Life, PromDuration(window)), r.at)
+	if err != nil || len(points) == 0 {
+		return 0
+	}
+	return int(points[0].Value)
 }
 
 // leastLife is how many readings a life must have had to be judged alone, as many as a window.
@@ -99,10 +104,17 @@ func (v *evaluation) byOwnLife(ctx context.Context, r *Rule, out *verdict, windo
 		if l.started.IsZero() || earlier(at, l.started) {
 			continue
 		}
-		out.started[w] = l.started
 		age := at.Sub(l.started).Truncate(time.Second)
+		if age >= window {
+			out.started[w] = l.started
+			continue
+		}
+		restarts := now.restarts(ctx, f, window)
+		if restarts > mostRestarts {
+			continue
+		}
+		out.started[w] = l.started
 		switch {
-		case age >= window:
 		case age >= leastLife*v.opts.Interval && age > 0:
 			own, err := v.pass(ctx, r, at.Add(-age), at)
 			if err != nil {
@@ -113,7 +125,7 @@ func (v *evaluation) byOwnLife(ctx context.Context, r *Rule, out *verdict, windo
 			} else {
 				delete(out.short, w)
 			}
-		case now.replaced(ctx, f, l):
+		case restarts > 0: // too young, and the window has what its predecessor did
 			delete(out.short, w)
 		}
 	}

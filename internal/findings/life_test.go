@@ -38,7 +38,7 @@ func (w *world) Query(_ context.Context, expr string, _ time.Time) ([]metric.Poi
 	defer w.mu.Unlock()
 	switch {
 	case w.blind:
-	case strings.Contains(expr, "last_over_time"): // it has no predecessor
+	case strings.Contains(expr, "changes("): // it has no predecessor
 	case strings.Contains(expr, lifeOfDB) && w.lives():
 		return []metric.Point{{Value: float64(w.born.Unix())}}, nil
 	case strings.Contains(expr, `teescope_source_up{instance="vm1",job="teescope",source="switches"}`):
@@ -213,5 +213,44 @@ func TestSentences(t *testing.T) {
 		if got := r.Told(at(c.now), 10*time.Second); got.Sentence != c.want || got.Age != float64(c.now) {
 			t.Errorf("%s after %d s: %q, age %g, want %q", c.title, c.now, got.Sentence, got.Age, c.want)
 		}
+	}
+}
+
+// TestOwnYouth: in the two minutes after the start no finding about the monitor itself opens, unless it is critical.
+func TestOwnYouth(t *testing.T) {
+	for severity, want := range map[findings.Severity]time.Duration{findings.Warning: 2 * time.Minute, findings.Critical: 15 * time.Second} {
+		at := time.Unix(0, 0)
+		var opened time.Duration
+		o := findings.DefaultOptions()
+		o.Now, o.Started = func() time.Time { return at }, at
+		o.Observe = func(findings.Record) { opened = at.Sub(time.Unix(0, 0)) }
+		own := &findings.Rule{Name: "own", Own: true, Run: func(_ context.Context, p *findings.Pass) error {
+			p.Report(findings.Finding{Subject: "teescope", Title: "teescope is over 1.", Severity: severity})
+			return nil
+		}}
+		e := findings.New([]*findings.Rule{own}, &world{}, o)
+		for at = at.Add(15 * time.Second); opened == 0 && at.Before(time.Unix(600, 0)); at = at.Add(15 * time.Second) {
+			e.Evaluate(t.Context())
+		}
+		if opened != want {
+			t.Errorf("%s: opened after %v, want %v", severity, opened, want)
+		}
+		if all := e.Records(); len(all) != 1 || !all[0].Own {
+			t.Errorf("%s: %+v", severity, all)
+		}
+	}
+}
+
+// TestEndedComeLast: a finding whose subject has ended is below all others that are open, whatever its severity.
+func TestEndedComeLast(t *testing.T) {
+	ended := time.Unix(5, 0)
+	list := []findings.Record{
+		{ID: "dead", State: findings.Open, Ended: &ended, Finding: findings.Finding{Severity: findings.Critical}},
+		{ID: "closed", State: findings.Closed, Until: &ended},
+		{ID: "note", State: findings.Open, Finding: findings.Finding{Severity: findings.Info}},
+	}
+	findings.Sort(list)
+	if got := list[0].ID + " " + list[1].ID + " " + list[2].ID; got != "note dead closed" {
+		t.Error(got)
 	}
 }

@@ -50,10 +50,10 @@ type alert struct {
 func alerts(s *sender, list []findings.Record) ([]byte, error) {
 	out := make([]alert, len(list))
 	for i, r := range list {
-		r = r.NoLater(s.opts.Now()) // the clock was set back: a receiver would wait for such an end
+		r = s.told(r)
 		a := alert{
 			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.instance(r)},
-			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
+			Annotations: map[string]string{"summary": r.Sentence, "advice": r.Remedy, "evidence": evidence(r.Evidence),
 				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence)},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
 		}
@@ -87,7 +87,13 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		findings.Record
 		Instance string `json:"instance"`
 		Page     string `json:"page,omitempty"`
-	}{list[0].NoLater(s.opts.Now()), s.instance(list[0]), s.link(list[0])})
+	}{s.told(list[0]), s.instance(list[0]), s.link(list[0])})
+}
+
+// told returns a finding as it is told now. The clock may have been set back: a receiver would wait for such an end.
+func (s *sender) told(r findings.Record) findings.Record {
+	now := s.opts.Now()
+	return r.NoLater(now).Told(now, s.opts.Fresh)
 }
 
 // instance returns the machine of a finding: the monitor's own for one about no single machine.

@@ -79,6 +79,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			Confidence: findings.Medium,
 			Evidence:   e.list,
 			Share:      around,
+			ShareOf:    findings.ActiveTime,
 			Cost:       fmt.Sprintf("On average %s of its threads wait for it at any moment.", metric.Count(busy)),
 		}
 		switch {

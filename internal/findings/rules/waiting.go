@@ -47,6 +47,7 @@ func findWaiting(ctx context.Context, p *findings.Pass, state, what, whatFor str
 			Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), whatFor),
 			Severity: findings.Warning,
 			Share:    around,
+			ShareOf:  findings.ActiveTime,
 			Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(threads)),
 		}
 		accepted := judge(e, &f)

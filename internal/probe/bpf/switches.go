@@ -51,11 +51,11 @@ var Switches = &Program{
 		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:  allSlots * switchKinds,
+		row:   allSlots * switchKinds,
 		rare:  true,
 		fresh: []int{oldestStart},
-		read: []string{"counts", "names"},
-		tell: []string{"cache", "control", "wanted"},
+		read:  []string{"counts", "names"},
+		tell:  []string{"cache", "control", "wanted"},
 	},
 	filter: filter{
 		slots:  switchSlots,

@@ -83,8 +83,9 @@ function effectOf(f: FindingsRecord): number {
   return f.share ? (f.share[0] + f.share[1]) / 2 : 0;
 }
 
+/** What has ended comes after what lives. */
 function compare(a: FindingsRecord, b: FindingsRecord): number {
-  return order[a.severity] - order[b.severity] || effectOf(b) - effectOf(a) || a.since.localeCompare(b.since);
+  return Number(Boolean(a.ended)) - Number(Boolean(b.ended)) || order[a.severity] - order[b.severity] || effectOf(b) - effectOf(a) || a.since.localeCompare(b.since);
 }
 
 function grouped(list: FindingsRecord[], own: FindingsRecord[]): Problem[] {
@@ -104,7 +105,7 @@ function grouped(list: FindingsRecord[], own: FindingsRecord[]): Problem[] {
       const named = topic && members.length > 1;
       // If a title names the cause, the leading finding is not repeated in the list.
       const effects = named && !cause ? members : members.filter((f) => f !== lead);
-      const title = named ? `${topic.title}: ${count(effects.length, "effect")}${onWhom(effects)}` : lead.title.replace(/\.$/, "");
+      const title = named ? `${topic.title}: ${count(effects.length, "effect")}${onWhom(effects)}` : (lead.sentence ?? lead.title).replace(/\.$/, "");
       return { lead, effects: [...effects, ...own.filter((f) => f.rule === topic?.own)], title };
     })
     .toSorted((a, b) => compare(worst(a), worst(b)));
