@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { FindingsRecord } from "../api/types";
+import { verdictOf } from "./verdict";
 import { knownRules, problemsOf, severityOf, subjectOf } from "./problem";
 
 const at = "2026-05-02T15:00:00Z";
-const finding = (rule: string, o: Partial<FindingsRecord> = {}): FindingsRecord => ({ id: rule, rule, subject: "redis", title: `redis shows ${rule}.`, severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: at, lastSeen: at, ...o });
+const finding = (rule: string, o: Partial<FindingsRecord> = {}): FindingsRecord => ({ age: 0, id: rule, rule, subject: "redis", title: `redis shows ${rule}.`, severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: at, lastSeen: at, ...o });
 const problems = (...findings: FindingsRecord[]) => problemsOf({ findings, rules: null, at });
 
 test("every rule of the monitor has its place, and no other name does", () => {
@@ -53,4 +54,14 @@ test("the monitor is part of a problem only where it takes what a service lacks"
 
 test("what is about the monitor, a note, or over is no problem", () => {
   expect(problems(finding("over_budget"), finding("blind_counters", { severity: "info" }), finding("network_loss", { severity: "info" }), finding("lock_contention", { state: "closed" }))).toEqual([]);
+});
+
+const rule = { name: "r", title: "R", doc: "", answer: "fires" as const, at, windows: [300, 60] as [number, number] };
+
+test("what has ended comes last, whatever its severity, and says so", () => {
+  const dead = finding("lock_contention", { id: "dead", subject: "gone", severity: "critical", ended: at, sentence: "gone spent 60 % on locks; ended 12 s ago." });
+  const list = problems(dead, finding("vdso_bypass", { id: "living", subject: "db" }));
+  expect(list.map((p) => p.lead.id)).toEqual(["living", "dead"]);
+  expect(verdictOf({ findings: [dead], rules: [rule], at }, null, null, new Date(at)).finding).toBeUndefined();
+  expect(list[1]!.title).toBe("gone spent 60 % on locks; ended 12 s ago");
 });

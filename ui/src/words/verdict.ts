@@ -41,7 +41,7 @@ export function verdictOf(findings: Findings | null, overhead: Overhead | null, 
   if (!findings) return { level: "unknown", headline: "Loading the findings.", detail: "" };
   const rules = findings.rules ?? [];
   const blind = rules.filter((r) => r.answer === "cannot tell");
-  const problems = problemsOf(findings);
+  const problems = problemsOf(findings).filter((p) => !p.lead.ended);
   const watching = watchLine(overhead, processes);
   const doubt = blind.length === 0 ? "" : `${checksText(rules)}.`;
   const worst = problems[0];

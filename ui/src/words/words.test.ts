@@ -10,8 +10,8 @@ import { openFindings, verdictOf, youth } from "./verdict";
 
 const now = new Date("2026-05-02T15:00:00Z");
 const rule = (answer: "fires" | "silent" | "cannot tell", reason?: string) => ({ name: "r", title: "R", doc: "", answer, at: "", windows: [300, 60] as [number, number], ...(reason ? { reason } : {}) });
-const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
-const cost = { cpu: { body: 0.002, userspace: 0.001 }, rssBytes: 1, series: 1, budget: 0.01 };
+const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ age: 0, id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
+const cost = { cpu: { body: 0.002, userspace: 0.001 }, used: 0.003, rssBytes: 1, series: 1, budget: 0.01 };
 const say = (f: Partial<Findings>) => verdictOf({ findings: null, rules: null, at: "", ...f }, cost, 212, now);
 
 test("the verdict says nothing is wrong only when checks had an answer", () => {
