@@ -173,7 +173,7 @@ func TestComesBack(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() {
-			for at, ended := range map[time.Duration]time.Time{gap.Sub(time.Now()): gap, gap.Add(interval).Sub(time.Now()): {}} {
+			for at, ended := range map[time.Duration]time.Time{time.Until(gap): gap, time.Until(gap.Add(interval)): {}} {
 				time.AfterFunc(at, func() {
 					w.mu.Lock()
 					defer w.mu.Unlock()
