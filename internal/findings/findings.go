@@ -7,7 +7,6 @@ package findings
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -182,10 +181,10 @@ type Finding struct {
 // OwnCPU returns the query for the CPU time per second that teescope uses on a machine: its process, the commands that
 // it runs and its programs in the kernel, without answers to pages. Everything that states or limits it asks this.
 func OwnCPU(matchers, window string) string {
-	const by = "sum by (job, instance) "
-	own := fmt.Sprintf(by+`(rate(teescope_overhead_cpu_seconds_total{%s}[%s]))`, strings.TrimPrefix(matchers+`,part!="page"`, ","), window)
-	commands := fmt.Sprintf(by+`(rate(teescope_command_cpu_seconds_total{%s}[%s]))`, matchers, window)
-	return fmt.Sprintf("%s + (%s or %s * 0)", own, commands, own)
+	if matchers != "" {
+		matchers += ","
+	}
+	return fmt.Sprintf(`sum by (job, instance) (rate({__name__=~"teescope_(overhead|command)_cpu_seconds_total",%spart!="page"}[%s]))`, matchers, window)
 }
 
 // State of a finding over time.

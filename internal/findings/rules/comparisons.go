@@ -450,7 +450,7 @@ var comparisons = []comparison{
 					each: `sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over])))`,
 					expr: "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part=$part}[$over]))"},
 				{name: "user", text: "CPU time of its own process and of the commands that it runs", unit: "cores", over: whole,
-					expr: strings.ReplaceAll(overhead, `part!="page"`, `part="userspace"`)},
+					expr: strings.ReplaceAll(overhead, `part!="page"`, `part=~"userspace|"`)},
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},
 			cases: []outcome{
@@ -571,7 +571,7 @@ const (
 	lost = "teescope_store_lost_samples_total{$here} - (teescope_store_lost_samples_total{$here} offset 15m or teescope_store_lost_samples_total{$here} * 0)"
 )
 
-var overhead = "(" + findings.OwnCPU("$here", "$over") + ")"
+var overhead = findings.OwnCPU("$here", "$over")
 
 // enclavesMade returns the query for enclaves created per second, from the kernel's count.
 func enclavesMade(aggregate string) string {
