@@ -241,11 +241,11 @@ func (t *text) findings(f web.Findings) {
 }
 
 func (t *text) record(r findings.Record, now time.Time) {
-	t.Wrap("", strings.ToUpper(string(r.Severity))+": "+r.Title)
+	t.Wrap("", strings.ToUpper(string(r.Severity))+": "+cmp.Or(r.Sentence, r.Title))
 	if r.State == findings.Closed && r.Until != nil {
 		t.Line("  closed: it lasted from %s to %s", explain.Clock(r.Since, now), explain.Clock(*r.Until, now))
 	} else {
-		t.Line("  since %s, for %s", explain.Clock(r.Since, now), metric.Length(now.Sub(r.Since).Seconds()))
+		t.Line("  since %s, for %s; values of %s, %s ago", explain.Clock(r.Since, now), metric.Length(now.Sub(r.Since).Seconds()), explain.Clock(r.LastSeen, now), metric.Length(now.Sub(r.LastSeen).Seconds()))
 	}
 	doubt := ""
 	if r.Confidence == findings.Medium || r.Confidence == findings.Low {
@@ -253,7 +253,7 @@ func (t *text) record(r findings.Record, now time.Time) {
 	}
 	t.Line("  subject: %s (rule %s%s)", r.Subject, r.Rule, doubt)
 	if r.Share != nil {
-		t.Line("  share of its time: %s", interval(*r.Share))
+		t.Line("  share of %s: %s", cmp.Or(r.ShareOf, "its time"), interval(*r.Share))
 	}
 	t.Line("  evidence:")
 	for _, ev := range r.Evidence {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,7 @@ func (m *monitor) act(ao *findings.Options) error {
 	}
 	no := notify.DefaultOptions()
 	no.Dir, no.Now, no.Log, no.Instance = filepath.Join(m.data, "queue"), m.host.Now, m.log, m.platform.Hostname
+	no.Fresh = 2 * ao.Interval
 	m.acting = acting{past, silences, notify.New(no)}
 	ao.Past, ao.Silences, ao.Observe = list, silences, m.logFinding
 	ao.Evaluated = func(changed, open []findings.Record) {
@@ -137,6 +139,9 @@ func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Re
 			list = append(list, r)
 		}
 	}
+	for i, r := range list {
+		list[i] = r.Told(m.host.Now(), 2*time.Duration(m.slowest.Load()))
+	}
 	return f.Select(list), nil
 }
 
@@ -167,10 +172,10 @@ func (m *monitor) logFinding(r findings.Record) {
 	if r.State == findings.Closed {
 		word = "finding closed"
 	}
-	said := []any{"id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", r.Title}
+	words := []any{"id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", cmp.Or(r.Sentence, r.Title)}
 	problems := findings.Problems(m.analysis.Records())
 	if i := slices.IndexFunc(problems, func(p findings.Problem) bool { return p.Has(r.ID) }); i >= 0 {
-		said = append(said, "problem", problems[i].Title)
+		words = append(words, "problem", problems[i].Title)
 	}
-	m.log.Warn(word, append(said, "problems", len(problems))...)
+	m.log.Warn(word, append(words, "problems", len(problems))...)
 }

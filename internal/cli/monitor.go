@@ -187,6 +187,8 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	m.open()
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
 	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.engine.Slowed
+	of := sourceOf(m.sources)
+	ao.Source = func(metric string) string { return of[metric] }
 	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")
@@ -371,6 +373,9 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 		m.log.Warn("the store accepts all samples again")
 	}
 	m.rounds.Add(1)
+	if m.analysis != nil {
+		m.analysis.Read()
+	}
 }
 
 func (m *monitor) ready() error {
@@ -438,6 +443,14 @@ func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhe
 	for _, p := range points {
 		if !math.IsNaN(p.Value) {
 			o.CPU[p.Labels["part"]] = p.Value
+		}
+	}
+	if points, err = m.series.Query(ctx, findings.OwnCPU(own, rated), at); err != nil {
+		return o, err
+	}
+	for _, p := range points {
+		if !math.IsNaN(p.Value) {
+			o.Used = &p.Value
 		}
 	}
 	// Only some sources run commands; without them nothing is missing.

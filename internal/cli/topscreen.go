@@ -42,12 +42,11 @@ func detections(tees []web.TEE) []tee.Detection {
 
 // own describes the monitor's own cost.
 func own(o web.Overhead) string {
-	cpu := 0.0
-	for _, v := range o.CPU {
-		cpu += v
+	out := "unknown"
+	if o.Used != nil {
+		out = metric.Value(*o.Used, "cores")
 	}
-	out := percentage(cpu*100) + "% of a core"
-	if missing := slices.DeleteFunc([]string{"userspace", "body", "dispatch"}, func(part string) bool { return o.Missing[part] == "" }); len(missing) > 0 {
+	if missing := slices.DeleteFunc([]string{"userspace", "body", "dispatch"}, func(part string) bool { return o.Missing[part] == "" }); len(missing) > 0 && o.Used != nil {
 		out = "at least " + out
 	}
 	if o.RSSBytes > 0 {

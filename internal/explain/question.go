@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -102,8 +103,12 @@ func (q Question) series(more ...string) string {
 	return matchers(append(more, "instance", q.Instance)...)
 }
 
+// mostRestarts is how many restarts in a window are those of a service. A name with more is that of many short processes,
+// which are explained together.
+const mostRestarts = 2
+
 // known narrows the window to start when the process was first seen, so rates do not average over a time in which it,
-// or the monitor, did not run.
+// or the monitor, did not run. Of a service that was restarted in the window the last life counts.
 func (q Question) known(ctx context.Context, db findings.Querier) (Question, error) {
 	window := q.To.Sub(q.From)
 	step := max(5*time.Second, (window / 720).Truncate(time.Second))
@@ -119,6 +124,17 @@ func (q Question) known(ctx context.Context, db findings.Querier) (Question, err
 		}
 		if first.Sub(q.From) > 2*step {
 			q.From = first
+		}
+	}
+	starts := fmt.Sprintf("%s{%s}[%s]", findings.StartTime, q.series("process", q.Process), findings.PromDuration(window))
+	points, err = db.Query(ctx, fmt.Sprintf("max(max_over_time(%s)) and max(changes(%[1]s)) <= %d", starts, mostRestarts), q.To)
+	if err != nil {
+		return q, err
+	}
+	if len(points) == 1 {
+		started := time.Unix(int64(math.Ceil(points[0].Value)), 0).In(q.To.Location())
+		if started.After(q.From) && q.To.Sub(started) >= shortest {
+			q.From = started
 		}
 	}
 	return q, nil

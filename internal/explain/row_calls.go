@@ -40,7 +40,10 @@ func calls(l *Ledger) []row {
 		r.Time = l.sampled("cpu", l.counted[event(CPUSamples, "mode", "kernel", "call", name)])
 		l.lessBounces(&r, "kernel", name)
 		if v := l.counted[e]; v > 0 && r.Time.Value >= 0 {
-			rate := l.rated("syscalls", v)
+			rate, exact := l.callRate(e)
+			if exact {
+				r.Evidence = append(r.Evidence, perSecond(name+" calls, as the kernel counts them", rate.Value, l.rate("tee_process_io_calls_total", matchers("operation", operationOf(name)))))
+			}
 			r.unseen(rate, unseen, hides)
 			r.Rate = &rate
 			r.Evidence = append(r.Evidence, l.callEvidence(e))
@@ -58,6 +61,43 @@ func calls(l *Ledger) []row {
 		out = append(out, r)
 	}
 	return out
+}
+
+// The calls that the kernel counts as reads and as writes of a process (proc_pid_io(5)), and those that count as both.
+var ioCallsOf = map[string][]string{
+	"read":  {"read", "pread64", "readv", "preadv", "preadv2"},
+	"write": {"write", "pwrite64", "writev", "pwritev", "pwritev2"},
+}
+
+var copyCalls = []string{"sendfile", "copy_file_range", "splice", "compat", folded}
+
+// operationOf returns the operation of which the kernel counts a call, "" for none.
+func operationOf(call string) string {
+	for operation, calls := range ioCallsOf {
+		if slices.Contains(calls, call) {
+			return operation
+		}
+	}
+	return ""
+}
+
+// callRate returns a call's rate, and whether it is the kernel's own count. That has it where no other call of the
+// process adds to the count, and where the estimate does not contradict it: refused calls are not in it.
+func (l *Ledger) callRate(e Event) (rate Amount, exact bool) {
+	rate = l.rated("syscalls", l.counted[e])
+	operation := operationOf(e.Label("syscall"))
+	n := l.ioCalls[operation]
+	if operation == "" || rate.Low == rate.High || n < rate.Low || n > rate.High {
+		return rate, false
+	}
+	others := l.total(CallCount, func(o Event) bool {
+		name := o.Label("syscall")
+		return o != e && (slices.Contains(ioCallsOf[operation], name) || slices.Contains(copyCalls, name))
+	})
+	if others > 0 {
+		return rate, false
+	}
+	return exactly(n), true
 }
 
 // partly reports whether some of a call's time is in the row of a region that may have made it: then its time and its

@@ -57,7 +57,7 @@ func (t *Text) Column(format string, args ...any) {
 
 // The columns of a tree: what, share as a bar and as a number with its interval,
 // time, rate, and the cost of one. They fill 98 of 100 places.
-const treeRow = "%-27s %-10s %-20s %9s %13s %14s"
+const treeRow = "%-27s %-6s %-20s %9s %17s %14s"
 
 // Tree writes where the time went, the causes first, and the limits of the explanation.
 func (t *Text) Tree(tree Tree, causes []FoundCause) {
@@ -80,7 +80,7 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 		if tree.Baseline != "" {
 			what, rate = "share of the difference", "more per op."
 		}
-		t.Column("%-27s %-31s %9s %13s %14s", "", what, "time", rate, "each")
+		t.Column("%-27s %-27s %9s %17s %14s", "", what, "time", rate, "each")
 		t.rows("", tree.Rows, tree.Per)
 		t.row("not explained", "░", tree.UnexplainedShare, tree.Unexplained, "", "")
 	}
@@ -139,6 +139,7 @@ func (t *Text) rows(indent string, rows []Row, per string) {
 			if per == "second" {
 				rate += "/s"
 			}
+			rate += r.Rate.spread()
 		}
 		if r.Unit != nil {
 			each = metric.Value(r.Unit.Value, "seconds") + r.Unit.spread()
@@ -173,11 +174,11 @@ func (t *Text) machine(m *Machine) {
 	if m.Busy > 0 {
 		inUse = fmt.Sprintf("share of %s in use", metric.Value(m.Busy, "cores"))
 	}
-	t.Column("%-27s %-31s %9s %13s %14s", "", inUse, "cores", "rate", "each")
+	t.Column("%-27s %-27s %9s %17s %14s", "", inUse, "cores", "rate", "each")
 	for _, r := range m.Rows {
 		rate, each, share, cores := "", "", "", ""
 		if r.Rate != nil {
-			rate = metric.Count(r.Rate.Value) + "/s"
+			rate = metric.Count(r.Rate.Value) + "/s" + r.Rate.spread()
 		}
 		if r.Unit != nil {
 			each = metric.Value(r.Unit.Value, "seconds") + r.Unit.spread()
@@ -193,7 +194,7 @@ func (t *Text) machine(m *Machine) {
 			t.Wrap("  ", "("+r.Reason+")")
 		}
 		for _, part := range r.Rows {
-			t.Column(treeRow, fit("  "+part.Title, 27), "", "", "", metric.Count(part.Rate.Value)+"/s", "")
+			t.Column(treeRow, fit("  "+part.Title, 27), "", "", "", metric.Count(part.Rate.Value)+"/s"+part.Rate.spread(), "")
 		}
 		if r.Advice != "" && r.Share.Value >= leastShare {
 			t.Wrap("  ", "what to do: "+r.Advice)
@@ -264,7 +265,7 @@ func fit(s string, width int) string {
 }
 
 // barWidth is the width of a whole bar, in characters.
-const barWidth = 10
+const barWidth = 6
 
 // bar draws a ratio; less than a tenth of a character is a line.
 func bar(v float64, block string) string {

@@ -31,6 +31,8 @@ type window struct {
 
 	busy float64 // cores in use on the machine; 0 if unknown
 
+	ioCalls map[string]float64 // calls that read and write by the kernel's own count, by operation; sampled or not
+
 	memory map[Event]Amount // the cost of memory against a baseline, by access and size
 
 	hiddenSources map[string]string // why nothing is seen, by source of what a TEE does
@@ -48,7 +50,7 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		process: q.series("process", q.Process),
 		machine: q.series(),
 		tick:    map[string]float64{}, unrest: map[string]float64{}, coverage: map[string]float64{}, deviation: map[string]float64{},
-		memory: map[Event]Amount{}, hiddenSources: map[string]string{},
+		memory: map[Event]Amount{}, ioCalls: map[string]float64{}, hiddenSources: map[string]string{},
 		stolen: math.NaN(), present: math.NaN(),
 	}
 	count := func(name string) func(metric.Point) {
@@ -58,6 +60,7 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		{"sum by (mode, call) (" + l.rate(CPUSamples) + ")", count(CPUSamples)},
 		{"sum by (state, call) (" + l.rate(WaitSamples) + ")", count(WaitSamples)},
 		{"sum by (syscall) (" + l.rate(CallCount) + ")", count(CallCount)},
+		{"sum by (operation) (" + l.rate("tee_process_io_calls_total") + ")", func(p metric.Point) { l.ioCalls[p.Labels["operation"]] = p.Value }},
 		{"sum by (cause) (" + l.rate(FaultCount, userSpace) + ")", count(FaultCount)},
 		{"sum(" + l.rate(CPUAccount) + ")", count(CPUAccount)},
 		{"sum(" + l.rate(SwitchCount) + ")", count(SwitchCount)},

@@ -38,9 +38,11 @@ type Options struct {
 	Limits []Limit
 	// Every is the time between two evaluations.
 	Every time.Duration
-	// Slowed is how many times less often to evaluate now. It is followed as far as each rule still
+	// Slowed is how many times less often to evaluate patient rules now. It is followed as far as each still
 	// runs once in its short window. May be nil.
 	Slowed func() int
+	// Source returns the source of a metric, "" when unknown. Without it no subject is known to have ended. May be nil.
+	Source func(metric string) string
 	// CloseAfter is how long a cause must be absent before its finding closes.
 	CloseAfter time.Duration
 	// History is the number of closed findings that are kept.
@@ -62,6 +64,10 @@ type Options struct {
 	Evaluated func(changed, open []Record)
 }
 
+// ownYouth is the time after the monitor's start in which only critical findings about itself open: a start costs more
+// than running does.
+const ownYouth = 2 * time.Minute
+
 // longestGap is the longest gap in observation across which an open finding keeps its
 // id; a longer gap splits it in two.
 const longestGap = time.Hour
@@ -80,6 +86,7 @@ func DefaultOptions() Options {
 // several goroutines.
 type Engine struct {
 	pace chan time.Duration // the time between two evaluations has changed
+	read chan struct{}      // a reading has been stored
 	// running is locked during an evaluation, and before book.
 	running locked.Value[evaluation]
 	book    locked.Value[book]
@@ -94,21 +101,27 @@ type evaluation struct {
 	first   time.Time         // of the first evaluation
 	last    time.Time         // of the last one
 	settled bool              // findings of rules that are gone have ended
-	skipped time.Duration     // the time before an evaluation in which others were left out, because it is slowed
+	skipped time.Duration     // the time before an evaluation of patient rules in which others were left out
 }
 
 // book holds the findings, and the last answer of each rule.
 type book struct {
-	open   map[key]*Record
-	past   map[key]bool      // open ones of earlier runs that have not reappeared yet
-	began  map[key]time.Time // since when the short window has held without a break
-	closed []Record          // newest last
-	most   int               // limit of closed
-	forgot time.Time         // end of the newest forgotten finding
-	stats  []RuleStat        // in the order of the rules
-	took   *time.Duration    // by the last evaluation; nil before
+	open  map[key]*Record
+	past  map[key]bool      // open ones of earlier runs that have not reappeared yet
+	began map[key]time.Time // since when the short window has held without a break
+	// lived are open findings whose subject was in a reading of this run, missing in how many readings in a row a
+	// subject was not.
+	lived   map[key]bool
+	missing map[key]int
+	closed  []Record       // newest last
+	most    int            // limit of closed
+	forgot  time.Time      // end of the newest forgotten finding
+	stats   []RuleStat     // in the order of the rules
+	took    *time.Duration // by the last evaluation; nil before
 	// silences mark findings. May be nil.
 	silences *Silences
+	now      func() time.Time
+	fresh    time.Duration // the age up to which a value is of now
 }
 
 // key identifies a finding among the open ones.
@@ -135,7 +148,8 @@ func (w who) compare(o who) int {
 func New(rules []*Rule, q Querier, opts Options) *Engine {
 	v := evaluation{q: q, rules: rules, opts: opts, witness: map[string]string{}}
 	b := book{open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{},
-		most: opts.History, stats: v.unanswered(), silences: opts.Silences}
+		lived: map[key]bool{}, missing: map[key]int{},
+		most: opts.History, stats: v.unanswered(), silences: opts.Silences, now: opts.Now, fresh: opts.fresh()}
 	for _, r := range opts.Past {
 		if i := slices.IndexFunc(rules, func(known *Rule) bool { return known.Name == r.Rule }); i >= 0 {
 			rules[i].classify(&r.Finding) // an earlier version kept no roles
@@ -148,7 +162,7 @@ func New(rules []*Rule, q Querier, opts Options) *Engine {
 		}
 	}
 	b.forget()
-	return &Engine{pace: make(chan time.Duration, 1), running: locked.New(v), book: locked.New(b)}
+	return &Engine{pace: make(chan time.Duration, 1), read: make(chan struct{}, 1), running: locked.New(v), book: locked.New(b)}
 }
 
 // unanswered returns the stats of rules that have not been evaluated yet.
@@ -183,6 +197,7 @@ func (e *Engine) Use(rules []*Rule, o Options) {
 	v.rules, v.settled = rules, false
 	v.opts.Interval, v.opts.Windows, v.opts.PerRule = o.Interval, o.Windows, o.PerRule
 	v.opts.Limits, v.opts.Every, v.opts.CloseAfter = o.Limits, o.Every, o.CloseAfter
+	b.fresh = o.fresh()
 	next := v.unanswered()
 	for i, s := range next {
 		if j := slices.IndexFunc(b.stats, func(old RuleStat) bool { return old.Name == s.Name }); j >= 0 {
@@ -209,8 +224,8 @@ func (v *evaluation) windows(r *Rule) Windows {
 	return w
 }
 
-// Run evaluates all rules at every tick until the context ends, and returns the
-// context's error. Readings start at the same time with the same period, so ticks
+// Run evaluates all rules at every tick, patient ones less often while the budget is short, and looks at each reading,
+// until the context ends. It returns the context's error. Readings start at the same time with the same period, so ticks
 // follow a quarter of an interval later: an evaluation never sees a half-written
 // reading, and its queries give the same numbers again.
 func (e *Engine) Run(ctx context.Context) error {
@@ -230,16 +245,22 @@ func (e *Engine) Run(ctx context.Context) error {
 			return ctx.Err()
 		case every := <-e.pace:
 			tick.Reset(every)
+		case <-e.read:
+			e.Look(ctx)
 		case <-tick.C:
-			if skipped++; ctx.Err() == nil && skipped >= e.times() { // both cases may be ready
-				skipped = 0
-				e.Evaluate(ctx)
+			if ctx.Err() != nil { // both cases may be ready
+				return ctx.Err()
 			}
+			all := false
+			if skipped++; skipped >= e.times() {
+				skipped, all = 0, true
+			}
+			e.evaluate(ctx, all)
 		}
 	}
 }
 
-// times is how many times less often than Every to evaluate.
+// times is how many times less often than Every to evaluate patient rules.
 func (e *Engine) times() int {
 	v := e.running.TryLock()
 	if v == nil {
@@ -250,7 +271,9 @@ func (e *Engine) times() int {
 	if v.opts.Slowed != nil {
 		n = v.opts.Slowed()
 		for _, r := range v.rules {
-			n = min(n, int(v.windows(r).Short/v.opts.Every))
+			if r.Patient {
+				n = min(n, int(v.windows(r).Short/v.opts.Every))
+			}
 		}
 		n = max(1, n)
 	}
@@ -260,7 +283,10 @@ func (e *Engine) times() int {
 
 // Evaluate runs every rule once, at the time of the clock. A call during
 // another evaluation does nothing.
-func (e *Engine) Evaluate(ctx context.Context) {
+func (e *Engine) Evaluate(ctx context.Context) { e.evaluate(ctx, true) }
+
+// evaluate is Evaluate, of all rules or of those that are not patient.
+func (e *Engine) evaluate(ctx context.Context, all bool) {
 	v := e.running.TryLock()
 	if v == nil {
 		return
@@ -278,6 +304,9 @@ func (e *Engine) Evaluate(ctx context.Context) {
 		e.book.Unlock()
 	}
 	for i, r := range v.rules {
+		if r.Patient && !all {
+			continue
+		}
 		answer := v.judge(ctx, r, at)
 		if ctx.Err() != nil {
 			break // a rule that was cut short has no answer
@@ -288,6 +317,11 @@ func (e *Engine) Evaluate(ctx context.Context) {
 	took := max(0, v.opts.Now().Sub(at))
 	e.book.Lock().took = &took
 	e.book.Unlock()
+	e.tell(v, changed)
+}
+
+// tell passes on what an evaluation or a look has changed.
+func (e *Engine) tell(v *evaluation, changed []Record) {
 	if v.opts.Observe != nil {
 		for _, rec := range changed {
 			v.opts.Observe(rec)
@@ -305,6 +339,8 @@ type verdict struct {
 	unknown string // why it was not checked; "" when it was
 	short   map[who]Finding
 	long    map[who]Finding // nil while the monitor is young
+	// started is when the subjects started, where that is known.
+	started map[who]time.Time
 }
 
 func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
@@ -317,6 +353,9 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 	var out verdict
 	var err error
 	if out.short, err = v.pass(ctx, r, at.Add(-w.Short), at); err != nil {
+		return verdict{unknown: err.Error()}
+	}
+	if err := v.byOwnLife(ctx, r, &out, w.Short, at); err != nil {
 		return verdict{unknown: err.Error()}
 	}
 	if at.Sub(v.opts.Started) < w.Long || len(out.short) == 0 {
@@ -337,6 +376,14 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
 		r.classify(&f)
+		if f.Share == nil {
+			f.ShareOf = ""
+		} else if f.ShareOf == "" {
+			f.ShareOf = machineTime
+		}
+		if f.byHarm = harmful(f); f.byHarm {
+			f.Severity = severityOfHarm(*f.Share, f.Confidence, "")
+		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[whoOf(f)] = f
 	}}
@@ -360,17 +407,26 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		}
 		rec, isOpen := b.open[k]
 		long, both := answer.long[w]
-		if !isOpen && !both && !young {
+		started, known := answer.started[w]
+		if !isOpen && r.Role == RoleMonitor && answer.short[w].Severity != Critical && at.Sub(v.opts.Started) < ownYouth {
+			continue
+		}
+		if !isOpen && !both && !young && !(known && at.Sub(started) < v.windows(r).Long) {
 			continue
 		}
 		stat.Answer = Fires
 		f := answer.short[w]
 		f.Evidence = join(f.Evidence, long.Evidence)
+		if isOpen && f.byHarm {
+			f.Severity = severityOfHarm(*f.Share, f.Confidence, rec.Severity)
+		}
 		if !isOpen {
 			rec = &Record{ID: id(k, at), State: Open, Since: b.began[k]}
 			b.open[k] = rec
 		}
-		rec.Finding, rec.LastSeen = f, at
+		rec.Finding, rec.LastSeen, rec.Ended = f, at, nil
+		delete(b.missing, k)
+		b.lived[k] = true
 		delete(b.past, k)
 		if !isOpen {
 			changed = append(changed, b.marked(*rec))
@@ -395,7 +451,11 @@ func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
 		if b.past[k] {
 			last = v.first // nobody watched before
 		}
-		return k.rule == r.Name && at.Sub(last) >= v.opts.CloseAfter+v.skipped
+		skipped := v.skipped
+		if !r.Patient {
+			skipped = 0
+		}
+		return k.rule == r.Name && at.Sub(last) >= v.opts.CloseAfter+skipped
 	})
 }
 
@@ -414,14 +474,20 @@ func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record)
 			continue
 		}
 		until := at
-		if b.past[k] || gap(rec.LastSeen, at) {
+		switch {
+		case b.past[k] && !b.lived[k] || gap(rec.LastSeen, at):
 			until = rec.LastSeen
+		case rec.Ended != nil:
+			until = *rec.Ended
 		}
-		out := b.marked(*rec)
+		out := *rec
+		out.Silenced = b.silences.Covering(rec.Finding)
 		out.State, out.Until = Closed, &until
 		delete(b.open, k)
 		delete(b.past, k)
-		ended = append(ended, out)
+		delete(b.lived, k)
+		delete(b.missing, k)
+		ended = append(ended, out.Told(at, b.fresh))
 	}
 	slices.SortFunc(ended, func(a, b Record) int { return whoOf(a.Finding).compare(whoOf(b.Finding)) })
 	b.closed = append(b.closed, ended...)
@@ -438,10 +504,10 @@ func (b *book) forget() {
 	}
 }
 
-// marked returns the record with the silence that now covers it, if it is open.
+// marked returns an open record with the silence that now covers it, and its sentence of now.
 func (b *book) marked(r Record) Record {
 	r.Silenced = b.silences.Covering(r.Finding)
-	return r
+	return r.Told(b.now(), b.fresh)
 }
 
 // stillOpen returns the open findings, in Sort's order.
@@ -458,7 +524,10 @@ func (b *book) stillOpen() []Record {
 func (e *Engine) Records() []Record {
 	b := e.book.Lock()
 	defer e.book.Unlock()
-	out := append(b.stillOpen(), b.closed...)
+	out := b.stillOpen()
+	for _, r := range b.closed {
+		out = append(out, r.Told(b.now(), b.fresh))
+	}
 	Sort(out)
 	return out
 }

@@ -53,7 +53,7 @@ func (f Filter) selects(r *Record) bool {
 	return f.Machine == Machine{} || f.Machine == r.Machine
 }
 
-// Sort puts open findings first, by severity and then newest first. Closed findings follow, the last closed first.
+// Sort puts open findings first, those whose subject has not ended, by severity and then newest first. Closed findings follow, the last closed first.
 func Sort(list []Record) {
 	slices.SortFunc(list, func(a, b Record) int {
 		switch {
@@ -61,6 +61,12 @@ func Sort(list []Record) {
 			return strings.Compare(string(b.State), string(a.State)) // "open" comes after "closed"
 		case a.Until != nil && b.Until != nil:
 			return cmp.Or(b.Until.Compare(*a.Until), b.Since.Compare(a.Since), strings.Compare(a.ID, b.ID))
+		}
+		if a, b := a.Ended != nil, b.Ended != nil; a != b {
+			if b {
+				return -1
+			}
+			return 1
 		}
 		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), b.Since.Compare(a.Since), strings.Compare(a.ID, b.ID))
 	})

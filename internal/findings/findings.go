@@ -38,6 +38,8 @@ type Rule struct {
 	// Run reports one finding per subject that shows the cause in the pass's window.
 	// An error means that the rule was not checked.
 	Run func(context.Context, *Pass) error
+	// Patient: nobody waits for it, so it runs less often while the budget is short.
+	Patient bool
 	// Remedy is the advice, Reference a URL or a title to read more.
 	Remedy, Reference string
 	// Topic is the title of the problem that the rule's findings share with those of other rules ("CPU saturated");
@@ -174,9 +176,13 @@ type Finding struct {
 	Severity   Severity   `json:"severity"`
 	Confidence Confidence `json:"confidence"` // High when a rule leaves it out
 	Evidence   []Evidence `json:"evidence"`
-	// Share is the interval of the cause's share in the subject's time, as ratios; nil
+	// Share is the interval of the cause's share in ShareOf, as ratios; nil
 	// where unknown.
 	Share *[2]float64 `json:"share,omitempty"`
+	// ShareOf is the whole of Share in words: "its active time" of a process, "the machine's CPU time".
+	ShareOf string `json:"shareOf,omitempty"`
+	// Life is the query that has a value while the subject exists; "" for one that does not end.
+	Life string `json:"life,omitempty"`
 	// Cost is a sentence with the number that the cause costs; "" where unknown.
 	Cost      string `json:"cost,omitempty"`
 	Remedy    string `json:"remedy"`
@@ -184,6 +190,17 @@ type Finding struct {
 	// Topic and Role are those of its rule, or Topic is one that the rule chose for it.
 	Topic string `json:"topic,omitempty"`
 	Role  Role   `json:"role,omitempty"`
+
+	byHarm bool // its severity follows its share
+}
+
+// OwnCPU returns the query for the CPU time per second that teescope uses on a machine: its process, the commands that
+// it runs and its programs in the kernel, without answers to pages. Everything that states or limits it asks this.
+func OwnCPU(matchers, window string) string {
+	if matchers != "" {
+		matchers += ","
+	}
+	return fmt.Sprintf(`sum by (job, instance) (rate({__name__=~"teescope_(overhead|command)_cpu_seconds_total",%spart!="page"}[%s]))`, matchers, window)
 }
 
 // State of a finding over time.
@@ -206,8 +223,16 @@ type Record struct {
 	// LastSeen is the last evaluation in which the rule held; Until is set once closed.
 	LastSeen time.Time  `json:"lastSeen"`
 	Until    *time.Time `json:"until,omitempty"`
+	// Ended is the time of the first reading that no longer had the subject; absent while it exists, and where that is
+	// not known.
+	Ended *time.Time `json:"ended,omitempty"`
 	// Silenced is the id of the silence that covers it, "" for none.
 	Silenced string `json:"silenced,omitempty"`
+	// Sentence is the title for a reader of now: in the past tense, and since when, where its value is older than two
+	// readings or the subject has ended. It is not stored.
+	Sentence string `json:"sentence,omitempty"`
+	// Age is the age of the value in seconds, since LastSeen.
+	Age float64 `json:"age"`
 }
 
 // Silence stops notifications about findings; they are still shown, and marked.

@@ -49,9 +49,12 @@ type marked struct {
 	severity Severity
 	silenced string
 	since    time.Time
+	ended    bool
 }
 
-func markedOf(r Record) marked { return marked{r.Severity, r.Silenced, r.Since.Round(0).UTC()} }
+func markedOf(r Record) marked {
+	return marked{r.Severity, r.Silenced, r.Since.Round(0).UTC(), r.Ended != nil}
+}
 
 // line is one line of the file; one field is set.
 type line struct {
@@ -117,6 +120,7 @@ func (w *historyWriter) add(r Record) {
 	} else {
 		delete(w.written, r.ID)
 	}
+	r.Sentence, r.Age = "", 0 // of now
 	w.put(line{Record: &r})
 }
 

@@ -11,10 +11,13 @@ import (
 // Problem is what is wrong on a machine: its open findings with the same topic, all of one process, or a single one.
 // The page, explain, top, the log and notifications show the same problems.
 type Problem struct {
-	// Title is that of the leading finding without its full stop, or the topic with the number of its effects.
+	// Title is the sentence of the leading finding without its full stop, or the topic with the number of its effects
+	// that go on.
 	Title string `json:"title"`
 	// Severity is that of the worst finding.
 	Severity Severity `json:"severity"`
+	// Ended says that the subjects of all its findings have ended: it comes after what lives, and is no headline.
+	Ended bool `json:"ended,omitempty"`
 	// Lead is the id of the finding that represents the problem, and Since its beginning.
 	Lead  string    `json:"lead"`
 	Since time.Time `json:"since"`
@@ -113,8 +116,8 @@ func byWeight(records []Record) []*Record {
 	return out
 }
 
-// CompareWeight is negative if finding a is worse than b: more severe, or else with a larger share of its subject's
-// time, or else older.
+// CompareWeight is negative if finding a is worse than b: its subject still exists, or else it is more severe, or else has
+// a larger share of its subject's time, or else is older.
 func CompareWeight(a, b *Record) int {
 	share := func(r *Record) float64 {
 		if r.Share == nil {
@@ -122,7 +125,13 @@ func CompareWeight(a, b *Record) int {
 		}
 		return r.Share[0] + r.Share[1]
 	}
-	return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(share(b), share(a)), a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
+	gone := func(r *Record) int {
+		if r.Ended != nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(gone(a)-gone(b), cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(share(b), share(a)), a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
 }
 
 // group is the findings of a problem, the worst first; never empty.
@@ -134,10 +143,12 @@ type group struct {
 // problem returns the group as a problem. Findings about the monitor are added if they are of the same topic and
 // machine. Several: the title names the machine.
 func (g *group) problem(own []*Record, several bool) Problem {
-	i := slices.IndexFunc(g.members, func(r *Record) bool { return r.Role == RoleCause })
+	ended := g.members[0].Ended != nil
+	// A cause that has ended explains nothing that goes on.
+	i := slices.IndexFunc(g.members, func(r *Record) bool { return r.Role == RoleCause && (ended || r.Ended == nil) })
 	lead := g.members[max(0, i)]
 	named := g.topic != "" && len(g.members) > 1
-	p := Problem{Title: strings.TrimSuffix(lead.Title, "."), Severity: g.members[0].Severity, Lead: lead.ID, Since: lead.Since, Effects: []string{}}
+	p := Problem{Title: strings.TrimSuffix(cmp.Or(lead.Sentence, lead.Title), "."), Severity: g.members[0].Severity, Ended: ended, Lead: lead.ID, Since: lead.Since, Effects: []string{}}
 	effects := g.members
 	if i >= 0 || !named {
 		effects = slices.DeleteFunc(slices.Clone(g.members), func(r *Record) bool { return r == lead })
@@ -150,7 +161,11 @@ func (g *group) problem(own []*Record, several bool) Problem {
 		if several && lead.Instance != "" {
 			p.Title += " on " + lead.Instance
 		}
-		p.Title += fmt.Sprintf(": %s%s", count(len(effects), "effect"), onWhom(effects))
+		living := slices.DeleteFunc(slices.Clone(effects), func(r *Record) bool { return r.Ended != nil && !ended })
+		p.Title += fmt.Sprintf(": %s%s", count(len(living), "effect"), onWhom(living))
+		if ended {
+			p.Title += ", ended"
+		}
 	}
 	for _, r := range own {
 		if g.topic != "" && r.Topic == g.topic && r.Machine == lead.Machine {

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func Summarize(records []Record, rules []RuleStat, now, started time.Time) Summa
 	if blind > 0 {
 		s.Detail = s.Checks + "."
 	}
-	problems := Problems(records)
+	problems := slices.DeleteFunc(Problems(records), func(p Problem) bool { return p.Ended })
 	switch {
 	case len(problems) > 0:
 		s.Level, s.Headline = WarningLevel, "1 problem: "+problems[0].Title
@@ -93,7 +94,7 @@ func Summarize(records []Record, rules []RuleStat, now, started time.Time) Summa
 func ended(records []Record, after time.Time) int {
 	n := 0
 	for i := range records {
-		if r := &records[i]; r.IsProblem() && r.Until != nil && r.Until.After(after) {
+		if r := &records[i]; r.IsProblem() && (r.Until != nil && r.Until.After(after) || r.State == Open && r.Ended != nil) {
 			n++
 		}
 	}

@@ -107,8 +107,8 @@ func TestUsePace(t *testing.T) {
 	<-done
 }
 
-// TestSlowed: evaluations are skipped while the monitor's own work does not fit into its budget, but a rule runs at
-// least once in its short window.
+// TestSlowed: evaluations of patient rules are skipped while the monitor's own work does not fit into its budget, but each runs at
+// least once in its short window. The others keep their time.
 func TestSlowed(t *testing.T) {
 	for _, c := range []struct {
 		slowed int
@@ -128,14 +128,23 @@ func TestSlowed(t *testing.T) {
 			o.Now, o.Started, o.Interval = time.Now, time.Now(), 5*time.Second
 			o.Windows.Short = c.short
 			o.Slowed = func() int { return c.slowed }
-			o.Evaluated = func(_, _ []findings.Record) {
-				if at = append(at, time.Now()); len(at) == 4 {
-					stop()
-				}
+			var others []time.Time
+			silent := func(name string, patient bool, ran *[]time.Time) *findings.Rule {
+				return &findings.Rule{Name: name, Patient: patient, Run: func(context.Context, *findings.Pass) error {
+					if *ran = append(*ran, time.Now()); patient && len(*ran) == 4 {
+						stop()
+					}
+					return nil
+				}}
 			}
-			silent := &findings.Rule{Name: "silent", Run: func(context.Context, *findings.Pass) error { return nil }}
-			if err := findings.New([]*findings.Rule{silent}, nil, o).Run(ctx); !errors.Is(err, context.Canceled) {
+			rules := []*findings.Rule{silent("prompt", false, &others), silent("patient", true, &at)}
+			if err := findings.New(rules, nil, o).Run(ctx); !errors.Is(err, context.Canceled) {
 				t.Error(err)
+			}
+			for i := 1; i < len(others); i++ {
+				if got := others[i].Sub(others[i-1]); got != o.Every {
+					t.Errorf("slowed %d times: %v between two evaluations of a rule that is not patient, want %v", c.slowed, got, o.Every)
+				}
 			}
 			for i := 1; i < len(at); i++ {
 				if got := at[i].Sub(at[i-1]); got != c.want {
@@ -146,7 +155,7 @@ func TestSlowed(t *testing.T) {
 	}
 }
 
-// TestSlowedClosing: one evaluation that does not see a cause closes no finding, however rare evaluations are; the second does.
+// TestSlowedClosing: one evaluation of a patient rule that does not see a cause closes no finding, however rare evaluations are; the second does.
 func TestSlowedClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -155,13 +164,18 @@ func TestSlowedClosing(t *testing.T) {
 		o.Slowed = func() int { return 4 }
 		var open []int
 		seen := []bool{true, false, true, false, false, false}
+		ran := 0
 		o.Evaluated = func(_, now []findings.Record) {
+			if len(open) == ran {
+				return // it was skipped
+			}
 			if open = append(open, len(now)); len(open) == len(seen) {
 				stop()
 			}
 		}
-		hot := &findings.Rule{Name: "hot", Run: func(_ context.Context, p *findings.Pass) error {
-			if seen[len(open)] {
+		hot := &findings.Rule{Name: "hot", Patient: true, Run: func(_ context.Context, p *findings.Pass) error {
+			ran++
+			if seen[ran-1] {
 				p.Report(findings.Finding{Subject: "x", Title: "x is hot.", Severity: findings.Warning})
 			}
 			return nil

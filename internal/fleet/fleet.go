@@ -345,7 +345,7 @@ var columns = []struct {
 	{"count " + by + "(teescope_source_blind == 1)", func(r *Row, v float64) { r.Blind = int(v) }},
 	{"min " + by + "(teescope_source_coverage_ratio)", func(r *Row, v float64) { r.Coverage = &v }},
 	{"max " + by + "(teescope_source_standard_error_ratio)", func(r *Row, v float64) { r.Error = &v }},
-	{"sum " + by + `(rate(teescope_overhead_cpu_seconds_total{part!="page"}[$over]))`, func(r *Row, v float64) { r.Cost = &v }},
+	{findings.OwnCPU("", "$over"), func(r *Row, v float64) { r.Cost = &v }},
 	{"clamp_max(max " + by + "(rate(node_pressure_cpu_waiting_seconds_total[$over])), 1)", func(r *Row, v float64) { r.Waiting = &v }},
 	{"max " + by + `(teescope_source_up{source="tee"})`, func(r *Row, v float64) { r.looked = v == 1 }},
 }
@@ -495,7 +495,7 @@ func (r *Row) add(rec findings.Record) {
 	if !slices.Contains(r.Rules, rec.Rule) {
 		r.Rules = append(r.Rules, rec.Rule)
 	}
-	if !rec.IsProblem() {
+	if rec.Ended != nil || !rec.IsProblem() {
 		return
 	}
 	r.Findings++

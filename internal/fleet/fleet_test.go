@@ -241,7 +241,7 @@ func TestQueries(t *testing.T) {
 }
 
 // selectors are those of a query.
-var selectors = regexp.MustCompile(`\b(up|(teescope|tee|node)_[a-z_]+)\b(\{[^}]*\})?`)
+var selectors = regexp.MustCompile(`\b(up|(teescope|tee|node)_[a-z_]+)\b(\{[^}]*\})?|\{__name__=~[^}]*\}`)
 
 // TestSeries: a list reads each series of a machine once; only its info, and its source tee, are read twice.
 func TestSeries(t *testing.T) {

@@ -210,7 +210,7 @@ var (
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: metric.Unlimited,
 		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
 	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: mostSlowed,
-		Help: "How many times less often than set the rules and the walks over threads run, because the user space of teescope does not fit into the budget: 1, 2 or 4. A rule runs at least once in its short window."}
+		Help: "How many times less often than set the walks over threads and the rule anomaly run, because the user space of teescope does not fit into the budget: 1, 2 or 4. Other rules keep their time."}
 	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},
 		Help: "1 for the level of detail at which the source works now."}
 	ReadSeconds = &metric.Desc{Name: "teescope_source_read_seconds", Kind: metric.Gauge, Labels: []string{"source"},

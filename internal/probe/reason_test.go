@@ -22,7 +22,9 @@ func TestReasonsNameNoFile(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(old) })
 	secret := &fs.PathError{Op: "open", Path: "/root/.x/api-key-4711", Err: fs.ErrPermission}
 	source := &Source{Name: "x", Doc: "Reads a file.", Metrics: []*metric.Desc{level}, Open: func(*host.Host, []tee.Facts) (Reader, error) {
-		return readFunc(func(func(metric.Sample)) error { return &Problem{Err: fmt.Errorf("follow: %w", secret), Remedy: "run as root"} }), nil
+		return readFunc(func(func(metric.Sample)) error {
+			return &Problem{Err: fmt.Errorf("follow: %w", secret), Remedy: "run as root"}
+		}), nil
 	}}
 	e := Open(clock(), nil, []*Source{source}, nil)
 	for range 3 {

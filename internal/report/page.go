@@ -476,7 +476,7 @@ func observed(fs []findings.Finding) Section {
 			if low != high {
 				low += " to " + high
 			}
-			r.Text += fmt.Sprintf(" (%s of its time)", low)
+			r.Text += fmt.Sprintf(" (%s of %s)", low, or(f.ShareOf, "its time"))
 		}
 		s.Notes = append(s.Notes, r)
 	}

@@ -311,13 +311,16 @@ type Overhead struct {
 	// CPU maps a part (body, dispatch, userspace, page, commands) to its share of one core in the
 	// last minute; an unknown part is absent.
 	CPU map[string]float64 `json:"cpu"`
+	// Used is what counts against the budget, in cores: all parts but page. It is the mean of the last minute, as in the
+	// finding over_budget; absent while no part is known.
+	Used *float64 `json:"used,omitempty"`
 	// Missing explains the absent parts, and the absent "memory" and "series".
 	Missing  map[string]string `json:"missing,omitempty"`
 	RSSBytes float64           `json:"rssBytes,omitempty"`
 	Series   int               `json:"series,omitempty"`
 	// Budget is the share of each core that the monitor may use.
 	Budget float64 `json:"budget"`
-	// Slowed is how many times less often than set rules and walks over threads run, to stay within the budget;
+	// Slowed is how many times less often than set walks over threads and patient rules run, to stay within the budget;
 	// absent where they run as set.
 	Slowed float64 `json:"slowed,omitempty"`
 	// StoreError says why the store has lost or may lose samples, "" if it has not.

@@ -55,10 +55,10 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 		if problems[on] == nil {
 			problems[on] = s.problems(on)
 		}
-		r = r.NoLater(s.opts.Now()) // the clock was set back: a receiver would wait for such an end
+		r = s.told(r)
 		a := alert{
 			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": on},
-			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
+			Annotations: map[string]string{"summary": r.Sentence, "advice": r.Remedy, "evidence": evidence(r.Evidence),
 				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence), "problem": titleOf(problems[on], r.ID)},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
 		}
@@ -97,7 +97,13 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		// when the message is sent, as the page shows them.
 		Problem  string             `json:"problem,omitempty"`
 		Problems []findings.Problem `json:"problems"`
-	}{list[0].NoLater(s.opts.Now()), s.instance(list[0]), s.link(list[0]), titleOf(problems, list[0].ID), problems})
+	}{s.told(list[0]), s.instance(list[0]), s.link(list[0]), titleOf(problems, list[0].ID), problems})
+}
+
+// told returns a finding as it is told now. The clock may have been set back: a receiver would wait for such an end.
+func (s *sender) told(r findings.Record) findings.Record {
+	now := s.opts.Now()
+	return r.NoLater(now).Told(now, s.opts.Fresh)
 }
 
 // instance returns the machine of a finding: the monitor's own for one about no single machine.

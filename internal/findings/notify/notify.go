@@ -44,6 +44,8 @@ type Options struct {
 	Log *slog.Logger
 	// Instance is this machine's name, for the people who read the message.
 	Instance string
+	// Fresh is the age up to which a value is told in the present tense; 0 is any age.
+	Fresh time.Duration
 	// Max is the size of a receiver's queue; a full queue drops its oldest message.
 	Max int
 	// Repeat is how often open findings are sent again to receivers that need it.

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +105,13 @@ func (s *sender) keepTelling(open []findings.Record) {
 func (s *sender) problems(instance string) []findings.Problem {
 	all := s.state.Lock().all
 	s.state.Unlock()
-	return findings.Problems(slices.DeleteFunc(slices.Clone(all), func(r findings.Record) bool { return s.instance(r) != instance }))
+	var list []findings.Record
+	for _, r := range all {
+		if s.instance(r) == instance {
+			list = append(list, s.told(r))
+		}
+	}
+	return findings.Problems(list)
 }
 
 // titleOf returns the title of the problem that a finding is part of, "" if of none.

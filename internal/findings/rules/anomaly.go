@@ -22,7 +22,8 @@ var unusual = &findings.Rule{
 		"at least 6 robust standard deviations and a factor of two from the median of the hour of the day (UTC; weekends apart after two weeks of history), " +
 		"and beyond any level that it kept for 5 minutes on an earlier day (one day is ignored after a week of history), by a margin that is wider for a shorter history. At most one in twenty " +
 		"ordinary days gives a false finding. The rule needs a day of history, and after a day a new level counts as usual.",
-	Needs: []string{"tee_process_cpu_seconds_total"},
+	Needs:   []string{"tee_process_cpu_seconds_total"},
+	Patient: true,
 	Thresholds: []findings.Threshold{
 		{Name: "ratio", Doc: "how many times above or below the usual", Unit: "ratio", Default: 2},
 		{Name: "events", Doc: "smallest difference in events", Unit: "1/s", Default: 1000},
@@ -56,6 +57,7 @@ const (
 
 // strange is a rate of a process that differs from the day before. depart adds how it left its baseline.
 type strange struct {
+	life string // of its subject
 	anomaly.Departure
 	of
 	series, unit, what string
@@ -118,7 +120,7 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 			return nil, true, err
 		}
 		for _, pt := range now {
-			s := strange{series: findings.Selector(r.series, pt.Labels), unit: r.unit, what: r.what}
+			s := strange{series: findings.Selector(r.series, pt.Labels), life: lifeOf(pt.Labels), unit: r.unit, what: r.what}
 			before, ok := was[s.series]
 			low, high := before, pt.Value
 			if side == "max" {
@@ -197,7 +199,7 @@ func reportUnusual(ctx context.Context, p *findings.Pass, found []strange) error
 			confidence = findings.Low
 		}
 		p.Report(findings.Finding{
-			Machine: s.Machine, Subject: s.subject,
+			Machine: s.Machine, Subject: s.subject, Life: s.life,
 			Title: fmt.Sprintf("%s has had %s %s for %.0f minutes; %s is usual (%s to %s in nine of ten readings of %.1f days).", s.subject,
 				metric.Count(s.Held), s.what, p.To.Sub(s.Since).Minutes(), metric.Count(s.Usual), metric.Count(s.Low), metric.Count(s.High), s.Days),
 			Severity:   findings.Info,

@@ -90,6 +90,7 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 			p.Report(findings.Finding{
 				Machine:    findings.MachineOf(pt.Labels),
 				Subject:    subject,
+				Life:       lifeOf(pt.Labels),
 				Title:      fmt.Sprintf("%s completes only %s instructions a cycle: %s in 1,000 of them miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),
 				Severity:   findings.Warning,
 				Confidence: findings.Medium,

@@ -200,7 +200,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	}
 	o := s.cases[i]
 	x.gather(ctx, &e, s.details)
-	f := &findings.Finding{Machine: j.Machine, Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: cmp.Or(o.remedy, s.remedy), Topic: s.topic, Title: x.first(o.titles), Cost: x.first(o.costs)}
+	f := &findings.Finding{Machine: j.Machine, Subject: name, Life: lifeOf(labels), Severity: o.severity, Confidence: o.confidence, Remedy: cmp.Or(o.remedy, s.remedy), Topic: s.topic, Title: x.first(o.titles), Cost: x.first(o.costs)}
 	if f.Title == "" {
 		f.Title, _ = x.sentence(o.titles[len(o.titles)-1])
 	}

@@ -445,10 +445,11 @@ var comparisons = []comparison{
 			Topic: cpuSaturated,
 			Role:  findings.RoleMonitor,
 			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
-				"over either window and over its newest half minute. Measurements include that cost. Answers to open pages are not counted: they end with the page.",
+				"over either window and over its newest half minute; ten times that is critical. In the first two minutes after the monitor's start only a critical finding opens. Measurements include that cost. Answers to open pages are not counted: they end with the page.",
 			Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
+				{Name: "critical", Doc: "the same multiple, for a critical finding", Unit: "ratio", Default: 10},
 			},
 			Remedy:    "If most of it is in the eBPF programs: " + lowerFirst(overBudgetKernel) + " If most of it is in teescope's own process: " + lowerFirst(overBudgetUser),
 			Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
@@ -463,8 +464,8 @@ var comparisons = []comparison{
 				{text: "CPU time of its part $part", unit: "cores", over: last,
 					each: `sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over])))`,
 					expr: "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part=$part}[$over]))"},
-				{name: "user", text: "CPU time of its own process", unit: "cores", over: whole,
-					expr: `sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part="userspace"}[$over]))`},
+				{name: "user", text: "CPU time of its own process and of the commands that it runs", unit: "cores", over: whole,
+					expr: strings.ReplaceAll(overhead, `part!="page"`, `part=~"userspace|"`)},
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},
 			cases: []outcome{
@@ -576,7 +577,6 @@ const (
 	inUse          = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
 	stolen         = `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over])) / sum by (job, instance) (rate(node_cpu_seconds_total{$here}[$over]))`
 	throttled      = "rate(" + cfsThrottled + "{$here}[$over]) / rate(" + cfsPeriods + "{$here}[$over])"
-	overhead       = `sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over]))`
 	allowed        = `sum by (job, instance) (teescope_budget_ratio{$here}) * count by (job, instance) (node_cpu_seconds_total{$here,mode="idle"})`
 	remoteDelay    = "teescope_remote_write_delay_seconds"
 	remoteFailed   = "prometheus_remote_storage_samples_failed_total"
@@ -585,6 +585,8 @@ const (
 	// nothing can be stored, the counter has no samples either.
 	lost = "teescope_store_lost_samples_total{$here} - (teescope_store_lost_samples_total{$here} offset 15m or teescope_store_lost_samples_total{$here} * 0)"
 )
+
+var overhead = findings.OwnCPU("$here", "$over")
 
 // enclavesMade returns the query for enclaves created per second, from the kernel's count.
 func enclavesMade(aggregate string) string {
@@ -619,7 +621,7 @@ func groupName(labels map[string]string) string {
 // The advice on a monitor over its budget, by where most of its CPU time is. Queries of open pages are not part of either.
 const (
 	overBudgetKernel = "Sources drop detail within seconds, then count only part of the time. If it lasts, switch off the source with the largest cost (page Settings), or allow more with --budget."
-	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or allow more with --budget. Rules, and the scan of /proc threads, already run up to four times less often."
+	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or allow more with --budget. The walks over threads already run up to four times less often."
 )
 
 // lowerFirst makes a sentence the second half of another.
@@ -630,9 +632,10 @@ func overBudget(where limit, remedy string, costs ...string) outcome {
 	return outcome{
 		when:     []limit{{numbers: "total now", op: ">", threshold: "factor", times: "allowed"}, where},
 		severity: findings.Warning,
-		titles:   []string{"{subject} itself uses {total}; its budget on this machine is {allowed}."},
-		costs:    costs,
-		remedy:   remedy,
+		raise:    []limit{{numbers: "total now", threshold: "critical", times: "allowed"}}, raised: findings.Critical,
+		titles: []string{"{subject} itself uses {total}; its budget on this machine is {allowed}."},
+		costs:  costs,
+		remedy: remedy,
 	}
 }
 

@@ -64,6 +64,7 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s makes %s %s context switches a second.", s.subject, metric.Count(rate), kind),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "switches|syscalls"),

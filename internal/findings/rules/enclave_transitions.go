@@ -83,6 +83,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
+			Life:     lifeOf(pt.Labels),
 			Title:    fmt.Sprintf("%s enters and leaves its enclaves %s times a second.", subject, metric.Count(all)),
 			Severity: findings.Warning,
 			Cost:     prices.EnclaveTransition.Cost(max(entries, exits), entries+exits) + " Asynchronous exits come on top; their cost is unknown here.",

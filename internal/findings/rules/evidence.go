@@ -78,6 +78,18 @@ func ofProcess(metric string, labels map[string]string, matchers ...string) stri
 	return with(findings.Selector(metric, process), matchers...)
 }
 
+// lifeOf returns the query that has a value while the subject with these labels exists; "" for one that does not end.
+func lifeOf(labels map[string]string) string {
+	for _, by := range []struct{ label, metric string }{
+		{"process", findings.StartTime}, {"id", "container_cpu_usage_seconds_total"}, {"vm", "tee_vm_info"},
+	} {
+		if v := labels[by.label]; v != "" {
+			return onMachine(by.metric, labels, fmt.Sprintf("%s=%q", by.label, v))
+		}
+	}
+	return ""
+}
+
 // namer returns a function that names subjects: by their name alone, or with the machine
 // if the store has the metric from several machines.
 func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, instance string) string, error) {

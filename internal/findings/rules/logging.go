@@ -75,11 +75,13 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(pt.Labels),
 			Subject:    subject,
+			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),
 			Severity:   findings.Warning,
 			Confidence: findings.Medium,
 			Evidence:   e.list,
 			Share:      around,
+			ShareOf:    findings.ActiveTime,
 			Cost:       fmt.Sprintf("On average %s of its threads wait for it at any moment.", metric.Count(busy)),
 		}
 		switch {

@@ -71,6 +71,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, metric.Count(rate), where.where),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "faults"),
@@ -83,6 +84,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 			f.Remedy += " " + r
 		}
 		f.Cost, f.Share = s.faultCost(ctx, &e, cause)
+		f.ShareOf = findings.ActiveTime
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}
@@ -91,13 +93,13 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// faultCost returns the cost of the faults as a sentence: their sampled time with its share of the process's CPU
+// faultCost returns the cost of the faults as a sentence: their sampled time with its share of the process's active
 // time, or else the calibrated cost of faults of that cause.
 func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
 	if s.labels["space"] == "user" { // faults in the kernel are sampled as part of the system call
 		in := func(w string) string { return sumRate(s.of(sampledCPU, `mode="fault"`), w) }
 		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
-			_, share := e.sampled(ctx, "share of page faults in its CPU time", in, s.cpuTime, "cpu", s.labels)
+			_, share := e.sampled(ctx, "share of page faults in its active time", in, s.active, "cpu|wait", s.labels)
 			return fmt.Sprintf("Page faults use %s, by samples.", metric.Value(took, "cores")), share
 		}
 	}

@@ -140,6 +140,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 	o := findings.DefaultOptions()
 	o.Now, o.Started, o.Facts = func() time.Time { return at }, time.Unix(0, 0), facts
 	o.Absent = func(string) string { return "the fixture has none" }
+	o.Source = func(string) string { return "switches" }
 	o.Failure = func(string, string) string { return strings.TrimSpace(part("error")) }
 	if apart := part("apart"); apart != "" {
 		if o.Interval, err = time.ParseDuration(strings.TrimSpace(apart)); err != nil {
@@ -201,6 +202,16 @@ func checkFinding(t *testing.T, q findings.Querier, at time.Time, f findings.Fin
 		if len(selected) == 1 && !selected[got] {
 			t.Errorf("finding of %s %q, but its evidence is of %v", label, got, selected)
 		}
+	}
+	// A finding about a process ends with it.
+	for _, ev := range f.Evidence {
+		if m := regexp.MustCompile(`[{,]process="((?:[^"\\\\]|\\\\.)*)"`).FindStringSubmatch(ev.Expr); m != nil && strings.HasPrefix(f.Subject, m[1]) && !strings.Contains(f.Life, `process="`+m[1]+`"`) {
+			t.Errorf("evidence about the process %s, but the finding ends with %q", m[1], f.Life)
+		}
+	}
+	// Its title has a past tense, unless it is about the past.
+	if past := findings.PastTense(f.Title, f.Subject); past == f.Title && !regexp.MustCompile(` (was|lost|refused|were) `).MatchString(f.Title) {
+		t.Errorf("title %q has no verb with a known past tense", f.Title)
 	}
 	for _, ev := range f.Evidence {
 		points, err := q.Query(context.Background(), ev.Expr, at)

@@ -72,6 +72,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, metric.Count(rate), versus),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "syscalls"),
@@ -85,6 +86,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 			f.Severity = findings.Critical
 		}
 		f.Cost, f.Share = s.callCost(ctx, &e, call)
+		f.ShareOf = findings.ActiveTime
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}
@@ -97,13 +99,13 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 const insideEnclave = "Inside an enclave runtime each such call is also an exit from the enclave: 8,200 cycles and more instead of some 150."
 
 // callCost returns the cost of a process's calls of one kind as a sentence: their sampled time with its share of the
-// process's CPU time, or else the cost of entering the kernel alone.
+// process's active time, or else the cost of entering the kernel alone.
 func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
 	in := func(w string) string {
 		return sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
 	}
 	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
-		_, share := e.sampled(ctx, "share of "+call+" in its CPU time", in, s.cpuTime, "cpu", s.labels)
+		_, share := e.sampled(ctx, "share of "+call+" in its active time", in, s.active, "cpu|wait", s.labels)
 		return fmt.Sprintf("%s spends about %s in %s, estimated from CPU samples.", s.labels["process"], metric.Value(took, "cores"), call), share
 	}
 	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
@@ -112,8 +114,8 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 	return "", nil
 }
 
-// cpuTime returns the query for the process's whole sampled CPU time.
-func (s storm) cpuTime(window string) string { return sumRate(s.of(sampledCPU), window) }
+// active returns the query for the process's active time.
+func (s storm) active(window string) string { return active(s.labels, window) }
 
 // class is a group of calls that are made too often for the same reason.
 type class struct {

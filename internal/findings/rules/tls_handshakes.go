@@ -12,13 +12,13 @@ import (
 var tlsHandshakes = &findings.Rule{
 	Name:  "tls_handshakes",
 	Title: "TLS handshakes",
-	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its CPU time in them, by samples of what runs inside libssl's " +
+	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) in them, by samples of what runs inside libssl's " +
 		"handshake, over either window and over its newest half minute. A connection that stays open pays for one handshake only, so below that share handshakes are " +
 		"the price of new visitors; above it connections are not reused, or sessions not resumed. Programs with their own TLS library " +
 		"(Go, Rust's rustls, BoringSSL inside a binary) are not covered.",
 	Needs: []string{"tee_tls_handshakes_total", sampledCPU},
 	Thresholds: []findings.Threshold{
-		{Name: "share", Doc: "share of handshakes in the CPU time of a process", Unit: "ratio", Default: 0.20},
+		{Name: "share", Doc: "share of handshakes in the active time of a process", Unit: "ratio", Default: 0.20},
 		{Name: "rate", Doc: "handshakes of a process", Unit: "1/s", Default: 10},
 	},
 	Remedy:    causes.TLSHandshakes.Remedy,
@@ -42,10 +42,10 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 		}
 		made := sumRate(ofProcess(handshakes, pt.Labels), window(p))
 		inside := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels, `call="tls_handshake"`), w) }
-		all := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels), w) }
+		all := func(w string) string { return active(pt.Labels, w) }
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
-		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the CPU time of %s%s", process, mean),
-			inside, all, "cpu", pt.Labels)
+		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the active time of %s%s", process, mean),
+			inside, all, "cpu|wait", pt.Labels)
 		now := e.add(ctx, "share of handshakes, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
 		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
 		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
@@ -63,11 +63,13 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(pt.Labels),
 			Subject:    subject,
-			Title:      fmt.Sprintf("%s spends %s of its CPU time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),
+			Life:       lifeOf(pt.Labels),
+			Title:      fmt.Sprintf("%s spends %s of its active time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),
 			Severity:   findings.Warning,
 			Confidence: findings.Medium,
 			Evidence:   e.list,
 			Share:      around,
+			ShareOf:    findings.ActiveTime,
 			Cost:       fmt.Sprintf("The handshakes use %s, and %s of CPU time each.", metric.Value(took, "cores"), metric.Value(took/rate, "seconds")),
 		}
 		if each >= 0.9 {

@@ -25,7 +25,7 @@ var vdsoBypass = &findings.Rule{
 	Doc: "A process asks the kernel for the time or for its CPU at least 10,000 times a second, by a call that the vDSO answers in user space for " +
 		"programs that use it; a server that does makes almost none at any load. The rate must hold as the mean of either window and in " +
 		"every reading of the last 20 s. At about 200 ns for entering the kernel it is 0.2 % of a core, and at 8,200 cycles for leaving an enclave 2.3 % of " +
-		"one at 3.5 GHz; ten times the rate is critical. The rule syscall_storm leaves these calls to this one. Clocks of CPU time " +
+		"one at 3.5 GHz; its share of the active time decides the severity, and where that is unknown, ten times the rate is critical. The rule syscall_storm leaves these calls to this one. Clocks of CPU time " +
 		"(CLOCK_PROCESS_CPUTIME_ID and the like), which no vDSO answers, are counted too: they look the same.",
 	Needs: []string{"tee_syscalls_total"},
 	Thresholds: []findings.Threshold{
@@ -62,6 +62,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{
 			Machine:    findings.MachineOf(s.labels),
 			Subject:    s.subject,
+			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s asks the kernel %s times a second with %s, which the vDSO could answer.", s.subject, metric.Count(rate), call),
 			Severity:   findings.Warning,
 			Confidence: e.trust(ctx, s.labels, "syscalls"),
@@ -74,6 +75,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 			f.Severity = findings.Critical
 		}
 		f.Cost, f.Share = s.callCost(ctx, &e, call)
+		f.ShareOf = findings.ActiveTime
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}

@@ -57,6 +57,7 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 		e.add(ctx, "its exits for any reason", "1/s", sumRate(machine, newest(p)))
 		f := findings.Finding{
 			Machine:  findings.MachineOf(pt.Labels),
+			Life:     lifeOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s (%s) exits to this host %s times a second for %s.", subject, kind, metric.Count(rate), reason),
 			Severity: findings.Warning,

@@ -43,9 +43,11 @@ func findWaiting(ctx context.Context, p *findings.Pass, state, what, whatFor str
 		f := findings.Finding{
 			Machine:  findings.MachineOf(pt.Labels),
 			Subject:  subject,
+			Life:     lifeOf(pt.Labels),
 			Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), whatFor),
 			Severity: findings.Warning,
 			Share:    around,
+			ShareOf:  findings.ActiveTime,
 			Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(threads)),
 		}
 		accepted := judge(e, &f)

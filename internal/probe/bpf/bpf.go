@@ -52,6 +52,8 @@ type layout struct {
 	row int
 	// rare: events are so rare that all CPUs share one row, and add to it atomically.
 	rare bool
+	// fresh names the cells of each slot that are emptied before the threads are visited.
+	fresh []int
 	// more gives the cells of a row in further banked maps, by name.
 	more map[string]int
 	// read names the maps that user space maps, including "counts"; write those that it

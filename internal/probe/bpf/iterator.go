@@ -44,6 +44,12 @@ func (c *Counters) Visit() error {
 		if !ok {
 			continue
 		}
+		now, err := sinceBoot()
+		if err != nil {
+			return err
+		}
+		l.visitedBefore, l.visited = l.visited, now
+		c.refresh()
 		r, err := it.Open()
 		if err == nil {
 			_, err = io.Copy(io.Discard, r)
@@ -54,4 +60,23 @@ func (c *Counters) Visit() error {
 		}
 	}
 	return nil
+}
+
+// refresh empties the cells that the next visit fills anew.
+func (c *Counters) refresh() {
+	if len(c.program.fresh) == 0 {
+		return
+	}
+	cells := c.counts()
+	for slot := range slots {
+		for _, i := range c.program.fresh {
+			cells.clear(slot*switchSlots.each + i)
+		}
+	}
+}
+
+// visitedBefore returns when the threads were visited before the last time, in nanoseconds since boot; 0 if never.
+func (c *Counters) visitedBefore() uint64 {
+	defer c.links.Unlock()
+	return c.links.Lock().visitedBefore
 }

@@ -334,6 +334,31 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("only %d switches happened", d.Voluntary+d.Involuntary)
 		}
 	})
+	t.Run("life", func(t *testing.T) {
+		c := openProgram(t, Switches, Limits{})
+		from, err := sinceBoot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lives Switched
+		events(t, func() { read(c) }, func() { lives = read(c) }, "--comm", name, "switches", "100")
+		if to, err := sinceBoot(); err != nil || lives.Started < from || lives.Started > to {
+			t.Errorf("the process started at %d, want between %d and %d: %v", lives.Started, from, to, err)
+		}
+		read(c) // it started before this visit
+		if got := read(c); got.Started != 0 || got.NS != lives.NS && got.NS < lives.NS {
+			t.Errorf("it has ended, but counts as living: %+v", got)
+		}
+		// One that starts and ends between two visits.
+		read(c)
+		events(t, func() {}, func() {}, "--comm", name, "switches", "100")
+		if got := read(c); got.Started <= lives.Started {
+			t.Errorf("a process lived since the visit before, but it is not known: %+v, before %+v", got, lives)
+		}
+		if got := read(c); got.Started != 0 {
+			t.Errorf("nothing has lived since the visit before: %+v", got)
+		}
+	})
 	t.Run("cpu time", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
 		var was, is Switched

@@ -14,6 +14,8 @@ type links struct {
 	hooks    []attached
 	detached bool
 	level    int
+	// visited is when the threads were visited last, and visitedBefore the time before that, in nanoseconds since boot.
+	visited, visitedBefore uint64
 }
 
 // remove detaches all hooks for good and in parallel: for each one the kernel needs up

@@ -8,6 +8,9 @@
  * thread visited (an iterator, kernel/bpf/task_iter.c), and a thread that ends is
  * visited on sched_process_exit. A visit adds what the thread's counters have
  * gained since the last one, so nothing is lost or estimated.
+ *
+ * A visit also says which names have living processes, whatever the program is narrowed to:
+ * a finding about a process ends with it.
  */
 #include "process.h"
 
@@ -17,6 +20,11 @@ enum {
 	CPU_NS,
 	READS,
 	WRITES,
+	COUNTED,
+	/* Start (CLOCK_BOOTTIME) of the oldest living process, 0 without one; user space clears it before a visit. */
+	OLDEST = COUNTED,
+	/* Start of the youngest process that has ended. */
+	YOUNGEST_ENDED,
 	KINDS,
 	STRIDE = SLOTS * KINDS,
 };
@@ -33,7 +41,7 @@ const volatile __u64 opened = 0;
 COUNTS(STRIDE);
 
 struct thread {
-	__u64 seen[KINDS]; /* at the last visit */
+	__u64 seen[COUNTED]; /* at the last visit */
 	__u32 slot, own;   /* of its process, since it began to end; one more than the slot, or 0 */
 };
 
@@ -53,6 +61,26 @@ struct task_io_accounting {
 struct task_struct___io {
 	struct task_io_accounting ioac;
 } KERNEL_TYPE;
+
+/* The number of threads of a process that have not ended. */
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+} KERNEL_TYPE;
+
+struct task_struct___group {
+	struct signal_struct *signal;
+} KERNEL_TYPE;
+
+static __always_inline int lives(struct task_struct *leader)
+{
+	struct task_struct___group *t = (void *)leader;
+
+	return t->signal->live.counter > 0;
+}
 
 static __always_inline __u64 reads(struct task_struct *task)
 {
@@ -123,6 +151,40 @@ static __always_inline __u32 slot_of(struct task_struct *task, __u32 user)
 	return process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), bpf_get_smp_processor_id() * USERS + user);
 }
 
+/* named_slot is the slot that a name has, OTHER for none: to be alive is no reason to get one. */
+static __always_inline __u32 named_slot(struct task_struct *leader)
+{
+	union name name, key;
+	__u32 *p;
+
+	name.word[0] = *(__u64 *)&leader->comm[0];
+	name.word[1] = *(__u64 *)&leader->comm[8];
+	tidy(&key, &name, !!(leader->flags & PF_KTHREAD));
+	p = bpf_map_lookup_elem(&slots, &key);
+	return p ? *p : OTHER;
+}
+
+/* started is a cell with a start; one visit at a time writes OLDEST, and ends of processes race for YOUNGEST_ENDED by a hair. */
+static __always_inline __u64 *started(__u32 slot, __u32 kind)
+{
+	__u32 i = slot * KINDS + kind;
+
+	return bpf_map_lookup_elem(&counts, &i);
+}
+
+/* record_life says that the process that leader leads lives. */
+static __always_inline void record_life(struct task_struct *leader)
+{
+	__u32 slot = named_slot(leader);
+	__u64 *oldest, start = leader->start_boottime;
+
+	if (slot == OTHER)
+		return;
+	oldest = started(slot, OLDEST);
+	if (oldest && (!*oldest || start < *oldest))
+		*oldest = start;
+}
+
 SEC("iter/task")
 int visit(__u64 *args)
 {
@@ -134,12 +196,14 @@ int visit(__u64 *args)
 	if (!task)
 		return 0; /* the last one has been visited */
 	t = thread(task);
-	if (!t || t->slot || idle(t, task))
-		return 0;
-	counted = !outside(task->group_leader, SWITCHES, &own);
-	if (counted)
-		slot = slot_of(task, VISITING);
-	gains(t, task, 0, counted, slot, own);
+	if (t && !t->slot && !idle(t, task)) {
+		counted = !outside(task->group_leader, SWITCHES, &own);
+		if (counted)
+			slot = slot_of(task, VISITING);
+		gains(t, task, 0, counted, slot, own);
+	}
+	if (task->pid == task->tgid && lives(task))
+		record_life(task);
 	return 0;
 }
 
@@ -160,6 +224,10 @@ int exit_btf(__u64 *args)
 	/* One more switch follows, the last (do_task_dead() in kernel/sched/core.c). */
 	gains(t, task, 1, counted, slot, own);
 	if (counted) {
+		__u64 *ended = started(slot, YOUNGEST_ENDED);
+
+		if (ended && *ended < task->group_leader->start_boottime)
+			*ended = task->group_leader->start_boottime;
 		t->own = own;
 		t->slot = 1 + slot;
 	}

@@ -4,18 +4,21 @@ package bpf
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
-// Cells of a process in switches.bpf.c, and those of a row.
+// Cells of a process in switches.bpf.c, and those of a row. The last two are starts of processes and not counts.
 const (
 	voluntary = iota
 	involuntary
 	cpuNS
 	readCalls
 	writeCalls
+	oldestStart
+	youngestEnded
 	switchKinds
 )
 
@@ -34,11 +37,11 @@ var Switches = &Program{
 			if err != nil {
 				return nil, err
 			}
-			var now unix.Timespec
-			if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-				return nil, fmt.Errorf("read the time since boot: %w", err)
+			now, err := sinceBoot()
+			if err != nil {
+				return nil, err
 			}
-			return spec, spec.Variables["opened"].Set(uint64(now.Nano()))
+			return spec, spec.Variables["opened"].Set(now)
 		},
 		hooks: []hook{
 			{name: "iter/task", variants: []variant{{"visit", iterator}}, required: true},
@@ -48,10 +51,11 @@ var Switches = &Program{
 		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
-		row:  allSlots * switchKinds,
-		rare: true,
-		read: []string{"counts", "names"},
-		tell: []string{"cache", "control", "wanted"},
+		row:   allSlots * switchKinds,
+		rare:  true,
+		fresh: []int{oldestStart},
+		read:  []string{"counts", "names"},
+		tell:  []string{"cache", "control", "wanted"},
 	},
 	filter: filter{
 		slots:  switchSlots,
@@ -74,19 +78,37 @@ type Switched struct {
 	// sendfile(2) and copy_file_range(2) count in both. Calls refused before they reach the file
 	// are not included. Without CONFIG_TASK_XACCT both are 0 for all processes.
 	Reads, Writes uint64
+	// Started is when the oldest living process of the name started, in nanoseconds since boot; 0 if none lives. A
+	// name counts as living, too, if a process of it started and ended since the visit before: then another
+	// may start at any moment. Processes that the program is not narrowed to are included.
+	Started uint64
 }
 
-func switchedOf(n []uint64) Switched {
-	return Switched{n[voluntary], n[involuntary], n[cpuNS], n[readCalls], n[writeCalls]}
+func switchedOf(n []uint64, since uint64) Switched {
+	s := Switched{n[voluntary], n[involuntary], n[cpuNS], n[readCalls], n[writeCalls], n[oldestStart]}
+	if s.Started == 0 && n[youngestEnded] > since {
+		s.Started = n[youngestEnded]
+	}
+	return s
+}
+
+// sinceBoot returns the time since boot in nanoseconds, by the clock of a task's start_boottime.
+func sinceBoot() (uint64, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0, fmt.Errorf("read the time since boot: %w", err)
+	}
+	return uint64(now.Nano()), nil
 }
 
 // ByProcess emits the counts of each process name, and returns how many switches were folded.
 func (c SwitchCounts) ByProcess(emit func(process string, n Switched)) (folded uint64) {
-	n := switchSlots.byName(c.Counters, func(process string, n []uint64) { emit(process, switchedOf(n)) })
+	since := c.visitedBefore()
+	n := switchSlots.byName(c.Counters, func(process string, n []uint64) { emit(process, switchedOf(n, since)) })
 	return n[voluntary] + n[involuntary]
 }
 
 // Own emits the same for each process that is also counted individually.
 func (c SwitchCounts) Own(emit func(pid int, process string, n Switched)) {
-	switchSlots.byOwner(c.Counters, func(pid int, process string, n []uint64) { emit(pid, process, switchedOf(n)) })
+	switchSlots.byOwner(c.Counters, func(pid int, process string, n []uint64) { emit(pid, process, switchedOf(n, math.MaxUint64)) })
 }

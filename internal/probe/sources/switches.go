@@ -1,7 +1,12 @@
 package sources
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
 	"strconv"
+	"strings"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -20,6 +25,9 @@ var (
 	ioCalls = counter("tee_process_io_calls_total",
 		"Calls that read or write a file or a socket by file operations since the monitor started, by process name and operation, from the kernel's syscr and syscw of each thread: read, pread, readv and the like, sendfile and copy_file_range in both; not recv, send, io_uring, nor calls that are refused before they reach the file.",
 		"process", "operation")
+	processStart = gauge("tee_process_start_time_seconds",
+		"When the oldest living process of a name started, in seconds since 1970; absent once none lives. Only names that have done something since the monitor started have it. Of a name whose processes last less than the time between two readings, it may be one that has ended.",
+		"process")
 	pidSwitches = counter("tee_pid_context_switches_total",
 		"Switches of a CPU away from a thread since the source was narrowed to process ids, by id, name of the process now and kind; also included in tee_context_switches_total.",
 		"pid", "process", "kind")
@@ -31,16 +39,61 @@ var (
 var switches = probe.Source{
 	Name:    "switches",
 	Doc:     "Context switches, CPU time and calls that read and write by process, as the kernel counts them for each thread",
-	Metrics: []*metric.Desc{contextSwitches, processCPU, ioCalls, pidSwitches, pidCPU, retiredEvents},
+	Metrics: []*metric.Desc{contextSwitches, processCPU, ioCalls, processStart, pidSwitches, pidCPU, retiredEvents},
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
 	Cost: "nothing runs on a switch; a reading takes 0.2 µs for each thread of the machine (`go test -run=NONE -bench Visit ./internal/probe/bpf`), and a thread that ends two events. " +
-		"44 kB, and about 120 bytes for each thread",
+		"61 kB, and about 120 bytes for each thread",
 	Blind: "what a thread did under an earlier name since the last reading: it counts for the name at the reading, or at the thread's end. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread",
-	Open:  openUngoverned(openByProcess(bpf.Switches, nil, readSwitches)),
+	Open:  openSwitches,
 }
 
-func readSwitches(c *counters, emit emitter) uint64 {
+// switchReader is the Reader of switches. It is never detached: its counts are exact, and its events, threads that end, too few to matter.
+type switchReader struct {
+	ungoverned
+	boot *bootClock
+}
+
+func openSwitches(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
+	boot := &bootClock{host: h}
+	r, err := openByProcess(bpf.Switches, nil, func(c *counters, emit emitter) uint64 { return readSwitches(c, boot.at, emit) })(h, facts)
+	if err != nil {
+		return nil, err
+	}
+	return switchReader{r.(ungoverned), boot}, nil
+}
+
+// Read implements probe.Reader.
+func (s switchReader) Read(ctx context.Context, emit func(metric.Sample)) error {
+	return errors.Join(s.boot.read(), s.ungoverned.Read(ctx, emit))
+}
+
+// bootClock is the time of boot by the clock of the machine.
+type bootClock struct {
+	host *host.Host
+	at   float64 // in seconds since 1970; 0 while unknown
+}
+
+// read follows a clock that was set. It ignores less than a second: starts would seem to change.
+func (b *bootClock) read() error {
+	text, err := b.host.ReadString("/proc/uptime")
+	if err != nil {
+		b.at = 0
+		return fmt.Errorf("read when processes started: %w", err)
+	}
+	up, _, _ := strings.Cut(text, " ")
+	seconds, err := metric.ParseNumber(up)
+	if err != nil {
+		b.at = 0
+		return fmt.Errorf("parse /proc/uptime: %.40q does not begin with a number of seconds", text)
+	}
+	if at := float64(b.host.Now().UnixNano())/1e9 - seconds; math.Abs(at-b.at) > 1 {
+		b.at = math.Round(at*100) / 100
+	}
+	return nil
+}
+
+func readSwitches(c *counters, boot float64, emit emitter) uint64 {
 	counts := bpf.SwitchCounts{Counters: c.Counters}
 	folded := counts.ByProcess(func(process string, n bpf.Switched) {
 		emit.send(contextSwitches, float64(n.Voluntary), c.label(process, "voluntary")...)
@@ -49,6 +102,9 @@ func readSwitches(c *counters, emit emitter) uint64 {
 		if n.Reads+n.Writes > 0 { // otherwise it made none, or this kernel does not count them
 			emit.send(ioCalls, float64(n.Reads), c.label(process, "read")...)
 			emit.send(ioCalls, float64(n.Writes), c.label(process, "write")...)
+		}
+		if n.Started > 0 && boot > 0 && process != bpf.Other {
+			emit.send(processStart, boot+float64(n.Started/1e7)/100, c.label(process)...)
 		}
 	})
 	counts.Own(func(pid int, process string, n bpf.Switched) {
@@ -60,20 +116,8 @@ func readSwitches(c *counters, emit emitter) uint64 {
 	return folded
 }
 
-// ungoverned is a Reader that is never detached: its counts are exact, and its events,
-// threads that end, too few to matter.
+// ungoverned is what the engine sees of the reader: not that it could be governed.
 type ungoverned interface {
 	probe.FromZero
 	probe.Adjustable
-}
-
-// openUngoverned hides from the engine that the reader could be governed.
-func openUngoverned(open func(*host.Host, []tee.Facts) (probe.Reader, error)) func(*host.Host, []tee.Facts) (probe.Reader, error) {
-	return func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
-		r, err := open(h, facts)
-		if err != nil {
-			return nil, err
-		}
-		return struct{ ungoverned }{r.(ungoverned)}, nil
-	}
 }

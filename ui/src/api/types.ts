@@ -168,8 +168,12 @@ export interface FindingsFinding extends FindingsMachine {
   /** High when a rule leaves it out */
   confidence: FindingsConfidence;
   evidence: FindingsEvidence[] | null;
-  /** Share is the interval of the cause's share in the subject's time, as ratios; nil where unknown. */
+  /** Share is the interval of the cause's share in ShareOf, as ratios; nil where unknown. */
   share?: [number, number];
+  /** ShareOf is the whole of Share in words: "its active time" of a process, "the machine's CPU time". */
+  shareOf?: string;
+  /** Life is the query that has a value while the subject exists; "" for one that does not end. */
+  life?: string;
   /** Cost is a sentence with the number that the cause costs; "" where unknown. */
   cost?: string;
   remedy: string;
@@ -191,8 +195,16 @@ export interface FindingsRecord extends FindingsFinding {
   /** LastSeen is the last evaluation in which the rule held; Until is set once closed. */
   lastSeen: string;
   until?: string;
+  /** Ended is the time of the first reading that no longer had the subject; absent while it exists, and where that is not known. */
+  ended?: string;
+  /** Own: it is about the monitor itself. */
+  own?: boolean;
   /** Silenced is the id of the silence that covers it, "" for none. */
   silenced?: string;
+  /** Sentence is the title for a reader of now: in the past tense, and since when, where its value is older than two readings or the subject has ended. It is not stored. */
+  sentence?: string;
+  /** Age is the age of the value in seconds, since LastSeen. */
+  age: number;
 }
 
 /** Answer is the result of a rule's last evaluation. */
@@ -565,13 +577,15 @@ export interface Process {
 export interface Overhead {
   /** CPU maps a part (body, dispatch, userspace, page, commands) to its share of one core in the last minute; an unknown part is absent. */
   cpu: { [key: string]: number } | null;
+  /** Used is what counts against the budget, in cores: all parts but page. It is the mean of the last minute, as in the finding over_budget; absent while no part is known. */
+  used?: number;
   /** Missing explains the absent parts, and the absent "memory" and "series". */
   missing?: { [key: string]: string };
   rssBytes?: number;
   series?: number;
   /** Budget is the share of each core that the monitor may use. */
   budget: number;
-  /** Slowed is how many times less often than set rules and walks over threads run, to stay within the budget; absent where they run as set. */
+  /** Slowed is how many times less often than set walks over threads and patient rules run, to stay within the budget; absent where they run as set. */
   slowed?: number;
   /** StoreError says why the store has lost or may lose samples, "" if it has not. */
   storeError?: string;

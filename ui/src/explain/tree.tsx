@@ -93,6 +93,7 @@ function RowLines(props: RowProps) {
         </th>
         <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time does not consist of counted events."}>
           {row.rate && formatRate(row.rate, per)}
+          {row.rate && row.rate.low < row.rate.high && <div className="small dim">{formatRange(row.rate, per === "second" ? "1/s" : "")}</div>}
         </td>
         <td role="cell" className="num" data-label="Cost of one">
           {row.unit && (

@@ -4,6 +4,7 @@ import { around, spanOf, tracksOf } from "./spans";
 
 const at = (seconds: number) => new Date(seconds * 1000).toISOString();
 const finding = (id: string, since: number, until: number | null, o: Partial<FindingsRecord> = {}): FindingsRecord => ({
+  age: 0,
   id,
   rule: "syscall_storm",
   subject: "redis",

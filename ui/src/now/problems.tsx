@@ -3,7 +3,7 @@ import type { FindingsRecord } from "../api/types";
 import { colourOf } from "../charts/palette";
 import { Spark } from "../charts/spark";
 import { formatValue } from "../format/number";
-import { formatSince } from "../format/time";
+import { formatLength, formatSince } from "../format/time";
 import { Severity } from "../frame/level";
 import { PlaceLink } from "../frame/link";
 import { useMachine } from "../state/machine";
@@ -39,7 +39,9 @@ function Row({ problem: p, processes }: { problem: Problem; processes: Set<strin
     <li className="problem-row" data-problem={lead.rule} data-subject={subjectOf(lead)}>
       <div className="problem-head">
         <Severity level={p.severity} />
-        <span className="dim small">since {formatSince(p.since)}</span>
+        <span className="dim small">
+          since {formatSince(p.since)}; value {formatLength(lead.age)} old
+        </span>
       </div>
       <div className="problem-words">
         <strong>
@@ -47,7 +49,7 @@ function Row({ problem: p, processes }: { problem: Problem; processes: Set<strin
         </strong>
         <span className="dim small">
           <Subject name={subjectOf(lead)} processes={processes} />
-          {lead.share && ` · ${formatValue(lead.share[0], "ratio")} to ${formatValue(lead.share[1], "ratio")} of its time`}
+          {lead.share && ` · ${formatValue(lead.share[0], "ratio")} to ${formatValue(lead.share[1], "ratio")} of ${lead.shareOf ?? "its time"}`}
         </span>
         {p.effects.length > 0 && <Effects list={p.effects.slice(0, mostEffects)} />}
         {p.effects.length > mostEffects && (
@@ -67,7 +69,7 @@ function Effects({ list }: { list: FindingsRecord[] }) {
     <ul className="problem-effects small">
       {list.map((f) => (
         <li key={f.id} data-effect={f.rule}>
-          <PlaceLink to={{ problem: f.id }}>{f.title}</PlaceLink>
+          <PlaceLink to={{ problem: f.id }}>{f.sentence ?? f.title}</PlaceLink>
         </li>
       ))}
     </ul>

@@ -36,7 +36,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
 
 /** What it means that work in user space runs that many times less often than set. */
 export function slowedBy(times: number): string {
-  return `Rules and walks over threads run up to ${times} times less often than set, because teescope's own work does not fit into the budget.`;
+  return `Walks over threads and the rule for unusual levels run up to ${times} times less often than set, because teescope's own work does not fit into the budget.`;
 }
 
 /** "a", "a and b", "a, b and c". */

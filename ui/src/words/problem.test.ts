@@ -26,3 +26,13 @@ test("problems have the server's order, words and findings", () => {
 test("a finding's role says whether it is about the monitor", () => {
   expect([isOwn(finding("a", { role: "monitor" })), isOwn(finding("a", { role: "cause" })), isOwn(finding("a"))]).toEqual([true, false, false]);
 });
+
+const rule = { name: "r", title: "R", doc: "", answer: "fires" as const, at, windows: [300, 60] as [number, number] };
+
+test("what has ended comes last, whatever its severity, and says so", () => {
+  const dead = finding("lock_contention", { id: "dead", subject: "gone", severity: "critical", ended: at, sentence: "gone spent 60 % on locks; ended 12 s ago." });
+  const list = problems(dead, finding("vdso_bypass", { id: "living", subject: "db" }));
+  expect(list.map((p) => p.lead.id)).toEqual(["living", "dead"]);
+  expect(verdictOf({ findings: [dead], rules: [rule], at }, null, null, new Date(at)).finding).toBeUndefined();
+  expect(list[1]!.title).toBe("gone spent 60 % on locks; ended 12 s ago");
+});

@@ -80,5 +80,5 @@ test("a complaint loses what stands beside it", () => {
 });
 
 test("own work that does not fit into the budget is said", () => {
-  expect(slowedBy(4)).toBe("Rules and walks over threads run up to 4 times less often than set, because teescope's own work does not fit into the budget.");
+  expect(slowedBy(4)).toBe("Walks over threads and the rule for unusual levels run up to 4 times less often than set, because teescope's own work does not fit into the budget.");
 });

@@ -33,8 +33,7 @@ export function verdictOf(findings: Findings | null, overhead: Overhead | null, 
 /** The cost of monitoring in cores, from the known parts. Answers to open pages end with them, and
  * are not included. */
 export function costOf(o: Overhead | null): number | null {
-  const parts = Object.entries(o?.cpu ?? {}).flatMap(([part, v]) => (part === "page" ? [] : [v]));
-  return parts.length === 0 ? null : parts.reduce((a, b) => a + b, 0);
+  return o?.used ?? null;
 }
 
 function watchLine(o: Overhead | null, processes: number | null): string {

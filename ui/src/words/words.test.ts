@@ -9,7 +9,7 @@ import { qualityOf } from "./quality";
 import { openFindings, verdictOf } from "./verdict";
 
 const now = new Date("2026-05-02T15:00:00Z");
-const cost = { cpu: { body: 0.002, userspace: 0.001 }, rssBytes: 1, series: 1, budget: 0.01 };
+const cost = { cpu: { body: 0.002, userspace: 0.001 }, used: 0.003, rssBytes: 1, series: 1, budget: 0.01 };
 const answer = (o: Partial<Findings>): Findings => ({ findings: null, rules: null, at: "", problems: null, summary: { level: "good", headline: "Nothing wrong in the last 5 min.", checks: "2 of 2 checks ran" }, ...o });
 
 test("the verdict is the server's, with the cost of watching", () => {

@@ -1,0 +1,65 @@
+package findings
+
+import (
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// fresh is the age up to which a value is of now: two readings.
+func (o Options) fresh() time.Duration { return 2 * max(o.Interval, 0) }
+
+// Told returns the record with its sentence and the age of its value at a time. fresh is the age up to which a value is of
+// now; 0 is any age.
+func (r Record) Told(now time.Time, fresh time.Duration) Record {
+	age := max(0, now.Round(0).Sub(r.LastSeen.Round(0)))
+	r.Age = age.Seconds()
+	past := strings.TrimSuffix(PastTense(r.Title, r.Subject), ".")
+	ago := func(t time.Time) string {
+		return metric.Length(max(1, now.Round(0).Sub(t.Round(0)).Round(time.Second).Seconds())) + " ago"
+	}
+	switch {
+	case r.State == Closed && r.Ended != nil:
+		r.Sentence = past + ", until it ended."
+	case r.State == Closed:
+		r.Sentence = past + "."
+	case r.Ended != nil:
+		r.Sentence = past + "; ended " + ago(*r.Ended) + "."
+	case fresh > 0 && age > fresh:
+		r.Sentence = past + ", until " + ago(r.LastSeen) + "."
+	default:
+		r.Sentence = r.Title
+	}
+	return r
+}
+
+// pastOf are the verbs of the rules' titles in the past tense.
+var pastOf = map[string]string{
+	"accepts": "accepted", "are": "were", "asks": "asked", "calls": "called", "completes": "completed", "copies": "copied", "do": "did", "drop": "dropped",
+	"end": "ended", "enters": "entered", "exits": "exited", "fails": "failed", "has": "had", "is": "was", "leaves": "left", "live": "lived", "load": "loaded",
+	"loads": "loaded", "loses": "lost", "makes": "made", "miss": "missed", "moves": "moved", "needs": "needed", "reads": "read", "receives": "received",
+	"refuses": "refused", "retransmits": "retransmitted", "sends": "sent", "spends": "spent", "takes": "took", "uses": "used", "waits": "waited",
+	"will": "would", "writes": "wrote",
+}
+
+// PastTense returns a rule's title in the past tense. Names are not words: the subject stays as it is, and so does what
+// stands in quotes or has no verb of a rule.
+func PastTense(title, subject string) string {
+	head, rest, found := strings.Cut(title, subject)
+	if subject == "" || !found {
+		return pastWords(title)
+	}
+	return pastWords(head) + subject + pastWords(rest)
+}
+
+func pastWords(s string) string {
+	words := strings.Split(s, " ")
+	for i, w := range words {
+		bare := strings.TrimRight(w, ",:;.")
+		if was, ok := pastOf[strings.ToLower(bare)]; ok {
+			words[i] = was + w[len(bare):]
+		}
+	}
+	return strings.Join(words, " ")
+}
