@@ -56,7 +56,8 @@ findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric
 
 # explain
-explain: findings metric result stats
+rivals: findings metric
+explain: findings metric result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
 findings/rules: explain/causes explain/prices findings findings/anomaly metric

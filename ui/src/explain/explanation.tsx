@@ -8,9 +8,9 @@ import { OfMachine } from "./machine";
 import { BeforePicker, PerPicker, ProcessPicker } from "./picker";
 import { Rivals } from "./rivals";
 import { Picture } from "./picture";
-import { kinds, queueShare } from "./rows";
+import { kinds } from "./rows";
 import { Tree, useOpen } from "./tree";
-import { muchQueued, starved, verdictOn, verdictOnBoth, waitingOfBoth, wholeOf } from "./words";
+import { starved, verdictOn, verdictOnBoth, waitingOfBoth, wholeOf } from "./words";
 import "./explain.css";
 import { formatValue } from "../format/number";
 import { formatLength } from "../format/time";
@@ -93,7 +93,7 @@ function One({ answer }: { answer: Resource<Explanation> }) {
       {e && (
         <div className={answer.loading ? "panel-body dimmed" : "panel-body"} data-explained={e.tree.subject} data-loading={answer.loading}>
           <VerdictOf explanation={e} show={setOpen} />
-          {queueShare(e.tree) >= muchQueued && <Rivals />}
+          {e.tree.rivals && <Rivals of={e.tree.rivals} />}
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">Where {e.tree.subject} spends its time</h2>
@@ -175,6 +175,11 @@ function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (
           </ol>
         )}
         {e.tree.tee && <p data-tee={e.tree.tee.share.value}>{e.tree.tee.title}</p>}
+        {(e.silent ?? []).map((s) => (
+          <p key={s.rule} data-silent={s.rule}>
+            {s.text}
+          </p>
+        ))}
         <p>{v.detail}</p>
       </div>
     </section>

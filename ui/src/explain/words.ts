@@ -11,7 +11,7 @@ import { queueOf, queueShare } from "./rows";
 export const muchUnexplained = 0.2;
 
 /** The share from which waiting for a CPU is stated first, as in causes. */
-export const muchQueued = 0.25;
+const muchQueued = 0.25;
 
 /** The sentence above the tree: the largest cause, or that there is none. */
 export function verdictOn(e: Explanation): Verdict {

@@ -104,7 +104,8 @@ function grouped(list: FindingsRecord[], own: FindingsRecord[]): Problem[] {
       const named = topic && members.length > 1;
       // If a title names the cause, the leading finding is not repeated in the list.
       const effects = named && !cause ? members : members.filter((f) => f !== lead);
-      const title = named ? `${topic.title}: ${count(effects.length, "effect")}${onWhom(effects)}` : lead.title.replace(/\.$/, "");
+      // A cause that names who takes what is short says more than the number of its effects.
+      const title = named && !cause?.takers?.length ? `${topic.title}: ${count(effects.length, "effect")}${onWhom(effects)}` : lead.title.replace(/\.$/, "");
       return { lead, effects: [...effects, ...own.filter((f) => f.rule === topic?.own)], title };
     })
     .toSorted((a, b) => compare(worst(a), worst(b)));
