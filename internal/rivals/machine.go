@@ -65,7 +65,9 @@ func Short(ctx context.Context, q findings.Querier, of Question) (Shortage, erro
 				all = append(all, findings.Part{Name: p.Name, Value: p.Cores, Unit: "cores"})
 			}
 		}
-		s.Takers = Leading(all)
+		if len(all) > 0 && all[0].Value >= leastNamed {
+			s.Takers = Leading(all)
+		}
 		for _, p := range s.Takers {
 			s.Evidence = append(s.Evidence, findings.Evidence{Text: "CPU time of " + named(p.Name), Unit: "cores",
 				Expr: fmt.Sprintf("sum(rate(%s{%s,process=%q}[%s]))", series, of.matchers(), p.Name, of.window())})
@@ -74,7 +76,7 @@ func Short(ctx context.Context, q findings.Querier, of Question) (Shortage, erro
 	return s, nil
 }
 
-// Sentence says who takes the CPUs, and who waits: "compile takes 97 % of a core; paysvc and 5 others wait."
+// Sentence says who takes the CPUs, and who waits ("compile takes 97 % of a core; paysvc and 5 others wait.").
 func (s Shortage) Sentence() string { return Uses(s.Takers, "takes") + "; " + s.waiting() }
 
 // Counted is Sentence for takers that are counted in events: "paylog makes 489 synchronising calls a second; db waits."

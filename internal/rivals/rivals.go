@@ -240,13 +240,22 @@ func (c Contest) sentence(process string) string {
 	}
 	lead := c.Lead()
 	if len(lead) == 0 {
-		return fmt.Sprintf("No other process used the CPU%s while %s waited: a quota, its own threads, or a host that takes the CPU away makes it wait.", where, process)
+		return fmt.Sprintf("No other process used %s%s while %s waited: a quota, its own threads, or a host that takes the CPU away makes it wait.",
+			metric.Value(leastNamed, "cores"), where, process)
 	}
 	return fmt.Sprintf("While %s waited%s, %s; it used %s itself.", process, where, Uses(lead, "used"), metric.Value(c.Own, "cores"))
 }
 
-// Lead returns the takers to name, as Leading.
-func (c Contest) Lead() []findings.Part { return Leading(c.Takers) }
+// Lead returns the takers to name, as Leading; none if the largest takes too little to be a reason.
+func (c Contest) Lead() []findings.Part {
+	if len(c.Takers) == 0 || c.Takers[0].Value < leastNamed {
+		return nil
+	}
+	return Leading(c.Takers)
+}
+
+// leastNamed is the CPU time from which a process is named as the reason why another one waits, in cores.
+const leastNamed = 0.05
 
 // Leading returns the first of takers in descending order that are worth naming: those that take at least half of what
 // the first takes, at most three.

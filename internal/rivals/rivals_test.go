@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 			name:   "nobody",
 			series: []string{"cpu(svc) 0+0.5x60", "wait(svc) 0+4x60"},
 			from:   0, to: 300, want: "", own: 0.1, notes: 1,
-			text: "No other process used the CPU while svc waited: a quota, its own threads, or a host that takes the CPU away makes it wait.",
+			text: "No other process used 5 % of a core while svc waited: a quota, its own threads, or a host that takes the CPU away makes it wait.",
 		},
 		{
 			name:   "a long window asks the recorded rates",

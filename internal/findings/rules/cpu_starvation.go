@@ -93,15 +93,9 @@ func (e *waiting) rivals(ctx context.Context, f *findings.Finding) (c rivals.Con
 	if c, e.err = rivals.Find(ctx, e.pass, contest(e.pass, f.Machine, process)); e.err != nil {
 		return c, nil
 	}
-	if lead = c.Lead(); len(lead) == 0 || lead[0].Value < leastRival {
-		return c, nil
-	}
 	e.record(ctx, c.Evidence(process))
-	return c, lead
+	return c, c.Lead()
 }
-
-// leastRival is the CPU time from which a process is named as the reason why another one waits, in cores.
-const leastRival = 0.05
 
 // contest returns the question who takes the CPUs in a pass.
 func contest(p *findings.Pass, on findings.Machine, process string) rivals.Question {

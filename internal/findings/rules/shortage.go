@@ -29,7 +29,7 @@ func blameCPU(ctx context.Context, e *evidence, labels map[string]string, f *fin
 		e.err = err
 		return
 	}
-	if len(s.Takers) == 0 || s.Takers[0].Value < leastRival {
+	if len(s.Takers) == 0 {
 		return
 	}
 	f.Takers, f.Waiters, f.Cost = s.Takers, s.Waiters, f.Title
