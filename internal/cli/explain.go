@@ -217,6 +217,13 @@ func (t *text) record(r findings.Record, now time.Time) {
 		doubt = ", confidence " + string(r.Confidence)
 	}
 	t.Line("  subject: %s (rule %s%s)", r.Subject, r.Rule, doubt)
+	if n := len(r.RunsIn); n > 0 {
+		where := "runs in: " + strings.Join(r.RunsIn, ", ")
+		if n > 1 {
+			where += ", added up"
+		}
+		t.Wrap("  ", where)
+	}
 	if r.Share != nil {
 		t.Line("  share of its time: %s", interval(*r.Share))
 	}

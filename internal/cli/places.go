@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +56,7 @@ func (m *monitor) placesOn(on findings.Machine) map[string]findings.Place {
 	return m.places.now()
 }
 
-// readPlaces reads the CPUs that each process may use (Cpus_allowed_list, proc_pid_status(5)): its affinity, within the
+// readPlaces reads where each process runs, and the CPUs that it may use (Cpus_allowed_list, proc_pid_status(5)): its affinity, within the
 // cpuset of its control group. Processes of one name are one; those that may use every CPU have no list. It is that of
 // a process's first thread.
 func readPlaces(h *host.Host) map[string]findings.Place {
@@ -76,22 +78,56 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 		if err != nil || name == "" {
 			continue
 		}
-		cpus = slices.DeleteFunc(cpus, func(c int) bool { return !slices.Contains(online, c) })
-		if before, seen := out[name]; seen && before.CPUs == nil || len(cpus) == len(online) {
-			out[name] = findings.Place{}
-			continue
-		} else if seen {
+		before, seen := out[name]
+		place := findings.Place{Homes: before.Homes}
+		if cpus = slices.DeleteFunc(cpus, func(c int) bool { return !slices.Contains(online, c) }); !seen || before.CPUs != nil {
 			cpus = append(cpus, before.CPUs...)
+			slices.Sort(cpus)
+			if cpus = slices.Compact(cpus); len(cpus) < len(online) {
+				place.CPUs = cpus
+			}
 		}
-		slices.Sort(cpus)
-		cpus = slices.Compact(cpus)
-		if len(cpus) == len(online) {
-			cpus = nil
+		if groups, err := h.ReadString(path.Dir(file) + "/cgroup"); err == nil {
+			if home := homeOf(groups); home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
+				place.Homes = append(place.Homes, home)
+				slices.Sort(place.Homes)
+			}
 		}
-		out[name] = findings.Place{CPUs: cpus}
+		out[name] = place
 	}
 	return out
 }
+
+// mostHomes is how many units and containers of one process name are told apart.
+const mostHomes = 8
+
+// homeOf returns the most specific name for where a process runs, by the content of its cgroup file: its container, or
+// the innermost service unit; "" for others. A scope is left out, as its name can hold a process id. So can the instance
+// of a unit that is made for an event, such as a connection: one with several numbers is not said.
+func homeOf(groups string) string {
+	group, container := placed(groups)
+	if container != "" {
+		return "container " + container[:min(12, len(container))]
+	}
+	for ; group != "" && group != "/" && group != "."; group = path.Dir(group) {
+		unit := path.Base(group)
+		if !serviceUnit.MatchString(unit) {
+			continue
+		}
+		name, instance, _ := strings.Cut(unit, "@")
+		if len(numbers.FindAllString(instance, 2)) > 1 {
+			return name + "@.service"
+		}
+		return unit
+	}
+	return ""
+}
+
+// serviceUnit is what systemd.unit(5) allows as the name of a service.
+var (
+	serviceUnit = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,100}\.service$`)
+	numbers     = regexp.MustCompile(`[0-9]+`)
+)
 
 // parseStatus returns the name of a process, as the series have it, and the CPUs that it may use.
 func parseStatus(text string) (name string, cpus []int, err error) {

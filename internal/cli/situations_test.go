@@ -189,6 +189,7 @@ func (p *played) files(h *host.Host) {
 				cpus = fmt.Sprint(program.CPUs[0])
 			}
 			write(fmt.Sprintf("/proc/%d/status", pid), fmt.Sprintf("Name:\t%s\nVmSize:\t    1000 kB\nCpus_allowed_list:\t%s\n", program.Name, cpus))
+			write(fmt.Sprintf("/proc/%d/cgroup", pid), fmt.Sprintf("0::/system.slice/%s.service\n", program.Name))
 			pid++
 		}
 	}
@@ -337,6 +338,9 @@ func (p *played) agrees(lines []findings.Record) {
 		for _, r := range lines {
 			if !strings.Contains(text, r.Title) {
 				p.t.Errorf("the command line does not say %q", r.Title)
+			}
+			if home := r.Subject + ".service"; r.Subject != findings.WholeMachine && (!slices.Equal(r.RunsIn, []string{home}) || !strings.Contains(text, "runs in: "+home)) {
+				p.t.Errorf("%s runs in %q, want %s, on the command line too", r.Subject, r.RunsIn, home)
 			}
 		}
 		if c := e.Tree.Rivals; c != nil && !strings.Contains(text, c.Text) {

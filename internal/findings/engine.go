@@ -344,6 +344,9 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
+		if v.opts.Places != nil && f.Severity != Info { // what is information is often always open, and a look at all processes is not free
+			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
+		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[whoOf(f)] = f
 	}}

@@ -7,6 +7,7 @@ package findings
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -114,6 +115,8 @@ func (p *Pass) Places(of Machine) map[string]Place {
 type Place struct {
 	// CPUs are those that any of them may use; nil for all of the machine.
 	CPUs []int
+	// Homes are the units and containers in which they run, in order; a few of many.
+	Homes []string
 }
 
 // Severity orders findings.
@@ -182,6 +185,9 @@ func On(subject, instance string) string {
 	return subject + " on " + instance
 }
 
+// ProcessOf returns the subject of a finding without the machine that On may have added.
+func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f.Instance) }
+
 // Finding is a cause seen on a subject.
 type Finding struct {
 	Rule string `json:"rule"`
@@ -190,6 +196,9 @@ type Finding struct {
 	// Subject is what shows it: a process name, a container, "machine" for all of it. With
 	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
+	// RunsIn are the units and containers in which the processes of the subject run now; with several, their processes
+	// are added up. It is empty where that is not known and for information, and no part of the finding's identity.
+	RunsIn []string `json:"runsIn,omitempty"`
 	// Title is the verdict in one sentence: subject, verb, number, unit, cause.
 	Title      string     `json:"title"`
 	Severity   Severity   `json:"severity"`

@@ -54,7 +54,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 		a := alert{
 			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.instance(r)},
 			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
-				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence)},
+				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence), "runs_in": strings.Join(r.RunsIn, ", ")},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
 		}
 		for k, v := range a.Annotations {

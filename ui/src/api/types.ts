@@ -158,6 +158,8 @@ export interface FindingsFinding extends FindingsMachine {
   rule: string;
   /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule and Machine it identifies the finding. */
   subject: string;
+  /** RunsIn are the units and containers in which the processes of the subject run now; with several, their processes are added up. It is empty where that is not known and for information, and no part of the finding's identity. */
+  runsIn?: string[];
   /** Title is the verdict in one sentence: subject, verb, number, unit, cause. */
   title: string;
   severity: FindingsSeverity;

@@ -30,6 +30,8 @@ test("effects of one cause are one row, whose title counts them", () => {
   expect([q!.title, q!.effects.map((f) => f.rule)]).toEqual(["CPU saturated: 2 effects, on web and redis", ["cpu_throttling", "cpu_starvation"]]);
   const [r] = problems(...["a", "b", "c", "d"].map((subject) => finding("cpu_starvation", { id: subject, subject })));
   expect(r!.title).toBe("CPU saturated: 4 effects, on a, b and 2 more");
+  const named = { subject: "machine", title: "CPU saturated: compile takes 97 % of a core; web waits.", takers: [{ name: "compile", value: 0.97, unit: "cores" }] };
+  expect(problems(finding("pressure", named), finding("cpu_starvation", { subject: "web" }))[0]!.title).toBe("CPU saturated: compile takes 97 % of a core; web waits");
 });
 
 test("waiting for memory is another problem than waiting for a CPU", () => {
