@@ -56,10 +56,11 @@ findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric
 
 # explain
-explain: findings metric result stats
+rivals: findings metric
+explain: findings metric result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
-findings/rules: explain/causes explain/prices findings findings/anomaly metric
+findings/rules: explain/causes explain/prices findings findings/anomaly metric rivals
 
 # compare
 environment: contain host machine metric result tee

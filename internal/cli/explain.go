@@ -174,6 +174,7 @@ func explanationText(found explained, x explainer) string {
 			unknown = append(unknown, r)
 		}
 	}
+	near, shown := nearFindings(found, x)
 	switch {
 	case x.at.url != "":
 		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
@@ -182,9 +183,12 @@ func explanationText(found explained, x explainer) string {
 		if x.process != "" {
 			about = fmt.Sprintf(" for %q", x.process)
 		}
-		t.Wrap("", fmt.Sprintf("No findings%s, now or in the last %s. %s", about, metric.Length(time.Duration(x.last).Seconds()), watched(found.Rules)))
+		t.Wrap("", fmt.Sprintf("No findings%s, now or in the last %s. %s", about, metric.Length(time.Duration(x.last).Seconds()), watched(found.Rules, shown)))
 	default:
 		t.Line("The queries behind the numbers: teescope explain --json")
+	}
+	for _, l := range near {
+		t.Wrap("", l)
 	}
 	if x.process == "" && len(found.Explanations)+len(found.Unexplained) > 0 {
 		t.Line("")
@@ -252,6 +256,13 @@ func (t *text) record(r findings.Record, now time.Time) {
 		doubt = ", confidence " + string(r.Confidence)
 	}
 	t.Line("  subject: %s (rule %s%s)", r.Subject, r.Rule, doubt)
+	if n := len(r.RunsIn); n > 0 {
+		where := "runs in: " + strings.Join(r.RunsIn, ", ")
+		if n > 1 {
+			where += ", added up"
+		}
+		t.Wrap("  ", where)
+	}
 	if r.Share != nil {
 		t.Line("  share of %s: %s", cmp.Or(r.ShareOf, "its time"), interval(*r.Share))
 	}
@@ -283,11 +294,34 @@ func (t *text) unexplained(list []string) {
 	}
 }
 
-// watched says what the rules that ran have looked for.
-func watched(rules []findings.RuleStat) string {
+// nearFindings says which rules are silent although a selected subject is near their limits, or an explanation shows
+// their cause; rules are their names.
+func nearFindings(found explained, x explainer) (lines []string, rules map[string]bool) {
+	rules = map[string]bool{}
+	if x.process != "" {
+		for _, e := range found.Explanations {
+			for _, s := range e.Silent {
+				lines, rules[s.Rule] = append(lines, s.Text), true
+			}
+		}
+	}
+	subjects, err := metric.CompileNames(x.process)
+	for _, r := range found.Rules {
+		told := rules[r.Name]
+		for _, n := range r.Near {
+			if !told && (err != nil || subjects.MatchString(n.Subject) || n.Subject == x.process) {
+				lines, rules[r.Name] = append(lines, fmt.Sprintf("Near a finding of %s: %s", r.Title, n.Text)), true
+			}
+		}
+	}
+	return lines, rules
+}
+
+// watched says what the rules that ran have looked for, without those of which something else is said.
+func watched(rules []findings.RuleStat, without map[string]bool) string {
 	var out []string
 	for _, r := range rules {
-		if r.Answer != findings.CannotTell {
+		if r.Answer != findings.CannotTell && !without[r.Name] {
 			out = append(out, r.Title)
 		}
 	}
@@ -320,6 +354,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	if q.From.IsZero() {
 		q.From = q.To.Add(-explainWindow)
 	}
+	q.Places = m.placesOn
 	t, err := known.Window(ctx, m.series, q)
 	var no *explain.Refusal
 	if errors.As(err, &no) && no.NotFound && (q.Instance == "" || q.Instance == m.own().Instance) {
@@ -337,5 +372,34 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 		return of.Instance == "" || of.Instance == t.Instance && (q.Job == "" || of.Job == q.Job)
 	}})
 	e.Summary = t.Summarize(e.Causes, explain.Level(findings.Worst(e.Findings)))
+	if m.analysis != nil {
+		e.Silent = silent(e, m.analysis.Rules())
+	}
 	return e, err
+}
+
+// silent says for each cause without a finding why its rule has none.
+func silent(e web.Explanation, rules []findings.RuleStat) []web.SilentRule {
+	var out []web.SilentRule
+	for _, c := range e.Causes {
+		i := slices.IndexFunc(rules, func(r findings.RuleStat) bool { return r.Name == c.Rule })
+		reported := slices.ContainsFunc(e.Findings, func(r findings.Record) bool { return r.Rule == c.Rule })
+		told := slices.ContainsFunc(out, func(s web.SilentRule) bool { return s.Rule == c.Rule })
+		if i < 0 || reported || told {
+			continue
+		}
+		r := rules[i]
+		near := slices.IndexFunc(r.Near, func(n findings.Near) bool {
+			return n.Instance == e.Tree.Instance && (n.Subject == e.Tree.Subject || n.Subject == findings.On(e.Tree.Subject, e.Tree.Instance))
+		})
+		why := fmt.Sprintf("its limits were not passed over both of its windows, %s and %s", metric.Length(r.Windows[1]), metric.Length(r.Windows[0]))
+		switch {
+		case r.Answer == findings.CannotTell:
+			why = "not checked: " + cmp.Or(r.Reason, "no reason was given")
+		case near >= 0:
+			why = strings.TrimSuffix(r.Near[near].Text, ".")
+		}
+		out = append(out, web.SilentRule{Rule: r.Name, Text: fmt.Sprintf("No finding of %s: %s.", r.Title, why)})
+	}
+	return out
 }

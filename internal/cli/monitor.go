@@ -101,6 +101,7 @@ type monitor struct {
 	keeper   keeper
 	series   series           // nil in agent mode: nothing answers queries
 	analysis *findings.Engine // nil without series
+	places   *places          // nil where nothing asks
 	boards   *dashboards
 	costs    atomic.Pointer[unitCosts] // nil until they are known
 	rounds   atomic.Int64              // readings of all sources that were stored
@@ -189,6 +190,8 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.engine.Slowed
 	of := sourceOf(m.sources)
 	ao.Source = func(metric string) string { return of[metric] }
+	m.places = &places{host: m.host}
+	ao.Places = m.placesOn
 	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // Window explains where the time of a process went in a window. The time in a call is measured by the sampling clock.
@@ -61,6 +62,9 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 	}
 	t.Rows = l.fold(t.Rows)
 	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
+	if err := t.compete(ctx, db, q); err != nil {
+		return Tree{}, err
+	}
 	t.TEE = t.group()
 	requested := l.alone(RequestCount)
 	if requested > 0 {
@@ -80,6 +84,23 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 		*a = a.scaled(1 / divisor)
 	}
 	return t, nil
+}
+
+// compete finds who uses the CPUs while the process waits for one, over the window of the tree.
+func (t *Tree) compete(ctx context.Context, db findings.Querier, q Question) error {
+	i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Cause == Queueing })
+	if i < 0 || t.Rows[i].Share.Value < leastQueued {
+		return nil
+	}
+	of := rivals.Question{Process: q.Process, Machine: findings.Machine{Job: q.Job, Instance: q.Instance}, From: q.From, To: q.To}
+	if q.Places != nil {
+		of.Places = q.Places(of.Machine)
+	}
+	c, err := rivals.Find(ctx, db, of)
+	if err == nil {
+		t.Rivals = &c
+	}
+	return err
 }
 
 // leastContention is the smallest share of lock waiting for which futex calls count as part of it.

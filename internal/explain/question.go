@@ -20,6 +20,8 @@ type Question struct {
 	From, To      time.Time
 	// PerRequest divides by the process's own requests instead of seconds.
 	PerRequest bool
+	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
+	Places func(findings.Machine) map[string]findings.Place
 }
 
 // Longest is the longest window of a question: every reading in it is read once.

@@ -65,6 +65,12 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 		t.Wrap("", fmt.Sprintf("%d. %s", i+1, c.Title))
 		t.Wrap("   ", "what to do: "+c.Advice)
 	}
+	if tree.Rivals != nil {
+		t.Wrap("", "who takes the CPU: "+tree.Rivals.Text)
+		for _, n := range tree.Rivals.Notes {
+			t.Wrap("  ", "("+n+")")
+		}
+	}
 	if tree.Baseline == "" && len(causes) == 0 {
 		t.Wrap("", tree.Summarize(causes, "").Headline)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // Amount is an estimate with its 95 % interval, in the unit of its place.
@@ -150,6 +151,8 @@ type Tree struct {
 	UnexplainedShare Amount `json:"unexplainedShare"`
 	// Unseen bounds the time of a row that is missing.
 	Unseen Unseen `json:"unseen,omitzero"`
+	// Rivals are those that use the CPUs while the subject waits for one; nil where it hardly waits.
+	Rivals *rivals.Contest `json:"rivals,omitempty"`
 	// TEE is the sum of the TEE's rows; nil without any.
 	TEE *Group `json:"tee,omitempty"`
 	// Machine holds what is counted for the whole machine only; nil without any.

@@ -24,7 +24,8 @@ type Windows struct{ Long, Short time.Duration }
 // Options configure an Engine.
 type Options struct {
 	// Now is the clock, Started the beginning of observation; both are needed. Until the
-	// long window has passed since Started, the short window decides alone.
+	// long window has passed since Started, the short window decides alone, and until that
+	// has passed, the time since Started does, from four readings on.
 	Now     func() time.Time
 	Started time.Time
 	Facts   []tee.Facts
@@ -57,6 +58,8 @@ type Options struct {
 	Absent func(metric string) string
 	// Failure returns the error of a target's last scrape, "" without one. May be nil.
 	Failure func(job, instance string) string
+	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
+	Places func(Machine) map[string]Place
 	// Observe receives every finding that opens or closes. May be nil.
 	Observe func(Record)
 	// Evaluated receives, after each evaluation, the findings that it opened and closed,
@@ -71,6 +74,9 @@ const ownYouth = 2 * time.Minute
 // longestGap is the longest gap in observation across which an open finding keeps its
 // id; a longer gap splits it in two.
 const longestGap = time.Hour
+
+// leastObserved is the shortest window of a young monitor: it holds four readings at the default interval.
+const leastObserved = 20 * time.Second
 
 // DefaultOptions are all options that have a default.
 func DefaultOptions() Options {
@@ -337,6 +343,7 @@ func (e *Engine) tell(v *evaluation, changed []Record) {
 // verdict is the outcome of one evaluation of a rule.
 type verdict struct {
 	unknown string // why it was not checked; "" when it was
+	near    []Near // by the short window
 	short   map[who]Finding
 	long    map[who]Finding // nil while the monitor is young
 	// started is when the subjects started, where that is known.
@@ -352,25 +359,29 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 	}
 	var out verdict
 	var err error
-	if out.short, err = v.pass(ctx, r, at.Add(-w.Short), at); err != nil {
+	short := w.Short
+	if age := at.Sub(v.opts.Started); age >= max(4*v.opts.Interval, leastObserved) {
+		short = min(short, age) // a rate over time before the first reading is too low
+	}
+	if out.short, out.near, err = v.pass(ctx, r, at.Add(-short), at); err != nil {
 		return verdict{unknown: err.Error()}
 	}
-	if err := v.byOwnLife(ctx, r, &out, w.Short, at); err != nil {
+	if err := v.byOwnLife(ctx, r, &out, short, at); err != nil {
 		return verdict{unknown: err.Error()}
 	}
 	if at.Sub(v.opts.Started) < w.Long || len(out.short) == 0 {
 		return out
 	}
-	if out.long, err = v.pass(ctx, r, at.Add(-w.Long), at); err != nil {
+	if out.long, _, err = v.pass(ctx, r, at.Add(-w.Long), at); err != nil {
 		return verdict{unknown: err.Error()}
 	}
 	return out
 }
 
-// pass runs a rule on one window and returns its findings.
-func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[who]Finding, error) {
+// pass runs a rule on one window and returns its findings, and what is near one.
+func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[who]Finding, []Near, error) {
 	found := map[who]Finding{}
-	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, failure: v.opts.Failure, Report: func(f Finding) {
+	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, failure: v.opts.Failure, places: v.opts.Places, Report: func(f Finding) {
 		f.Rule = r.Name
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
@@ -384,13 +395,16 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		if f.byHarm = harmful(f); f.byHarm {
 			f.Severity = severityOfHarm(*f.Share, f.Confidence, "")
 		}
+		if v.opts.Places != nil && f.Severity != Info { // what is information is often always open, and a look at all processes is not free
+			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
+		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[whoOf(f)] = f
 	}}
 	if err := contain.Call("rule "+r.Name, func() error { return r.Run(ctx, p) }); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return found, nil
+	return found, p.near, nil
 }
 
 // settle updates the findings of rule i from its answer and returns those that opened or closed.
@@ -398,7 +412,7 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 	r := v.rules[i]
 	young := at.Sub(v.opts.Started) < v.windows(r).Long
 	stat := &b.stats[i]
-	stat.At, stat.Answer, stat.Reason = at, Silent, ""
+	stat.At, stat.Answer, stat.Reason, stat.Near = at, Silent, "", answer.near
 
 	for _, w := range slices.SortedFunc(maps.Keys(answer.short), who.compare) {
 		k := key{r.Name, w}

@@ -7,6 +7,7 @@ package findings
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -79,6 +80,8 @@ type Pass struct {
 
 	limits  []Limit
 	failure func(job, instance string) string
+	places  func(Machine) map[string]Place
+	near    []Near
 	asked   map[string][]metric.Point // by Once
 }
 
@@ -105,6 +108,32 @@ func (p *Pass) Failure(job, instance string) string {
 		return ""
 	}
 	return p.failure(job, instance)
+}
+
+// Note says that a subject is near a finding of the rule and has none. The engine keeps the first few of a pass.
+func (p *Pass) Note(n Near) {
+	if len(p.near) < mostNear {
+		p.near = append(p.near, n)
+	}
+}
+
+// mostNear is how many subjects near a finding a rule names.
+const mostNear = 8
+
+// Places returns where the processes of a machine may run now, by name; nil where that is not known.
+func (p *Pass) Places(of Machine) map[string]Place {
+	if p.places == nil {
+		return nil
+	}
+	return p.places(of)
+}
+
+// Place is where the processes of a name may run.
+type Place struct {
+	// CPUs are those that any of them may use; nil for all of the machine.
+	CPUs []int
+	// Homes are the units and containers in which they run, in order; a few of many.
+	Homes []string
 }
 
 // Severity orders findings.
@@ -138,6 +167,16 @@ type Evidence struct {
 	Expr string `json:"expr"`
 }
 
+// Part is one process's part in a shortage: what it takes, or how many of its threads wait.
+type Part struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	// Unit is one of Evidence's.
+	Unit string `json:"unit,omitempty"`
+	// AtMost: the process may have taken it elsewhere.
+	AtMost bool `json:"atMost,omitempty"`
+}
+
 // Machine names a machine by the labels that all its series have.
 type Machine struct {
 	Job      string `json:"job,omitempty"`
@@ -163,6 +202,9 @@ func On(subject, instance string) string {
 	return subject + " on " + instance
 }
 
+// ProcessOf returns the subject of a finding without the machine that On may have added.
+func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f.Instance) }
+
 // Finding is a cause seen on a subject.
 type Finding struct {
 	Rule string `json:"rule"`
@@ -171,6 +213,9 @@ type Finding struct {
 	// Subject is what shows it: a process name, a container, "machine" for all of it. With
 	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
+	// RunsIn are the units and containers in which the processes of the subject run now; with several, their processes
+	// are added up. It is empty where that is not known and for information, and no part of the finding's identity.
+	RunsIn []string `json:"runsIn,omitempty"`
 	// Title is the verdict in one sentence: subject, verb, number, unit, cause.
 	Title      string     `json:"title"`
 	Severity   Severity   `json:"severity"`
@@ -183,6 +228,9 @@ type Finding struct {
 	ShareOf string `json:"shareOf,omitempty"`
 	// Life is the query that has a value while the subject exists; "" for one that does not end.
 	Life string `json:"life,omitempty"`
+	// Takers use what is short, and Waiters lack it, the most important first; both are empty where unknown.
+	Takers  []Part `json:"takers,omitempty"`
+	Waiters []Part `json:"waiters,omitempty"`
 	// Cost is a sentence with the number that the cause costs; "" where unknown.
 	Cost      string `json:"cost,omitempty"`
 	Remedy    string `json:"remedy"`
@@ -268,8 +316,18 @@ type RuleStat struct {
 	Answer Answer    `json:"answer"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at,omitzero"`
+	// Near are subjects without a finding although they are near a threshold.
+	Near []Near `json:"near,omitempty"`
 	// Needs are the metrics without which it is not checked.
 	Needs []string `json:"needs,omitempty"`
 	// Windows are the long and the short one, in seconds.
 	Windows [2]float64 `json:"windows"`
+}
+
+// Near is a subject near a threshold of a rule, and why it has no finding.
+type Near struct {
+	Machine
+	Subject string `json:"subject"`
+	// Text is a sentence with both numbers.
+	Text string `json:"text"`
 }

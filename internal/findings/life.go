@@ -116,7 +116,7 @@ func (v *evaluation) byOwnLife(ctx context.Context, r *Rule, out *verdict, windo
 		out.started[w] = l.started
 		switch {
 		case age >= leastLife*v.opts.Interval && age > 0:
-			own, err := v.pass(ctx, r, at.Add(-age), at)
+			own, _, err := v.pass(ctx, r, at.Add(-age), at)
 			if err != nil {
 				return err
 			}

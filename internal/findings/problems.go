@@ -156,7 +156,7 @@ func (g *group) problem(own []*Record, several bool) Problem {
 	for _, r := range effects {
 		p.Effects = append(p.Effects, r.ID)
 	}
-	if named {
+	if named && !(i >= 0 && len(lead.Takers) > 0) { // a cause that names who takes what is short says more than the number of its effects
 		p.Title = g.topic
 		if several && lead.Instance != "" {
 			p.Title += " on " + lead.Instance

@@ -160,6 +160,14 @@ type Explanation struct {
 	Causes []explain.FoundCause `json:"causes"`
 	// Findings are those about the process that were open in the window.
 	Findings []findings.Record `json:"findings"`
+	// Silent says of each cause without a finding why its rule has none.
+	Silent []SilentRule `json:"silent,omitempty"`
+}
+
+// SilentRule is a rule without a finding about a cause that an explanation shows.
+type SilentRule struct {
+	Rule string `json:"rule"`
+	Text string `json:"text"` // a sentence with the numbers
 }
 
 // ResultExplanation is the answer of GET results/{id}/explanation and comparisons/explanation:

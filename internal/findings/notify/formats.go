@@ -58,8 +58,8 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 		r = s.told(r)
 		a := alert{
 			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": on},
-			Annotations: map[string]string{"summary": r.Sentence, "advice": r.Remedy, "evidence": evidence(r.Evidence),
-				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence), "problem": titleOf(problems[on], r.ID)},
+			Annotations: map[string]string{"summary": r.Sentence, "advice": r.Remedy, "evidence": evidence(r.Evidence), "cost": r.Cost, "reference": r.Reference,
+				"confidence": string(r.Confidence), "problem": titleOf(problems[on], r.ID), "runs_in": strings.Join(r.RunsIn, ", ")},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
 		}
 		for k, v := range a.Annotations {

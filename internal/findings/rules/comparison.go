@@ -50,6 +50,8 @@ type sign struct {
 	share               [2]string // numbers: the bounds of the share of the subject's time
 	trust               string    // sources, as alternatives of a regular expression
 	remedy, topic       string    // "" is the rule's
+	// complete adds what needs more than a comparison to a finding of a machine or process with these labels. May be nil.
+	complete func(ctx context.Context, e *evidence, labels map[string]string, f *findings.Finding)
 	// unknown is the answer when nothing is found and the first number of a candidate
 	// is missing; nil is silence.
 	unknown func(subject string) error
@@ -214,6 +216,9 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 		if trust := e.trust(ctx, labels, s.trust); f.Confidence == "" {
 			f.Confidence = trust
 		}
+	}
+	if s.complete != nil {
+		s.complete(ctx, &e, labels, f)
 	}
 	f.Evidence, j.finding = e.list, f
 	return j, e.err

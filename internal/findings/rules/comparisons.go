@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -344,8 +345,8 @@ var comparisons = []comparison{
 		},
 		signs: []sign{ // the worse one first
 			strain("memory", "memory", findings.Critical,
-				"Make the working set smaller, raise the limit of the container, or give the VM more memory: pages are reclaimed and read again."),
-			strain("cpu", "the CPU", findings.Warning, causes.CPUStarvation.Remedy).withTopic(cpuSaturated),
+				"Make the working set smaller, raise the limit of the container, or give the VM more memory: pages are reclaimed and read again.", blameMemory),
+			strain("cpu", "the CPU", findings.Warning, causes.CPUStarvation.Remedy, blameCPU).withTopic(cpuSaturated),
 		},
 	},
 	{
@@ -641,7 +642,7 @@ func overBudget(where limit, remedy string, costs ...string) outcome {
 
 // strain returns the sign for a resource that tasks wait for, from the kernel's pressure stall information: the share
 // of time in which at least one task waits.
-func strain(resource, words string, severity findings.Severity, remedy string) sign {
+func strain(resource, words string, severity findings.Severity, remedy string, blame func(context.Context, *evidence, map[string]string, *findings.Finding)) sign {
 	waits := atMostOne(fmt.Sprintf("rate(node_pressure_%s_waiting_seconds_total{$here}[$over])", resource))
 	text := "share of time in which a task waited for " + words
 	return sign{
@@ -656,7 +657,7 @@ func strain(resource, words string, severity findings.Severity, remedy string) s
 			severity: severity,
 			titles:   []string{"At least one task of the {subject} waits for " + words + " {share} of the time."},
 		}},
-		remedy: remedy,
+		remedy: remedy, complete: blame,
 	}
 }
 

@@ -2,9 +2,13 @@ package rules
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 var cpuStarvation = &findings.Rule{
@@ -13,22 +17,96 @@ var cpuStarvation = &findings.Rule{
 	Topic: cpuSaturated,
 	Role:  findings.RoleEffect,
 	Doc: "The threads of a process wait for a CPU at least 60 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU), and on average at least half a thread waits. " +
+		"The more the waiting slows a process down, the fewer threads need to wait: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth, as a server that is asleep between its " +
+		"requests has few threads that wait and still answers each of them late. " +
 		"Over either window and over its newest half minute, by samples of all threads. At 60 % the process takes two and a half times as long as on a free machine. " +
+		"The finding names the processes that use the CPUs during the waiting. A process that uses at least four fifths of what the largest of them uses, or that hardly ever gives a CPU back by itself (fewer than 1 % of its " +
+		"switches are voluntary), competes rather than suffers: its finding is information. " +
 		"The rule pressure is about the machine as a whole, cpu_throttling about quotas.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of waiting for a CPU in the active time of a process", Unit: "ratio", Default: 0.60},
-		{Name: "waiting", Doc: "threads that wait for a CPU, on average", Unit: "", Default: 0.5},
+		{Name: "waiting", Doc: "threads that wait for a CPU, on average, at that share; at a higher one fewer are enough, down to a tenth of it", Unit: "", Default: 0.5},
 	},
 	Remedy:    causes.CPUStarvation.Remedy,
 	Reference: "https://docs.kernel.org/scheduler/sched-design-CFS.html",
 	Run:       findCPUStarvation,
 }
 
+// fewestWaiting is the part of the limit "waiting" below which no share makes a finding: samples of fewer threads say
+// little.
+const fewestWaiting = 0.1
+
 func findCPUStarvation(ctx context.Context, p *findings.Pass) error {
-	return findWaiting(ctx, p, "cpu", "waiting for a CPU", "a CPU", func(e *waiting, f *findings.Finding) bool {
-		e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
-		f.Confidence = findings.High
-		return true
-	})
+	return waitingFor{
+		state: "cpu", what: "waiting for a CPU", whatFor: "a CPU",
+		least: leastStarving, lowest: fewestWaiting, near: true,
+		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
+			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			f.Confidence = findings.High
+			f.Cost = fmt.Sprintf("On average %s of its threads wait at any moment; its work takes %s times as long as without waiting.", metric.Count(e.threads), metric.Digits(1/(1-min(e.share, 0.999))))
+			e.blame(ctx, f)
+			return true
+		},
+	}.find(ctx, p)
+}
+
+// leastStarving returns how many threads must wait at a share of the active time: the limit "waiting" at the limit
+// "share", and inversely to the odds share / (1 - share), by which waiting lengthens the work, beyond.
+func leastStarving(p *findings.Pass, subject string, share float64) float64 {
+	limit, least := p.Limit("share", subject), p.Limit("waiting", subject)
+	if !(share > limit) || limit >= 1 {
+		return least
+	}
+	return least * max(fewestWaiting, limit/(1-limit)*(1-min(share, 1))/share)
+}
+
+// equalUse is the part of the largest rival's CPU time from which a process is one of those that take the CPUs.
+const equalUse = 0.8
+
+// blame adds to a finding who uses the CPUs while its process waits for one.
+func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
+	c, lead := e.rivals(ctx, f)
+	if len(lead) == 0 {
+		return // it waits for itself, or who takes the CPUs is not known
+	}
+	process := e.labels["process"]
+	title := strings.TrimSuffix(f.Title, ".")
+	f.Takers = lead
+	switch {
+	case c.Own >= equalUse*lead[0].Value:
+		f.Severity, f.Takers = findings.Info, append([]findings.Part{{Name: process, Value: c.Own, Unit: "cores"}}, lead...)
+		f.Title = fmt.Sprintf("%s, but uses %s itself, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
+	case c.Greedy:
+		f.Severity = findings.Info
+		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives a CPU back by itself.", title, rivals.Uses(lead, "uses"))
+	default:
+		f.Title = fmt.Sprintf("%s: %s.", title, rivals.Uses(lead, "uses"))
+	}
+}
+
+// rivals returns who uses the CPUs while the process of a finding waits for one, and those to name, with their numbers
+// as evidence.
+func (e *waiting) rivals(ctx context.Context, f *findings.Finding) (c rivals.Contest, lead []findings.Part) {
+	if e.err != nil {
+		return c, nil
+	}
+	process := e.labels["process"]
+	if c, e.err = rivals.Find(ctx, e.pass, contest(e.pass, f.Machine, process)); e.err != nil {
+		return c, nil
+	}
+	e.record(ctx, c.Evidence(process))
+	return c, c.Lead()
+}
+
+// contest returns the question who takes the CPUs in a pass.
+func contest(p *findings.Pass, on findings.Machine, process string) rivals.Question {
+	return rivals.Question{Process: process, Machine: on, From: p.From, To: p.To, Interval: p.Interval, Places: p.Places(on)}
+}
+
+// record adds the numbers of takers, whose queries are over the pass's window.
+func (e *evidence) record(ctx context.Context, list []findings.Evidence) {
+	for _, ev := range list {
+		e.add(ctx, ev.Text+", mean of the last "+window(e.pass), ev.Unit, ev.Expr)
+	}
 }

@@ -109,6 +109,9 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 			f.Cost = fmt.Sprintf("Each request to the disk waits %s.", metric.Value(took, "seconds"))
 		}
 	}
+	if f.Title != "" {
+		blameDisk(ctx, &e, labels, &f)
+	}
 	f.Evidence = e.list
 	return f, e.err
 }

@@ -2,9 +2,12 @@ package rules
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 var lockContention = &findings.Rule{
@@ -14,7 +17,7 @@ var lockContention = &findings.Rule{
 		"on average at least a tenth of a thread waits, while the process uses at least a tenth of a core. Over either window and over its newest half " +
 		"minute, by samples of all threads. At a fifth, by Amdahl's law, any number of threads makes the program at most five times as fast. The rate " +
 		"of futex calls is the second sign: without it a lock is held for long rather than contended, as when workers take turns to accept connections, " +
-		"and confidence is low. Locks of Java and Go sleep in other ways and are not covered.",
+		"and confidence is low. Where the threads that could run wait for a CPU at least as long as they run, the finding names who uses the CPUs: a lock is held longer if its holder is off its CPU. Locks of Java and Go sleep in other ways and are not covered.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of lock waits in the active time of a process", Unit: "ratio", Default: 0.20},
@@ -28,14 +31,35 @@ var lockContention = &findings.Rule{
 }
 
 func findLockContention(ctx context.Context, p *findings.Pass) error {
-	return findWaiting(ctx, p, "lock", "lock waits", "locks", func(e *waiting, f *findings.Finding) bool {
-		cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
-		futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", sumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
-		e.add(ctx, "its voluntary context switches"+e.mean, "1/s", sumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
-		f.Confidence = findings.Medium
-		if !(futexes >= p.Limit("futexes", f.Subject)) {
-			f.Confidence = findings.Low
-		}
-		return cpu >= p.Limit("cpu", f.Subject)
-	})
+	return waitingFor{
+		state: "lock", what: "lock waits", whatFor: "locks",
+		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
+			cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", sumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
+			e.add(ctx, "its voluntary context switches"+e.mean, "1/s", sumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
+			f.Confidence = findings.Medium
+			if !(futexes >= p.Limit("futexes", f.Subject)) {
+				f.Confidence = findings.Low
+			}
+			accepted := cpu >= p.Limit("cpu", f.Subject)
+			if accepted {
+				e.blameForHolder(ctx, f, cpu)
+			}
+			return accepted
+		},
+	}.find(ctx, p)
+}
+
+// blameForHolder adds who uses the CPUs while the threads that could run, such as the holder of the lock, wait for one.
+func (e *waiting) blameForHolder(ctx context.Context, f *findings.Finding, cpu float64) {
+	queued := e.add(ctx, "threads that wait for a CPU"+e.mean, "", sumRate(ofProcess(sampledWait, e.labels, `state="cpu"`), window(e.pass)))
+	if e.err != nil || !(queued >= cpu) {
+		return
+	}
+	c, lead := e.rivals(ctx, f)
+	if len(lead) == 0 || c.Own >= equalUse*lead[0].Value {
+		return
+	}
+	f.Takers = lead
+	f.Title = fmt.Sprintf("%s, and its threads that could run wait for a CPU: %s.", strings.TrimSuffix(f.Title, "."), rivals.Uses(lead, "uses"))
 }

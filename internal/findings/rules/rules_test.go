@@ -271,6 +271,9 @@ func show(stat findings.RuleStat, recs []findings.Record) string {
 	if stat.Reason != "" {
 		fmt.Fprintf(&b, "reason: %s\n", stat.Reason)
 	}
+	for _, n := range stat.Near {
+		fmt.Fprintf(&b, "near: %s\n", n.Text)
+	}
 	for _, r := range recs {
 		fmt.Fprintf(&b, "\n%s, %s confidence: %s: %s\n", r.Severity, r.Confidence, r.Subject, r.Title)
 		if r.Share != nil {

@@ -11,54 +11,135 @@ import (
 // waiting is a process whose threads wait for something.
 type waiting struct {
 	evidence
-	labels map[string]string
-	mean   string // completes titles: over which window
+	labels  map[string]string
+	mean    string // completes titles: over which window
+	threads float64
+	share   float64
 }
 
-// findWaiting reports the processes whose threads wait in a state of tee_sampled_wait_seconds_total. They must spend
-// at least the limit "share" of the time in which they have work there, with at least the limit "waiting" of threads
-// on average, and judge must accept. judge may add evidence and sets the confidence. what and whatFor name the state:
-// "lock waits", "locks".
-func findWaiting(ctx context.Context, p *findings.Pass, state, what, whatFor string, judge func(*waiting, *findings.Finding) bool) error {
-	points, err := holding(ctx, p, func(w string) string {
-		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{state=%q,process!="other"}[%s]))`, sampledWait, state, w)
-	}, p.Least("waiting"), "")
-	if err != nil {
+// waitingFor is a kind of waiting that a rule reports.
+type waitingFor struct {
+	state         string // of tee_sampled_wait_seconds_total
+	what, whatFor string // "lock waits", "locks"
+	// least returns how many threads of a subject must wait for a share; nil is the limit "waiting". It is never
+	// below lowest times that limit.
+	least  func(p *findings.Pass, subject string, share float64) float64
+	lowest float64
+	// near: a subject near the limits gets a note.
+	near bool
+	// judge may add evidence, changes the finding, sets the confidence, and says whether there is one.
+	judge func(context.Context, *waiting, *findings.Finding) bool
+}
+
+// nearShare is the part of the limit "share" from which a silent rule says how near a process is.
+const nearShare = 0.8
+
+// find reports the processes whose threads wait. They must spend at least the limit "share" of their active time
+// waiting, with at least the least number of threads on average, and judge must accept.
+func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
+	by := func(series, matchers, w string) string {
+		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{process!="other"%s}[%s]))`, series, matchers, w)
+	}
+	lowest := p.Least("waiting")
+	if s.lowest > 0 {
+		lowest *= s.lowest
+	}
+	from := lowest
+	if s.near {
+		from /= 2
+	}
+	points, err := holding(ctx, p, func(w string) string { return by(sampledWait, fmt.Sprintf(",state=%q", s.state), w) }, from, "")
+	if err != nil || len(points) == 0 {
 		return err
 	}
-	for _, pt := range points {
-		process := pt.Labels["process"]
-		subject, err := named(ctx, p, process, sampledWait, pt.Labels["instance"])
+	// The active time of all of them at once: most do something else for the most part.
+	active := map[of]float64{}
+	for _, expr := range []string{by(sampledCPU, "", window(p)), by(sampledWait, `,state!="sleep"`, window(p))} {
+		parts, err := p.Once(ctx, expr)
 		if err != nil {
 			return err
 		}
-		rate := func(w string) string {
-			return sumRate(ofProcess(sampledWait, pt.Labels, fmt.Sprintf("state=%q", state)), w)
+		for _, pt := range parts {
+			active[processOf(pt)] += pt.Value
 		}
-		e := &waiting{evidence{pass: p}, pt.Labels, ", mean of the last " + window(p)}
-		share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", what, process, e.mean),
-			rate, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
-		now := e.add(ctx, "share of "+what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+active(pt.Labels, newest(p)))
-		threads := e.add(ctx, "threads that wait for "+whatFor+e.mean, "", rate(window(p)))
-		f := findings.Finding{
-			Machine:  findings.MachineOf(pt.Labels),
-			Subject:  subject,
-			Life:     lifeOf(pt.Labels),
-			Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), whatFor),
-			Severity: findings.Warning,
-			Share:    around,
-			ShareOf:  findings.ActiveTime,
-			Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(threads)),
+	}
+	for _, pt := range points {
+		share := pt.Value / active[processOf(pt)]
+		subject, err := named(ctx, p, pt.Labels["process"], sampledWait, pt.Labels["instance"])
+		if err != nil {
+			return err
 		}
-		accepted := judge(e, &f)
-		if e.err != nil {
-			return e.err
-		}
-		if !accepted || !(min(share, now) >= p.Limit("share", subject)) || threads < p.Limit("waiting", subject) {
+		if limit := p.Limit("share", subject); share < limit || pt.Value < lowest {
+			s.note(p, findings.MachineOf(pt.Labels), subject, share, share, pt.Value)
 			continue
 		}
-		f.Evidence = e.list
-		p.Report(f)
+		if err := s.examine(ctx, p, subject, pt.Labels); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// processOf is the process of an element by job, instance and process.
+func processOf(pt metric.Point) of { return of{findings.MachineOf(pt.Labels), pt.Labels["process"]} }
+
+// note says how near a process is to a finding, if it is near one. share is that of the window, worst the lower one of
+// the window and of its newest part.
+func (s waitingFor) note(p *findings.Pass, on findings.Machine, subject string, share, worst, threads float64) {
+	limit, least := p.Limit("share", subject), s.fewest(p, subject, worst)
+	n := findings.Near{Machine: on, Subject: subject}
+	switch {
+	case !s.near || !(worst >= nearShare*limit):
+		return
+	case worst < limit:
+		n.Text = fmt.Sprintf("%s: %s of its active time; a finding needs %s.", subject, metric.Percent(worst), metric.Percent(limit))
+	default:
+		n.Text = fmt.Sprintf("%s: %s of its active time, but only %s threads wait; a finding needs %s.", subject, metric.Percent(share), metric.Count(threads), metric.Count(least))
+	}
+	p.Note(n)
+}
+
+// fewest returns how many threads of a subject must wait at a share.
+func (s waitingFor) fewest(p *findings.Pass, subject string, share float64) float64 {
+	if s.least == nil {
+		return p.Limit("waiting", subject)
+	}
+	return s.least(p, subject, share)
+}
+
+// examine reports a process, or notes that it is near a finding.
+func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) error {
+	process := labels["process"]
+	rate := func(w string) string {
+		return sumRate(ofProcess(sampledWait, labels, fmt.Sprintf("state=%q", s.state)), w)
+	}
+	e := &waiting{evidence: evidence{pass: p}, labels: labels, mean: ", mean of the last " + window(p)}
+	share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", s.what, process, e.mean),
+		rate, func(w string) string { return active(labels, w) }, "cpu|wait", labels)
+	now := e.add(ctx, "share of "+s.what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+active(labels, newest(p)))
+	e.threads, e.share = e.add(ctx, "threads that wait for "+s.whatFor+e.mean, "", rate(window(p))), share
+	if e.err != nil {
+		return e.err
+	}
+	if worst := min(share, now); !(worst >= p.Limit("share", subject)) || !(e.threads >= s.fewest(p, subject, worst)) {
+		s.note(p, findings.MachineOf(labels), subject, share, worst, e.threads)
+		return nil
+	}
+	f := findings.Finding{
+		Machine:  findings.MachineOf(labels),
+		Subject:  subject,
+		Life:     lifeOf(labels),
+		Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), s.whatFor),
+		Severity: findings.Warning,
+		Share:    around,
+		ShareOf:  findings.ActiveTime,
+		Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(e.threads)),
+		Waiters:  []findings.Part{{Name: process, Value: e.threads}},
+	}
+	if accepted := s.judge(ctx, e, &f); e.err != nil || !accepted {
+		return e.err
+	}
+	f.Evidence = e.list
+	p.Report(f)
 	return nil
 }

@@ -156,12 +156,23 @@ export interface FindingsEvidence {
 
 /** Role is the part of a finding in a problem. */
 export type FindingsRole = "cause" | "effect" | "monitor";
+/** Part is one process's part in a shortage: what it takes, or how many of its threads wait. */
+export interface FindingsPart {
+  name: string;
+  value: number;
+  /** Unit is one of Evidence's. */
+  unit?: string;
+  /** AtMost: the process may have taken it elsewhere. */
+  atMost?: boolean;
+}
 
 /** Finding is a cause seen on a subject. */
 export interface FindingsFinding extends FindingsMachine {
   rule: string;
   /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule and Machine it identifies the finding. */
   subject: string;
+  /** RunsIn are the units and containers in which the processes of the subject run now; with several, their processes are added up. It is empty where that is not known and for information, and no part of the finding's identity. */
+  runsIn?: string[];
   /** Title is the verdict in one sentence: subject, verb, number, unit, cause. */
   title: string;
   severity: FindingsSeverity;
@@ -174,6 +185,9 @@ export interface FindingsFinding extends FindingsMachine {
   shareOf?: string;
   /** Life is the query that has a value while the subject exists; "" for one that does not end. */
   life?: string;
+  /** Takers use what is short, and Waiters lack it, the most important first; both are empty where unknown. */
+  takers?: FindingsPart[];
+  waiters?: FindingsPart[];
   /** Cost is a sentence with the number that the cause costs; "" where unknown. */
   cost?: string;
   remedy: string;
@@ -210,6 +224,13 @@ export interface FindingsRecord extends FindingsFinding {
 /** Answer is the result of a rule's last evaluation. */
 export type FindingsAnswer = "fires" | "silent" | "cannot tell";
 
+/** Near is a subject near a threshold of a rule, and why it has no finding. */
+export interface FindingsNear extends FindingsMachine {
+  subject: string;
+  /** Text is a sentence with both numbers. */
+  text: string;
+}
+
 /** RuleStat is a rule with the outcome of its last evaluation. */
 export interface FindingsRuleStat {
   name: string;
@@ -218,6 +239,8 @@ export interface FindingsRuleStat {
   answer: FindingsAnswer;
   reason?: string;
   at?: string;
+  /** Near are subjects without a finding although they are near a threshold. */
+  near?: FindingsNear[];
   /** Needs are the metrics without which it is not checked. */
   needs?: string[];
   /** Windows are the long and the short one, in seconds. */
@@ -334,6 +357,21 @@ export interface ExplainUnseen {
   wait: ExplainAmount;
 }
 
+/** Contest is who used the CPUs that a process waited for. */
+export interface RivalsContest {
+  /** Text says it in one sentence, which names the takers. */
+  text: string;
+  /** Takers used the CPUs while the process waited: means over its waiting, the largest first. */
+  takers: FindingsPart[] | null;
+  /** Own is what the process itself used, in cores. Greedy: it never gives a CPU back by itself, as a loop that computes without end; where its switches are not counted, it is not. */
+  own: number;
+  greedy?: boolean;
+  /** CPUs are those that the process may use, as "0-3"; "" for all, or where that is not known. */
+  cpus?: string;
+  /** Notes say what is not known. */
+  notes?: string[];
+}
+
 /** Group is the sum of the rows that a TEE adds. */
 export interface ExplainGroup {
   /** Title is a sentence with the number and the rows. */
@@ -381,6 +419,8 @@ export interface ExplainTree {
   unexplainedShare: ExplainAmount;
   /** Unseen bounds the time of a row that is missing. */
   unseen?: ExplainUnseen;
+  /** Rivals are those that use the CPUs while the subject waits for one; nil where it hardly waits. */
+  rivals?: RivalsContest;
   /** TEE is the sum of the TEE's rows; nil without any. */
   tee?: ExplainGroup;
   /** Machine holds what is counted for the whole machine only; nil without any. */
@@ -420,6 +460,13 @@ export interface ExplainFoundCause {
   advice: string;
 }
 
+/** SilentRule is a rule without a finding about a cause that an explanation shows. */
+export interface SilentRule {
+  rule: string;
+  /** a sentence with the numbers */
+  text: string;
+}
+
 /** Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with job= and instance= where several machines are stored and per=request where the process has a counter of requests. */
 export interface Explanation {
   tree: ExplainTree;
@@ -429,6 +476,8 @@ export interface Explanation {
   causes: ExplainFoundCause[] | null;
   /** Findings are those about the process that were open in the window. */
   findings: FindingsRecord[] | null;
+  /** Silent says of each cause without a finding why its rule has none. */
+  silent?: SilentRule[];
 }
 
 /** ResultExplanation is the answer of GET results/{id}/explanation and comparisons/explanation: a tree for each comparison of the primary metric. */

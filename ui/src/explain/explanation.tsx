@@ -93,7 +93,7 @@ function One({ answer }: { answer: Resource<Explanation> }) {
       {e && (
         <div className={answer.loading ? "panel-body dimmed" : "panel-body"} data-explained={e.tree.subject} data-loading={answer.loading}>
           <VerdictOf explanation={e} show={setOpen} />
-          {e.summary.starved && <Rivals />}
+          {e.tree.rivals && <Rivals of={e.tree.rivals} />}
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">Where {e.tree.subject} spends its time</h2>
@@ -175,6 +175,11 @@ function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (
           </ol>
         )}
         {e.tree.tee && <p data-tee={e.tree.tee.share.value}>{e.tree.tee.title}</p>}
+        {(e.silent ?? []).map((r) => (
+          <p key={r.rule} data-silent={r.rule}>
+            {r.text}
+          </p>
+        ))}
         <p>{s.whole}</p>
       </div>
     </section>

@@ -57,6 +57,7 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
         <span className="dim small">
           since {formatSince(f.since)}
           {f.until ? ` until ${formatSince(f.until)}` : ""} ({lengthOf(f, tick)}) · {f.subject}
+          {f.runsIn && f.runsIn.length > 0 && ` in ${f.runsIn.join(", ")}${f.runsIn.length > 1 ? ", added up" : ""}`}
           {f.share ? ` · ${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of its time` : ""}
         </span>
         {f.silenced && <span className="chip chip-warn" title={silence?.comment}>{silence ? `silenced until ${formatSince(silence.until)}` : "silenced"}</span>}

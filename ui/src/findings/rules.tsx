@@ -68,6 +68,11 @@ function RuleRow({ rule: r, worst }: { rule: FindingsRuleStat; worst: FindingsSe
           <Icon /> {word}
         </span>
         {r.reason && <div className="small dim">{sentence(r.reason)}</div>}
+        {(r.near ?? []).map((n) => (
+          <div key={`${n.subject} ${n.instance}`} className="small" data-near={n.subject}>
+            Near: {n.text}
+          </div>
+        ))}
       </td>
       <td role="cell">
         <Sentence text={first} />

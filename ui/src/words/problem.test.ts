@@ -3,7 +3,7 @@ import type { FindingsRecord } from "../api/types";
 import { isOwn, problemsOf, subjectOf } from "./problem";
 
 const at = "2026-05-02T15:00:00Z";
-const finding = (id: string, o: Partial<FindingsRecord> = {}): FindingsRecord => ({ id, rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: at, lastSeen: at, ...o });
+const finding = (id: string, o: Partial<FindingsRecord> = {}): FindingsRecord => ({ age: 0, id, rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: at, lastSeen: at, ...o });
 
 test("the machine that a rule names is no part of the subject", () => {
   expect(["redis on node-2", "redis", "on node-2"].map((subject) => subjectOf({ subject, instance: "node-2" }))).toEqual(["redis", "redis", "on node-2"]);
@@ -25,14 +25,4 @@ test("problems have the server's order, words and findings", () => {
 
 test("a finding's role says whether it is about the monitor", () => {
   expect([isOwn(finding("a", { role: "monitor" })), isOwn(finding("a", { role: "cause" })), isOwn(finding("a"))]).toEqual([true, false, false]);
-});
-
-const rule = { name: "r", title: "R", doc: "", answer: "fires" as const, at, windows: [300, 60] as [number, number] };
-
-test("what has ended comes last, whatever its severity, and says so", () => {
-  const dead = finding("lock_contention", { id: "dead", subject: "gone", severity: "critical", ended: at, sentence: "gone spent 60 % on locks; ended 12 s ago." });
-  const list = problems(dead, finding("vdso_bypass", { id: "living", subject: "db" }));
-  expect(list.map((p) => p.lead.id)).toEqual(["living", "dead"]);
-  expect(verdictOf({ findings: [dead], rules: [rule], at }, null, null, new Date(at)).finding).toBeUndefined();
-  expect(list[1]!.title).toBe("gone spent 60 % on locks; ended 12 s ago");
 });

@@ -22,7 +22,7 @@ test("the verdict is the server's, with the cost of watching", () => {
 });
 
 test("open findings are the worst first, then the oldest", () => {
-  const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
+  const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ age: 0, id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
   const findings = [finding({}), finding({ severity: "critical" }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
   expect(openFindings(answer({ findings })).map((f) => f.severity)).toEqual(["critical", "warning", "info"]);
 });
