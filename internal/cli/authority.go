@@ -49,7 +49,7 @@ func (s settings) openSocket(o *observer) error {
 	o.authority = authority.New(ao)
 
 	path, given := s.socket, s.socket != ""
-	err := error(nil)
+	var err error
 	if !given {
 		_, port, _ := net.SplitHostPort(o.listener.Addr().String())
 		folder := host.SocketFolder()

@@ -182,6 +182,7 @@ func TestCommandsOf(t *testing.T) {
 
 // others are programs that pages show and that are not ours. Those with a package are named by the page, after "needs".
 var others = map[string]struct{ why, needs string }{
+	"curl":    {why: "asks a server, here through its Unix socket", needs: "curl"},
 	"git":     {"the README's first line, and examples of bench commits", ""},
 	"cd":      {"a shell's own", ""},
 	"export":  {"a shell's own", ""},

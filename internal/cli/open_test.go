@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/sources"
+)
+
+// TestOpen: the command prints the link of the monitor at a socket, below the address that --server names, and says what is wrong
+// with any other socket.
+func TestOpen(t *testing.T) {
+	dir, err := host.Local().MkdirShort("open", "agent.sock", host.MostSocketPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for name, answer := range map[string]http.HandlerFunc{
+		"monitor": func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost || r.URL.Path != "/api/teescope/v1/links" {
+				t.Errorf("it asks %s %s", r.Method, r.URL)
+			}
+			_, _ = w.Write([]byte(`{"url":"http://127.0.0.1:9780/","path":"open?link=abc","seconds":120,"session":28800}`))
+		},
+		"agent": http.NotFound,
+		"strict": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"error":"not you"}`, http.StatusForbidden)
+		},
+		"other": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"path":"//evil.example"}`)) },
+	} {
+		l, err := net.Listen("unix", filepath.Join(dir, name+".sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := &http.Server{Handler: answer}
+		go func() { _ = srv.Serve(l) }()
+		t.Cleanup(func() { _ = srv.Close() })
+	}
+	for _, c := range []struct {
+		socket string
+		args   []string
+		want   string // of standard output, or of standard error with a status other than 0
+		status int
+	}{
+		{"monitor", nil, "http://127.0.0.1:9780/open?link=abc\n", 0},
+		{"monitor", []string{"--server", "https://host.example/below"}, "https://host.example/below/open?link=abc\n", 0},
+		{"agent", nil, "an agent has none", exitUsage},
+		{"strict", nil, "403 Forbidden: not you", exitUsage},
+		{"other", nil, "is it a teescope monitor?", exitUsage},
+		{"none", nil, "start one with `teescope monitor`", exitUsage},
+		{"monitor", []string{"--server", "x"}, "want a URL", exitUsage},
+	} {
+		var out, errs strings.Builder
+		args := append([]string{"open", "--socket", filepath.Join(dir, c.socket+".sock")}, c.args...)
+		status := Main(t.Context(), Env{Args: args, Stdout: &out, Stderr: &errs})
+		text := out.String()
+		if c.status != 0 {
+			text = errs.String()
+		}
+		if status != c.status || !strings.Contains(text, c.want) || c.status == 0 && text != c.want {
+			t.Errorf("%v: status %d, %q, want %d with %q", args, status, text, c.status, c.want)
+		}
+	}
+}
+
+func TestGroupOf(t *testing.T) {
+	if id, err := groupOf("54321"); id != 54321 || err != nil {
+		t.Errorf("%d %v", id, err)
+	}
+	for _, name := range []string{"no such group", "-1", "4294967296"} {
+		if _, err := groupOf(name); err == nil || !strings.Contains(err.Error(), "groupadd") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestOperatorNames: the configuration of a monitor and of an agent names operators, each once.
+func TestOperatorNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"operators: [alice, ops.example.org]": "",
+		"operators: []":                       "",
+		"operators: [a, '']":                  `line 1: operators[1]: "": want a name of`,
+		"operators: [a, a]":                   `line 1: operators[1]: "a" is there twice`,
+		"operators: alice":                    "want a list of texts",
+	} {
+		c, err := parseConfig([]byte(text), ".", sources.All)
+		if want == "" && (err != nil || len(c.unused) > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v %v, want %q", text, err, c.unused, want)
+		}
+	}
+}
