@@ -60,7 +60,7 @@ rivals: findings metric
 explain: findings metric result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
-findings/rules: explain/causes explain/prices findings findings/anomaly metric rivals
+findings/rules: explain/causes explain/prices findings findings/anomaly metric rivals stats
 
 # compare
 environment: contain host machine metric result tee

@@ -267,8 +267,7 @@ func TestNoPathsByRequest(t *testing.T) {
 		{"other", `{"files":["/root"]}`, 404, []string{"not found"}},
 		{"gramine", `{"command":["sh"]}`, 400, []string{"unknown field"}},
 	} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/teescope/v1/sources/"+c.source, strings.NewReader(c.body)))
+		w := do(h, http.MethodPost, "/api/teescope/v1/sources/"+c.source, c.body)
 		var e Error
 		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || w.Code != c.code {
 			t.Errorf("%s %s: %d %s (%v)", c.source, c.body, w.Code, w.Body, err)

@@ -154,8 +154,6 @@ export interface FindingsEvidence {
   expr: string;
 }
 
-/** Role is the part of a finding in a problem. */
-export type FindingsRole = "cause" | "effect" | "monitor";
 /** Part is one process's part in a shortage: what it takes, or how many of its threads wait. */
 export interface FindingsPart {
   name: string;
@@ -165,6 +163,9 @@ export interface FindingsPart {
   /** AtMost: the process may have taken it elsewhere. */
   atMost?: boolean;
 }
+
+/** Role is the part of a finding in a problem. */
+export type FindingsRole = "cause" | "effect" | "monitor";
 
 /** Finding is a cause seen on a subject. */
 export interface FindingsFinding extends FindingsMachine {
@@ -211,8 +212,6 @@ export interface FindingsRecord extends FindingsFinding {
   until?: string;
   /** Ended is the time of the first reading that no longer had the subject; absent while it exists, and where that is not known. */
   ended?: string;
-  /** Own: it is about the monitor itself. */
-  own?: boolean;
   /** Silenced is the id of the silence that covers it, "" for none. */
   silenced?: string;
   /** Sentence is the title for a reader of now: in the past tense, and since when, where its value is older than two readings or the subject has ended. It is not stored. */
@@ -249,10 +248,12 @@ export interface FindingsRuleStat {
 
 /** Problem is what is wrong on a machine: its open findings with the same topic, all of one process, or a single one. The page, explain, top, the log and notifications show the same problems. */
 export interface FindingsProblem {
-  /** Title is that of the leading finding without its full stop, or the topic with the number of its effects. */
+  /** Title is the sentence of the leading finding without its full stop, or the topic with the number of its effects that go on. */
   title: string;
   /** Severity is that of the worst finding. */
   severity: FindingsSeverity;
+  /** Ended says that the subjects of all its findings have ended: it comes after what lives, and is no headline. */
+  ended?: boolean;
   /** Lead is the id of the finding that represents the problem, and Since its beginning. */
   lead: string;
   since: string;
@@ -1481,7 +1482,7 @@ export interface ResultExperiment {
 
 /** VerdictWords is how a verdict looks: a word, a shape and a colour of the page; each alone identifies it. */
 export interface ReportVerdictWords {
-  /** Verdict is a verdict of a document, "platform", or "none" where nothing was judged. */
+  /** Verdict is a verdict of a document, "stand-in", "platform", or "none" where nothing was judged. */
   verdict: string;
   word: string;
   shape: string;
