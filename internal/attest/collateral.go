@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -93,7 +94,8 @@ type failure struct {
 // Bounds of a cache.
 const (
 	mostAnswers = 1000
-	// failedFor is how long a failure is kept, and mostFailed how many of them stop fetches from addresses that never answered.
+	// failedFor is how long a failure is kept, and mostFailed how many of one kind of address stop fetches from addresses
+	// of that kind that never answered.
 	failedFor  = time.Minute
 	mostFailed = 50
 )
@@ -135,8 +137,24 @@ func (c *cache) known(url string, now time.Time) (a answer, ok bool, err error) 
 	if f, bad := c.failed[url]; bad {
 		return answer{}, false, fmt.Errorf("%w (%s ago; tried again %s after that)", f.err, now.Sub(f.at).Round(time.Second), failedFor)
 	}
-	if !answered && len(c.failed) >= mostFailed {
-		return answer{}, false, fmt.Errorf("fetch %s: %d fetches failed within %s, so addresses that never answered wait", url, len(c.failed), failedFor)
+	alike := 0
+	for other := range c.failed {
+		if kindOf(other) == kindOf(url) {
+			alike++
+		}
+	}
+	if !answered && alike >= mostFailed {
+		return answer{}, false, fmt.Errorf("fetch %s: %d fetches of this kind failed within %s, so addresses that never answered wait", url, alike, failedFor)
 	}
 	return answer{}, false, nil
+}
+
+// kindOf returns an address without what evidence may put into it: the query, and the last part of the path where it has
+// the length of a chip's identity. Failures of what strangers name must not stop the fetch of a revocation list.
+func kindOf(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	if i := strings.LastIndexByte(address, '/'); len(address)-i > 16 {
+		return address[:i+1]
+	}
+	return address
 }

@@ -60,11 +60,11 @@ func TestCachedFor(t *testing.T) {
 }
 
 // TestCachedFailures: a failing fetch is not tried again for a minute, whoever asks. Many failing addresses stop fetches from
-// others that never answered, and not from those that did. A caller that gave up is no failure of the service.
+// others of their kind that never answered, and not from those that did. A caller that gave up is no failure of the service.
 func TestCachedFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true
-		from := &counted{fails: func(url string) bool { return away || strings.HasPrefix(url, "forged") }}
+		from := &counted{fails: func(url string) bool { return away || strings.HasSuffix(url, "?forged") }}
 		c := Cached(from, time.Hour)
 		get := func(url, want string, asked int) {
 			t.Helper()
@@ -87,19 +87,21 @@ func TestCachedFailures(t *testing.T) {
 		get("list", "", 3)
 
 		for i := range 10 * mostFailed {
-			_, _, _ = c.Get(t.Context(), fmt.Sprintf("forged %d", i))
+			_, _, _ = c.Get(t.Context(), fmt.Sprintf("chips/%032d?forged", i))
 		}
 		if from.asked != 3+mostFailed {
 			t.Errorf("%d forged addresses caused %d fetches, want %d", 10*mostFailed, from.asked-3, mostFailed)
 		}
-		get("new", "50 fetches failed within 1m0s, so addresses that never answered wait", 3+mostFailed)
+		another := "chips/" + strings.Repeat("9", 32)
+		get(another, "50 fetches of this kind failed within 1m0s, so addresses that never answered wait", 3+mostFailed)
 		get("list", "", 3+mostFailed)
+		get("chips/crl", "", 4+mostFailed) // what strangers name stops no revocation list
 		time.Sleep(failedFor)
-		get("new", "", 4+mostFailed)
+		get(another, "", 5+mostFailed)
 		for range 3 { // an answer that is too old is fetched anew, also while strangers cause failures
 			time.Sleep(time.Hour)
 			for i := range 10 * mostFailed {
-				_, _, _ = c.Get(t.Context(), fmt.Sprintf("forged %d", i))
+				_, _, _ = c.Get(t.Context(), fmt.Sprintf("chips/%032d?forged", i))
 			}
 			before := from.asked
 			get("list", "", before+1)

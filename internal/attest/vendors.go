@@ -256,9 +256,18 @@ func chipCertificate(a *sevpb.Attestation, c *watched) error {
 
 // certifiedLine is the product line in the certificate of a report's key: "Milan" of "Milan-B0".
 func certifiedLine(a *sevpb.Attestation) string {
-	info, err := sevabi.ParseSignerInfo(a.GetReport().GetSignerInfo())
+	x, err := certificateOf(a)
 	if err != nil {
 		return ""
+	}
+	return kds.ProductLineOfProductName(x.ProductName)
+}
+
+// certificateOf returns what AMD's extensions in the certificate of a report's key say.
+func certificateOf(a *sevpb.Attestation) (*kds.Extensions, error) {
+	info, err := sevabi.ParseSignerInfo(a.GetReport().GetSignerInfo())
+	if err != nil {
+		return nil, err
 	}
 	der := a.GetCertificateChain().GetVcekCert()
 	if info.SigningKey == sevabi.VlekReportSigner {
@@ -266,13 +275,9 @@ func certifiedLine(a *sevpb.Attestation) string {
 	}
 	c, err := x509.ParseCertificate(der)
 	if err != nil {
-		return ""
+		return nil, err
 	}
-	x, err := kds.CertificateExtensions(c, info.SigningKey)
-	if err != nil {
-		return ""
-	}
-	return kds.ProductLineOfProductName(x.ProductName)
+	return kds.CertificateExtensions(c, info.SigningKey)
 }
 
 // standingSEV says whether the certificate is for the firmware that runs, the firmware is no
@@ -283,8 +288,28 @@ func standingSEV(a *sevpb.Attestation, o *sev.Options, c *watched, policy sevabi
 	if err := validate.SnpAttestation(a, &validate.Options{GuestPolicy: all}); err != nil {
 		return err
 	}
+	if err := equalTCBs(a); err != nil {
+		return err
+	}
 	o.CheckRevocations, o.Getter = true, lists{c, now}
 	return sev.SnpAttestation(a, o)
+}
+
+// equalTCBs compares the TCBs of a report and of its key's certificate byte by byte. The library takes a TCB with a part
+// above 127 for one of zeros: a key that is certified for TCB 0 could sign a report of any.
+func equalTCBs(a *sevpb.Attestation) error {
+	r := a.GetReport()
+	certified, err := certificateOf(a)
+	if err != nil {
+		return fmt.Errorf("read the TCB of the key's certificate: %w", err)
+	}
+	if is := TCB(certified.TCBVersion); is != TCB(r.GetReportedTcb()) {
+		return fmt.Errorf("the reported TCB %s is not that of the key's certificate, %s", TCB(r.GetReportedTcb()), is)
+	}
+	if r.GetCommittedTcb() != r.GetCurrentTcb() {
+		return fmt.Errorf("the firmware is provisional: its TCB is %s, and %s is committed", TCB(r.GetCurrentTcb()), TCB(r.GetCommittedTcb()))
+	}
+	return nil
 }
 
 // lists is a collateral in the form of go-sev-guest's getters, which does not itself look at

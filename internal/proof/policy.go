@@ -60,13 +60,17 @@ type Mask struct {
 
 func (m Mask) named() bool { return m.Set != nil || m.Clear != nil }
 
-// bits returns the mask with a default for the bits that must be set.
+// bits returns the mask with the bits that must be set unless it says otherwise: that no bit must be, or that these must be clear.
 func (m Mask) bits(set attest.Bits) (wantSet, wantClear attest.Bits) {
-	if m.Set != nil {
-		set = *m.Set
-	}
 	if m.Clear != nil {
 		wantClear = *m.Clear
+	}
+	switch set &^= wantClear; {
+	case m.Set == nil:
+	case *m.Set == 0:
+		set = 0
+	default:
+		set |= *m.Set
 	}
 	return set, wantClear
 }
@@ -119,9 +123,48 @@ func (m *minTCB) tcb(product string) (t attest.TCB, err error) {
 	return t, t.UnmarshalText([]byte(m.whole))
 }
 
+// checkValues refuses what YAML reads as nothing: a key without a value, an empty list, and what follows a first document. A policy
+// must not be weaker than it looks.
+func checkValues(text []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var n yaml.Node
+	if err := d.Decode(&n); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("a policy is one YAML document; remove the line --- and what follows it")
+	}
+	for _, top := range n.Content {
+		if top.Tag != "!!null" { // comments alone: nothing is demanded
+			return checkNode(top)
+		}
+	}
+	return nil
+}
+
+func checkNode(n *yaml.Node) error {
+	switch {
+	case n.Tag == "!!null":
+		return fmt.Errorf("line %d: a value is missing; write it, or remove the key", n.Line)
+	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
+		return fmt.Errorf("line %d: an empty list; write what it must have, or remove the key", n.Line)
+	}
+	for _, c := range n.Content {
+		if err := checkNode(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadPolicy reads a policy file.
 func ReadPolicy(text []byte) (Policy, error) {
 	var f file
+	if err := checkValues(text); err != nil {
+		return Policy{}, err
+	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {

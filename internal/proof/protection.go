@@ -36,7 +36,7 @@ func (r *Report) judgeTCB(i *attest.Inspection, p Policy, asOf time.Time) {
 	case !s.Reported.Known(s.Product) || !s.Launch.Known(s.Product):
 		r.add(name, NotChecked, true, fmt.Sprintf("the TCBs %s and %s have levels in bytes that are reserved as far as teescope knows", s.Reported, s.Launch))
 	default:
-		r.add(name, Holds, true, "at least the policy's minimum, and no certificate is revoked, as of "+stamp(asOf))
+		r.add(name, Holds, true, "at least the policy's minimum, and AMD has not revoked the key that certified the chip's, as of "+stamp(asOf))
 	}
 }
 
@@ -123,6 +123,9 @@ func openProtection(f *attest.Facts) (open []string) {
 	}
 	if f.SNP != nil && f.SNP.VMPL > 0 {
 		open = append(open, fmt.Sprintf("what the guest's more privileged software is (VMPL %d asked for the report)", f.SNP.VMPL))
+	}
+	if f.SNP != nil && !f.SNP.Platform["alias_check_complete"] {
+		open = append(open, "that no two addresses were one memory (ALIAS_CHECK_COMPLETE is off)")
 	}
 	if f.TDX != nil && f.TDX.Attributes&attest.SEPTVEDisable == 0 {
 		open = append(open, "that the host gave it only pages that it accepted (SEPT_VE_DISABLE is off)")

@@ -45,6 +45,15 @@ func weakMachines() []weak {
 	}
 	all := []weak{
 		{name: "TCB of zeros", o: attesttest.Options{SNPTCB: &zero}, policy: snpMinimum, word: Refused, check: "tcb", want: "the reported TCB is too old: bootloader 0 below 4, snp 0 below 24, microcode 0 below 219", stays: true},
+		{name: "a key of TCB 0 under a TCB with parts above 127", o: attesttest.Options{SNPTCB: &zero, SNPReport: func(r []byte) {
+			for _, at := range []int{0x38, 0x180, 0x1e0, 0x1f0} { // current, reported, committed, launch
+				copy(r[at:], "\x84\x00\x00\x00\x00\x00\x98\xdb")
+			}
+		}}, policy: snpMinimum, word: Refused, check: "tcb", want: "is not that of the key's certificate", stays: true},
+		{name: "provisional firmware with parts above 127", o: attesttest.Options{SNPReport: func(r []byte) {
+			copy(r[0x38:], "\x84\x00\x00\x00\x00\x00\x98\xdb")
+			copy(r[0x1e0:], "\x85\x00\x00\x00\x00\x00\x98\xdb")
+		}}, policy: snpMinimum, word: Refused, check: "tcb", want: "the firmware is provisional", stays: true},
 		{name: "TCB of zeros, no minimum", o: attesttest.Options{SNPTCB: &zero}, word: Unproved, check: "tcb", want: "min_tcb: {milan: {bootloader: 0, tee: 0, snp: 0, microcode: 0}}", stays: true},
 		{name: "no minimum", word: Unproved, check: "tcb", want: "min_tcb: {milan: {bootloader: 4, tee: 0, snp: 24, microcode: 219}}"},
 		{name: "a minimum of another product", policy: "min_tcb: {genoa: {bootloader: 1, tee: 0, snp: 1, microcode: 1}}", word: Unproved, check: "tcb", want: "no minimum was named", stays: true},
@@ -217,21 +226,25 @@ func TestProtectionPolicy(t *testing.T) {
 		"min_tcb: {turin: {bootloader: 4, tee: 0, snp: 24, microcode: 219}}":         "part fmc is missing: write {fmc: N, bootloader: N, tee: N, snp: N, microcode: N}",
 		"min_tcb: {milan: {bootloader: 256, tee: 0, snp: 24, microcode: 219}}":       "cannot unmarshal",
 		"min_tcb: {milan: [4, 0, 24, 219]}":                                          "cannot unmarshal",
-		"min_tcb: {milan: }":                                                         "want 16 hex digits",
-		"min_tcb: {milan: 0000000000000000}":                                         "a minimum of 0 accepts any firmware",
-		"min_tcb: {milan: db18000000010004}":                                         "levels in reserved bytes",
-		"tcb: current":                                                               `tcb "current": want unchecked`,
-		"tcb: unchecked\n" + snpMinimum:                                              "contradict each other",
-		"vmpl: 4":                                                                    "want 0 to 3",
-		"vmpl: -1":                                                                   "cannot unmarshal",
-		"platform: {alias: true}":                                                    `platform "alias": want alias_check_complete`,
-		"platform: {bit0: true}":                                                     `platform "bit0": want`,
-		"attributes: {set: 0x30, clear: 0x10}\ndebug: true":                          "attributes: 0x10 must be both set and clear",
-		"attributes: {set: 0x10}":                                                    "which only debug: true accepts",
-		"attributes: {set: 0x20000000}":                                              "which only migration: true accepts",
-		"attributes: {clear: high}":                                                  "want a number like 0x10000000",
-		"attributes: {sets: 1}":                                                      "field sets not found",
-		"registers: {mrconfig: " + strings.Repeat("00", 48) + "}":                    `register "mrconfig": want rtmr0`,
+		"min_tcb: {milan: }":                                                         "line 1: a value is missing",
+		"min_tcb: {milan: {bootloader: , tee: , snp: , microcode: 219}}":             "line 1: a value is missing",
+		"measurements: [~]":                  "line 1: a value is missing",
+		"tee: []":                            "line 1: an empty list",
+		"tee: [tdx]\n---\nvmpl: 0":           "a policy is one YAML document",
+		"min_tcb: {milan: 0000000000000000}": "a minimum of 0 accepts any firmware",
+		"min_tcb: {milan: db18000000010004}": "levels in reserved bytes",
+		"tcb: current":                       `tcb "current": want unchecked`,
+		"tcb: unchecked\n" + snpMinimum:      "contradict each other",
+		"vmpl: 4":                            "want 0 to 3",
+		"vmpl: -1":                           "cannot unmarshal",
+		"platform: {alias: true}":            `platform "alias": want alias_check_complete`,
+		"platform: {bit0: true}":             `platform "bit0": want`,
+		"attributes: {set: 0x30, clear: 0x10}\ndebug: true":       "attributes: 0x10 must be both set and clear",
+		"attributes: {set: 0x10}":                                 "which only debug: true accepts",
+		"attributes: {set: 0x20000000}":                           "which only migration: true accepts",
+		"attributes: {clear: high}":                               "want a number like 0x10000000",
+		"attributes: {sets: 1}":                                   "field sets not found",
+		"registers: {mrconfig: " + strings.Repeat("00", 48) + "}": `register "mrconfig": want rtmr0`,
 	} {
 		if p, err := ReadPolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, %v, want %q", text, p, err, want)
