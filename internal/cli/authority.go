@@ -147,15 +147,12 @@ func (o *observer) unlock(page bool) web.Unlock {
 	u.URL = o.url() + "/"
 	_, port, _ := net.SplitHostPort(o.listener.Addr().String())
 	u.Command = "teescope open"
-	switch {
-	case u.Socket != socketFor(host.SystemSockets, port):
+	if u.Socket != socketFor(host.SystemSockets, port) || port != defaultPort { // the link is then where this monitor listens
 		u.Command += " --socket " + u.Socket
-	case port != defaultPort:
-		u.Command += " --server http://127.0.0.1:" + port
 	}
 	switch pod, _ := os.Hostname(); {
 	case os.Getenv("KUBERNETES_SERVICE_HOST") != "":
-		u.Command, u.Where = "kubectl exec "+pod+" -- /teescope open --server http://127.0.0.1:"+port, "where kubectl reaches the pod"
+		u.Command, u.Where = "kubectl exec "+pod+" -- /teescope open --server "+o.port.scheme()+"://127.0.0.1:"+port, "where kubectl reaches the pod"
 	case o.host.Root != "/":
 		u.Command, u.Where = "/"+u.Command, "in its container"
 	case os.Geteuid() == 0 || filepath.Dir(u.Socket) == host.SystemSockets:

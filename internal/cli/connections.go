@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"errors"
+	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -108,4 +111,32 @@ func (c *limitedConn) Close() error {
 	delete(open, c)
 	c.of.open.Unlock()
 	return c.Conn.Close()
+}
+
+// untimed ends the time for reading once a request has arrived: without that, net/http ends the context of one that is still
+// answered when that time is over. Answers have a time of their own.
+func untimed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if r.Body == nil || r.Body == http.NoBody {
+			_ = c.SetReadDeadline(time.Time{})
+		} else {
+			r.Body = &arriving{r.Body, c}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// arriving is the body of a request.
+type arriving struct {
+	io.ReadCloser
+	c *http.ResponseController
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = a.c.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }

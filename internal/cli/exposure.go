@@ -231,7 +231,8 @@ func (e *exposure) protected(l net.Listener, next http.Handler, log *slog.Logger
 		j := judged.Lock()
 		good := j.judge(e.config, log)
 		judged.Unlock()
-		if !good { // to a stranger, perhaps
+		// The file may have lost its TLS between the judgement and the start: then this port has none.
+		if !good || r.TLS == nil { // to a stranger, perhaps
 			http.Error(w, "the file of --web-config was changed and lets nobody in; the log has the reason", http.StatusServiceUnavailable)
 			return
 		}

@@ -9,9 +9,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,10 +91,15 @@ func (x opener) run(ctx context.Context, env Env) error {
 func askLink(ctx context.Context, sockets []string) (link web.Link, err error) {
 	name := ""
 	for _, s := range sockets {
-		if _, err := os.Stat(s); !errors.Is(err, fs.ErrNotExist) {
-			name = s
-			break
+		c, err := host.Local().Dial(ctx, s)
+		if err == nil {
+			_ = c.Close()
 		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) && s != sockets[len(sockets)-1] {
+			continue // that of a monitor that was killed hides no other
+		}
+		name = s
+		break
 	}
 	if name == "" {
 		return link, fmt.Errorf("no monitor's socket at %s; start one with `teescope monitor`, or name its socket with --socket: its page shows it", strings.Join(sockets, " or "))

@@ -37,7 +37,7 @@ func loopback(l net.Listener) bool {
 // serve answers on l until ctx ends, then gives running requests three seconds.
 func serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
 	l = limitConnections(l, connectionLimit())
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readPatience, IdleTimeout: 2 * time.Minute,
+	srv := &http.Server{Handler: untimed(h), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readPatience, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	failed := make(chan error, 1)
 	go func() {

@@ -95,6 +95,9 @@ func closeFolder(dir string, log *slog.Logger) {
 		return
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
+	if ok && st.Uid == 0 && os.Geteuid() != 0 {
+		return // a volume of a container: whoever mounts it decides
+	}
 	if !ok || int(st.Uid) != os.Geteuid() || !isOurs(dir) || os.Chmod(dir, 0o700) != nil {
 		log.Warn("every user may read the data folder: chmod 700 it, or name another one", "folder", dir, "mode", fi.Mode().Perm().String())
 		return

@@ -101,13 +101,32 @@ func (m *routes) guard(next http.Handler, state func(Options, *http.Request) map
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(b))
-		m.one.Lock()
-		defer m.one.Unlock()
-		before := state(m.o, r)
-		next.ServeHTTP(w, r)
-		m.o.audit(who, r, before, state(m.o, r))
+		answer := &heldAnswer{header: w.Header(), code: http.StatusOK}
+		m.change(next, state, who, answer, r)
+		w.WriteHeader(answer.code)
+		_, _ = w.Write(answer.body.Bytes())
 	})
 }
+
+// change makes one change after the other, and logs it.
+func (m *routes) change(next http.Handler, state func(Options, *http.Request) map[string]any, who authority.Who, w http.ResponseWriter, r *http.Request) {
+	m.one.Lock()
+	defer m.one.Unlock()
+	before := state(m.o, r)
+	next.ServeHTTP(w, r)
+	m.o.audit(who, r, before, state(m.o, r))
+}
+
+// heldAnswer is an answer that is sent after the change: a client that does not read it holds up nobody.
+type heldAnswer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *heldAnswer) Header() http.Header         { return a.header }
+func (a *heldAnswer) WriteHeader(code int)        { a.code = code }
+func (a *heldAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // auditMost bounds what an audit line shows of the state, in bytes.
 const auditMost = 4 << 10
