@@ -317,6 +317,7 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 	}
 	for i := range out.Rules {
 		s := &out.Rules[i]
+		s.Near = slices.DeleteFunc(slices.Clone(s.Near), func(n findings.Near) bool { return owner(n.Machine) != on })
 		if gone != "" {
 			s.Answer, s.Reason = findings.CannotTell, gone
 		}

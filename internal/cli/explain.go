@@ -230,9 +230,10 @@ func (t *text) findings(f web.Findings) {
 				members = append(members, r)
 			}
 		}
-		if len(members) > 1 || len(members) == 1 && p.Title+"." != members[0].Title {
+		same := len(members) > 0 && p.Title+"." == cmp.Or(members[0].Sentence, members[0].Title)
+		if len(members) > 0 && !same {
 			t.Wrap("", fmt.Sprintf("Problem %d, %s: %s", i+1, p.Severity, p.Title))
-		} else if len(members) == 1 {
+		} else if same {
 			t.Line("Problem %d:", i+1)
 		}
 		for _, r := range members {

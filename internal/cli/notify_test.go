@@ -219,7 +219,7 @@ func TestLogIsOneLine(t *testing.T) {
 	var log bytes.Buffer
 	m := &monitor{observer: &observer{log: slog.New(slog.NewTextHandler(&log, nil))}}
 	r := findings.Record{ID: "a", State: findings.Open, Finding: findings.Finding{Rule: "heat", Subject: "x", Title: "<b>\x1b[2J\nlevel=ERROR\u202e\xff spends 41 %."}}
-	m.analysis = findings.New(nil, nil, findings.Options{Past: []findings.Record{r}})
+	m.analysis = findings.New(nil, nil, findings.Options{Now: time.Now, Past: []findings.Record{r}})
 	m.logFinding(r)
 	if s := log.String(); strings.Count(s, "\n") != 1 || strings.Contains(s, "\x1b") || strings.Contains(s, "\u202e") || !utf8.ValidString(s) || !strings.Contains(s, `<b>\x1b[2J\nlevel=ERROR`) {
 		t.Errorf("log %q", s)

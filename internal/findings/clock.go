@@ -27,6 +27,10 @@ func (r Record) NoLater(at time.Time) Record {
 		until := noLater(*r.Until, at)
 		r.Until = &until
 	}
+	if r.Ended != nil {
+		ended := noLater(*r.Ended, at)
+		r.Ended = &ended
+	}
 	return r
 }
 

@@ -361,7 +361,7 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 	var err error
 	short := w.Short
 	if age := at.Sub(v.opts.Started); age >= max(4*v.opts.Interval, leastObserved) {
-		short = min(short, age) // a rate over time before the first reading is too low
+		short = min(short, age.Truncate(time.Second)) // a rate over time before the first reading is too low
 	}
 	if out.short, out.near, err = v.pass(ctx, r, at.Add(-short), at); err != nil {
 		return verdict{unknown: err.Error()}
@@ -390,12 +390,12 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		if f.Share == nil {
 			f.ShareOf = ""
 		} else if f.ShareOf == "" {
-			f.ShareOf = machineTime
+			f.ShareOf = timeInUse
 		}
 		if f.byHarm = harmful(f); f.byHarm {
 			f.Severity = severityOfHarm(*f.Share, f.Confidence, "")
 		}
-		if v.opts.Places != nil && f.Severity != Info { // what is information is often always open, and a look at all processes is not free
+		if v.opts.Places != nil && f.Severity != Info && strings.HasPrefix(f.Life, StartTime+"{") { // of a process; what is information is often always open, and a look at all processes is not free
 			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
 		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
@@ -422,7 +422,7 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		rec, isOpen := b.open[k]
 		long, both := answer.long[w]
 		started, known := answer.started[w]
-		if !isOpen && r.Role == RoleMonitor && answer.short[w].Severity != Critical && at.Sub(v.opts.Started) < ownYouth {
+		if !isOpen && r.Role == RoleMonitor && answer.short[w].Severity == Warning && at.Sub(v.opts.Started) < ownYouth {
 			continue
 		}
 		if !isOpen && !both && !young && !(known && at.Sub(started) < v.windows(r).Long) {
@@ -489,7 +489,7 @@ func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record)
 		}
 		until := at
 		switch {
-		case b.past[k] && !b.lived[k] || gap(rec.LastSeen, at):
+		case rec.Ended == nil && b.past[k] || gap(rec.LastSeen, at): // nobody watched since
 			until = rec.LastSeen
 		case rec.Ended != nil:
 			until = *rec.Ended

@@ -224,7 +224,7 @@ type Finding struct {
 	// Share is the interval of the cause's share in ShareOf, as ratios; nil
 	// where unknown.
 	Share *[2]float64 `json:"share,omitempty"`
-	// ShareOf is the whole of Share in words: "its active time" of a process, "the machine's CPU time".
+	// ShareOf is the whole of Share in words: "its active time" of a process, "the CPU time in use" of a machine.
 	ShareOf string `json:"shareOf,omitempty"`
 	// Life is the query that has a value while the subject exists; "" for one that does not end.
 	Life string `json:"life,omitempty"`
@@ -330,4 +330,7 @@ type Near struct {
 	Subject string `json:"subject"`
 	// Text is a sentence with both numbers.
 	Text string `json:"text"`
+
+	// Life is as in Finding.
+	Life string `json:"-"`
 }

@@ -3,6 +3,7 @@ package findings
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -94,6 +95,10 @@ const leastLife = 4
 // is said.
 func (v *evaluation) byOwnLife(ctx context.Context, r *Rule, out *verdict, window time.Duration, at time.Time) error {
 	now := v.reading(at)
+	out.near = slices.DeleteFunc(out.near, func(n Near) bool {
+		l := now.of(ctx, Finding{Machine: n.Machine, Subject: n.Subject, Life: n.Life})
+		return l.known && !l.lives
+	})
 	out.started = map[who]time.Time{}
 	for w, f := range out.short {
 		l := now.of(ctx, f)

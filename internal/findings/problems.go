@@ -156,12 +156,13 @@ func (g *group) problem(own []*Record, several bool) Problem {
 	for _, r := range effects {
 		p.Effects = append(p.Effects, r.ID)
 	}
-	if named && !(i >= 0 && len(lead.Takers) > 0) { // a cause that names who takes what is short says more than the number of its effects
+	living := slices.DeleteFunc(slices.Clone(effects), func(r *Record) bool { return r.Ended != nil && !ended })
+	// A cause that names who takes what is short says more than the number of its effects.
+	if named && len(living) > 0 && !(i >= 0 && len(lead.Takers) > 0) {
 		p.Title = g.topic
 		if several && lead.Instance != "" {
 			p.Title += " on " + lead.Instance
 		}
-		living := slices.DeleteFunc(slices.Clone(effects), func(r *Record) bool { return r.Ended != nil && !ended })
 		p.Title += fmt.Sprintf(": %s%s", count(len(living), "effect"), onWhom(living))
 		if ended {
 			p.Title += ", ended"

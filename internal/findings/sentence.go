@@ -37,9 +37,9 @@ func (r Record) Told(now time.Time, fresh time.Duration) Record {
 // pastOf are the verbs of the rules' titles in the past tense.
 var pastOf = map[string]string{
 	"accepts": "accepted", "are": "were", "asks": "asked", "calls": "called", "completes": "completed", "copies": "copied", "do": "did", "drop": "dropped",
-	"end": "ended", "enters": "entered", "exits": "exited", "fails": "failed", "has": "had", "is": "was", "leaves": "left", "live": "lived", "load": "loaded",
+	"end": "ended", "enters": "entered", "exits": "exited", "fails": "failed", "gives": "gave", "has": "had", "is": "was", "leaves": "left", "live": "lived", "load": "loaded",
 	"loads": "loaded", "loses": "lost", "makes": "made", "miss": "missed", "moves": "moved", "needs": "needed", "reads": "read", "receives": "received",
-	"refuses": "refused", "retransmits": "retransmitted", "sends": "sent", "spends": "spent", "takes": "took", "uses": "used", "waits": "waited",
+	"refuses": "refused", "retransmits": "retransmitted", "sends": "sent", "spends": "spent", "takes": "took", "touches": "touched", "uses": "used", "wait": "waited", "waits": "waited",
 	"will": "would", "writes": "wrote",
 }
 

@@ -4,8 +4,8 @@ package findings
 // lock. Explanations divide by it, too.
 const ActiveTime = "its active time"
 
-// machineTime is the whole of a share of a machine.
-const machineTime = "the machine's CPU time"
+// timeInUse is the whole of a share of a machine, where its rule names no other.
+const timeInUse = "the CPU time in use"
 
 // Harm limits: the share of its active time that a cause costs a service. At one half it takes at least twice as long as without
 // the cause; below a twentieth explanations leave a cause out.

@@ -90,15 +90,19 @@ func Summarize(records []Record, rules []RuleStat, now, started time.Time) Summa
 	return s
 }
 
-// ended counts the findings that were problems and ended after a time.
+// ended counts the problems that ended after a time: findings that share a topic, or a subject, are one.
 func ended(records []Record, after time.Time) int {
-	n := 0
+	seen := map[[2]string]bool{}
 	for i := range records {
 		if r := &records[i]; r.IsProblem() && (r.Until != nil && r.Until.After(after) || r.State == Open && r.Ended != nil) {
-			n++
+			name := "subject " + r.Subject
+			if r.Topic != "" {
+				name = "topic " + r.Topic
+			}
+			seen[[2]string{r.Instance, name}] = true
 		}
 	}
-	return n
+	return len(seen)
 }
 
 // checks says how many rules have an answer.

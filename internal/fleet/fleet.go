@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -500,7 +501,7 @@ func (r *Row) add(rec findings.Record) {
 	}
 	r.Findings++
 	if r.worst == nil || findings.CompareWeight(&rec, r.worst) < 0 {
-		r.worst, r.Worst = &rec, &Worst{rec.ID, rec.Rule, rec.Title, rec.Severity, rec.Since}
+		r.worst, r.Worst = &rec, &Worst{rec.ID, rec.Rule, cmp.Or(rec.Sentence, rec.Title), rec.Severity, rec.Since}
 	}
 	if s := rec.Share; s != nil && (r.Share == nil || s[0]+s[1] > r.Share[0]+r.Share[1]) {
 		r.Share = s

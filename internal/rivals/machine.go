@@ -76,8 +76,8 @@ func Short(ctx context.Context, q findings.Querier, of Question) (Shortage, erro
 	return s, nil
 }
 
-// Sentence says who takes the CPUs, and who waits ("compile takes 97 % of a core; paysvc and 5 others wait.").
-func (s Shortage) Sentence() string { return Uses(s.Takers, "takes") + "; " + s.waiting() }
+// Sentence says who takes the CPUs, and who waits if that is known ("compile takes 97 % of a core; paysvc and 5 others wait.").
+func (s Shortage) Sentence() string { return Uses(s.Takers, "takes") + s.waiting() }
 
 // Counted is Sentence for takers that are counted in events: "paylog makes 489 synchronising calls a second; db waits."
 // Where nothing says who waits, it is about the takers alone.
@@ -86,24 +86,28 @@ func (s Shortage) Counted(verb, what string, waits bool) string {
 	if !waits {
 		return out + "."
 	}
-	return out + "; " + s.waiting()
+	return out + s.waiting()
 }
 
+// waiting ends a sentence about the takers.
 func (s Shortage) waiting() string {
+	if len(s.Waiters) == 0 {
+		return "."
+	}
 	others := slices.DeleteFunc(slices.Clone(s.Waiters), func(w findings.Part) bool {
 		return slices.ContainsFunc(s.Takers, func(t findings.Part) bool { return t.Name == w.Name })
 	})
 	switch n := len(others); {
 	case n == 0 && len(s.Takers) > 1:
-		return "their own threads wait."
+		return "; their own threads wait."
 	case n == 0:
-		return "its own threads wait."
+		return "; its own threads wait."
 	case n == 1:
-		return others[0].Name + " waits."
+		return "; " + others[0].Name + " waits."
 	case n == 2:
-		return others[0].Name + " and " + others[1].Name + " wait."
+		return "; " + others[0].Name + " and " + others[1].Name + " wait."
 	default:
-		return fmt.Sprintf("%s and %d others wait.", others[0].Name, n-1)
+		return fmt.Sprintf("; %s and %d others wait.", others[0].Name, n-1)
 	}
 }
 

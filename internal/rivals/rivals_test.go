@@ -138,7 +138,8 @@ func TestShort(t *testing.T) {
 		s    rivals.Shortage
 		want string
 	}{
-		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}}}, "a takes 50 % of a core; its own threads wait."},
+		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}}}, "a takes 50 % of a core."},
+		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}}, Waiters: []findings.Part{{Name: "a"}}}, "a takes 50 % of a core; its own threads wait."},
 		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}, {Name: "other", Value: 0.4, Unit: "cores"}}, Waiters: []findings.Part{{Name: "a"}}},
 			"a takes 50 % of a core and processes without a name of their own 40 % of a core; their own threads wait."},
 		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 1, Unit: "cores"}}, Waiters: []findings.Part{{Name: "b"}, {Name: "c"}, {Name: "d"}}}, "a takes 100 % of a core; b and 2 others wait."},

@@ -48,6 +48,7 @@ type sign struct {
 	cases               []outcome // the first that holds is the finding
 	details             []number  // evidence of a subject that is reported
 	share               [2]string // numbers: the bounds of the share of the subject's time
+	shareOf             string    // its whole; "" is the CPU time in use
 	trust               string    // sources, as alternatives of a regular expression
 	remedy, topic       string    // "" is the rule's
 	// complete adds what needs more than a comparison to a finding of a machine or process with these labels. May be nil.
@@ -210,7 +211,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 		f.Severity = o.raised
 	}
 	if low, high := x.of(s.share[0]), x.of(s.share[1]); s.share[0] != "" && low >= 0 && low <= high && high <= 1 {
-		f.Share = &[2]float64{low, high}
+		f.Share, f.ShareOf = &[2]float64{low, high}, s.shareOf
 	}
 	if s.trust != "" {
 		if trust := e.trust(ctx, labels, s.trust); f.Confidence == "" {

@@ -277,7 +277,7 @@ var comparisons = []comparison{
 				titles: []string{"The {subject} loses {stolen} of its CPU time to its host."},
 				costs:  []string{"The {subject} wanted {cores} more than it got."},
 			}},
-			share: [2]string{"stolen", "stolen"},
+			share: [2]string{"stolen", "stolen"}, shareOf: "the machine's CPU time",
 		}},
 	},
 	{

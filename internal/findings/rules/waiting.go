@@ -70,7 +70,7 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		if limit := p.Limit("share", subject); share < limit || pt.Value < lowest {
-			s.note(p, findings.MachineOf(pt.Labels), subject, share, share, pt.Value)
+			s.note(p, pt.Labels, subject, share, share, pt.Value)
 			continue
 		}
 		if err := s.examine(ctx, p, subject, pt.Labels); err != nil {
@@ -85,9 +85,9 @@ func processOf(pt metric.Point) of { return of{findings.MachineOf(pt.Labels), pt
 
 // note says how near a process is to a finding, if it is near one. share is that of the window, worst the lower one of
 // the window and of its newest part.
-func (s waitingFor) note(p *findings.Pass, on findings.Machine, subject string, share, worst, threads float64) {
+func (s waitingFor) note(p *findings.Pass, labels map[string]string, subject string, share, worst, threads float64) {
 	limit, least := p.Limit("share", subject), s.fewest(p, subject, worst)
-	n := findings.Near{Machine: on, Subject: subject}
+	n := findings.Near{Machine: findings.MachineOf(labels), Subject: subject, Life: lifeOf(labels)}
 	switch {
 	case !s.near || !(worst >= nearShare*limit):
 		return
@@ -122,7 +122,7 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		return e.err
 	}
 	if worst := min(share, now); !(worst >= p.Limit("share", subject)) || !(e.threads >= s.fewest(p, subject, worst)) {
-		s.note(p, findings.MachineOf(labels), subject, share, worst, e.threads)
+		s.note(p, labels, subject, share, worst, e.threads)
 		return nil
 	}
 	f := findings.Finding{

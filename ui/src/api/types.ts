@@ -182,7 +182,7 @@ export interface FindingsFinding extends FindingsMachine {
   evidence: FindingsEvidence[] | null;
   /** Share is the interval of the cause's share in ShareOf, as ratios; nil where unknown. */
   share?: [number, number];
-  /** ShareOf is the whole of Share in words: "its active time" of a process, "the machine's CPU time". */
+  /** ShareOf is the whole of Share in words: "its active time" of a process, "the CPU time in use" of a machine. */
   shareOf?: string;
   /** Life is the query that has a value while the subject exists; "" for one that does not end. */
   life?: string;

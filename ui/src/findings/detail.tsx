@@ -58,11 +58,11 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
           since {formatSince(f.since)}
           {f.until ? ` until ${formatSince(f.until)}` : ""} ({lengthOf(f, tick)}) · {f.subject}
           {f.runsIn && f.runsIn.length > 0 && ` in ${f.runsIn.join(", ")}${f.runsIn.length > 1 ? ", added up" : ""}`}
-          {f.share ? ` · ${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of its time` : ""}
+          {f.share ? ` · ${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of ${f.shareOf ?? "its time"}` : ""}
         </span>
         {f.silenced && <span className="chip chip-warn" title={silence?.comment}>{silence ? `silenced until ${formatSince(silence.until)}` : "silenced"}</span>}
       </div>
-      <h2>{f.title}</h2>
+      <h2>{f.sentence ?? f.title}</h2>
       {elsewhere && <p className="note-warn">About {f.instance}, job {f.job}: not about the machine named above.</p>}
       {doc && (
         <p>

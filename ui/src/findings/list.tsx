@@ -36,7 +36,7 @@ export function FindingList({ label, findings, rules, silences }: Props) {
                   {formatSince(f.since)}, for {lengthOf(f, tick)}
                 </span>
               </span>
-              <span>{f.title}</span>
+              <span>{f.sentence ?? f.title}</span>
             </PlaceLink>
           </li>
         ))}

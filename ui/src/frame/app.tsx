@@ -149,7 +149,7 @@ function Rail() {
   const place = usePlace();
   const { findings, fleet } = useMachine();
   const there = (page: Page) => page !== "fleet" || several(fleet.data) || place.page === "fleet";
-  const open = useLost() === null ? (findings.data?.problems ?? []).length : 0;
+  const open = useLost() === null ? (findings.data?.problems ?? []).filter((p) => !p.ended).length : 0;
   const link = (page: Page, count = 0) => {
     const { label, icon: Icon } = views[page];
     return (

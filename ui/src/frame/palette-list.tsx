@@ -34,7 +34,7 @@ export default function Palette({ close }: { close: () => void }) {
   const all: Choice[] = [
     ...(several(fleet.data) ? [{ kind: "page", text: "Machines", to: goTo(p, "fleet") }] : []),
     ...places.map(([name, to]) => ({ kind: "page", text: name, to: to(p) })),
-    ...openFindings(findings.data).map((f) => ({ kind: "finding", text: f.title, to: { problem: f.id } })),
+    ...openFindings(findings.data).map((f) => ({ kind: "finding", text: f.sentence ?? f.title, to: { problem: f.id } })),
     ...[...processes].sort().map((name) => ({ kind: "process", text: name, to: goTo(p, "processes", name) })),
   ];
   const wanted = text.trim().toLowerCase();

@@ -163,7 +163,7 @@ function FindingsLink() {
   const lost = useLost() !== null;
   if (!findings.data) return null;
   const gone = lost || (platform.data?.gone ?? false);
-  const problems = findings.data.problems ?? [];
+  const problems = (findings.data.problems ?? []).filter((p) => !p.ended);
   const bad = gone || findings.data.summary.level === "critical";
   const well = problems.length === 0 && !gone;
   const Icon = well ? IconGood : IconWarning;

@@ -93,7 +93,7 @@ export function Notes() {
       <ul className="evidence">
         {notes.map((f) => (
           <li key={f.id}>
-            <PlaceLink to={{ problem: f.id }}>{f.title}</PlaceLink> <span className="dim small">since {formatSince(f.since)}</span>
+            <PlaceLink to={{ problem: f.id }}>{f.sentence ?? f.title}</PlaceLink> <span className="dim small">since {formatSince(f.since)}</span>
           </li>
         ))}
       </ul>

@@ -26,7 +26,7 @@ export function StatusLine() {
         {about.map((f) => (
           <span key={f.id}>
             {" "}
-            <PlaceLink to={{ problem: f.id }}>{f.title}</PlaceLink>
+            <PlaceLink to={{ problem: f.id }}>{f.sentence ?? f.title}</PlaceLink>
           </span>
         ))}
       </p>

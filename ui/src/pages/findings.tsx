@@ -28,7 +28,7 @@ export default function FindingsPage() {
   const linked = useLinked(place.subject, f === null || near.some((r) => r.id === place.subject));
   const all = [...near, ...(linked.data ?? []).filter((r) => r.id === place.subject && !near.some((n) => n.id === r.id))];
   const open = openFindings(f);
-  const problems = f?.problems?.length ?? 0;
+  const problems = f?.problems?.filter((p) => !p.ended).length ?? 0;
   const closed = all.filter((r) => r.state === "closed");
   const listed = closed.filter((r, i) => i < most || r.id === place.subject);
   const rules = f?.rules ?? [];

@@ -14,18 +14,18 @@ export interface Verdict {
 
 const order = { critical: 0, warning: 1, info: 2 };
 
-/** Open findings, the worst first, then the longest standing. */
+/** Open findings, the worst first, then the longest standing; those whose subject has ended come last. */
 export function openFindings(f: Findings | null): FindingsRecord[] {
   return (f?.findings ?? [])
     .filter((r) => r.state === "open")
-    .sort((a, b) => order[a.severity] - order[b.severity] || a.since.localeCompare(b.since));
+    .sort((a, b) => Number(Boolean(a.ended)) - Number(Boolean(b.ended)) || order[a.severity] - order[b.severity] || a.since.localeCompare(b.since));
 }
 
 /** What the server says of the findings, with the cost of watching. */
 export function verdictOf(findings: Findings | null, overhead: Overhead | null, processes: number | null, now: Date): Verdict {
   if (!findings) return { level: "unknown", headline: "Loading the findings.", detail: "" };
   const { summary: s, problems } = findings;
-  const worst = problems?.[0];
+  const worst = problems?.find((p) => !p.ended);
   const detail = [s.detail, watchLine(overhead, processes)].filter(Boolean).join(" ");
   return worst ? { level: s.level, headline: `${s.headline} (since ${formatSince(worst.since, now)})`, detail, finding: worst.lead } : { level: s.level, headline: s.headline, detail };
 }
