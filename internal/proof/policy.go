@@ -162,12 +162,12 @@ func checkNode(n *yaml.Node) error {
 // ReadPolicy reads a policy file.
 func ReadPolicy(text []byte) (Policy, error) {
 	var f file
-	if err := checkValues(text); err != nil {
-		return Policy{}, err
-	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return Policy{}, err
+	}
+	if err := checkValues(text); err != nil {
 		return Policy{}, err
 	}
 	p := Policy{Formats: f.TEE, Measurements: f.Measurements, Registers: f.Registers, Debug: f.Debug, Migration: f.Migration, MinTCB: map[string]attest.TCB{},
