@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ func TestProblemsAreTheSame(t *testing.T) {
 	}
 	// within returns the wanted titles in the order in which a text has them.
 	within := func(text string) (out []string) {
+		text = regexp.MustCompile(`(?m)^(Problem \d+):\n`).ReplaceAllString(text, "$1: ") // its sentence is the leading finding's
 		for _, l := range strings.Split(text, "\n") {
 			for _, w := range want {
 				if (strings.HasPrefix(l, "Problem ") || strings.HasPrefix(l, "WARNING ") || strings.HasPrefix(l, "CRITICAL ")) && strings.Contains(l, w) {

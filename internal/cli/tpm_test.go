@@ -111,7 +111,7 @@ func TestTPMCommand(t *testing.T) {
 		return f.listenCommand(env)
 	}, m,
 		"--listen", "127.0.0.1:0", "--to", echoing(t), "--provider", "tpm", "--tpm", socket, "--tpm-certificate", leaf)
-	for policy, pass := range map[string]bool{known: true, yaml("key2.yaml", "tpm_keys: ["+r.Facts.Key+"]\n"): true, yaml("none2.yaml", "tpm_keys: []\n"): false, yaml("tdx2.yaml", "tee: [tdx]\n"): false} {
+	for policy, pass := range map[string]bool{known: true, yaml("key2.yaml", "tpm_keys: ["+r.Facts.Key+"]\n"): true, yaml("none2.yaml", "debug: false\n"): false, yaml("tdx2.yaml", "tee: [tdx]\n"): false} {
 		near := startSide(t, func(f *tunneling, env Env) *cobra.Command { f.now = time.Now; return f.connectCommand(env) }, m,
 			"--listen", "127.0.0.1:0", "--to", far.attested, "--policy", policy)
 		if got, err := through(t, near.plain, "hello"); (err == nil && got == "hello") != pass {
