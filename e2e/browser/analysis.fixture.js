@@ -17,7 +17,7 @@ export function explanation(process, { from, to, per = "second", more = 0, starv
     summary: {
       level: "info",
       headline: starved > 0 ? `${process} spends ${starved * 100} % of its active time waiting for a free CPU.` : `${process} spends 40 % of its time in clock_gettime.`,
-      whole: "Its threads together had work for 800 ms a second. Of that, 12 % [8, 16] is not explained.",
+      whole: `Its threads together had work for ${per === "request" ? "80 µs per request" : "800 ms a second"} (from 0.7 to 0.9 times that). Of that, 12 % [8, 16] is not explained.`,
       starved: starved > 0,
     },
     tree: {
@@ -39,6 +39,7 @@ export function explanation(process, { from, to, per = "second", more = 0, starv
         row("lock", "Waiting for locks", "wait", 0.11),
         ...(starved > 0 ? [row("queue", "waiting for a CPU", "wait", starved, { cause: "cpu_starvation", advice: "use fewer threads" })] : []),
       ],
+      ...(starved > 0 ? { rivals: { text: `While ${process} waits for a CPU, compile uses 97 % of a core.`, takers: [{ name: "compile", value: 0.97, unit: "cores" }], own: 0.1 } } : {}),
       // What the sampling clock cannot have missed more of.
       unseen: { cpu: { value: 0, low: 0, high: 0.002 * scale }, wait: { value: 0, low: 0, high: 0.008 * scale } },
       unexplained: amount(0.12 * scale, 0.04 * scale),

@@ -64,6 +64,12 @@ func (r *reading) ask(ctx context.Context, f Finding) (l life) {
 		}
 		return l
 	}
+	if metric == StartTime { // an agent of an earlier version has it of no process, although its source works
+		others := Selector(StartTime, map[string]string{"job": f.Job, "instance": f.Instance})
+		if points, err := r.v.q.Query(ctx, r.fresh(others), r.at); err != nil || len(points) == 0 {
+			return life{}
+		}
+	}
 	up := Selector("teescope_source_up", map[string]string{"job": f.Job, "instance": f.Instance, "source": source})
 	points, err = r.v.q.Query(ctx, r.fresh(up)+" == 1", r.at)
 	return life{known: err == nil && len(points) > 0}
