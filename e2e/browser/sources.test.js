@@ -32,7 +32,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
   test("what changes something is locked, and the link of `teescope open` unlocks it", async () => {
     const { page, context, check } = await openPage(`${url}/?page=settings&range=5m`, { may: false });
     const toggle = page.getByRole("switch", { name: "Source syscalls" });
-    await page.locator("[data-locked]").getByText(`sudo teescope open --server http://127.0.0.1:${new URL(url).port}`).waitFor();
+    await page.locator("[data-locked]").getByText(/sudo teescope open --socket \/\S+\.sock/).waitFor();
     assert.equal(await toggle.isDisabled(), true);
     assert.equal(await page.getByText("Settings and details").count(), 0);
     assert.equal((await context.request.post(`${url}/api/teescope/v1/sources/syscalls`, { data: { on: false } })).status(), 403);
