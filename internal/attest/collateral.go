@@ -104,7 +104,7 @@ const (
 // same time.
 func (c *cache) Get(ctx context.Context, url string) (map[string][]string, []byte, error) {
 	began := time.Now()
-	if a, ok, err := c.known(url, began); ok || err != nil {
+	if a, ok, err := c.findAnswer(url, began); ok || err != nil {
 		return a.header, a.body, err
 	}
 	header, body, err := c.from.Get(ctx, url) // a slow answer to one does not hold up others
@@ -125,8 +125,8 @@ func (c *cache) Get(ctx context.Context, url string) (map[string][]string, []byt
 	return header, body, nil
 }
 
-// known returns an answer that still holds, or the error of a fetch that must not be tried now.
-func (c *cache) known(url string, now time.Time) (a answer, ok bool, err error) {
+// findAnswer returns an answer that still holds, or the error of a fetch that must not be tried now.
+func (c *cache) findAnswer(url string, now time.Time) (a answer, ok bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, answered := c.have[url]

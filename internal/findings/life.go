@@ -33,21 +33,21 @@ func (v *evaluation) reading(at time.Time) *reading {
 	return &reading{v: v, at: at, seen: map[string]life{}}
 }
 
-// of returns the life of a finding's subject. It is unknown without Finding.Life, and where the reading is old or its
+// lifeOf returns the life of a finding's subject. It is unknown without Finding.Life, and where the reading is old or its
 // source did not work: then nothing says that the subject has ended.
-func (r *reading) of(ctx context.Context, f Finding) life {
+func (r *reading) lifeOf(ctx context.Context, f Finding) life {
 	if f.Life == "" || r.v.opts.Source == nil {
 		return life{}
 	}
 	if l, ok := r.seen[f.Life]; ok {
 		return l
 	}
-	l := r.ask(ctx, f)
+	l := r.queryLife(ctx, f)
 	r.seen[f.Life] = l
 	return l
 }
 
-func (r *reading) ask(ctx context.Context, f Finding) (l life) {
+func (r *reading) queryLife(ctx context.Context, f Finding) (l life) {
 	metric, _, _ := strings.Cut(f.Life, "{")
 	source := r.v.opts.Source(metric)
 	if source == "" {
@@ -102,12 +102,12 @@ const leastLife = 4
 func (v *evaluation) byOwnLife(ctx context.Context, r *Rule, out *verdict, window time.Duration, at time.Time) error {
 	now := v.reading(at)
 	out.near = slices.DeleteFunc(out.near, func(n Near) bool {
-		l := now.of(ctx, Finding{Machine: n.Machine, Subject: n.Subject, Life: n.Life})
+		l := now.lifeOf(ctx, Finding{Machine: n.Machine, Subject: n.Subject, Life: n.Life})
 		return l.known && !l.lives
 	})
 	out.started = map[who]time.Time{}
 	for w, f := range out.short {
-		l := now.of(ctx, f)
+		l := now.lifeOf(ctx, f)
 		if l.known && !l.lives {
 			delete(out.short, w)
 			continue
@@ -176,7 +176,7 @@ func (e *Engine) Look(ctx context.Context) {
 	e.book.Unlock()
 	now, lives := v.reading(at), map[key]life{}
 	for k, f := range open {
-		lives[k] = now.of(ctx, f)
+		lives[k] = now.lifeOf(ctx, f)
 	}
 	changed, marked := e.book.Lock().mark(lives, at)
 	e.book.Unlock()

@@ -55,7 +55,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 		if problems[on] == nil {
 			problems[on] = s.problems(on)
 		}
-		r = s.told(r)
+		r = s.tellNow(r)
 		a := alert{
 			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": on},
 			Annotations: map[string]string{"summary": r.Sentence, "advice": r.Remedy, "evidence": evidence(r.Evidence), "cost": r.Cost, "reference": r.Reference,
@@ -97,11 +97,11 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		// when the message is sent, as the page shows them.
 		Problem  string             `json:"problem,omitempty"`
 		Problems []findings.Problem `json:"problems"`
-	}{s.told(list[0]), s.instance(list[0]), s.link(list[0]), titleOf(problems, list[0].ID), problems})
+	}{s.tellNow(list[0]), s.instance(list[0]), s.link(list[0]), titleOf(problems, list[0].ID), problems})
 }
 
-// told returns a finding as it is told now. The clock may have been set back: a receiver would wait for such an end.
-func (s *sender) told(r findings.Record) findings.Record {
+// tellNow returns a finding as it is told now. The clock may have been set back: a receiver would wait for such an end.
+func (s *sender) tellNow(r findings.Record) findings.Record {
 	now := s.opts.Now()
 	return r.NoLater(now).Told(now, s.opts.Fresh)
 }

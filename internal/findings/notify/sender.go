@@ -108,7 +108,7 @@ func (s *sender) problems(instance string) []findings.Problem {
 	var list []findings.Record
 	for _, r := range all {
 		if s.instance(r) == instance {
-			list = append(list, s.told(r))
+			list = append(list, s.tellNow(r))
 		}
 	}
 	return findings.Problems(list)
