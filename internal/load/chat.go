@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"runtime"
 	"slices"
@@ -40,6 +41,8 @@ type ChatOptions struct {
 	Lengths        Lengths
 	// IgnoreEnd asks the server to continue until an answer has all its tokens (ignore_eos), whatever the model says.
 	IgnoreEnd bool
+	// Counters asks llama.cpp's server for its own counters too.
+	Counters bool
 	// Seed is that of prompts and arrivals, Salt that of the words which differ between runs.
 	Seed, Salt uint64
 	// Wait is the longest wait for a server that is not ready, Stall that for the next piece of an answer, or, before its first, of any
@@ -93,6 +96,11 @@ type Chat struct {
 	Done   uint64            `json:"done"`
 	Errors map[string]uint64 `json:"errors,omitempty"`
 	Words  map[string]string `json:"error_words,omitempty"`
+	// Retried are the requests that were sent once more on a new connection, because the server had closed the one that they went out on before any byte of an
+	// answer (RFC 9112, section 9.3.1). Their times begin when they were first due or sent.
+	Retried uint64 `json:"retried"`
+	// NewConnections is true if each request from the first retried one on, which may have been one of the warm-up, had a connection of its own.
+	NewConnections bool `json:"new_connections"`
 	// Counted were answered between Begins and Ends, which are Done.
 	Counted uint64 `json:"counted"`
 	// Seconds is the time from the first request, or the moment when it was due, to the end of the last answer.
@@ -103,6 +111,8 @@ type Chat struct {
 	Pieces           uint64 `json:"pieces"`
 	// Cached are the tokens of prompts that the server found in its cache of prefixes; absent if it does not report them for each answer.
 	Cached *uint64 `json:"cached_prompt_tokens,omitempty"`
+	// Served is what the server counted itself; nil if it was not asked.
+	Served *Served `json:"served,omitempty"`
 	// Held are the answers in Done whose time per output token is not known, because much of their text arrived at once.
 	Held uint64 `json:"held,omitempty"`
 	// Good are the answers that met both objectives, which are in seconds; answers in Held are not counted.
@@ -139,6 +149,7 @@ type call struct {
 	arrivals, arrival           int // of text, and the number of the last of them
 	text                        [sha256.Size]byte
 	words                       []byte // what the answer says outside of its events
+	retried                     bool
 	err                         error
 }
 
@@ -170,7 +181,9 @@ func (q *call) arrivedTogether() bool {
 // chat is a load that runs.
 type chat struct {
 	o      *ChatOptions
-	client *http.Client
+	client *http.Client // uses connections again
+	fresh  *http.Client // makes a new connection for each request
+	single atomic.Bool  // all requests go through fresh, as the server ends connections after its answers
 	base   time.Time
 	model  string
 	began  time.Time    // base moves when the measurement begins, this does not
@@ -186,14 +199,13 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 	if err := descriptors(o.most()); err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return o.network().dial(ctx, &Options{Network: network, Address: address, Timeout: o.Stall})
-		},
-		MaxIdleConns: MostChats, MaxIdleConnsPerHost: MostChats, DisableCompression: true,
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return o.network().dial(ctx, &Options{Network: network, Address: address, Timeout: o.Stall})
 	}
+	transport := &http.Transport{DialContext: dial, MaxIdleConns: MostChats, MaxIdleConnsPerHost: MostChats, DisableCompression: true}
 	defer transport.CloseIdleConnections()
-	c := &chat{o: &o, client: &http.Client{Transport: transport}, base: time.Now(), began: time.Now(), model: o.Model}
+	c := &chat{o: &o, client: &http.Client{Transport: transport}, base: time.Now(), began: time.Now(), model: o.Model,
+		fresh: &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: -1, DisableCompression: true}}} // -1: it keeps none
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -204,6 +216,13 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 	if err := c.pause(ctx, true); err != nil {
 		return nil, err
 	}
+	var before, after Served
+	if o.Counters {
+		var err error
+		if before, err = c.served(ctx); err != nil {
+			return nil, err
+		}
+	}
 	c.base = time.Now()
 	used := cpuSeconds()
 	calls, err := c.run(ctx, prompts[o.Warm:], false)
@@ -211,12 +230,21 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 		return nil, err
 	}
 	used = cpuSeconds() - used
+	if o.Counters {
+		if after, err = c.served(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.pause(ctx, false); err != nil {
 		return nil, err
 	}
 	r, err := c.report(calls)
 	if err != nil {
 		return nil, err
+	}
+	if o.Counters {
+		served := after.minus(before)
+		r.Served = &served
 	}
 	r.CPUSeconds, r.Cores = used, runtime.GOMAXPROCS(0)
 	r.Prompts = promptsDigest(o.Warm+o.Requests, o.Lengths, o.Seed)
@@ -278,7 +306,7 @@ func (c *chat) first(ctx context.Context) error {
 				ID string `json:"id"`
 			} `json:"data"`
 		}
-		b, err := c.get(ctx, "/models")
+		b, err := c.fetch(ctx, c.o.URL+"/models")
 		if err != nil {
 			return err
 		}
@@ -309,10 +337,11 @@ func wrongServer(err error) bool {
 	return strings.HasPrefix(f.kind, "status 4") || strings.HasPrefix(f.kind, "status 3")
 }
 
-func (c *chat) get(ctx context.Context, path string) ([]byte, error) {
+// fetch reads a document of the server.
+func (c *chat) fetch(ctx context.Context, address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Stall)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.o.URL+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +360,15 @@ func (c *chat) do(req *http.Request) (*http.Response, error) {
 	if c.o.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Key)
 	}
-	resp, err := c.client.Do(req)
+	client := c.client
+	if c.single.Load() {
+		client = c.fresh
+	}
+	return checkStatus(client.Do(req))
+}
+
+// checkStatus turns a status other than 200 into an error.
+func checkStatus(resp *http.Response, err error) (*http.Response, error) {
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return resp, err
 	}
@@ -342,6 +379,32 @@ func (c *chat) do(req *http.Request) (*http.Response, error) {
 		return nil, refusal(kind, b)
 	}
 	return nil, fault{kind, message(b)}
+}
+
+// sendRequest makes a request; if the connection was used before and ended before any byte of an answer, it makes it once more on a new one, and all later
+// requests on new ones. A server may close a connection at any time after an answer, so whether it closed that one before or after it read the
+// request cannot be told apart (RFC 9112, section 9.3.1); llama.cpp's server closes each after a streamed answer. A chat completion changes nothing
+// on the server, so it may be sent twice. A request that failed on a new connection is not sent again: that is the server's fault, and is counted.
+func (c *chat) sendRequest(req *http.Request, q *call) (*http.Response, error) {
+	var used, answered atomic.Bool // of the last connection that the transport chose
+	trace := &httptrace.ClientTrace{
+		GotConn:              func(i httptrace.GotConnInfo) { used.Store(i.Reused) },
+		GotFirstResponseByte: func() { answered.Store(true) },
+	}
+	resp, err := c.do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err == nil || !used.Load() || answered.Load() || req.Context().Err() != nil || errors.As(err, new(fault)) {
+		return resp, err
+	}
+	if kind := kindOf(err); kind != "closed" && kind != "reset" {
+		return resp, err
+	}
+	c.single.Store(true)
+	q.retried = true
+	again := req.Clone(req.Context())
+	if again.Body, err = req.GetBody(); err != nil {
+		return nil, err
+	}
+	return checkStatus(c.fresh.Do(again))
 }
 
 // run asks all prompts and returns the calls in their order. All of a warm-up are due at once, by as many users as there are.
@@ -470,7 +533,7 @@ func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
 	}
 	var l life
 	go c.watch(ctx, cancel, time.Since(c.began), &l)
-	resp, err := c.do(req)
+	resp, err := c.sendRequest(req, &q)
 	if err == nil {
 		err = c.read(resp, p, &q, &l)
 		_ = resp.Body.Close()
@@ -627,7 +690,7 @@ func (q *call) judge(p Prompt, u *usage, text []byte, exactly bool) error {
 // report adds up the calls.
 func (c *chat) report(calls []call) (*Chat, error) {
 	o := c.o
-	r := &Chat{Model: c.model, Loop: "unlimited", Asked: uint64(len(calls)), ObjectiveTTFT: o.TTFT.Seconds(), ObjectiveTPOT: o.TPOT.Seconds(), Each: [][5]int64{}}
+	r := &Chat{Model: c.model, Loop: "unlimited", Asked: uint64(len(calls)), ObjectiveTTFT: o.TTFT.Seconds(), ObjectiveTPOT: o.TPOT.Seconds(), NewConnections: c.single.Load(), Each: [][5]int64{}}
 	switch {
 	case o.Rate > 0:
 		r.Loop, r.Arrivals, r.Rate, r.LateAfter = "open", "constant", o.Rate, float64(lateAfter)/1e9
@@ -651,6 +714,9 @@ func (c *chat) report(calls []call) (*Chat, error) {
 			}
 		}
 		texts.Write(q.text[:])
+		if q.retried {
+			r.Retried++
+		}
 		if q.err != nil {
 			errs.add(q.err)
 			continue

@@ -338,7 +338,8 @@ func TestChatFaults(t *testing.T) {
 		t.Run(c.kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := chatted(model(t, func(n int64, w http.ResponseWriter, q question) {
-					if n == 2 || n == 3 {
+					broken := c.kind == "closed" || c.kind == "reset" // of these the first is sent once more, as it went out on a used connection
+					if n == 2 || n == 3 || n == 4 && broken {
 						c.answer(stream{w}, q)
 						return
 					}
@@ -350,6 +351,69 @@ func TestChatFaults(t *testing.T) {
 				}
 				if r.Asked != 4 || r.Done != 2 || r.CompletionTokens != 8 || !maps.Equal(r.Errors, map[string]uint64{c.kind: 2}) || !strings.Contains(r.Words[c.kind], c.words) {
 					t.Errorf("%d of %d answered, errors %v, words %v", r.Done, r.Asked, r.Errors, r.Words)
+				}
+			})
+		})
+	}
+}
+
+// hangUp closes the connection of a request without an answer.
+func hangUp(t *testing.T, w http.ResponseWriter) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_ = conn.Close()
+}
+
+// TestChatRetried: a request that went out on a used connection which the server closes without an answer is sent once more, and its time begins
+// when it was first due or sent. From then on each request has a connection of its own, and none is sent again.
+func TestChatRetried(t *testing.T) {
+	const (
+		dial   = 2 * load.Latency
+		answer = 2*load.Latency + before // on a connection that is there
+		wasted = 2 * load.Latency        // until the client sees that its connection is closed
+	)
+	for _, c := range []struct {
+		name    string
+		change  func(*load.ChatOptions)
+		closed  []int64 // requests in the server's count, where 0 is that of the wait for it
+		done    uint64
+		retried uint64
+		single  bool
+		ttft    []time.Duration // of the answers, in their order
+	}{
+		{"none", func(*load.ChatOptions) {}, nil, 4, 0, false, []time.Duration{answer, answer, answer, answer}},
+		{"a closed loop", func(*load.ChatOptions) {}, []int64{2}, 4, 1, true, []time.Duration{answer, wasted + dial + answer, dial + answer, dial + answer}},
+		{"an open loop", func(o *load.ChatOptions) { o.Users, o.Rate = 0, 10 }, []int64{2}, 4, 1, true, []time.Duration{answer, wasted + dial + answer, dial + answer, dial + answer}},
+		{"in the warm-up", func(o *load.ChatOptions) { o.Warm = 2 }, []int64{1}, 4, 0, true, []time.Duration{dial + answer, dial + answer, dial + answer, dial + answer}},
+		{"the second attempt too", func(*load.ChatOptions) {}, []int64{2, 3}, 3, 1, true, []time.Duration{answer, dial + answer, dial + answer}},
+		{"new connections", func(o *load.ChatOptions) { o.Users = 4 }, []int64{2, 3, 4}, 1, 0, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := chatted(model(t, func(n int64, w http.ResponseWriter, q question) {
+					if slices.Contains(c.closed, n) {
+						hangUp(t, w)
+						return
+					}
+					good(w, q)
+				}))
+				c.change(&o)
+				r, err := load.RunChat(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Asked != 4 || r.Done != c.done || r.Errors["closed"] != 4-c.done || r.Retried != c.retried || r.NewConnections != c.single {
+					t.Errorf("%d of %d answered, %d retried, new connections %t, errors %v, want %d answered, %d retried, %t", r.Done, r.Asked, r.Retried, r.NewConnections, r.Errors, c.done, c.retried, c.single)
+				}
+				var got []time.Duration
+				for _, e := range r.Each {
+					got = append(got, time.Duration(e[2]))
+				}
+				if c.ttft != nil && !slices.Equal(got, c.ttft) {
+					t.Errorf("times to the first token are %v, want %v", got, c.ttft)
 				}
 			})
 		})

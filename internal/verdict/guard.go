@@ -25,7 +25,7 @@ var Guards = []Guard{
 	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
 	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp, declaredStandIn,
 	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
-	impossibleValue, saturated, throttled, cacheAnswered, clientLimited, bottleneck, suspectBaseline, linearity,
+	impossibleValue, saturated, throttled, cacheAnswered, clientLimited, retried, bottleneck, suspectBaseline, linearity,
 	wideInterval, noiseFloor, otherPlatform, machineClocks, sameHostClient,
 }
 

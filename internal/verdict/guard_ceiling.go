@@ -18,6 +18,7 @@ const (
 	cacheAnswers = 0.90 // of the requested bytes, seen at the block layer
 	clientBusy   = 0.90 // of the load generator's CPUs
 	lateRequests = 0.01 // sent more than 1 ms late
+	sentAgain    = 0.01 // of the requests
 )
 
 // against returns a value as a share of a ceiling: 1 is at it, above is impossible.

@@ -342,6 +342,11 @@ var guardTrials = map[string]trials{
 		silent:  one(latency().also("", "load_late_ratio", "ratio", "none", 0.005), ""),
 		unknown: one(latency().also("native", "client_cpu_ratio", "ratio", "none", 0.2), "no run has client_cpu_ratio"),
 	},
+	"retried": {
+		speaks:  []trial{{latency().also("", "retried_ratio", "ratio", "lower", 0.05), Options{}, "5 % of the requests of", result.Warn, stats.Cost}},
+		silent:  one(latency().also("", "retried_ratio", "ratio", "lower", 0.005), ""),
+		unknown: one(latency().also("native", "retried_ratio", "ratio", "lower", 0), "no run has retried_ratio"),
+	},
 	"bottleneck": {
 		speaks: []trial{
 			{served(redis(), 0.5, 0.4), Options{}, "nothing was used up in op=get in native (all CPUs 40 %): too few connections", result.Note, stats.Cost},

@@ -33,6 +33,7 @@ var llm = Command{
 		count(f, &o.Lengths.Output, "output", 64, 2, load.MostLength, "mean tokens of an answer")
 		count(f, &o.Lengths.Shared, "shared", 0, 0, load.MostLength, "words that all prompts begin with")
 		f.BoolVar(&o.IgnoreEnd, "ignore-end", false, "ask for all tokens of an answer, whatever the model says (ignore_eos)")
+		f.BoolVar(&o.Counters, "counters", false, "ask llama.cpp's server for its own counters too, at /metrics")
 		f.Uint64Var(&o.Seed, "seed", 1, "of prompts and of poisson arrivals")
 		f.Uint64Var(&o.Salt, "salt", 0, "of the words that differ between runs; 0 takes the clock")
 		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")

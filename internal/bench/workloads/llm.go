@@ -27,6 +27,7 @@ var (
 	llmGoodput  = loadGauge("goodput_requests_per_second", "requests_per_second", metric.Higher, "Answers that met both objectives (parameters ttft and tpot) over the same time.")
 	llmGood     = loadGauge("objective_ratio", "ratio", metric.Higher, "Share of the requests whose answers met both objectives.")
 	llmCached   = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the tokens of prompts that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
+	llmRetried  = loadGauge("retried_ratio", "ratio", metric.Lower, "Share of the requests that were sent once more on a new connection, because the server had closed the one that they went out on.")
 	llmPrompted = &metric.Desc{Name: "prompt_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the prompts, as the server counts them."}
 	llmOutput   = &metric.Desc{Name: "output_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the answers, as the server counts them."}
 )
@@ -34,6 +35,7 @@ var (
 // Servers of a language model.
 const (
 	llmSmall   = "small"
+	llmLlama   = "llama"
 	llmCommand = "command"
 	llmURL     = "url"
 )
@@ -46,15 +48,16 @@ var llm = bench.Workload{
 		"time to the first token and for each further one, gaps, tokens and requests per second, goodput.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "server", Default: llmSmall, Values: []string{llmSmall, llmCommand, llmURL}, Subject: true,
-			Doc: "Small is a transformer of ours on the CPU with random weights, which needs nothing installed; command is a command line of yours; url is a server that runs already, asked from inside the environment."},
+		{Name: "server", Default: llmSmall, Values: []string{llmSmall, llmLlama, llmCommand, llmURL}, Subject: true,
+			Doc: "Small is a transformer of ours on the CPU with random weights, which needs nothing installed; llama is llama.cpp's server on the CPU with a real model, SmolLM2 of 135 million weights in 4 bits (make llm); command is a command line of yours; url is a server that runs already, asked from inside the environment."},
 		{Name: "command", Text: true, Subject: true, Doc: "The server's command line, split into words as a shell does; it listens on {host}:{port}, as in \"vllm serve MODEL --host {host} --port {port}\"."},
 		{Name: "url", Subject: true, Doc: "The API of a server that runs already, like http://127.0.0.1:8000/v1."},
 		{Name: "model", Doc: "The model's name; empty: the first that the server lists."},
+		{Name: "weights", Path: true, Subject: true, Doc: "A model for llama.cpp's server, as a GGUF file of the harness's machine; empty: SmolLM2."},
 		{Name: "layers", Default: "4", Doc: "Layers of the small model."},
 		{Name: "width", Default: "128", Doc: "Width of the small model, a multiple of 32."},
-		{Name: "batch", Default: "8", Doc: "Answers that the small server computes at the same time."},
-		{Name: "threads", Default: "1", Doc: "Threads of the small server."},
+		{Name: "batch", Default: "8", Doc: "Answers that the small server or llama.cpp's computes at the same time."},
+		{Name: "threads", Default: "1", Doc: "Threads of the small server or llama.cpp's."},
 		{Name: "users", Default: "4", Doc: "Users, each of whom asks the next request when the last is answered (closed loop). Without effect with a rate."},
 		{Name: "rate", Default: "0", Doc: "Requests per second sent on schedule, whether answered or not (open loop); 0 for users; unlimited sends all at once."},
 		{Name: "arrivals", Default: "poisson", Values: []string{"poisson", "constant"}, Doc: "Distribution of the requests over time with a rate."},
@@ -71,7 +74,7 @@ var llm = bench.Workload{
 		{Name: "wait", Default: "10m", Subject: true, Doc: "Longest wait for a server that is not ready: large models take minutes to load."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
-		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, loadCPU, loadRequests}
+		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, llmRetried, loadCPU, loadRequests}
 		if llmOpen(p) {
 			out = append(out, loadLate)
 		}
@@ -128,6 +131,7 @@ var llm = bench.Workload{
 			failed += n
 		}
 		found.derived(loadErrors, float64(failed)/float64(r.Asked), none)
+		found.derived(llmRetried, float64(r.Retried)/float64(r.Asked), none)
 		found.derived(loadCPU, timeShare(r.CPUSeconds/r.Seconds/float64(r.Cores)), none)
 		found.value(loadRequests, float64(r.Counted), none)
 		if llmOpen(o.Params) {
@@ -180,6 +184,11 @@ var llm = bench.Workload{
 				return "", err
 			}
 			work = append(work, r.Texts)
+		}
+		if o.Params["server"] == llmLlama {
+			if err := checkLlama(o, r); err != nil {
+				return "", err
+			}
 		}
 		return digest(work...), nil
 	},
@@ -274,6 +283,9 @@ func llmJob(p bench.Params) (bench.Job, error) {
 		return bench.Job{Inside: host.Cmd{Argv: argv}, Programs: []string{argv[0]}, Processes: []string{path.Base(argv[0])},
 			Outside: &host.Cmd{Argv: append(client, "--hold")}, Files: loadFiles, Window: loadWindow, Waits: loadWaits}, nil
 	}
+	if server == llmLlama {
+		return llamaJob(p, client)
+	}
 	client = append(client, "--salt", "1")                                           // it has no cache that an earlier run could fill, so all runs ask the same
 	argv := []string{"{work}/llm-small", "llm-server", "--address", "{host}:{port}"} // its own name separates its counters from the load's
 	for _, name := range []string{"layers", "width", "batch", "threads"} {
@@ -285,6 +297,35 @@ func llmJob(p bench.Params) (bench.Job, error) {
 	}
 	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--hold")}, Window: loadWindow, Waits: loadWaits,
 		Files: append([]bench.File{{Name: "llm-small", From: bench.Worker, Exec: true}}, loadFiles...)}, nil
+}
+
+// llamaJob runs llama.cpp's server. Each answer that it computes has room for the longest prompt and answer.
+func llamaJob(p bench.Params, client []string) (bench.Job, error) {
+	batch, err := p.Int("batch", 1)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	threads, err := p.Int("threads", 1)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	weights := bench.File{Name: "model.gguf", From: bench.Weights}
+	if p["weights"] != "" {
+		weights.From = p["weights"]
+	}
+	const room = 1024 // tokens of an answer with its prompt
+	argv := []string{"{work}/llama-server", "--model", "{work}/model.gguf", "--alias", llamaModel(p), "--host", "{host}", "--port", "{port}", "--parallel", strconv.FormatInt(batch, 10),
+		"--ctx-size", strconv.FormatInt(room*batch, 10), "--threads", strconv.FormatInt(threads, 10), "--threads-batch", strconv.FormatInt(threads, 10), "--metrics", "--no-webui"}
+	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--counters", "--hold")}, Window: loadWindow, Waits: loadWaits,
+		Files: append([]bench.File{{Name: "llama-server", From: bench.Llama, Exec: true}, weights}, loadFiles...)}, nil
+}
+
+// llamaModel is the name under which the model is served.
+func llamaModel(p bench.Params) string {
+	if p["weights"] == "" {
+		return "smollm2-135m-instruct"
+	}
+	return strings.TrimSuffix(path.Base(p["weights"]), ".gguf")
 }
 
 // llmClient is the load generator's command.
@@ -330,6 +371,24 @@ func llmClient(p bench.Params, url string) ([]string, error) {
 		argv = append(argv, "--ignore-end")
 	}
 	return argv, nil
+}
+
+// checkLlama compares the tokens that llama.cpp's server counts while the requests are under way with those of its answers. Tokens of prompts
+// that it had in its cache are not among the former.
+func checkLlama(_ bench.Outcome, r *load.Chat) error {
+	s := r.Served
+	if s == nil {
+		return errors.New("the load generator did not ask the server for its counters")
+	}
+	cached := 0.0
+	if r.Cached != nil {
+		cached = float64(*r.Cached)
+	}
+	if s.CompletionTokens != float64(r.CompletionTokens) || s.PromptTokens+cached != float64(r.PromptTokens) {
+		return fmt.Errorf("the server counts %g tokens of prompts, %g more in its cache, and %g of answers; its answers say %d and %d: others asked it, or it is another server",
+			s.PromptTokens, cached, s.CompletionTokens, r.PromptTokens, r.CompletionTokens)
+	}
+	return nil
 }
 
 // readLLM reads the load generator's report, wherever it ran.
