@@ -252,6 +252,7 @@ test)
 	needs iperf3 iperf3
 	needs ip iproute2
 	needs cpio cpio
+	needs jq jq
 	[ -e /usr/sbin/cryptsetup ] || missing+=(cryptsetup-bin)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
