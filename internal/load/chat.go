@@ -99,7 +99,8 @@ type Chat struct {
 	// Retried are the requests that were sent once more on a new connection, because the server had closed the one that they went out on before any byte of an
 	// answer (RFC 9112, section 9.3.1). Their times begin when they were first due or sent.
 	Retried uint64 `json:"retried"`
-	// NewConnections is true if each request from the first retried one on, which may have been one of the warm-up, had a connection of its own.
+	// NewConnections is true if each request had a connection of its own, because the server ends connections after its answers, or each from the
+	// first retried one on.
 	NewConnections bool `json:"new_connections"`
 	// Counted were answered between Begins and Ends, which are Done.
 	Counted uint64 `json:"counted"`
@@ -183,7 +184,7 @@ type chat struct {
 	o      *ChatOptions
 	client *http.Client // uses connections again
 	fresh  *http.Client // makes a new connection for each request
-	single atomic.Bool  // all requests go through fresh, as the server ends connections after its answers
+	single atomic.Bool  // all requests go through fresh
 	base   time.Time
 	model  string
 	began  time.Time    // base moves when the measurement begins, this does not
@@ -199,8 +200,14 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 	if err := descriptors(o.most()); err != nil {
 		return nil, err
 	}
+	var open atomic.Int64 // connections
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return o.network().dial(ctx, &Options{Network: network, Address: address, Timeout: o.Stall})
+		conn, err := o.network().dial(ctx, &Options{Network: network, Address: address, Timeout: o.Stall})
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		return &countedConn{Conn: conn, open: &open}, nil
 	}
 	transport := &http.Transport{DialContext: dial, MaxIdleConns: MostChats, MaxIdleConnsPerHost: MostChats, DisableCompression: true}
 	defer transport.CloseIdleConnections()
@@ -209,6 +216,10 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
+	for end := time.Now().Add(lingering); open.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(lingering / 20)
+	}
+	c.single.Store(open.Load() == 0) // the server ended the connection
 	prompts := NewPrompts(o.Warm+o.Requests, o.Lengths, o.Seed, o.Salt)
 	if _, err := c.run(ctx, prompts[:o.Warm], true); err != nil {
 		return nil, err
@@ -249,6 +260,21 @@ func RunChat(ctx context.Context, o ChatOptions) (*Chat, error) {
 	r.CPUSeconds, r.Cores = used, runtime.GOMAXPROCS(0)
 	r.Prompts = promptsDigest(o.Warm+o.Requests, o.Lengths, o.Seed)
 	return r, nil
+}
+
+// lingering is how long a server that ends connections after its answers may take for it.
+const lingering = 100 * time.Millisecond
+
+// countedConn is a connection that counts while it is open. A transport closes one that the server has ended.
+type countedConn struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
 
 func (o *ChatOptions) network() network {

@@ -420,6 +420,31 @@ func TestChatRetried(t *testing.T) {
 	}
 }
 
+// TestChatParts: with a server that ends its connections after its answers, as llama.cpp's does, each request has a new one, and none is lost or retried.
+func TestChatParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := chatted(model(t, func(_ int64, w http.ResponseWriter, q question) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			event := strings.Repeat(`data: {"choices":[{"delta":{"content":"w "},"finish_reason":null}]}`+"\n\n", q.Most) +
+				fmt.Sprintf(`data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":%d}}`+"\n\ndata: [DONE]\n\n", q.Most)
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5, max=100\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(event), event)
+			_ = conn.Close()
+		}))
+		o.Users = 2
+		r, err := load.RunChat(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Done != 4 || r.Retried != 0 || !r.NewConnections || len(r.Errors) > 0 {
+			t.Errorf("%d of %d answered, %d retried, new connections %t, errors %v %v", r.Done, r.Asked, r.Retried, r.NewConnections, r.Errors, r.Words)
+		}
+	})
+}
+
 // TestChatEnds: a stream that ends with its reason but without [DONE] is whole, and thoughts are tokens.
 func TestChatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
