@@ -233,7 +233,7 @@ func llmTimings(p bench.Params) []*timing {
 	return out
 }
 
-// llmEstimate is for the small server; how fast others are is not known.
+// llmEstimate is for the small server and for llama.cpp's; how fast others are is not known.
 func llmEstimate(p bench.Params) (time.Duration, int64) {
 	requests, err1 := p.Int("requests", 1)
 	warm, err2 := p.Int("warm", 0)
@@ -245,7 +245,11 @@ func llmEstimate(p bench.Params) (time.Duration, int64) {
 		return time.Second, 0 // Job reports what is wrong
 	}
 	seconds := float64(requests+warm) * float64(input+output) * (float64(layers)*float64(width)*float64(width)*12 + 512*float64(width)) / 1e9
-	if p["server"] != llmSmall {
+	switch p["server"] {
+	case llmSmall:
+	case llmLlama: // with SmolLM2 and one thread: 250 tokens of prompts and 150 of answers a second
+		seconds = 1 + float64(requests+warm)*(float64(input)/250+float64(output)/150)
+	default:
 		seconds += 60 // to load a model
 	}
 	if rate, err := p.Number("rate", true); err == nil {
