@@ -7,7 +7,7 @@ ARCHS   ?= amd64 arm64
 ifndef VERSION # asked once, so all parts of a build have the same
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 endif
-LDFLAGS := -s -w -X github.com/teescope/teescope/internal/cli.buildVersion=$(VERSION)
+LDFLAGS := -s -w -X github.com/teescope/teescope/internal/build.version=$(VERSION)
 # Programs and tests share these flags, so the slow packages are compiled once.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(GOFLAGS) -trimpath

@@ -17,8 +17,11 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -170,7 +173,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return err
 	}
 	h := host.Local()
-	o := bench.Options{Host: h, Kinds: kinds.All, Version: version(), Command: append([]string{"teescope"}, env.Args...),
+	o := bench.Options{Host: h, Kinds: kinds.All, Version: build.Version(), Command: append([]string{"teescope"}, env.Args...),
 		Timeout: f.timeout, Verdict: judged()}
 	if f.commit != "" {
 		if o.Commit, err = commitOf(ctx, h, f.commit); err != nil {
@@ -236,7 +239,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 			return fmt.Errorf("%s cannot run here: %w (choose other environments with --env; --dry-run shows what would run)", p.Name, err)
 		}
 		for _, x := range left {
-			fmt.Fprintf(env.Stderr, "%s: left out %s: %s\n", p.Name, x.Env, oneLine(errors.New(x.Why)))
+			fmt.Fprintf(env.Stderr, "%s: left out %s: %s\n", p.Name, x.Env, contain.OneLine(errors.New(x.Why)))
 		}
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
@@ -298,7 +301,7 @@ func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format
 		}
 		next, err := t.following(e)
 		if err != nil {
-			fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: %s\n", contain.OneLine(err))
 			status = max(status, outcome(exitInvalid))
 		}
 		todo = append(next, todo[1:]...)
@@ -317,10 +320,10 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
+		fmt.Fprintf(env.Stderr, "teescope: %s\n", contain.OneLine(err))
 	}
 	if err := f.publishTo(path, e); err != nil {
-		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", oneLine(err))
+		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", contain.OneLine(err))
 	}
 	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Catalog: known, Made: o.Host.Now().UTC()}); werr != nil {
 		return about([]string{path}, werr)
@@ -341,7 +344,7 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 func printFloor(w io.Writer, e *result.Experiment) {
 	n, err := verdict.Calibrate(e)
 	if err != nil {
-		fmt.Fprintf(w, "\nno noise floor: %s\n", oneLine(err))
+		fmt.Fprintf(w, "\nno noise floor: %s\n", contain.OneLine(err))
 		return
 	}
 	fmt.Fprintf(w, "\nNOISE FLOOR of this host for %s (%s)\n", n.Workload, n.Metric)
@@ -368,7 +371,7 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 	o.NoCounters = "switched off by --no-counters"
 	if !f.noCounters {
 		found := tee.Detect(o.Host, o.Kinds)
-		o.UnitCosts = calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).forResult()
+		o.UnitCosts = observe.Calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).ForResult()
 		c := openCounters(o.Host, found)
 		defer c.Close()
 		o.Counters, o.NoCounters = c, c.reason()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/teescope/teescope/experiments"
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -117,7 +118,7 @@ func readCeilings(path string) ([]result.Ceiling, error) {
 			Env    string  `yaml:"env"`
 		} `yaml:"ceilings"`
 	}
-	if _, err := decode(b, &file); err != nil {
+	if _, err := configfile.Decode(b, &file); err != nil {
 		return nil, fmt.Errorf("--ceilings %s: %w", path, err)
 	}
 	if _, err := time.Parse(time.DateOnly, file.Date); err != nil || len(file.Ceilings) == 0 {

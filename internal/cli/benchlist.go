@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -114,7 +115,7 @@ type here struct {
 func tried(h *host.Host, e *bench.Experiment) (out here) {
 	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
 	if err != nil {
-		out.Asks = oneLine(err)
+		out.Asks = contain.OneLine(err)
 		return out
 	}
 	for _, p := range plans {
@@ -122,7 +123,7 @@ func tried(h *host.Host, e *bench.Experiment) (out here) {
 		out.LeftOut, err = left, errors.Join(err, lacks)
 	}
 	if err != nil {
-		out.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
+		out.Lacks = strings.TrimPrefix(contain.OneLine(err), "missing on this machine: ")
 	}
 	return out
 }
@@ -165,9 +166,9 @@ func catalogue(h *host.Host) (listing, error) {
 		}
 		switch {
 		case errors.Is(err, bench.ErrAsks):
-			listed.Asks = oneLine(err)
+			listed.Asks = contain.OneLine(err)
 		case err != nil:
-			listed.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
+			listed.Lacks = strings.TrimPrefix(contain.OneLine(err), "missing on this machine: ")
 		}
 		l.Launchers = append(l.Launchers, listed)
 	}
@@ -287,7 +288,7 @@ func (x here) print(w io.Writer) {
 		fmt.Fprintf(w, "  cannot run here: %s\n", x.Lacks)
 	}
 	for _, left := range x.LeftOut {
-		fmt.Fprintf(w, "  runs here without %s: %s\n", left.Env, oneLine(errors.New(left.Why)))
+		fmt.Fprintf(w, "  runs here without %s: %s\n", left.Env, contain.OneLine(errors.New(left.Why)))
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 )
 
@@ -47,7 +47,7 @@ func rootCommand(env Env) *cobra.Command {
 		Short:         "Monitor, benchmark and explain Trusted Execution Environments",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version(),
+		Version:       build.Version(),
 		Example: "  teescope doctor\n" +
 			"  teescope monitor\n" +
 			"  teescope explain --process redis-server\n" +
@@ -88,13 +88,8 @@ func Main(ctx context.Context, env Env) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, bench.ErrStopped):
 		return exitOK
 	}
-	fmt.Fprintf(env.Stderr, "teescope: %s%s\n", oneLine(err), hint(ran, err))
+	fmt.Fprintf(env.Stderr, "teescope: %s%s\n", contain.OneLine(err), hint(ran, err))
 	return exitUsage
-}
-
-// oneLine keeps an error on the one line that a log or a terminal expects.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // hint points to the help of the command when the command line is at fault, and shows its usage where arguments are.
@@ -111,33 +106,21 @@ func hint(c *cobra.Command, err error) string {
 	return ""
 }
 
-// buildVersion is set by the linker (-X); a plain `go build` leaves it empty.
-var buildVersion string
-
-// version is the release, or the commit that the binary was built from.
-func version() string {
-	if buildVersion != "" {
-		return buildVersion
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return "devel-" + s.Value[:min(12, len(s.Value))]
-			}
+// size prints bytes with a binary prefix and three digits.
+func size(b uint64) string {
+	v, unit := float64(b), "B"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v < 1024 {
+			break
 		}
+		v, unit = v/1024, u
 	}
-	return "devel"
+	return strconv.FormatFloat(v, 'g', 3, 64) + " " + unit
 }
 
-// committed is when the program's commit was made; zero where it does not say.
-func committed() time.Time {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.time" {
-				t, _ := time.Parse(time.RFC3339, s.Value) // zero if it is no time
-				return t
-			}
-		}
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
 	}
-	return time.Time{}
+	return s
 }

@@ -10,6 +10,8 @@ import (
 	httpconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
@@ -57,10 +59,10 @@ func (e engineFlags) open(ctx context.Context, sources map[string]string) (*stor
 	if e.config != "" {
 		var err error
 		if c, _, err = httpconfig.LoadHTTPConfigFile(e.config); err != nil {
-			return nil, fmt.Errorf("--query-config %s: %w", e.config, readable(err, nil))
+			return nil, fmt.Errorf("--query-config %s: %w", e.config, configfile.Readable(err, nil))
 		}
 	}
-	client, err := httpconfig.NewClientFromConfig(*c, "query-url", httpconfig.WithUserAgent("teescope/"+version()))
+	client, err := httpconfig.NewClientFromConfig(*c, "query-url", httpconfig.WithUserAgent("teescope/"+build.Version()))
 	if err != nil {
 		return nil, fmt.Errorf("--query-config %s: %w", e.config, err)
 	}

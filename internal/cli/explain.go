@@ -350,7 +350,7 @@ const explainWindow = 5 * time.Minute
 // window.
 func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanation, error) {
 	if q.To.IsZero() {
-		q.To = m.host.Now()
+		q.To = m.Host.Now()
 	}
 	if q.From.IsZero() {
 		q.From = q.To.Add(-explainWindow)
@@ -359,7 +359,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	t, err := known.Window(ctx, m.series, q)
 	var no *explain.Refusal
 	if errors.As(err, &no) && no.NotFound && (q.Instance == "" || q.Instance == m.own().Instance) {
-		if as := runsAs(m.host, q.Process); as != "" {
+		if as := runsAs(m.Host, q.Process); as != "" {
 			return web.Explanation{}, &explain.Refusal{NotFound: true, Reason: no.Reason + "; " + as}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 )
@@ -54,9 +55,9 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 		}
 	}
 	if err != nil {
-		return unitCosts{err: err}.forResult()
+		return observe.UnitCosts{Err: err}.ForResult()
 	}
-	return unitCosts{Calibration: costs}.forResult()
+	return observe.UnitCosts{Calibration: costs}.ForResult()
 }
 
 // elsewhere says why a machine's costs do not apply to an arm; "" if they do.

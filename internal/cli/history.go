@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -212,7 +213,7 @@ func showRefused(w io.Writer, r verdict.Refused, counters int) {
 	if r.Value != nil {
 		value = metric.Digits(*r.Value)
 	}
-	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), oneLine(errors.New(r.Reason)))
+	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), contain.OneLine(errors.New(r.Reason)))
 }
 
 // shownCounters are the names of n counters: first those that changed, then those that

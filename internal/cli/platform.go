@@ -15,6 +15,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/configfile"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -91,7 +93,7 @@ func readPrice(path string) (*price, error) {
 		return nil, fmt.Errorf("--price: %w", err)
 	}
 	var p price
-	if _, err := decode(b, &p); err != nil {
+	if _, err := configfile.Decode(b, &p); err != nil {
 		return nil, fmt.Errorf("--price %s: %w", path, err)
 	}
 	if !(p.PerHour > 0) || p.Currency == "" || p.Source == "" || p.Date == "" {
@@ -151,7 +153,7 @@ func runnable(w io.Writer, h *host.Host, plans []*bench.Plan) ([]*bench.Plan, er
 	var out []*bench.Plan
 	for _, p := range plans {
 		if err := p.Check(h); err != nil {
-			fmt.Fprintf(w, "left out: %s: %s\n", p.Name, oneLine(err))
+			fmt.Fprintf(w, "left out: %s: %s\n", p.Name, contain.OneLine(err))
 			continue
 		}
 		out = append(out, p)
@@ -183,17 +185,17 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 			printPlatform(env.Stdout, done, cost)
 			return err
 		case e == nil: // a failure does not affect the others
-			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, oneLine(err))
+			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, contain.OneLine(err))
 			status = exitInvalid
 			continue
 		case err != nil:
-			fmt.Fprintf(env.Stderr, "teescope: %s: %s\n", p.Name, oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: %s: %s\n", p.Name, contain.OneLine(err))
 			if !errors.Is(err, bench.ErrLeft) {
 				status = exitInvalid
 			}
 		}
 		if err := f.publishTo(path, e); err != nil {
-			fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", contain.OneLine(err))
 		}
 		done = append(done, e)
 	}
