@@ -29,6 +29,7 @@ document:
 build:
 stats:
 store/page:
+configfile: contain document
 schematest:
 await:
 mutate:
@@ -48,7 +49,6 @@ probe: contain host locked machine metric tee
 probe/bpf: contain host locked metric probe
 servers: host
 probe/sources: contain document host locked machine metric probe probe/bpf servers tee
-configfile: contain document metric probe probe/sources servers store/page
 
 # remember: what was measured, and what was found in it
 store: contain host locked metric
@@ -95,7 +95,7 @@ report/formats: findings report result stats
 authority: host locked
 web: authority explain feed findings findings/anomaly fleet metric probe report result tee
 port: configfile contain host locked web
-observe: authority build configfile contain explain explain/prices findings fleet host machine metric port probe probe/bpf probe/sources result tee tee/kinds web
+observe: authority build configfile contain explain explain/prices findings fleet host machine metric port probe probe/bpf probe/sources result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
 cli: agent attest bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli

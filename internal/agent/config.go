@@ -13,7 +13,7 @@ import (
 
 // file is a configuration as teescope-agent reads it. The sections of others are known, so an error can say whose they are.
 type file struct {
-	configfile.Sections `yaml:",inline"`
+	observe.Sections `yaml:",inline"`
 
 	Analysis      yaml.Node `yaml:"analysis"`
 	Notify        yaml.Node `yaml:"notify"`
@@ -34,6 +34,6 @@ func readConfig(name string, list []*probe.Source) (observe.Config, error) {
 		if configfile.Line(root, "remote_write") > 0 {
 			err = fmt.Errorf("%s: this program serves /metrics and sends nothing; `teescope agent` of the full program sends", configfile.Where(root, "remote_write"))
 		}
-		return errors.Join(err, configfile.MonitorOnly(root, false), c.Check(root, list, dir))
+		return errors.Join(err, observe.MonitorOnly(root, false), c.Check(root, list, dir))
 	})
 }

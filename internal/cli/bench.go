@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -15,8 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
-	"github.com/teescope/teescope/internal/bench/launchers"
-	"github.com/teescope/teescope/internal/bench/workloads"
 	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
@@ -24,7 +24,6 @@ import (
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
-	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/verdict"
@@ -42,25 +41,6 @@ func benchCommand(env Env) *cobra.Command {
 	}
 	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env), insideCommand())
 	return c
-}
-
-// lists are the workloads and launchers that plans are made of.
-func lists() bench.Lists {
-	read := map[string]*bench.Launcher{} // one file is one launcher, however often it is named
-	return bench.Lists{Workloads: workloads.All, Launchers: launchers.All, File: func(path string) (*bench.Launcher, error) {
-		if l := read[path]; l != nil {
-			return l, nil
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		l, err := launchers.FromFile(path, b)
-		if err == nil {
-			read[path] = l
-		}
-		return l, err
-	}}
 }
 
 // benchFlags are the flags of `bench run`, `bench calibrate` and `bench commits`.
@@ -386,11 +366,6 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 // anyValue reports whether at least one run gave a value.
 func anyValue(e *result.Experiment) bool {
 	return slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Status == result.OK })
-}
-
-// refused reports whether a primary comparison is invalid.
-func refused(e *result.Experiment) bool {
-	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
 }
 
 // publishTo copies a result to where the monitor's page finds it, unless it is there.

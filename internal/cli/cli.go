@@ -65,8 +65,7 @@ func rootCommand(env Env) *cobra.Command {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env), changesCommand(env), topCommand(env), openCommand(env), calibrateCommand(env),
-		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), tpmCommand(env), channelCommand(env), schemaCommand(env))
+	root.AddCommand(commands(env)...)
 	return root
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -16,7 +18,7 @@ import (
 
 // config is the configuration file (--config). Unknown keys are errors; every key is optional.
 type config struct {
-	configfile.Sections `yaml:",inline"`
+	observe.Sections `yaml:",inline"`
 
 	Analysis analysisConfig `yaml:"analysis"`
 	Notify   notifyConfig   `yaml:"notify"`
@@ -92,7 +94,7 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 		return c, err
 	}
 	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "requests", "notify", "dashboards", "operators")
-	c.unused = configfile.MonitorOnly(root, c.scrape.Receivers() > 0)
+	c.unused = observe.MonitorOnly(root, c.scrape.Receivers() > 0)
 	return c, err
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -338,10 +340,4 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 		started = time.Time{} // when its agent started is not known
 	}
 	return summarized(out, started), nil
-}
-
-// summarized adds the problems and the summary of the findings.
-func summarized(f web.Findings, started time.Time) web.Findings {
-	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
-	return f
 }

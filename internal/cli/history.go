@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/verdict"
 )
 
@@ -348,4 +350,23 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// refused reports whether a primary comparison is invalid.
+func refused(e *result.Experiment) bool {
+	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
+}
+
+// commitOf resolves a revision in the repository of the current folder.
+func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
+	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.Because(err, out))
+	}
+	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
+	}
+	return &result.Commit{ID: id, At: t.UTC()}, nil
 }

@@ -6,8 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 )
@@ -46,7 +46,7 @@ requests:
 // TestRequestsSource: the source with servers replaces the one without, and asks the
 // servers currently configured.
 func TestRequestsSource(t *testing.T) {
-	a := new(configfile.Asked)
+	a := new(observe.Asked)
 	list := a.Into(sources.All)
 	if len(list) != len(sources.All) {
 		t.Fatalf("%d sources, want %d", len(list), len(sources.All))
@@ -78,7 +78,7 @@ func TestRequestsSource(t *testing.T) {
 func TestRequestsPage(t *testing.T) {
 	s := httptest.NewServer(http.FileServer(http.Dir("../store/testdata/page")))
 	defer s.Close()
-	a := new(configfile.Asked)
+	a := new(observe.Asked)
 	c, err := parseConfig(fmt.Appendf(nil, "requests: [{process: shop, app: openmetrics, address: %q, counter: shop_orders_total}]", s.URL+"/merged"), ".", a.Into(sources.All))
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package configfile reads a configuration file: YAML in which every error names its line and key, and the sections that an
-// agent and a monitor share. The monitor's own sections are in internal/cli.
+// Package configfile reads YAML that a user wrote: every error names its line and key, and unknown keys are errors. What the keys
+// mean is known elsewhere (internal/observe, internal/cli).
 package configfile
 
 import (
@@ -89,7 +89,7 @@ var (
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)")
 	// wanted translates the decoder's Go types; every other type is a mapping.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
-		"[]configfile.Requests": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
+		"[]observe.Requests": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
 		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
 		"web.PanelKind": "text", "findings.Severity": "text", "config.Secret": "text"}

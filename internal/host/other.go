@@ -33,6 +33,12 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, fi, err
 }
 
+// Open is OpenRegular for a path of the machine.
+func (h *Host) Open(name string) (*os.File, fs.FileInfo, error) {
+	f, fi, err := OpenRegular(h.Path(name))
+	return f, fi, h.errAt(err)
+}
+
 // ownedBy does not know the owner of a file.
 func ownedBy(string) (uid int, mode fs.FileMode, ok bool) { return 0, 0, false }
 

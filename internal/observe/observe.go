@@ -25,7 +25,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/teescope/teescope/internal/authority"
-	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
@@ -53,7 +52,7 @@ type Settings struct {
 
 // Config is a configuration file, of which an observer applies the shared sections.
 type Config interface {
-	Shared() *configfile.Sections
+	Shared() *Sections
 }
 
 // ReadConfig reads a configuration file. list is what can be read.
@@ -103,9 +102,9 @@ type Observer struct {
 	Budget   Share
 
 	read    ReadConfig
-	started atomic.Int64      // in ns of Unix time, after the clock was set back; else 0
-	file    string            // the configuration file, "" for none
-	asked   *configfile.Asked // the servers whose requests are read
+	started atomic.Int64 // in ns of Unix time, after the clock was set back; else 0
+	file    string       // the configuration file, "" for none
+	asked   *Asked       // the servers whose requests are read
 	keep    Privileges
 
 	Authority  *authority.Keeper
@@ -133,7 +132,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 	if err != nil {
 		return nil, err
 	}
-	servers := new(configfile.Asked)
+	servers := new(Asked)
 	list := servers.Into(slices.Concat(sources.All, own))
 	chosen, err := choose(list, s.Sources)
 	if err != nil {

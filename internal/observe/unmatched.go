@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -73,13 +72,13 @@ func programs(h *host.Host, dir string) []string {
 }
 
 // warnUnmatched logs what is unexpected about the names of processes in the flags and in a configuration.
-func (o *Observer) warnUnmatched(c *configfile.Sections) {
+func (o *Observer) warnUnmatched(c *Sections) {
 	for _, line := range o.unmatchedNames(c) {
 		o.Log.Warn(line)
 	}
 }
 
-func (o *Observer) unmatchedNames(c *configfile.Sections) []string {
+func (o *Observer) unmatchedNames(c *Sections) []string {
 	var out []string
 	if o.Filter != nil {
 		out = append(out, unmatched(o.Host, "--process", o.Filter)...)

@@ -1,4 +1,4 @@
-package configfile
+package observe
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/servers"
@@ -34,7 +35,7 @@ func (c *Sections) Targets() []servers.Target { return c.targets }
 // Check returns the first invalid value with its line and key; list is what can be read, and file names are relative to dir.
 func (c *Sections) Check(root *yaml.Node, list []*probe.Source, dir string) error {
 	at := func(keys ...string) string {
-		return Where(root, keys...)
+		return configfile.Where(root, keys...)
 	}
 	for name, s := range c.Sources {
 		i := slices.IndexFunc(list, func(x *probe.Source) bool { return x.Name == name })
@@ -128,8 +129,8 @@ func MonitorOnly(root *yaml.Node, sends bool) error {
 	var errs []error
 	for _, s := range monitorOnly {
 		scrapes := slices.Contains([]string{"global", "scrape_configs"}, s[0])
-		if Line(root, s[0]) > 0 && !(scrapes && sends) {
-			errs = append(errs, fmt.Errorf("%s: %s; it belongs in the configuration of a monitor", Where(root, s[0]), s[1]))
+		if configfile.Line(root, s[0]) > 0 && !(scrapes && sends) {
+			errs = append(errs, fmt.Errorf("%s: %s; it belongs in the configuration of a monitor", configfile.Where(root, s[0]), s[1]))
 		}
 	}
 	return errors.Join(errs...)

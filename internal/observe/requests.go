@@ -1,4 +1,4 @@
-package configfile
+package observe
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -37,7 +38,7 @@ const mostTargets = 64
 // checkRequests returns the section's first fault, with its line.
 func checkRequests(list []Requests, root *yaml.Node) error {
 	at := func(i int, key string) string {
-		return fmt.Sprintf("line %d: requests: %s", Line(root, "requests", strconv.Itoa(i), key), key)
+		return fmt.Sprintf("line %d: requests: %s", configfile.Line(root, "requests", strconv.Itoa(i), key), key)
 	}
 	for i, r := range list {
 		k := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
