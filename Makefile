@@ -26,6 +26,7 @@ help: ## list these targets
 
 build: ui ## build bin/teescope, a static binary that contains the page
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
+	go build -ldflags "$(LDFLAGS)" -o bin/teescope-agent ./cmd/teescope-agent
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 )
@@ -29,11 +31,12 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c.SetOut(stdout)
 	c.SetErr(stderr)
 	c.CompletionOptions.HiddenDefaultCmd = true
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; see `teescope-agent --help`", err) })
 	c.AddCommand(build.Command(stdout, build.Agent, ""))
 	err := contain.Call(strings.Join(append([]string{"teescope-agent"}, args...), " "), func() error { return c.ExecuteContext(ctx) })
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "teescope-agent: %s; see `teescope-agent --help`\n", contain.OneLine(err))
+	fmt.Fprintf(stderr, "teescope-agent: %s\n", contain.OneLine(err))
 	return exitError
 }

@@ -41,7 +41,9 @@ type outcome int
 func (o outcome) Error() string { return fmt.Sprintf("exit status %d", int(o)) }
 
 // rootCommand is teescope with all of its commands.
-func rootCommand(env Env) *cobra.Command {
+func rootCommand(env Env) *cobra.Command { return rootOf(env, commands(env)) }
+
+func rootOf(env Env, commands []*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "teescope",
 		Short:         "Monitor, benchmark and explain Trusted Execution Environments",
@@ -65,13 +67,14 @@ func rootCommand(env Env) *cobra.Command {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(commands(env)...)
+	root.AddCommand(commands...)
 	return root
 }
 
 // Main runs the command line and returns the exit status.
-func Main(ctx context.Context, env Env) int {
-	root := rootCommand(env)
+func Main(ctx context.Context, env Env) int { return execute(ctx, env, rootCommand(env)) }
+
+func execute(ctx context.Context, env Env, root *cobra.Command) int {
 	var ran *cobra.Command
 	// What is contained below names its member; this is for all other code.
 	err := contain.Call(strings.Join(append([]string{"teescope"}, env.Args...), " "), func() (err error) {

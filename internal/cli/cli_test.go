@@ -38,7 +38,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // TestHelp: every command has a summary, an example and help on stdout.
 func TestHelp(t *testing.T) {
 	for _, c := range []string{"", "doctor", "monitor", "agent", "explain", "bench", "bench list", "bench run", "bench calibrate", "bench plan", "bench commits", "compare", "gate",
-		"report", "history", "history add", "history show", "history detect", "claims", "attest", "verify", "open", "schema"} {
+		"report", "history", "history add", "history show", "history detect", "claims", "attest", "verify", "open", "schema", "version"} {
 		out, errs, code := run(t, strings.Fields(c+" --help")...)
 		if code != 0 || errs != "" {
 			t.Errorf("%s --help: exit status %d, %s", c, code, errs)
