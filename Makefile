@@ -7,7 +7,7 @@ ARCHS   ?= amd64 arm64
 ifndef VERSION # asked once, so all parts of a build have the same
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 endif
-LDFLAGS := -s -w -X github.com/teescope/teescope/internal/cli.buildVersion=$(VERSION)
+LDFLAGS := -s -w -X github.com/teescope/teescope/internal/build.version=$(VERSION)
 # Programs and tests share these flags, so the slow packages are compiled once.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(GOFLAGS) -trimpath
@@ -26,6 +26,7 @@ help: ## list these targets
 
 build: ui ## build bin/teescope, a static binary that contains the page
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
+	go build -ldflags "$(LDFLAGS)" -o bin/teescope-agent ./cmd/teescope-agent
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
 

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	if binary = os.Getenv("TEESCOPE_BIN"); binary == "" {
 		binary = filepath.Join(dir, "teescope")
-		build := exec.Command("go", "build", "-o", dir, "./cmd/teescope", "./cmd/teescope-work", "./cmd/teescope-prove")
+		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "./cmd/teescope", "./cmd/teescope-agent", "./cmd/teescope-work", "./cmd/teescope-prove")
 		build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build teescope: %v\n%s", err, out)

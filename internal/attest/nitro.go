@@ -9,11 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/veraison/go-cose"
-	"golang.org/x/sys/unix"
 )
 
 const nitroFormat = "nitro"
@@ -31,29 +29,17 @@ var nitro = Provider{
 	Doc:  "the AWS Nitro enclave that this is, by /dev/nsm",
 	Open: func(Settings) (Quoter, Collateral, error) {
 		const device = "/dev/nsm"
-		fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		exchange, err := openNSM(device)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open %s: %w: %w (it needs an AWS Nitro enclave)", device, errors.ErrUnsupported, err)
 		}
-		return nsm{func(request, answer []byte) (int, error) { return exchange(fd, request, answer) }}, Stored(nil), nil
+		return nsm{exchange}, Stored(nil), nil
 	},
 }
 
 // nsm asks the security module: a request in CBOR, an answer in CBOR.
 type nsm struct {
 	exchange func(request, answer []byte) (int, error)
-}
-
-// exchange is the device's one call (include/uapi/linux/nsm.h: NSM_IOCTL_RAW).
-func exchange(fd int, request, answer []byte) (int, error) {
-	const raw = 0xc0200a00
-	m := [2]unix.Iovec{{Base: &request[0]}, {Base: &answer[0]}}
-	m[0].SetLen(len(request))
-	m[1].SetLen(len(answer))
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), raw, uintptr(unsafe.Pointer(&m))); errno != 0 {
-		return 0, errno
-	}
-	return int(m[1].Len), nil
 }
 
 type nsmRequest struct {

@@ -24,8 +24,6 @@ import (
 	"github.com/google/go-eventlog/tcg"
 	"github.com/google/go-tpm/tpm2"
 	"github.com/google/go-tpm/tpm2/transport"
-	"github.com/google/go-tpm/tpm2/transport/linuxtpm"
-	"github.com/google/go-tpm/tpm2/transport/linuxudstpm"
 
 	"github.com/teescope/teescope/internal/host"
 )
@@ -73,10 +71,7 @@ func OpenTPM(s TPMSettings) (*TPM, error) {
 	if path == "" {
 		path = TPMDevice
 	}
-	device, err := linuxudstpm.Open(path)
-	if errors.Is(err, linuxudstpm.ErrFileIsNotSocket) {
-		device, err = linuxtpm.Open(path)
-	}
+	device, err := openTPMDevice(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the TPM: %w: %w (it needs a TPM 2.0 and the right to use %s)", errors.ErrUnsupported, err, path)
 	}

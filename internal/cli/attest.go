@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/proof"
 	"github.com/teescope/teescope/internal/result"
@@ -151,7 +152,7 @@ func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation,
 		}
 		q, c, err := p.Open(attest.Settings{Parallel: 1, TPM: settings, NVIDIA: a.gpuCommand})
 		if errors.Is(err, errors.ErrUnsupported) && a.provider == "" {
-			lacks = append(lacks, oneLine(err))
+			lacks = append(lacks, contain.OneLine(err))
 			continue
 		}
 		if err != nil {

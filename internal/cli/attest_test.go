@@ -12,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/attest"
 	"github.com/teescope/teescope/internal/attest/attesttest"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/proof"
 )
 
@@ -51,7 +52,7 @@ func onMachine(t *testing.T, m *attesttest.Machine, args ...string) (stdout, std
 	if errors.As(err, &status) {
 		return out.String(), errs.String(), int(status)
 	}
-	return out.String(), errs.String() + oneLine(err), exitUsage
+	return out.String(), errs.String() + contain.OneLine(err), exitUsage
 }
 
 // TestAttestCommand: a result is attested where it was made, and verified elsewhere.

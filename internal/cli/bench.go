@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -15,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
-	"github.com/teescope/teescope/internal/bench/launchers"
-	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
-	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/verdict"
@@ -39,25 +41,6 @@ func benchCommand(env Env) *cobra.Command {
 	}
 	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env), insideCommand())
 	return c
-}
-
-// lists are the workloads and launchers that plans are made of.
-func lists() bench.Lists {
-	read := map[string]*bench.Launcher{} // one file is one launcher, however often it is named
-	return bench.Lists{Workloads: workloads.All, Launchers: launchers.All, File: func(path string) (*bench.Launcher, error) {
-		if l := read[path]; l != nil {
-			return l, nil
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		l, err := launchers.FromFile(path, b)
-		if err == nil {
-			read[path] = l
-		}
-		return l, err
-	}}
 }
 
 // benchFlags are the flags of `bench run`, `bench calibrate` and `bench commits`.
@@ -170,7 +153,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return err
 	}
 	h := host.Local()
-	o := bench.Options{Host: h, Kinds: kinds.All, Version: version(), Command: append([]string{"teescope"}, env.Args...),
+	o := bench.Options{Host: h, Kinds: kinds.All, Version: build.Version(), Command: append([]string{"teescope"}, env.Args...),
 		Timeout: f.timeout, Verdict: judged()}
 	if f.commit != "" {
 		if o.Commit, err = commitOf(ctx, h, f.commit); err != nil {
@@ -236,7 +219,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 			return fmt.Errorf("%s cannot run here: %w (choose other environments with --env; --dry-run shows what would run)", p.Name, err)
 		}
 		for _, x := range left {
-			fmt.Fprintf(env.Stderr, "%s: left out %s: %s\n", p.Name, x.Env, oneLine(errors.New(x.Why)))
+			fmt.Fprintf(env.Stderr, "%s: left out %s: %s\n", p.Name, x.Env, contain.OneLine(errors.New(x.Why)))
 		}
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
@@ -298,7 +281,7 @@ func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format
 		}
 		next, err := t.following(e)
 		if err != nil {
-			fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: %s\n", contain.OneLine(err))
 			status = max(status, outcome(exitInvalid))
 		}
 		todo = append(next, todo[1:]...)
@@ -317,10 +300,10 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
+		fmt.Fprintf(env.Stderr, "teescope: %s\n", contain.OneLine(err))
 	}
 	if err := f.publishTo(path, e); err != nil {
-		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", oneLine(err))
+		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", contain.OneLine(err))
 	}
 	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Catalog: known, Made: o.Host.Now().UTC()}); werr != nil {
 		return about([]string{path}, werr)
@@ -341,7 +324,7 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 func printFloor(w io.Writer, e *result.Experiment) {
 	n, err := verdict.Calibrate(e)
 	if err != nil {
-		fmt.Fprintf(w, "\nno noise floor: %s\n", oneLine(err))
+		fmt.Fprintf(w, "\nno noise floor: %s\n", contain.OneLine(err))
 		return
 	}
 	fmt.Fprintf(w, "\nNOISE FLOOR of this host for %s (%s)\n", n.Workload, n.Metric)
@@ -368,7 +351,7 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 	o.NoCounters = "switched off by --no-counters"
 	if !f.noCounters {
 		found := tee.Detect(o.Host, o.Kinds)
-		o.UnitCosts = calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).forResult()
+		o.UnitCosts = observe.Calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).ForResult()
 		c := openCounters(o.Host, found)
 		defer c.Close()
 		o.Counters, o.NoCounters = c, c.reason()
@@ -383,11 +366,6 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 // anyValue reports whether at least one run gave a value.
 func anyValue(e *result.Experiment) bool {
 	return slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Status == result.OK })
-}
-
-// refused reports whether a primary comparison is invalid.
-func refused(e *result.Experiment) bool {
-	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
 }
 
 // publishTo copies a result to where the monitor's page finds it, unless it is there.

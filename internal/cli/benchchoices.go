@@ -1,10 +1,9 @@
+//go:build linux
+
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/experiments"
 	"github.com/teescope/teescope/internal/bench"
-	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -117,7 +115,7 @@ func readCeilings(path string) ([]result.Ceiling, error) {
 			Env    string  `yaml:"env"`
 		} `yaml:"ceilings"`
 	}
-	if _, err := decode(b, &file); err != nil {
+	if _, err := configfile.Decode(b, &file); err != nil {
 		return nil, fmt.Errorf("--ceilings %s: %w", path, err)
 	}
 	if _, err := time.Parse(time.DateOnly, file.Date); err != nil || len(file.Ceilings) == 0 {
@@ -153,41 +151,4 @@ func fewPairs(c bench.Choice) error {
 		return fmt.Errorf("%d pairs: want at most %d", most, mostPairs)
 	}
 	return nil
-}
-
-// experiment reads an experiment file, finds a built-in one by name, or makes one
-// from a workload's name.
-func experiment(name string) (*bench.Experiment, error) {
-	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		return bench.LoadExperiment(name, b)
-	}
-	if _, err := lists().Workload(name); err == nil {
-		return &bench.Experiment{Name: name, Workload: name}, nil
-	}
-	b, err := experiments.Files.ReadFile(name + ".yaml")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return bench.LoadExperiment(name, b)
-}
-
-// commitOf resolves a revision in the repository of the current folder.
-func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
-	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
-	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.Because(err, out))
-	}
-	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
-	t, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
-	}
-	return &result.Commit{ID: id, At: t.UTC()}, nil
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -44,7 +47,7 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 			}
 			left := slices.IndexFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label })
 			if left >= 0 {
-				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(errors.New(lacking[left].Why)))
+				fmt.Fprintf(w, "    cannot run here: %s\n", contain.OneLine(errors.New(lacking[left].Why)))
 			}
 			commands, err := p.Commands(&foreseen, &p.Cases[0])
 			switch {

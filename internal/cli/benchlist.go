@@ -7,8 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +21,9 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -114,7 +120,7 @@ type here struct {
 func tried(h *host.Host, e *bench.Experiment) (out here) {
 	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
 	if err != nil {
-		out.Asks = oneLine(err)
+		out.Asks = contain.OneLine(err)
 		return out
 	}
 	for _, p := range plans {
@@ -122,7 +128,7 @@ func tried(h *host.Host, e *bench.Experiment) (out here) {
 		out.LeftOut, err = left, errors.Join(err, lacks)
 	}
 	if err != nil {
-		out.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
+		out.Lacks = strings.TrimPrefix(contain.OneLine(err), "missing on this machine: ")
 	}
 	return out
 }
@@ -165,9 +171,9 @@ func catalogue(h *host.Host) (listing, error) {
 		}
 		switch {
 		case errors.Is(err, bench.ErrAsks):
-			listed.Asks = oneLine(err)
+			listed.Asks = contain.OneLine(err)
 		case err != nil:
-			listed.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
+			listed.Lacks = strings.TrimPrefix(contain.OneLine(err), "missing on this machine: ")
 		}
 		l.Launchers = append(l.Launchers, listed)
 	}
@@ -287,7 +293,7 @@ func (x here) print(w io.Writer) {
 		fmt.Fprintf(w, "  cannot run here: %s\n", x.Lacks)
 	}
 	for _, left := range x.LeftOut {
-		fmt.Fprintf(w, "  runs here without %s: %s\n", left.Env, oneLine(errors.New(left.Why)))
+		fmt.Fprintf(w, "  runs here without %s: %s\n", left.Env, contain.OneLine(errors.New(left.Why)))
 	}
 }
 
@@ -351,4 +357,94 @@ func printParams(w io.Writer, ps []listedParam) {
 		}
 		fmt.Fprintf(w, "  %s=%s  %s%s\n", p.Name, value, p.Doc, note)
 	}
+}
+
+// lists are the workloads and launchers that plans are made of.
+func lists() bench.Lists {
+	read := map[string]*bench.Launcher{} // one file is one launcher, however often it is named
+	return bench.Lists{Workloads: workloads.All, Launchers: launchers.All, File: func(path string) (*bench.Launcher, error) {
+		if l := read[path]; l != nil {
+			return l, nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		l, err := launchers.FromFile(path, b)
+		if err == nil {
+			read[path] = l
+		}
+		return l, err
+	}}
+}
+
+// experiment reads an experiment file, finds a built-in one by name, or makes one
+// from a workload's name.
+func experiment(name string) (*bench.Experiment, error) {
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return bench.LoadExperiment(name, b)
+	}
+	if _, err := lists().Workload(name); err == nil {
+		return &bench.Experiment{Name: name, Workload: name}, nil
+	}
+	b, err := experiments.Files.ReadFile(name + ".yaml")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bench.LoadExperiment(name, b)
+}
+
+// platformSuite is the name of the suite that characterizes a machine.
+const platformSuite = "platform"
+
+// component is one line of the suite's table.
+type component struct {
+	name, workload string
+	params         bench.Params
+	// insight says what the value means, by simple arithmetic.
+	insight func(v float64) string
+}
+
+var components = []component{
+	{"CPU, one thread", "cpu-7zip", bench.Params{"threads": "1"}, nil},
+	{"CPU, all threads", "cpu-7zip", bench.Params{"threads": strconv.Itoa(runtime.NumCPU())}, nil},
+	{"memory latency", "memory", bench.Params{"access": "latency", "size": "64MiB"}, func(v float64) string {
+		return fmt.Sprintf("a core does %s loads a second if every load misses its caches", metric.Value(1/v, ""))
+	}},
+	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
+	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
+		return fmt.Sprintf("100,000 calls a second cost %s before they do any work", metric.Value(v*1e5, "cores"))
+	}},
+	{"clock", "syscall", bench.Params{"mechanism": "vdso"}, func(v float64) string {
+		return fmt.Sprintf("100,000 readings a second cost %s", metric.Value(v*1e5, "cores"))
+	}},
+	{"page fault", "syscall", bench.Params{"mechanism": "fault"}, func(v float64) string {
+		return fmt.Sprintf("touching 1 GiB for the first time takes %s", metric.Value(v*(1<<30)/4096, "seconds"))
+	}},
+	{"wake-up, same CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "same"}, nil},
+	{"wake-up, other CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "cross"}, nil},
+	{"start-up", "startup", bench.Params{}, func(v float64) string {
+		return fmt.Sprintf("at most %s starts a second, one after the other", metric.Value(1/v, ""))
+	}},
+	{"storage, 4 KiB random read", "fio", bench.Params{"rw": "randread", "bs": "4KiB", "iodepth": "1"}, nil},
+	{"storage, sequential read", "fio", bench.Params{"rw": "read", "bs": "1MiB", "iodepth": "32"}, nil},
+	{"network, TCP over a veth pair", "iperf", bench.Params{"streams": "1", "measure": "5s"}, nil},
+	{"data server, Redis GET", "redis", bench.Params{"connections": "8", "keys": "100000", "measure": "5s"}, nil},
+	{"gateway, TLS on kept connections", "gateway", bench.Params{"connections": "8", "measure": "5s"}, nil},
+	{"channel, echo of 384 KiB", "channel", bench.Params{"measure": "echo"}, nil},
+	{"channel, sealed stream", "channel", bench.Params{"measure": "stream"}, nil},
+	{"attestation, verification", "attest", bench.Params{"operation": "verify-cached", "connections": "1", "measure": "5s"}, nil},
+	{"GPU, matrices in BF16", "gpu-gemm", bench.Params{"dtype": "bf16"}, nil},
+	{"GPU, its own memory", "gpu-copy", bench.Params{"direction": "device"}, nil},
+	{"GPU, copy to it", "gpu-copy", bench.Params{"direction": "to-device"}, nil},
+	{"GPU, launch and wait", "gpu-launch", bench.Params{}, func(v float64) string {
+		return fmt.Sprintf("at most %s steps a second that wait for their kernel", metric.Value(1/v, ""))
+	}},
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -9,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -102,14 +105,14 @@ func (t target) print(w io.Writer, name string, f benchFlags, c bench.Choice) er
 	p := plans[0]
 	for i := range p.Arms {
 		if err := p.Refused(&p.Arms[i]); err != nil && !t.own {
-			fmt.Fprintf(w, "%s cannot run there: environment %s: %s\n\n", name, p.Arms[i].Label, oneLine(err))
+			fmt.Fprintf(w, "%s cannot run there: environment %s: %s\n\n", name, p.Arms[i].Label, contain.OneLine(err))
 			return nil
 		}
 	}
 	fmt.Fprintf(w, "needs: %s\n", t.needs)
 	if t.own {
 		for _, x := range p.Lacking(host.Local()) {
-			fmt.Fprintf(w, "  %s, not on this machine: %s\n", x.Env, oneLine(errors.New(x.Why)))
+			fmt.Fprintf(w, "  %s, not on this machine: %s\n", x.Env, contain.OneLine(errors.New(x.Why)))
 		}
 	}
 	for i, s := range t.setup {

@@ -110,13 +110,3 @@ func listChanges(found anomaly.Changes, now time.Time) string {
 	}
 	return t.String()
 }
-
-// changes compares all series of two windows of the store.
-func (m *monitor) changes(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error) {
-	return anomaly.Between(ctx, m.series, before, after, o)
-}
-
-// boxes describes the values of a PromQL expression in windows.
-func (m *monitor) boxes(ctx context.Context, query string, from, to time.Time, windows int) ([]anomaly.Box, error) {
-	return anomaly.Boxes(ctx, m.series, query, from, to, windows)
-}

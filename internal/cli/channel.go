@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -16,8 +18,10 @@ import (
 
 	"github.com/teescope/teescope/channel"
 	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/port"
 	"github.com/teescope/teescope/internal/proof"
 	"github.com/teescope/teescope/internal/proof/peer"
 	"github.com/teescope/teescope/internal/tunnel"
@@ -46,7 +50,7 @@ type tunneling struct {
 	listen, to, service, suite, provider, policy, metrics string
 	mockPeer                                              bool
 	tpm                                                   tpmFlags
-	port                                                  exposure // of the metrics
+	port                                                  port.Exposure // of the metrics
 	connections, handshakes                               int
 	handshake, retry, idle, session, grace                time.Duration
 	record                                                int
@@ -126,7 +130,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy, accept mock evidence, which proves nothing")
 	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
-	t.port.flags(c, "metrics", "metrics-insecure", "everyone who reaches this port can read how much the tunnel carries and what it refused, and nobody needs a password")
+	t.port.Flags(c.Flags(), "metrics", "metrics-insecure", "everyone who reaches this port can read how much the tunnel carries and what it refused, and nobody needs a password")
 	f.IntVar(&t.connections, "max-connections", 1000, "maximum number of open connections; further ones are closed at once")
 	f.IntVar(&t.handshakes, "max-handshakes", 100, "maximum number of connections without a session; a further one replaces the oldest")
 	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, including its evidence")
@@ -162,12 +166,12 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 	o.Log = log
 	var scraped net.Listener
 	if t.metrics != "" {
-		if scraped, err = t.port.listen(ctx, t.metrics, log); err != nil {
+		if scraped, err = t.port.Listen(ctx, t.metrics, log); err != nil {
 			return err
 		}
 		defer scraped.Close()
 	}
-	if o.Listener, err = listen(ctx, "--listen", t.listen); err != nil {
+	if o.Listener, err = port.Listen(ctx, "--listen", t.listen); err != nil {
 		return err
 	}
 	side := tunnel.New(o)
@@ -178,14 +182,14 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 	if !onLoopback(plain) {
 		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, so traffic between it and this end of the tunnel is not protected\n", plain)
 	}
-	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(t.port.scheme(), scraped))
+	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(t.port.Scheme(), scraped))
 	failed := make(chan error, 1)
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	if scraped != nil {
 		go func() {
-			h := t.port.hosts(host.Local(), scraped).Guard(metricsOf(side))
-			failed <- serve(work, scraped, t.port.protected(scraped, h, log), t.port.config, log)
+			h := t.port.Hosts(host.Local(), scraped).Guard(metricsOf(side))
+			failed <- port.Serve(work, scraped, t.port.Protected(scraped, h, log), t.port.Config, log)
 			stop() // without its metrics it is not what was asked for
 		}()
 	}
@@ -280,7 +284,7 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 		q, _, err := p.Open(attest.Settings{Parallel: 1, TPM: settings})
 		switch {
 		case errors.Is(err, errors.ErrUnsupported) && t.provider == "":
-			lacks = append(lacks, oneLine(err))
+			lacks = append(lacks, contain.OneLine(err))
 		case err != nil:
 			return fmt.Errorf("--provider %s: %w", p.Name, err)
 		default:

@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 )
 
@@ -41,13 +41,15 @@ type outcome int
 func (o outcome) Error() string { return fmt.Sprintf("exit status %d", int(o)) }
 
 // rootCommand is teescope with all of its commands.
-func rootCommand(env Env) *cobra.Command {
+func rootCommand(env Env) *cobra.Command { return rootOf(env, commands(env)) }
+
+func rootOf(env Env, commands []*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "teescope",
 		Short:         "Monitor, benchmark and explain Trusted Execution Environments",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version(),
+		Version:       build.Version(),
 		Example: "  teescope doctor\n" +
 			"  teescope monitor\n" +
 			"  teescope explain --process redis-server\n" +
@@ -65,14 +67,14 @@ func rootCommand(env Env) *cobra.Command {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env), changesCommand(env), topCommand(env), openCommand(env), calibrateCommand(env),
-		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), tpmCommand(env), channelCommand(env), schemaCommand(env))
+	root.AddCommand(commands...)
 	return root
 }
 
 // Main runs the command line and returns the exit status.
-func Main(ctx context.Context, env Env) int {
-	root := rootCommand(env)
+func Main(ctx context.Context, env Env) int { return execute(ctx, env, rootCommand(env)) }
+
+func execute(ctx context.Context, env Env, root *cobra.Command) int {
 	var ran *cobra.Command
 	// What is contained below names its member; this is for all other code.
 	err := contain.Call(strings.Join(append([]string{"teescope"}, env.Args...), " "), func() (err error) {
@@ -88,13 +90,8 @@ func Main(ctx context.Context, env Env) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, bench.ErrStopped):
 		return exitOK
 	}
-	fmt.Fprintf(env.Stderr, "teescope: %s%s\n", oneLine(err), hint(ran, err))
+	fmt.Fprintf(env.Stderr, "teescope: %s%s\n", contain.OneLine(err), hint(ran, err))
 	return exitUsage
-}
-
-// oneLine keeps an error on the one line that a log or a terminal expects.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // hint points to the help of the command when the command line is at fault, and shows its usage where arguments are.
@@ -111,33 +108,21 @@ func hint(c *cobra.Command, err error) string {
 	return ""
 }
 
-// buildVersion is set by the linker (-X); a plain `go build` leaves it empty.
-var buildVersion string
-
-// version is the release, or the commit that the binary was built from.
-func version() string {
-	if buildVersion != "" {
-		return buildVersion
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return "devel-" + s.Value[:min(12, len(s.Value))]
-			}
+// size prints bytes with a binary prefix and three digits.
+func size(b uint64) string {
+	v, unit := float64(b), "B"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v < 1024 {
+			break
 		}
+		v, unit = v/1024, u
 	}
-	return "devel"
+	return strconv.FormatFloat(v, 'g', 3, 64) + " " + unit
 }
 
-// committed is when the program's commit was made; zero where it does not say.
-func committed() time.Time {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.time" {
-				t, _ := time.Parse(time.RFC3339, s.Value) // zero if it is no time
-				return t
-			}
-		}
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
 	}
-	return time.Time{}
+	return s
 }

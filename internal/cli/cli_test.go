@@ -16,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/report"
@@ -37,7 +38,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // TestHelp: every command has a summary, an example and help on stdout.
 func TestHelp(t *testing.T) {
 	for _, c := range []string{"", "doctor", "monitor", "agent", "explain", "bench", "bench list", "bench run", "bench calibrate", "bench plan", "bench commits", "compare", "gate",
-		"report", "history", "history add", "history show", "history detect", "claims", "attest", "verify", "open", "schema"} {
+		"report", "history", "history add", "history show", "history detect", "claims", "attest", "verify", "open", "schema", "version"} {
 		out, errs, code := run(t, strings.Fields(c+" --help")...)
 		if code != 0 || errs != "" {
 			t.Errorf("%s --help: exit status %d, %s", c, code, errs)
@@ -90,13 +91,13 @@ func TestBrief(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1} {
-		var s share
+		var s observe.Share
 		if err := s.Set(in); err != nil || float64(s) != want {
 			t.Errorf("share %q: %v, %v; want %v", in, float64(s), err, want)
 		}
 	}
 	for _, in := range []string{"", "%", "0", "0%", "-1%", "NaN", "101%", "lots"} {
-		var s share
+		var s observe.Share
 		if err := s.Set(in); err == nil {
 			t.Errorf("share %q is accepted as %v", in, float64(s))
 		}
@@ -111,25 +112,6 @@ func TestFlags(t *testing.T) {
 		var d duration
 		if err := d.Set(in); err == nil {
 			t.Errorf("duration %q is accepted as %v", in, time.Duration(d))
-		}
-	}
-}
-
-func TestChoose(t *testing.T) {
-	list := []*probe.Source{{Name: "cpu"}, {Name: "self"}, {Name: "sgx"}, {Name: "sgx_epc"}}
-	for pattern, want := range map[string]string{"": "cpu self sgx sgx_epc", "^self$": "self", "sgx": "sgx sgx_epc", "cpu|epc": "cpu sgx_epc"} {
-		got, err := choose(list, pattern)
-		var names []string
-		for _, s := range got {
-			names = append(names, s.Name)
-		}
-		if err != nil || strings.Join(names, " ") != want {
-			t.Errorf("--sources %q: %v, %v; want %s", pattern, names, err, want)
-		}
-	}
-	for pattern, want := range map[string]string{"gpu": "no source", "(": "--sources: error parsing"} {
-		if _, err := choose(list, pattern); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--sources %q: error %v, want %q", pattern, err, want)
 		}
 	}
 }
@@ -196,31 +178,6 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// TestSourcesThatWait switch themselves unless the file says on or off, also after a reload.
-func TestSourcesThatWait(t *testing.T) {
-	waits := &probe.Source{Name: "x", Waits: &probe.Waits{For: "an enclave runs"}}
-	off := false
-	if s := complete(probe.Setting{}, waits, ""); s.On != nil || s.Auto == nil || !*s.Auto || s.Check(waits) != nil {
-		t.Errorf("without a setting: %+v, %v", s, s.Check(waits))
-	}
-	if s := complete(probe.Setting{On: &off}, waits, ""); s.On == nil || *s.On || s.Auto != nil || s.Check(waits) != nil {
-		t.Errorf("switched off: %+v, %v", s, s.Check(waits))
-	}
-	if s := complete(probe.Setting{}, &probe.Source{Name: "y", OptIn: true}, ""); s.On == nil || *s.On || s.Auto != nil {
-		t.Errorf("opt-in: %+v", s)
-	}
-}
-
-func TestWebConfigErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "web.yml")
-	if err := os.WriteFile(file, []byte("tls: {}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readWebConfig(file); err == nil || !strings.HasSuffix(err.Error(), "web.yml: line 1: tls is not a known key") {
-		t.Errorf("%v", err)
-	}
-}
-
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte("sources:\n  syscalls: {on: true}\n"))
 	f.Add([]byte("scrape_configs:\n- job_name: a\n"))
@@ -234,7 +191,7 @@ func FuzzParseConfig(f *testing.F) {
 
 // allMetrics is every declared metric of the program, with its list.
 func allMetrics() map[string]*metric.Desc {
-	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc, unitCostDesc.Name: unitCostDesc, memoryCostDesc.Name: memoryCostDesc}
+	out := map[string]*metric.Desc{observe.BudgetDesc.Name: observe.BudgetDesc, observe.UnitCostDesc.Name: observe.UnitCostDesc, memoryCostDesc.Name: memoryCostDesc}
 	for _, s := range sources.All {
 		for _, d := range s.Metrics {
 			out[d.Name] = d
@@ -281,7 +238,7 @@ func TestLookNamesWhatBlocks(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := look(host.At(root))
+	_, _, err := observe.Look(host.At(root))
 	if err == nil || !strings.Contains(err.Error(), "/proc/meminfo") {
 		t.Errorf("look: %v; want the file that blocks", err)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
@@ -90,7 +93,7 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 			return ctx.Err()
 		}
 		if err != nil {
-			fmt.Fprintf(env.Stderr, "teescope: commit %s is left out: %s\n", short(id), oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: commit %s is left out: %s\n", short(id), contain.OneLine(err))
 			continue
 		}
 		if n := len(builds); n > 0 {
@@ -142,7 +145,7 @@ func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built)
 		points, refused := verdict.Points(one)
 		for _, r := range refused {
 			if r.Metric == e.Design.Primary {
-				fmt.Fprintf(w, "commit %s: added to the history, but not used to find changes: %s\n", short(b.commit.ID), oneLine(errors.New(r.Reason)))
+				fmt.Fprintf(w, "commit %s: added to the history, but not used to find changes: %s\n", short(b.commit.ID), contain.OneLine(errors.New(r.Reason)))
 			}
 		}
 		if len(points)+len(refused) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/report"
@@ -178,7 +179,7 @@ func readPrices(path string) ([]report.Price, error) {
 		Date     string  `yaml:"date"`
 		Source   string  `yaml:"source"`
 	}
-	if _, err := decode(b, &list); err != nil {
+	if _, err := configfile.Decode(b, &list); err != nil {
 		return nil, fmt.Errorf("prices %s: %w", path, err)
 	}
 	var out []report.Price

@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/internal/probe/sources"
 )
@@ -76,7 +77,7 @@ func checkConfig(t *testing.T, text []byte) {
 		Notify      struct{ Webhooks, Alertmanager []any }
 		RemoteWrite []any `yaml:"remote_write"`
 	}
-	if err := yaml.Unmarshal(asYAML(text), &file); err != nil {
+	if err := yaml.Unmarshal(configfile.AsYAML(text), &file); err != nil {
 		t.Errorf("%.300q is taken, but %v", text, err)
 	}
 	var jobs []string

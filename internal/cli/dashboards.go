@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -8,6 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -82,5 +85,5 @@ func checkDashboards(root *yaml.Node, list []web.Dashboard) error {
 		keys = append(keys, "panels", strconv.Itoa(at.Panel))
 	}
 	keys = append(keys, at.Key)
-	return fmt.Errorf("%s: %w", where(root, keys...), at.Err)
+	return fmt.Errorf("%s: %w", configfile.Where(root, keys...), at.Err)
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -8,10 +10,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
@@ -24,13 +28,13 @@ import (
 
 // own is the machine that the monitor runs on.
 func (m *monitor) own() findings.Machine {
-	return findings.Machine{Job: store.DefaultOptions().Job, Instance: m.platform.Hostname}
+	return findings.Machine{Job: store.DefaultOptions().Job, Instance: m.Platform.Hostname}
 }
 
 // machines returns the list of the machines in the store.
 func (m *monitor) machines() *fleet.Fleet {
 	return fleet.New(m.series, fleet.Options{
-		Own: m.own(), Version: version(), TEEs: detected(m.found), Unsure: unsure(m.found), Now: m.host.Now, Meter: m.host.Pages.Run,
+		Own: m.own(), Version: build.Version(), TEEs: observe.DetectedTEEs(m.Found), Unsure: observe.Unsure(m.Found), Now: m.Host.Now, Meter: m.Host.Pages.Run,
 		Interval: func() time.Duration { return time.Duration(m.slowest.Load()) }, Rules: m.analysis.Rules,
 		Open: func() []findings.Record {
 			return slices.DeleteFunc(m.analysis.Records(), func(r findings.Record) bool { return r.State != findings.Open })
@@ -39,7 +43,7 @@ func (m *monitor) machines() *fleet.Fleet {
 
 // shared returns what pages ask through.
 func (m *monitor) shared() *feed.Feed {
-	return feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
+	return feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.Host.Pages.Run, Now: m.Host.Now})
 }
 
 func (m *monitor) elsewhere(on findings.Machine) bool {
@@ -66,7 +70,7 @@ func lastOf(r fleet.Row, now time.Time) time.Time {
 // platformOf describes a machine.
 func (m *monitor) platformOf(ctx context.Context, on findings.Machine) (web.Platform, error) {
 	if !m.elsewhere(on) {
-		p := m.now()
+		p := m.PlatformNow()
 		p.Machine = m.own()
 		return p, nil
 	}
@@ -74,7 +78,7 @@ func (m *monitor) platformOf(ctx context.Context, on findings.Machine) (web.Plat
 	if err != nil {
 		return web.Platform{}, err
 	}
-	at := lastOf(r, m.host.Now())
+	at := lastOf(r, m.Host.Now())
 	points, err := m.series.Query(ctx, fmt.Sprintf(`{__name__=~"teescope_info|node_memory_MemTotal_bytes",%s}`, on.Matchers()), at)
 	if err != nil {
 		return web.Platform{}, err
@@ -85,7 +89,7 @@ func (m *monitor) platformOf(ctx context.Context, on findings.Machine) (web.Plat
 	}
 	p := web.Platform{Machine: on, Elsewhere: true, Gone: r.Health == fleet.Gone, LastSeen: r.LastSeen, Hostname: r.Name, Version: r.Version, Lacks: lacks(r), TEEs: teesOf(r)}
 	for _, pt := range points {
-		if l := pt.Labels; l["__name__"] == infoDesc.Name {
+		if l := pt.Labels; l["__name__"] == observe.InfoDesc.Name {
 			p.Kernel, p.Arch, p.OS, p.CPUModel, p.Lockdown, p.Privileged = l["kernel"], l["arch"], l["os"], l["cpu_model"], l["lockdown"], l["privileged"] == "true"
 		} else {
 			p.MemoryBytes = uint64(pt.Value)
@@ -168,17 +172,17 @@ func teesOf(r fleet.Row) []web.TEE {
 // sourcesOf lists the sources of a machine.
 func (m *monitor) sourcesOf(ctx context.Context, on findings.Machine) ([]web.Source, error) {
 	if !m.elsewhere(on) {
-		return sourceList(m.engine), nil
+		return observe.ListSources(m.Engine), nil
 	}
 	r, err := m.known(ctx, on)
 	if err != nil {
 		return nil, err
 	}
-	at := lastOf(r, m.host.Now())
+	at := lastOf(r, m.Host.Now())
 	var out []web.Source
 	index := map[string]int{}
-	for _, s := range m.sources {
-		w := inWords(s)
+	for _, s := range m.Sources {
+		w := observe.DescribeSource(s)
 		w.State, w.Reason = string(probe.Absent), "its agent has no such reading: the source is off there, or that machine lacks what it reads"
 		index[s.Name] = len(out)
 		out = append(out, w)
@@ -210,7 +214,7 @@ func (m *monitor) sourcesOf(ctx context.Context, on findings.Machine) ([]web.Sou
 	if err != nil {
 		return nil, err
 	}
-	names := sourceOf(m.sources)
+	names := sourceOf(m.Sources)
 	for name, n := range present {
 		if i, ok := index[names[name]]; ok {
 			out[i].Series += n
@@ -241,7 +245,7 @@ func describeSource(s *web.Source, p metric.Point) {
 		}
 	case probe.Coverage.Name:
 		s.Coverage = &v
-		judgeCoverage(s)
+		observe.JudgeCoverage(s)
 	case probe.StandardError.Name:
 		if p.Labels["of"] == probe.OfRest {
 			s.RestError = &v
@@ -279,9 +283,9 @@ func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time
 
 // findingsOf returns the findings and answers of one machine, or of all.
 func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Findings, error) {
-	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
+	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.Host.Now()}
 	if on == (findings.Machine{}) {
-		return summarized(out, m.platform.Started), nil
+		return summarized(out, m.Platform.Started), nil
 	}
 	rows, err := m.fleet.Rows(ctx)
 	if err != nil {
@@ -331,15 +335,9 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("needs %s: no reading of this machine", s.Needs[j])
 		}
 	}
-	started := m.platform.Started
+	started := m.Platform.Started
 	if m.elsewhere(on) {
 		started = time.Time{} // when its agent started is not known
 	}
 	return summarized(out, started), nil
-}
-
-// summarized adds the problems and the summary of the findings.
-func summarized(f web.Findings, started time.Time) web.Findings {
-	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
-	return f
 }

@@ -15,15 +15,16 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
 
-// twin has the same instance as agent, in another job; gone has no readings of the last two minutes.
+// twin has the same instance as node2, in another job; gone has no readings of the last two minutes.
 var (
-	agent   = findings.Machine{Job: "agents", Instance: "node-2"}
+	node2   = findings.Machine{Job: "agents", Instance: "node-2"}
 	twin    = findings.Machine{Job: "other", Instance: "node-2"}
 	gone    = findings.Machine{Job: "agents", Instance: "node-3"}
 	nowhere = findings.Machine{Job: "agents", Instance: "nowhere"}
@@ -60,18 +61,18 @@ func watching(t *testing.T) *monitor {
 		list := []metric.Sample{
 			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, probe.Up, 1, "cpu"),
 			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, overhead, 1000+0.001*age, "userspace"),
-			on(agent, infoDesc, 1, "1.2.3", "node-2.example", "Linux 6.12", "arm64", "Debian", "Neoverse", "none", "true", "nitro"),
-			on(agent, budgetDesc, 0.02), on(agent, probe.SlowedDesc, 2), on(twin, probe.SlowedDesc, 1),
-			on(agent, teeInfo, 1, "cca", "", "guest", "true", "true"),
-			on(agent, probe.Up, 1, "tee"), on(agent, probe.Up, 1, "syscalls"), on(agent, probe.Up, 0, "system"), on(agent, probe.Up, 1, "of the future"),
-			on(agent, probe.Coverage, 0.25, "syscalls"), on(agent, probe.StandardError, 0.05, "syscalls", probe.OfSum), on(agent, probe.StandardError, 0.2, "syscalls", probe.OfRest), on(agent, probe.LevelDesc, 1, "syscalls", "count"),
-			on(agent, probe.BlindDesc, 1, "llc", "no PMU"),
-			on(agent, memory, 1<<34), on(agent, idle, 1000+age, "0", "idle"), on(agent, idle, 1000+age, "1", "idle"),
-			on(agent, overhead, 1000+0.012*age, "userspace"), on(agent, rss, 1<<25, "rss"),
+			on(node2, observe.InfoDesc, 1, "1.2.3", "node-2.example", "Linux 6.12", "arm64", "Debian", "Neoverse", "none", "true", "nitro"),
+			on(node2, observe.BudgetDesc, 0.02), on(node2, probe.SlowedDesc, 2), on(twin, probe.SlowedDesc, 1),
+			on(node2, teeInfo, 1, "cca", "", "guest", "true", "true"),
+			on(node2, probe.Up, 1, "tee"), on(node2, probe.Up, 1, "syscalls"), on(node2, probe.Up, 0, "system"), on(node2, probe.Up, 1, "of the future"),
+			on(node2, probe.Coverage, 0.25, "syscalls"), on(node2, probe.StandardError, 0.05, "syscalls", probe.OfSum), on(node2, probe.StandardError, 0.2, "syscalls", probe.OfRest), on(node2, probe.LevelDesc, 1, "syscalls", "count"),
+			on(node2, probe.BlindDesc, 1, "llc", "no PMU"),
+			on(node2, memory, 1<<34), on(node2, idle, 1000+age, "0", "idle"), on(node2, idle, 1000+age, "1", "idle"),
+			on(node2, overhead, 1000+0.012*age, "userspace"), on(node2, rss, 1<<25, "rss"),
 			on(twin, probe.Up, 1, "cpu"), on(twin, overhead, 1000+0.5*age, "userspace"),
 		}
 		if s > 120 {
-			list = append(list, on(gone, infoDesc, 1, "1.2.3", "node-3", "", "", "", "", "", "", ""), on(gone, probe.Up, 1, "tee"), on(gone, overhead, 1000+age, "userspace"))
+			list = append(list, on(gone, observe.InfoDesc, 1, "1.2.3", "node-3", "", "", "", "", "", "", ""), on(gone, probe.Up, 1, "tee"), on(gone, overhead, 1000+age, "userspace"))
 		}
 		if err := st.Append(now.Add(-time.Duration(s)*time.Second), list); err != nil {
 			t.Fatal(err)
@@ -79,11 +80,11 @@ func watching(t *testing.T) *monitor {
 	}
 	h := host.At(t.TempDir())
 	h.Now = func() time.Time { return now }
-	m := &monitor{observer: &observer{host: h, sources: sources.All, chosen: sources.All, budget: 0.01, log: slog.New(slog.NewTextHandler(io.Discard, nil)), platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, series: st}
-	m.engine = probe.New(h, nil, nil, nil)
+	m := &monitor{Observer: &observe.Observer{Host: h, Sources: sources.All, Chosen: sources.All, Budget: 0.01, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, series: st}
+	m.Engine = probe.New(h, nil, nil, nil)
 	m.slowest.Store(int64(5 * time.Second))
 	steal := &findings.Rule{Name: "cpu_steal", Needs: []string{"node_cpu_seconds_total"}, Run: func(_ context.Context, p *findings.Pass) error {
-		p.Report(findings.Finding{Machine: agent, Subject: "machine node-2", Severity: findings.Warning, Title: "Stolen."})
+		p.Report(findings.Finding{Machine: node2, Subject: "machine node-2", Severity: findings.Warning, Title: "Stolen."})
 		return nil
 	}}
 	ao := findings.DefaultOptions()
@@ -107,7 +108,7 @@ func TestElsewhere(t *testing.T) {
 	}{
 		{findings.Machine{}, "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
 		{m.own(), "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
-		{agent, "node-2.example 2 CPUs elsewhere=true gone=false budget=0.02 slowed=2 userspace=0.012 findings=cpu_steal rules=cpu_steal:fires,quiet:silent"},
+		{node2, "node-2.example 2 CPUs elsewhere=true gone=false budget=0.02 slowed=2 userspace=0.012 findings=cpu_steal rules=cpu_steal:fires,quiet:silent"},
 		{twin, "node-2 0 CPUs elsewhere=true gone=false budget=0 slowed=0 userspace=0.5 findings= rules=cpu_steal:cannot tell,quiet:silent"},
 		{gone, "node-3 0 CPUs elsewhere=true gone=true budget=0 slowed=0 userspace=unknown findings= rules=cpu_steal:cannot tell,quiet:cannot tell"},
 	} {
@@ -196,7 +197,7 @@ func TestFindingsAreShared(t *testing.T) {
 
 func TestElsewherePlatform(t *testing.T) {
 	m := watching(t)
-	p, err := m.platformOf(t.Context(), agent)
+	p, err := m.platformOf(t.Context(), node2)
 	if err != nil || p.Version != "1.2.3" || p.Kernel != "Linux 6.12" || p.Arch != "arm64" || p.MemoryBytes != 1<<34 || p.Interval != 5 || !p.Privileged || len(p.Lacks) != 1 {
 		t.Errorf("platform %+v, %v", p, err)
 	}
@@ -232,7 +233,7 @@ func TestElsewhereSources(t *testing.T) {
 		}
 		return out
 	}
-	got := of(agent)
+	got := of(node2)
 	for name, want := range map[string]string{"tee": "available", "syscalls": "available", "system": "unavailable", "disk": "not here", "of the future": "available"} {
 		if got[name].State != want || (want == "available") != (got[name].Reason == "") {
 			t.Errorf("source %s is %s (%s), want %s", name, got[name].State, got[name].Reason, want)

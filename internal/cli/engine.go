@@ -1,15 +1,17 @@
+//go:build linux
+
 package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	httpconfig "github.com/prometheus/common/config"
-	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
@@ -42,25 +44,16 @@ var (
 	_ series = (*store.Remote)(nil)
 )
 
-// engineFlags are the flags that name an engine.
-type engineFlags struct{ url, config string }
-
-func (e *engineFlags) flags(c *cobra.Command, use string) {
-	f := c.Flags()
-	f.StringVar(&e.url, "query-url", "", "`URL` of a Prometheus-compatible engine (Prometheus, Thanos, Mimir, VictoriaMetrics) "+use)
-	f.StringVar(&e.config, "query-config", "", "`FILE` with basic_auth, authorization, tls_config and other HTTP settings for --query-url, in Prometheus' format")
-}
-
 // open returns the engine. One that is down may come back, and is no error; a URL where something else answers is.
 func (e engineFlags) open(ctx context.Context, sources map[string]string) (*store.Remote, error) {
 	c := &httpconfig.DefaultHTTPClientConfig
 	if e.config != "" {
 		var err error
 		if c, _, err = httpconfig.LoadHTTPConfigFile(e.config); err != nil {
-			return nil, fmt.Errorf("--query-config %s: %w", e.config, readable(err, nil))
+			return nil, fmt.Errorf("--query-config %s: %w", e.config, configfile.Readable(err, nil))
 		}
 	}
-	client, err := httpconfig.NewClientFromConfig(*c, "query-url", httpconfig.WithUserAgent("teescope/"+version()))
+	client, err := httpconfig.NewClientFromConfig(*c, "query-url", httpconfig.WithUserAgent("teescope/"+build.Version()))
 	if err != nil {
 		return nil, fmt.Errorf("--query-config %s: %w", e.config, err)
 	}
@@ -72,12 +65,4 @@ func (e engineFlags) open(ctx context.Context, sources map[string]string) (*stor
 		return nil, fmt.Errorf("--query-url: %w", err)
 	}
 	return r, nil
-}
-
-// check refuses a file of HTTP settings without an engine to use them for.
-func (e engineFlags) check() error {
-	if e.url == "" && e.config != "" {
-		return errors.New("--query-config has the HTTP settings for --query-url: name that too")
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -55,19 +55,6 @@ func (x explainer) monitorAt(base *url.URL) witness {
 				"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
 			}.Encode()
 			err = ask(ctx, u, &e)
-			return e, err
-		},
-	}
-}
-
-// engineAt is the engine of --query-url.
-func (x explainer) engineAt(r *store.Remote) witness {
-	return witness{
-		query: r.Query,
-		tree: func(ctx context.Context, s subject, from, to time.Time) (web.Explanation, error) {
-			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: x.per == "request"})
-			e := web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}
-			e.Summary = t.Summarize(e.Causes, "")
 			return e, err
 		},
 	}
@@ -176,4 +163,20 @@ func (a *ago) Set(v string) error {
 	}
 	a.from, a.to = time.Duration(from), time.Duration(to)
 	return nil
+}
+
+// summarized adds the problems and the summary of the findings.
+func summarized(f web.Findings, started time.Time) web.Findings {
+	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
+	return f
+}
+
+// vector is the Prometheus API's answer to an instant query.
+type vector struct {
+	Data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]json.RawMessage // seconds, and the value as a string
+		}
+	}
 }

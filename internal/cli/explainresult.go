@@ -2,16 +2,12 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/explain"
-	"github.com/teescope/teescope/internal/explain/prices"
-	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
@@ -39,24 +35,6 @@ func (x explainer) result(w io.Writer, path string) error {
 	}
 	_, err = io.WriteString(w, compared(e))
 	return err
-}
-
-// costsNow are the unit costs of a data folder, for a result without any whose baseline
-// ran on this machine.
-func costsNow(e *result.Experiment, data string) *result.UnitCosts {
-	costs, err := prices.Load(host.Local(), data)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("the result holds no unit costs, and %s no calibration; `teescope calibrate --data %s` makes one", data, data)
-	case err == nil && len(e.Environments) > 0:
-		if why := elsewhere(&e.Environments[0], costs.Fingerprint); why != "" {
-			err = errors.New(why)
-		}
-	}
-	if err != nil {
-		return unitCosts{err: err}.forResult()
-	}
-	return unitCosts{Calibration: costs}.forResult()
 }
 
 // elsewhere says why a machine's costs do not apply to an arm; "" if they do.

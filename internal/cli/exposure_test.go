@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -21,16 +20,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/teescope/teescope/internal/await"
-	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/observe"
 )
 
 // The parts of web configurations: a certificate of writeCertificate, and a user with the password "fakepassword".
@@ -95,23 +93,23 @@ func TestExposed(t *testing.T) {
 		"client certificates by a name": {withTLS + ", client_auth_type: " + all + ", client_allowed_sans: [prometheus.example]}\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s settings
-			s.flags(&cobra.Command{}, "127.0.0.1:0")
-			e := &s.port
+			var s observe.Settings
+			s.Flags(pflag.NewFlagSet("", pflag.ContinueOnError), "127.0.0.1:0")
+			e := &s.Port
 			args := []string{"--listen", "0.0.0.0:0"}
 			if c.config != "" {
-				e.config = filepath.Join(dir, "web.yml")
-				writeFile(t, e.config, c.config)
-				args = append(args, "--web-config", e.config)
+				e.Config = filepath.Join(dir, "web.yml")
+				writeFile(t, e.Config, c.config)
+				args = append(args, "--web-config", e.Config)
 			}
 			var said bytes.Buffer
 			log := slog.New(slog.NewTextHandler(&said, nil))
 			for _, local := range []string{"127.0.0.1:0", "localhost:0", "127.3.2.1:0"} {
-				if l, err := e.listen(t.Context(), local, log); err != nil || l.Close() != nil {
+				if l, err := e.Listen(t.Context(), local, log); err != nil || l.Close() != nil {
 					t.Errorf("%s: %v", local, err)
 				}
 			}
-			l, err := e.listen(t.Context(), "0.0.0.0:0", log)
+			l, err := e.Listen(t.Context(), "0.0.0.0:0", log)
 			if c.want == nil {
 				if err != nil {
 					t.Fatal(err)
@@ -125,7 +123,7 @@ func TestExposed(t *testing.T) {
 				defer busy.Close()
 				for _, at := range []string{"0.0.0.0", "", "[::]", "192.0.2.1", "[2001:db8::1]", "[fe80::1%lo]", "[::ffff:192.0.2.1]"} {
 					_, port, _ := net.SplitHostPort(busy.Addr().String())
-					_, err := e.listen(t.Context(), at+":"+port, log)
+					_, err := e.Listen(t.Context(), at+":"+port, log)
 					for _, want := range append(c.want, "--listen "+at+":"+port+": other machines reach this address", "`--listen=127.0.0.1:"+port+"`", "`--insecure`") {
 						if err == nil || !strings.Contains(err.Error(), want) {
 							t.Errorf("%s: %v, want %s", at, err, want)
@@ -142,8 +140,8 @@ func TestExposed(t *testing.T) {
 			if said.Len() > 0 {
 				t.Errorf("it warns: %s", &said)
 			}
-			e.insecure = true
-			if l, err = e.listen(t.Context(), "0.0.0.0:0", log); err != nil || l.Close() != nil {
+			e.Insecure = true
+			if l, err = e.Listen(t.Context(), "0.0.0.0:0", log); err != nil || l.Close() != nil {
 				t.Errorf("--insecure: %v", err)
 			}
 			if warns := strings.Contains(said.String(), "everyone who reaches this port can read") && strings.Contains(said.String(), "allowed_by=--insecure"); warns != (c.want != nil) {
@@ -173,19 +171,6 @@ func TestWrongPortFlags(t *testing.T) {
 	writeFile(t, name, "tls: {}\n")
 	if _, errs, code := run(t, "agent", "--web-config", name); code != exitUsage || !strings.Contains(errs, "web configuration "+name+": ") || !strings.Contains(errs, "tls") {
 		t.Errorf("exit status %d, %q", code, errs)
-	}
-}
-
-// TestResolve: what is opened is what was judged.
-func TestResolve(t *testing.T) {
-	for addr, want := range map[string]string{
-		":80": ":80 false", "0.0.0.0:80": "0.0.0.0:80 false", "[::]:http": "[::]:http false", "127.0.0.1:80": "127.0.0.1:80 true", "[::1]:80": "[::1]:80 true",
-		"[::ffff:127.0.0.1]:80": "127.0.0.1:80 true", "10.0.0.1:80": "10.0.0.1:80 false", "localhost:80": "127.0.0.1:80 true",
-	} {
-		at, local, err := resolve(t.Context(), addr)
-		if got := fmt.Sprint(at, " ", local); got != want || err != nil {
-			t.Errorf("%s: %s, %v, want %s", addr, got, err, want)
-		}
 	}
 }
 
@@ -322,33 +307,5 @@ func TestProtected(t *testing.T) {
 	}
 	if !strings.Contains(errs.String(), "level=ERROR") || !strings.Contains(errs.String(), "has TLS but asks nobody") {
 		t.Errorf("the log has %q", errs)
-	}
-}
-
-// TestOwnNames: the names of a machine come from its kernel and its files.
-func TestOwnNames(t *testing.T) {
-	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h := &host.Host{Root: root}
-	own, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ machine, hosts, resolv, want string }{
-		{"vm1", "", "", "vm1"},
-		{"vm1.Corp.example", "", "", "vm1 vm1.corp.example"},
-		{"vm1", "127.0.0.1 localhost\n127.0.1.1 VM1.corp.example vm1 # this one\n#10.0.0.9 evil.example vm1\n10.0.0.2 other\n\n", "", "vm1 vm1.corp.example"},
-		{"vm1", "", "search north.example south.example.\nnameserver 10.0.0.1\noptions ndots:5\n", "vm1 vm1.north.example vm1.south.example"},
-		{"", "10.0.0.2 other\n", "search north.example\nsearch\n", ""},
-		{"no name?", "", "", ""},
-	} {
-		writeFile(t, filepath.Join(root, "etc/hosts"), c.hosts)
-		writeFile(t, filepath.Join(root, "etc/resolv.conf"), c.resolv)
-		got := slices.DeleteFunc(ownNames(h, c.machine), func(name string) bool { return name == own || strings.HasPrefix(name, own+".") })
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/metric"
@@ -47,16 +50,16 @@ type acting struct {
 // engine's options.
 func (m *monitor) act(ao *findings.Options) error {
 	past, list, err := findings.OpenHistory(findings.HistoryOptions{Path: filepath.Join(m.data, "findings.jsonl"),
-		Max: findingsKept, Retention: time.Duration(m.retention), Now: m.host.Now, Log: m.log})
+		Max: findingsKept, Retention: time.Duration(m.retention), Now: m.Host.Now, Log: m.Log})
 	if err != nil {
 		return err
 	}
-	silences, err := openSilences(filepath.Join(m.data, "silences.json"), m.config.Analysis.rules(), m.host.Now)
+	silences, err := openSilences(filepath.Join(m.data, "silences.json"), m.config.Analysis.rules(), m.Host.Now)
 	if err != nil {
-		m.log.Warn("some silences cannot be loaded", "error", oneLine(err))
+		m.Log.Warn("some silences cannot be loaded", "error", contain.OneLine(err))
 	}
 	no := notify.DefaultOptions()
-	no.Dir, no.Now, no.Log, no.Instance = filepath.Join(m.data, "queue"), m.host.Now, m.log, m.platform.Hostname
+	no.Dir, no.Now, no.Log, no.Instance = filepath.Join(m.data, "queue"), m.Host.Now, m.Log, m.Platform.Hostname
 	no.Fresh = 2 * ao.Interval
 	m.acting = acting{past, silences, notify.New(no)}
 	ao.Past, ao.Silences, ao.Observe = list, silences, m.logFinding
@@ -140,7 +143,7 @@ func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Re
 		}
 	}
 	for i, r := range list {
-		list[i] = r.Told(m.host.Now(), 2*time.Duration(m.slowest.Load()))
+		list[i] = r.Told(m.Host.Now(), 2*time.Duration(m.slowest.Load()))
 	}
 	return f.Select(list), nil
 }
@@ -177,5 +180,5 @@ func (m *monitor) logFinding(r findings.Record) {
 	if i := slices.IndexFunc(problems, func(p findings.Problem) bool { return p.Has(r.ID) }); i >= 0 {
 		words = append(words, "problem", problems[i].Title)
 	}
-	m.log.Warn(word, append(words, "problems", len(problems))...)
+	m.Log.Warn(word, append(words, "problems", len(problems))...)
 }

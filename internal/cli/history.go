@@ -12,14 +12,17 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/verdict"
 )
 
@@ -212,7 +215,7 @@ func showRefused(w io.Writer, r verdict.Refused, counters int) {
 	if r.Value != nil {
 		value = metric.Digits(*r.Value)
 	}
-	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), oneLine(errors.New(r.Reason)))
+	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), contain.OneLine(errors.New(r.Reason)))
 }
 
 // shownCounters are the names of n counters: first those that changed, then those that
@@ -347,4 +350,23 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// refused reports whether a primary comparison is invalid.
+func refused(e *result.Experiment) bool {
+	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
+}
+
+// commitOf resolves a revision in the repository of the current folder.
+func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
+	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.Because(err, out))
+	}
+	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
+	}
+	return &result.Commit{ID: id, At: t.UTC()}, nil
 }

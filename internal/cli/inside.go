@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/tee"
@@ -114,7 +117,7 @@ func openInside(ctx context.Context, h *host.Host, socket string) error {
 		case <-tick.C:
 		case <-limited.Done():
 			said, _ := h.ReadString(log) // none: it said nothing
-			return fmt.Errorf("the sources were not open after %v: %s", insideLimit, oneLine(errors.New(said)))
+			return fmt.Errorf("the sources were not open after %v: %s", insideLimit, contain.OneLine(errors.New(said)))
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -6,10 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,12 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
@@ -32,7 +35,7 @@ import (
 )
 
 func monitorCommand(env Env) *cobra.Command {
-	var s settings
+	s := observe.Settings{Read: configReader(false)}
 	var m monitor
 	c := &cobra.Command{
 		Use: "monitor",
@@ -48,17 +51,17 @@ layouts for many machines.`,
 			"  teescope monitor --process 'redis|nginx' --data /var/lib/teescope --retention 30d",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o, err := s.observe(c.Context(), env)
+			o, err := s.Observe(c.Context(), env.Stderr)
 			if err != nil {
 				return err
 			}
 			defer o.Close()
-			m.observer = o
+			m.watches(o)
 			return m.run(c.Context(), env)
 		},
 	}
-	s.flags(c, "127.0.0.1:9780")
 	f := c.Flags()
+	s.Flags(f, "127.0.0.1:9780")
 	m.queueFlags(c, "folder for the store, the findings and the results")
 	m.retention = duration(15 * 24 * time.Hour)
 	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
@@ -75,21 +78,11 @@ func (m *monitor) queueFlags(c *cobra.Command, data string) {
 	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
 }
 
-// dataDir is the default place of the store.
-func dataDir() string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/teescope"
-	}
-	if d, err := os.UserHomeDir(); err == nil {
-		return filepath.Join(d, ".local", "share", "teescope")
-	}
-	return "teescope-data"
-}
-
 // monitor is the main job.
 type monitor struct {
-	*observer
+	*observe.Observer
 	acting
+	config    config // at the start
 	data      string
 	retention duration
 	interval  time.Duration
@@ -103,8 +96,8 @@ type monitor struct {
 	analysis *findings.Engine // nil without series
 	places   *places          // nil where nothing asks
 	boards   *dashboards
-	costs    atomic.Pointer[unitCosts] // nil until they are known
-	rounds   atomic.Int64              // readings of all sources that were stored
+	costs    atomic.Pointer[observe.UnitCosts] // nil until they are known
+	rounds   atomic.Int64                      // readings of all sources that were stored
 	fleet    *fleet.Fleet
 	pages    *feed.Feed   // what pages ask, evaluated once for all
 	slowest  atomic.Int64 // the longest time between two readings of a target, in ns
@@ -112,13 +105,16 @@ type monitor struct {
 	refusing atomic.Bool  // some samples of the last stored round were refused, and this was logged
 }
 
+// watches makes an observer the monitor's.
+func (m *monitor) watches(o *observe.Observer) { m.Observer, m.config = o, *o.Config.(*config) }
+
 func (m *monitor) run(ctx context.Context, env Env) error {
 	if m.interval < 100*time.Millisecond {
 		return fmt.Errorf("--interval %v: want at least 100ms", m.interval)
 	}
 	if m.baseline != "" {
 		var err error
-		if m.memory, err = memoryBaseline(m.baseline, machine.Identify(m.host, protection(m.found))); err != nil {
+		if m.memory, err = memoryBaseline(m.baseline, machine.Identify(m.Host, observe.Protection(m.Found))); err != nil {
 			return fmt.Errorf("--memory-baseline %w", err)
 		}
 	}
@@ -127,16 +123,16 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	}
 	limitMemory()
 	opts := store.DefaultOptions()
-	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
-	opts.Interval, opts.Built = m.interval, committed()
-	opts.Sources = sourceOf(m.sources)
-	opts.Logger = m.log
+	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.Platform.Hostname, build.Version()
+	opts.Interval, opts.Built = m.interval, build.Committed()
+	opts.Sources = sourceOf(m.Sources)
+	opts.Logger = m.Log
 	if err := m.openStore(ctx, opts); err != nil {
 		return err
 	}
-	m.platform.Interval = m.interval.Seconds()
+	m.Platform.Interval = m.interval.Seconds()
 	var err error
-	if m.platform.Data, err = filepath.Abs(m.data); err != nil {
+	if m.Platform.Data, err = filepath.Abs(m.data); err != nil {
 		return errors.Join(err, m.keeper.Close())
 	}
 	run := m.watch
@@ -159,7 +155,7 @@ func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
 			return err
 		}
 		if err := r.Err(); err != nil {
-			m.log.Warn("the engine of --query-url does not answer yet; trying again with each query", "error", oneLine(err))
+			m.Log.Warn("the engine of --query-url does not answer yet; trying again with each query", "error", contain.OneLine(err))
 		}
 		m.series = r
 	}
@@ -180,17 +176,17 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.acting.close()) }()
 	if m.boards, err = openDashboards(filepath.Join(m.data, "dashboards.json")); err != nil {
-		m.log.Warn("cannot read the dashboards made on the page; they are not shown", "error", oneLine(err))
+		m.Log.Warn("cannot read the dashboards made on the page; they are not shown", "error", contain.OneLine(err))
 	}
 	if err := m.configure(m.config); err != nil {
 		return err
 	}
-	m.open()
-	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
-	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.engine.Slowed
-	of := sourceOf(m.sources)
+	m.Open()
+	ao.Now, ao.Started, ao.Facts = m.Host.Now, m.Platform.Started, tee.Found(m.Found)
+	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.Engine.Slowed
+	of := sourceOf(m.Sources)
 	ao.Source = func(metric string) string { return of[metric] }
-	m.places = &places{host: m.host}
+	m.places = &places{host: m.Host}
 	ao.Places = m.placesOn
 	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 
@@ -198,13 +194,13 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	if err != nil {
 		return err
 	}
-	wo := m.options(m.collect)
+	wo := m.Options(m.collect)
 	m.fleet = m.machines()
 	defer m.fleet.Close()
 	wo.Fleet = m.fleet
 	wo.Platform, wo.Sources, wo.Findings, wo.Overhead = m.platformOf, m.sourcesOf, m.findingsOf, m.overhead
 	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards
-	wo.Processes = func(name string) ([]web.Process, error) { return running(m.host, name) }
+	wo.Processes = func(name string) ([]web.Process, error) { return running(m.Host, name) }
 	wo.Explain = m.explain
 	wo.Changes, wo.Boxes = m.changes, m.boxes
 	kept := &shelf{Archive: &result.Archive{Dir: filepath.Join(m.data, "results")}}
@@ -216,20 +212,20 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	m.pages = m.shared()
 	defer m.pages.Close()
 	wo.Query = m.pages.Ask
-	wo.Page, wo.Unlock = page, m.unlock(true)
+	wo.Page, wo.Unlock = page, m.Unlock(true)
 
-	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
+	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.Platform.Hostname), m.Platform.Kernel, observe.Badge(m.Found), m.URL())
 	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })
 }
 
 // forward runs the parts of agent mode until ctx ends.
 func (m *monitor) forward(ctx context.Context, env Env) error {
 	if c := m.config; len(c.Notify.receivers)+len(c.Analysis.Own)+len(c.Analysis.Rules)+len(c.Dashboards) > 0 {
-		m.log.Warn("without a store there are no findings and no page: analysis, notify and dashboards in the configuration have no effect here")
+		m.Log.Warn("without a store there are no findings and no page: analysis, notify and dashboards in the configuration have no effect here")
 	}
-	m.open()
-	fmt.Fprintf(env.Stdout, "teescope sends the metrics of %s; TEE: %s; metrics: %s/metrics\n", orUnknown(m.platform.Hostname), badge(m.found), m.url())
-	return m.work(ctx, env, m.options(m.collect), func(c config) error { return m.keeper.ApplyConfig(c.scrape) }, func(context.Context) {})
+	m.Open()
+	fmt.Fprintf(env.Stdout, "teescope sends the metrics of %s; TEE: %s; metrics: %s/metrics\n", orUnknown(m.Platform.Hostname), observe.Badge(m.Found), m.URL())
+	return m.work(ctx, env, m.Options(m.collect), func(c config) error { return m.keeper.ApplyConfig(c.scrape) }, func(context.Context) {})
 }
 
 // work reads the sources, runs analyse and serves until ctx ends; reload applies a new configuration.
@@ -237,17 +233,17 @@ func (m *monitor) work(ctx context.Context, env Env, wo web.Options, reload func
 	wo.Ready = m.ready
 	work, stop := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { m.reload(work, reload) })
+	all.Go(func() { m.Reload(work, func(c observe.Config) error { return reload(*c.(*config)) }) })
 	all.Go(func() {
-		m.keep(m.engine.Collect(work))
-		if err := m.openKernel(work, env, func() { all.Go(func() { m.govern(work) }) }); err != nil {
+		m.keep(m.Engine.Collect(work))
+		if err := m.openKernel(work, env, func() { all.Go(func() { m.Govern(work) }) }); err != nil {
 			stop(err)
 			return
 		}
 		all.Go(func() { analyse(work) })
-		_ = m.engine.Run(work, m.interval, m.keep)
+		_ = m.Engine.Run(work, m.interval, m.keep)
 	})
-	err := m.serve(work, web.Handler(wo))
+	err := m.Serve(work, web.Handler(wo))
 	stop(nil)
 	all.Wait()
 	if cause := context.Cause(work); ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
@@ -259,15 +255,15 @@ func (m *monitor) work(ctx context.Context, env Env, wo web.Options, reload func
 // openKernel measures what events cost here, unless that is known, then calls govern and opens the sources
 // that make them cost more, and gives up the capabilities that only this needed.
 func (m *monitor) openKernel(ctx context.Context, env Env, govern func()) error {
-	costs := m.calibrated(ctx, m.data)
+	costs := m.Calibrated(ctx, m.data)
 	m.costs.Store(&costs)
 	if ctx.Err() != nil {
 		return nil
 	}
 	govern() // it holds a load that is there already to the budget
-	m.observer.openKernel()
-	settle(m.data)
-	return m.drop(env, m.data)
+	m.Observer.OpenKernel()
+	observe.Settle(m.data)
+	return m.Drop(env.Stdout, m.data)
 }
 
 // reconfigure applies a configuration while the monitor runs, including windows, rules
@@ -295,10 +291,10 @@ func (m *monitor) rulesOptions(c config) findings.Options {
 // which of its rules cannot be evaluated.
 func (m *monitor) configure(c config) error {
 	for _, err := range c.Analysis.doubts(m.emitted, c.scrape != nil && len(c.scrape.Jobs()) > 0) {
-		m.log.Warn("a rule in the configuration is not evaluated; the others are", "error", oneLine(err))
+		m.Log.Warn("a rule in the configuration is not evaluated; the others are", "error", contain.OneLine(err))
 	}
 	m.boards.lock(c.Dashboards)
-	err := m.notifier.Use(c.Notify.settings(m.url()))
+	err := m.notifier.Use(c.Notify.settings(m.URL()))
 	if c.scrape != nil {
 		err = errors.Join(err, m.keeper.ApplyConfig(c.scrape))
 	}
@@ -308,12 +304,12 @@ func (m *monitor) configure(c config) error {
 // emitted reports whether anything here emits a metric: a source, the engine, the
 // store, a recording rule, or each scrape.
 func (m *monitor) emitted(name string) bool {
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {infoDesc, budgetDesc, unitCostDesc, memoryCostDesc}} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, memoryCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
 			return true
 		}
 	}
-	return sourceOf(m.sources)[name] != "" || slices.ContainsFunc(store.Rules, func(r store.Rule) bool { return r.Record == name }) ||
+	return sourceOf(m.Sources)[name] != "" || slices.ContainsFunc(store.Rules, func(r store.Rule) bool { return r.Record == name }) ||
 		name == "up" || strings.HasPrefix(name, "scrape_")
 }
 
@@ -335,7 +331,7 @@ func sourceOf(list []*probe.Source) map[string]string {
 
 // collect reads the sources for /metrics: the same rounds that are stored.
 func (m *monitor) collect(ctx context.Context) []metric.Sample {
-	_, samples := m.engine.Peek(ctx)
+	_, samples := m.Engine.Peek(ctx)
 	return m.withOwn(samples)
 }
 
@@ -346,9 +342,9 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	if m.analysis != nil {
 		m.collectFindings(add)
 	}
-	samples = m.about(samples)
+	samples = m.About(samples)
 	if c := m.costs.Load(); c != nil {
-		samples = c.samples(samples)
+		samples = c.Samples(samples)
 	}
 	samples = append(samples, m.memory...)
 	metric.SortByName(samples)
@@ -362,18 +358,18 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	partly := errors.As(err, &some)
 	if err != nil && !partly {
 		if !m.failing.Swap(true) {
-			m.log.Error("cannot store a round; the next one will be tried", "error", oneLine(err))
+			m.Log.Error("cannot store a round; the next one will be tried", "error", contain.OneLine(err))
 		}
 		return
 	}
 	if m.failing.Swap(false) {
-		m.log.Warn("the store accepts samples again")
+		m.Log.Warn("the store accepts samples again")
 	}
 	switch before := m.refusing.Swap(partly); {
 	case partly && !before:
-		m.log.Warn("the store refuses some samples; the others are stored", "error", oneLine(err))
+		m.Log.Warn("the store refuses some samples; the others are stored", "error", contain.OneLine(err))
 	case before && !partly:
-		m.log.Warn("the store accepts all samples again")
+		m.Log.Warn("the store accepts all samples again")
 	}
 	m.rounds.Add(1)
 	if m.analysis != nil {
@@ -396,9 +392,9 @@ func (m *monitor) absent(name string) string {
 	if m.at.url != "" {
 		return "the engine of --query-url has no series of it"
 	}
-	if name == unitCostDesc.Name {
+	if name == observe.UnitCostDesc.Name {
 		if c := m.costs.Load(); c != nil {
-			return c.absent()
+			return c.Absent()
 		}
 		return "it is being measured; this takes seconds"
 	}
@@ -409,7 +405,7 @@ func (m *monitor) absent(name string) string {
 		return "no baseline is declared (--memory-baseline)"
 	}
 	idle := ""
-	for _, s := range m.engine.Status() {
+	for _, s := range m.Engine.Status() {
 		for _, d := range s.Source.Metrics {
 			switch {
 			case d.Name != name:
@@ -428,8 +424,8 @@ func (m *monitor) absent(name string) string {
 
 // overhead queries what teescope cost on a machine in the last minute, or longer where readings are rare.
 func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhead, error) {
-	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.budget)}
-	over, at, absent := time.Minute, m.host.Now(), m.absent
+	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.Budget)}
+	over, at, absent := time.Minute, m.Host.Now(), m.absent
 	if m.elsewhere(on) {
 		if _, err := m.known(ctx, on); err != nil {
 			return o, err
@@ -515,72 +511,7 @@ func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhe
 		return o, nil
 	}
 	if err := m.series.Err(); err != nil {
-		o.StoreError = oneLine(err)
+		o.StoreError = contain.OneLine(err)
 	}
 	return o, nil
-}
-
-// share is a flag that takes 1% or 0.01.
-type share float64
-
-func (s *share) String() string { return strconv.FormatFloat(float64(*s)*100, 'g', -1, 64) + "%" }
-
-// Type names the value in the help text.
-func (s *share) Type() string { return "percent" }
-
-// Set parses the flag.
-func (s *share) Set(v string) error {
-	num, pct := strings.CutSuffix(v, "%")
-	f, err := metric.ParseNumber(num)
-	if err != nil || f <= 0 {
-		return fmt.Errorf("%q: want a share of a core above 0, like 1%%", v)
-	}
-	if pct {
-		f /= 100
-	}
-	if f > 1 {
-		return fmt.Errorf("%q: more than a whole core; want a share like 1%%", v)
-	}
-	*s = share(f)
-	return nil
-}
-
-// duration is a flag that also takes days, as Prometheus does.
-type duration time.Duration
-
-func (d *duration) String() string {
-	if v := time.Duration(*d); v > 0 && v%(24*time.Hour) == 0 {
-		return strconv.Itoa(int(v/(24*time.Hour))) + "d"
-	}
-	return brief(time.Duration(*d))
-}
-
-// brief is a duration as flags take it, without parts that are 0: "8m", not "8m0s".
-func brief(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
-
-// Type names the value in the help text.
-func (d *duration) Type() string { return "duration" }
-
-// Set parses the flag.
-func (d *duration) Set(v string) error {
-	if n, ok := strings.CutSuffix(v, "d"); ok {
-		if days, err := metric.ParseNumber(n); err == nil && days > 0 && days < 36500 {
-			*d = duration(days * float64(24*time.Hour))
-			return nil
-		}
-	}
-	p, err := time.ParseDuration(v)
-	if err != nil || p <= 0 {
-		return fmt.Errorf("%q: want a time like 36h or 15d", v)
-	}
-	*d = duration(p)
-	return nil
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -12,6 +14,8 @@ import (
 	httpconfig "github.com/prometheus/common/config"
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 )
@@ -51,7 +55,7 @@ func (r *receiverConfig) UnmarshalYAML(unmarshal func(any) error) error {
 // the section are relative to dir.
 func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	at := func(keys ...string) string {
-		return where(root, append([]string{"notify"}, keys...)...)
+		return configfile.Where(root, append([]string{"notify"}, keys...)...)
 	}
 	if c.MinSeverity != "" && !slices.Contains(severities, c.MinSeverity) {
 		return fmt.Errorf("%s: %q: want info, warning or critical", at("min_severity"), c.MinSeverity)
@@ -105,7 +109,7 @@ func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.R
 		return to, "", err
 	}
 	r.HTTP.SetDirectory(dir)
-	to.Client, err = httpconfig.NewClientFromConfig(r.HTTP, to.Name, httpconfig.WithUserAgent("teescope/"+version()))
+	to.Client, err = httpconfig.NewClientFromConfig(r.HTTP, to.Name, httpconfig.WithUserAgent("teescope/"+build.Version()))
 	return to, "", err
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/findings/rules"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -217,7 +218,7 @@ func TestSettingsOfThePage(t *testing.T) {
 // terminal.
 func TestLogIsOneLine(t *testing.T) {
 	var log bytes.Buffer
-	m := &monitor{observer: &observer{log: slog.New(slog.NewTextHandler(&log, nil))}}
+	m := &monitor{Observer: &observe.Observer{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	r := findings.Record{ID: "a", State: findings.Open, Finding: findings.Finding{Rule: "heat", Subject: "x", Title: "<b>\x1b[2J\nlevel=ERROR\u202e\xff spends 41 %."}}
 	m.analysis = findings.New(nil, nil, findings.Options{Now: time.Now, Past: []findings.Record{r}})
 	m.logFinding(r)

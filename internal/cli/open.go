@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -17,11 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/web"
 )
-
-// defaultPort is the monitor's.
-const defaultPort = "9780"
 
 func openCommand(env Env) *cobra.Command {
 	var x opener
@@ -43,7 +43,7 @@ it is another.`,
 			return x.run(c.Context(), env)
 		},
 	}
-	c.Flags().StringVar(&x.server, "server", "http://127.0.0.1:"+defaultPort, "URL at which the browser reaches the monitor; its port names the socket, unless --socket does")
+	c.Flags().StringVar(&x.server, "server", "http://127.0.0.1:"+observe.DefaultPort, "URL at which the browser reaches the monitor; its port names the socket, unless --socket does")
 	c.Flags().StringVar(&x.socket, "socket", "", "the monitor's Unix socket (default /run/teescope/PORT.sock, or this user's own)")
 	return c
 }
@@ -65,10 +65,10 @@ func (x opener) run(ctx context.Context, env Env) error {
 		if port == "" {
 			port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
 		}
-		sockets = []string{socketFor(host.SystemSockets, port)}
+		sockets = []string{observe.SocketPath(host.SystemSockets, port)}
 		// What another user has put into /tmp would name a link of its own.
 		if own := host.SocketFolder(); own != host.SystemSockets && host.CheckSocketFolder(own) == nil {
-			sockets = slices.Insert(sockets, 0, socketFor(own, port))
+			sockets = slices.Insert(sockets, 0, observe.SocketPath(own, port))
 		}
 	}
 	link, err := askLink(ctx, sockets)

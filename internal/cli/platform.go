@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -8,67 +10,19 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/configfile"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/verdict"
 )
-
-// platformSuite is the name of the suite that characterizes a machine.
-const platformSuite = "platform"
-
-// component is one line of the suite's table.
-type component struct {
-	name, workload string
-	params         bench.Params
-	// insight says what the value means, by simple arithmetic.
-	insight func(v float64) string
-}
-
-var components = []component{
-	{"CPU, one thread", "cpu-7zip", bench.Params{"threads": "1"}, nil},
-	{"CPU, all threads", "cpu-7zip", bench.Params{"threads": strconv.Itoa(runtime.NumCPU())}, nil},
-	{"memory latency", "memory", bench.Params{"access": "latency", "size": "64MiB"}, func(v float64) string {
-		return fmt.Sprintf("a core does %s loads a second if every load misses its caches", metric.Value(1/v, ""))
-	}},
-	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
-	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
-		return fmt.Sprintf("100,000 calls a second cost %s before they do any work", metric.Value(v*1e5, "cores"))
-	}},
-	{"clock", "syscall", bench.Params{"mechanism": "vdso"}, func(v float64) string {
-		return fmt.Sprintf("100,000 readings a second cost %s", metric.Value(v*1e5, "cores"))
-	}},
-	{"page fault", "syscall", bench.Params{"mechanism": "fault"}, func(v float64) string {
-		return fmt.Sprintf("touching 1 GiB for the first time takes %s", metric.Value(v*(1<<30)/4096, "seconds"))
-	}},
-	{"wake-up, same CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "same"}, nil},
-	{"wake-up, other CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "cross"}, nil},
-	{"start-up", "startup", bench.Params{}, func(v float64) string {
-		return fmt.Sprintf("at most %s starts a second, one after the other", metric.Value(1/v, ""))
-	}},
-	{"storage, 4 KiB random read", "fio", bench.Params{"rw": "randread", "bs": "4KiB", "iodepth": "1"}, nil},
-	{"storage, sequential read", "fio", bench.Params{"rw": "read", "bs": "1MiB", "iodepth": "32"}, nil},
-	{"network, TCP over a veth pair", "iperf", bench.Params{"streams": "1", "measure": "5s"}, nil},
-	{"data server, Redis GET", "redis", bench.Params{"connections": "8", "keys": "100000", "measure": "5s"}, nil},
-	{"gateway, TLS on kept connections", "gateway", bench.Params{"connections": "8", "measure": "5s"}, nil},
-	{"channel, echo of 384 KiB", "channel", bench.Params{"measure": "echo"}, nil},
-	{"channel, sealed stream", "channel", bench.Params{"measure": "stream"}, nil},
-	{"attestation, verification", "attest", bench.Params{"operation": "verify-cached", "connections": "1", "measure": "5s"}, nil},
-	{"GPU, matrices in BF16", "gpu-gemm", bench.Params{"dtype": "bf16"}, nil},
-	{"GPU, its own memory", "gpu-copy", bench.Params{"direction": "device"}, nil},
-	{"GPU, copy to it", "gpu-copy", bench.Params{"direction": "to-device"}, nil},
-	{"GPU, launch and wait", "gpu-launch", bench.Params{}, func(v float64) string {
-		return fmt.Sprintf("at most %s steps a second that wait for their kernel", metric.Value(1/v, ""))
-	}},
-}
 
 // price is what the machine costs, from the file of --price.
 type price struct {
@@ -91,7 +45,7 @@ func readPrice(path string) (*price, error) {
 		return nil, fmt.Errorf("--price: %w", err)
 	}
 	var p price
-	if _, err := decode(b, &p); err != nil {
+	if _, err := configfile.Decode(b, &p); err != nil {
 		return nil, fmt.Errorf("--price %s: %w", path, err)
 	}
 	if !(p.PerHour > 0) || p.Currency == "" || p.Source == "" || p.Date == "" {
@@ -151,7 +105,7 @@ func runnable(w io.Writer, h *host.Host, plans []*bench.Plan) ([]*bench.Plan, er
 	var out []*bench.Plan
 	for _, p := range plans {
 		if err := p.Check(h); err != nil {
-			fmt.Fprintf(w, "left out: %s: %s\n", p.Name, oneLine(err))
+			fmt.Fprintf(w, "left out: %s: %s\n", p.Name, contain.OneLine(err))
 			continue
 		}
 		out = append(out, p)
@@ -183,17 +137,17 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 			printPlatform(env.Stdout, done, cost)
 			return err
 		case e == nil: // a failure does not affect the others
-			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, oneLine(err))
+			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, contain.OneLine(err))
 			status = exitInvalid
 			continue
 		case err != nil:
-			fmt.Fprintf(env.Stderr, "teescope: %s: %s\n", p.Name, oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: %s: %s\n", p.Name, contain.OneLine(err))
 			if !errors.Is(err, bench.ErrLeft) {
 				status = exitInvalid
 			}
 		}
 		if err := f.publishTo(path, e); err != nil {
-			fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", oneLine(err))
+			fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", contain.OneLine(err))
 		}
 		done = append(done, e)
 	}

@@ -3,10 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/metric"
@@ -23,12 +20,7 @@ type progress struct {
 }
 
 func newProgress(w io.Writer) *progress {
-	p := &progress{w: w, said: -1, waits: map[string]bool{}}
-	if f, ok := w.(*os.File); ok {
-		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-		p.terminal = err == nil
-	}
-	return p
+	return &progress{w: w, terminal: isTerminal(w), said: -1, waits: map[string]bool{}}
 }
 
 func (p *progress) show(s bench.Progress) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 )
@@ -20,9 +21,9 @@ requests:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.targets) != 2 || c.targets[0].PasswordFile != "/etc/teescope/redis.password" || c.targets[0].App.Name != "redis" ||
-		c.targets[1].Counter != "http_requests_total" || c.targets[1].Process != "web" {
-		t.Errorf("%+v", c.targets)
+	if len(c.Targets()) != 2 || c.Targets()[0].PasswordFile != "/etc/teescope/redis.password" || c.Targets()[0].App.Name != "redis" ||
+		c.Targets()[1].Counter != "http_requests_total" || c.Targets()[1].Process != "web" {
+		t.Errorf("%+v", c.Targets())
 	}
 	for in, want := range map[string]string{
 		"requests:\n- app: redis\n":                                                    "line 2: requests: process: want the server's process name, as in /proc/PID/comm",
@@ -45,8 +46,8 @@ requests:
 // TestRequestsSource: the source with servers replaces the one without, and asks the
 // servers currently configured.
 func TestRequestsSource(t *testing.T) {
-	a := new(asked)
-	list := a.into(sources.All)
+	a := new(observe.Asked)
+	list := a.Into(sources.All)
 	if len(list) != len(sources.All) {
 		t.Fatalf("%d sources, want %d", len(list), len(sources.All))
 	}
@@ -63,7 +64,7 @@ func TestRequestsSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Store(&c.targets)
+	a.Set(c.Targets())
 	r, err := s.Open(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,12 +78,12 @@ func TestRequestsSource(t *testing.T) {
 func TestRequestsPage(t *testing.T) {
 	s := httptest.NewServer(http.FileServer(http.Dir("../store/testdata/page")))
 	defer s.Close()
-	a := new(asked)
-	c, err := parseConfig(fmt.Appendf(nil, "requests: [{process: shop, app: openmetrics, address: %q, counter: shop_orders_total}]", s.URL+"/merged"), ".", a.into(sources.All))
+	a := new(observe.Asked)
+	c, err := parseConfig(fmt.Appendf(nil, "requests: [{process: shop, app: openmetrics, address: %q, counter: shop_orders_total}]", s.URL+"/merged"), ".", a.Into(sources.All))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := c.targets[0].App.Read(t.Context(), host.Local(), c.targets[0]); err != nil || v != 41 {
+	if v, err := c.Targets()[0].App.Read(t.Context(), host.Local(), c.Targets()[0]); err != nil || v != 41 {
 		t.Errorf("got %v, %v, want 41", v, err)
 	}
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -5,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/proof"
@@ -25,11 +28,11 @@ type shelf struct {
 func (s *shelf) origin(id string) web.Origin {
 	doc, err := s.Bytes(id)
 	if err != nil {
-		return web.Origin{Word: "unknown", Line: "unknown: " + oneLine(err)}
+		return web.Origin{Word: "unknown", Line: "unknown: " + contain.OneLine(err)}
 	}
 	r, err := proof.Verify(doc, proof.Options{Now: host.Local().Now()})
 	if err != nil {
-		return web.Origin{Word: "unknown", Line: "unknown: " + oneLine(err)}
+		return web.Origin{Word: "unknown", Line: "unknown: " + contain.OneLine(err)}
 	}
 	return web.Origin{Word: r.Word(), Line: r.Line}
 }
@@ -57,10 +60,10 @@ func (s *shelf) summaries() web.Results {
 	switch {
 	case errors.As(err, &all):
 		for _, e := range all.Unwrap() {
-			out.Problems = append(out.Problems, oneLine(e))
+			out.Problems = append(out.Problems, contain.OneLine(e))
 		}
 	case err != nil:
-		out.Problems = []string{oneLine(err)}
+		out.Problems = []string{contain.OneLine(err)}
 	}
 	known := s.known.Lock()
 	defer s.known.Unlock()

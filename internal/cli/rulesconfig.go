@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -12,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/store"
@@ -59,7 +62,7 @@ type place func(keys ...string) string
 // the others run. sources maps each metric to its source.
 func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) error {
 	at := func(keys ...string) string {
-		return where(root, append([]string{"analysis"}, keys...)...)
+		return configfile.Where(root, append([]string{"analysis"}, keys...)...)
 	}
 	a.limits = nil
 	for _, name := range slices.Sorted(maps.Keys(a.Rules)) {
@@ -68,7 +71,7 @@ func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) erro
 		}
 	}
 	for i := range a.Own {
-		a.Own[i].line = lineOf(root, "analysis", "own", strconv.Itoa(i))
+		a.Own[i].line = configfile.Line(root, "analysis", "own", strconv.Itoa(i))
 		if err := a.settleOwn(i, at); err != nil {
 			return err
 		}

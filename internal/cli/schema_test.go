@@ -21,7 +21,7 @@ import (
 
 // TestConfigSchema generates the schema from the types, their comments and constants.
 func TestConfigSchema(t *testing.T) {
-	b, err := schematest.Document{Title: "teescope configuration", Value: &config{}, Packages: []string{"cli", "findings", "probe", "web"},
+	b, err := schematest.Document{Title: "teescope configuration", Value: &config{}, Packages: []string{"cli", "findings", "observe", "probe", "web"},
 		YAML: true, Enums: true, Special: scalars}.Schema()
 	if err != nil {
 		t.Fatal(err)

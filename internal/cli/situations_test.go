@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
@@ -159,7 +160,7 @@ func play(t *testing.T, s situation) *played {
 	p.descs[probe.Up.Name] = probe.Up
 	h := host.At(t.TempDir())
 	h.Now = func() time.Time { return p.at }
-	p.monitor = &monitor{observer: &observer{host: h, log: slog.New(slog.NewTextHandler(io.Discard, nil)), platform: web.Platform{Hostname: "vm-1", CPUs: 2}}, series: st}
+	p.monitor = &monitor{Observer: &observe.Observer{Host: h, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Platform: web.Platform{Hostname: "vm-1", CPUs: 2}}, series: st}
 	p.places = &places{host: h}
 	p.files(h)
 	ao := findings.DefaultOptions()

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -10,7 +12,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -103,13 +104,4 @@ func (t topper) print(ctx context.Context, w io.Writer, m topModel, base *url.UR
 // interactive reports whether keys can be read and the screen can be overwritten.
 func interactive(env Env) bool {
 	return isTerminal(env.Stdin) && isTerminal(env.Stdout) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
-}
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

@@ -18,8 +18,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
-	"github.com/teescope/teescope/internal/metric"
 	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // topCase is testdata/top/NAME.txtar: the monitor's answers (the files platform,

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -96,16 +98,6 @@ type topRow struct {
 type topValue struct {
 	number   float64
 	estimate bool
-}
-
-// vector is the Prometheus API's answer to an instant query.
-type vector struct {
-	Data struct {
-		Result []struct {
-			Metric map[string]string
-			Value  [2]json.RawMessage // seconds, and the value as a string
-		}
-	}
 }
 
 // lookAround asks a monitor for everything that a table needs.

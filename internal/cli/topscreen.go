@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -7,8 +9,10 @@ import (
 
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -24,7 +28,7 @@ func (s topSnapshot) header(shown int, filter *metric.NamePattern) []string {
 	if filter != nil && filter.String() != "" {
 		watched += fmt.Sprintf(", %d match /%s/", shown, filter)
 	}
-	return []string{first, "TEE: " + badge(detections(p.TEEs)), watched + "  monitor: " + own(s.overhead)}
+	return []string{first, "TEE: " + observe.Badge(detections(p.TEEs)), watched + "  monitor: " + own(s.overhead)}
 }
 
 // detections are what a monitor's detectors found.
@@ -164,7 +168,7 @@ func (m topModel) plain() string {
 func (m topModel) above(shown int) []string {
 	lines := m.snapshot.header(shown, m.filter)
 	if m.err != nil {
-		lines = append(lines, "NO ANSWER, the values below are old: "+oneLine(m.err))
+		lines = append(lines, "NO ANSWER, the values below are old: "+contain.OneLine(m.err))
 	}
 	return append(lines, m.snapshot.strip(max(1, min(4, m.height-8)))...)
 }

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -109,7 +108,7 @@ func (w *Watcher) End(own float64) result.Interference {
 		return nil
 	}
 	i.HarnessCPU = since("harness_cpu_seconds", 1, before.self, after.self)
-	i.SwapBytes = since("swap_bytes", float64(unix.Getpagesize()), before.swap, after.swap)
+	i.SwapBytes = since("swap_bytes", float64(syscall.Getpagesize()), before.swap, after.swap)
 	if seconds > 0 {
 		i.MemoryPressure = since("memory_pressure_ratio", 1e-6/seconds, before.stall, after.stall)
 	} else {

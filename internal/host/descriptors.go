@@ -6,20 +6,19 @@ import (
 	"os"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Shortage returns the advice on an error that says nothing about what was tried, but that this process or machine has
 // run out of something; "" for any other error. It comes before every other reading of an error.
 func Shortage(err error) string {
-	is := func(no unix.Errno) bool {
+	is := func(no syscall.Errno) bool {
 		return errors.Is(err, no) || err != nil && strings.Contains(err.Error(), no.Error()) // libraries keep only the text
 	}
 	switch {
-	case is(unix.EMFILE):
+	case is(syscall.EMFILE):
 		return "this process has too few file descriptors: raise `ulimit -n` (with systemd LimitNOFILE=65536), or narrow the source to fewer processes"
-	case is(unix.ENFILE):
+	case is(syscall.ENFILE):
 		return "the machine has no file descriptors left: raise the sysctl fs.file-max, or end the program that holds them"
 	}
 	return ""
@@ -55,7 +54,7 @@ func Descriptors(n int) (opened func(), err error) {
 		}
 		if claimed == 0 {
 			return nil, fmt.Errorf("%d file descriptors are needed, and of %d only %d are free, less %d that are kept for reading /proc and answering: %w",
-				n, limit, max(0, free), spared, unix.EMFILE)
+				n, limit, max(0, free), spared, syscall.EMFILE)
 		}
 		claims.Wait() // some of what is claimed may be open already, or come back
 	}
@@ -66,16 +65,6 @@ func Descriptors(n int) (opened func(), err error) {
 		claimed -= n
 		claims.Broadcast()
 	}), nil
-}
-
-// fileLimit is the limit of descriptors of this process (getrlimit(2)), 0 where it is not known. Go raises it to the
-// hard limit when a program starts.
-func fileLimit() int {
-	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil || l.Cur > 1<<30 {
-		return 0
-	}
-	return int(l.Cur)
 }
 
 // Spared reports whether a descriptor is one of those to be spared: the kernel gives out the lowest number that is free.

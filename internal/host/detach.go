@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 )
 
 // Detach starts a command that outlives this program, in a session of its own and without
@@ -17,7 +16,7 @@ func (h *Host) Detach(c Cmd, log string) error {
 	defer out.Close()
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = ownSession
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}

@@ -17,7 +17,7 @@ func TestFilesystemBytes(t *testing.T) {
 		blocks        uint64
 		want          float64
 	}{{1048576, 4096, 26214400, 107374182400}, {4096, 4096, 10, 40960}, {512, 0, 10, 5120}, {4096, 4096, 1 << 60, 1 << 72}} {
-		f := Filesystem{Statfs_t: unix.Statfs_t{Bsize: c.bsize, Frsize: c.frsize}}
+		f := Filesystem{statfs: unix.Statfs_t{Bsize: c.bsize, Frsize: c.frsize}}
 		if got := f.Bytes(c.blocks); got != c.want {
 			t.Errorf("%d blocks of %d in fragments of %d: %v bytes, want %v", c.blocks, c.bsize, c.frsize, got, c.want)
 		}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Search bounds what finding the files of patterns costs: the entries of folders that are looked at, and the time (0: any).
@@ -109,8 +107,7 @@ func (g *globber) names(dir, part string) (names []string, err error) {
 		}
 		return []string{name}, nil
 	}
-	// With O_DIRECTORY nothing else is opened.
-	f, err := os.OpenFile(g.host.Path(dir), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(g.host.Path(dir), os.O_RDONLY|folderOnly, 0)
 	if err != nil {
 		return nil, nil //nolint:nilerr // it may have gone since, be a file, or not be ours to read
 	}

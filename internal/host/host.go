@@ -23,8 +23,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Host is the machine as the program sees it. All paths given to its methods
@@ -156,27 +154,6 @@ func readRegular(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(f)
-}
-
-// readFile is os.ReadFile without Go's poller: files of sysfs and some of /proc can be polled and are always ready, so each that
-// is opened with it wakes the thread that waits for all others.
-func readFile(path string) ([]byte, error) {
-	fd, err := openFile(path, unix.O_RDONLY)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), path) // a blocking one is not polled
-	defer f.Close()
-	return io.ReadAll(f)
-}
-
-// openFile is open(2) without Go's poller, closed on exec.
-func openFile(path string, flags int) (fd int, err error) {
-	for {
-		if fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0); !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
 }
 
 // ReadString returns a file's text without surrounding white space.
@@ -315,19 +292,6 @@ func toolsFolder() string {
 	return tools
 }
 
-// ownedBy returns the user of a file of this process's root, and its mode. It does not follow a link.
-func ownedBy(name string) (uid int, mode fs.FileMode, ok bool) {
-	fi, err := os.Lstat(name)
-	if err != nil {
-		return 0, 0, false
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, 0, false
-	}
-	return int(st.Uid), fi.Mode(), true
-}
-
 // Beside finds a program of ours in the folder of the running one, or in PATH.
 func (h *Host) Beside(command string) (string, error) {
 	if self, err := os.Executable(); err == nil {
@@ -400,7 +364,7 @@ func (h *Host) Mount(fstype, target string) error {
 	if !h.IsLocal() {
 		return fmt.Errorf("mount %s at %s: %w", fstype, target, errors.ErrUnsupported)
 	}
-	if err := unix.Mount(fstype, h.Path(target), fstype, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	if err := mount(fstype, h.Path(target)); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", fstype, target, err)
 	}
 	return nil

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/teescope/teescope/internal/locked"
 )
 
@@ -246,7 +244,7 @@ func (w writer) ReadFrom(r io.Reader) (n int64, err error) {
 	const pipe, part = 1 << 20, 256 << 10
 	if f, ok := r.(syscall.Conn); ok {
 		if c, err := f.SyscallConn(); err == nil {
-			_ = c.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipe) })
+			_ = c.Control(func(fd uintptr) { enlargePipe(fd, pipe) })
 		}
 	}
 	b := make([]byte, part)

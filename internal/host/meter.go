@@ -4,8 +4,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Meter adds up the CPU time of parts of this process. It counts the time of the threads
@@ -32,13 +30,4 @@ func (m *Meter) CPU() time.Duration {
 		return 0
 	}
 	return time.Duration(m.ns.Load())
-}
-
-// threadCPU is the CPU time of the calling thread (clock_gettime(2)).
-func threadCPU() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0 // every kernel since 2.6.12 has this clock
-	}
-	return time.Duration(t.Nano())
 }

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Cmd is a command as data, so that a dry run can print it.
@@ -109,8 +107,8 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	// the terminal reaches this program alone, which then ends it in order.
 	// If this program is killed the kernel tells the command (prctl(2),
 	// PR_SET_PDEATHSIG), so that no job outlives its harness unseen.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
+	cmd.SysProcAttr = ownGroup
+	cmd.Cancel = func() error { return signalGroup(cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 	var began time.Time
 	p := &Process{said: NewTranscript(c.Most, func() time.Duration { return time.Since(began) }), done: make(chan struct{})}
@@ -172,13 +170,11 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 			err = errors.New("it has ended, but a process that it left behind held its output open and was ended too")
 		}
 		if left || ctx.Err() != nil { // WaitDelay ends the leader only
-			_ = unix.Kill(-p.PID, unix.SIGKILL)
+			_ = signalGroup(p.PID, syscall.SIGKILL)
 		}
 		p.out = Output{Began: began, Code: cmd.ProcessState.ExitCode(), User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}
 		p.said.End(&p.out, wall)
-		if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-			p.out.MaxRSS = ru.Maxrss << 10
-		}
+		p.out.MaxRSS = maxRSS(cmd.ProcessState)
 		if err != nil {
 			p.err = fmt.Errorf("run %s: %w", c.Argv[0], err)
 		}
@@ -197,17 +193,17 @@ func (p *Process) Wait() (Output, error) {
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Signal sends a signal to the whole process group.
-func (p *Process) Signal(s syscall.Signal) error { return unix.Kill(-p.PID, s) }
+func (p *Process) Signal(s syscall.Signal) error { return signalGroup(p.PID, s) }
 
 // Stop ends the process group, by SIGTERM and after a while by SIGKILL, and
 // waits for the end.
 func (p *Process) Stop() {
-	_ = p.Signal(unix.SIGTERM)
+	_ = p.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
 	case <-time.After(grace):
 	}
-	_ = p.Signal(unix.SIGKILL)
+	_ = p.Signal(syscall.SIGKILL)
 	<-p.done
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package load
 
 import (
@@ -57,9 +59,6 @@ type ChatOptions struct {
 	instead network
 }
 
-// MostChats bounds the requests of a load, and those under way at once.
-const MostChats = 10_000
-
 // check returns the first invalid option.
 func (o *ChatOptions) check() error {
 	u, err := url.Parse(o.URL)
@@ -80,64 +79,6 @@ func (o *ChatOptions) check() error {
 		return fmt.Errorf("wait %v, stall %v, limit %v, ttft %v and tpot %v: want times above 0", o.Wait, o.Stall, o.Limit, o.TTFT, o.TPOT)
 	}
 	return o.Lengths.check()
-}
-
-// Chat is the result of such a load.
-type Chat struct {
-	Model string `json:"model"`
-	// Loop is "open", "closed" or "unlimited" (all requests at once), Arrivals "constant" or "poisson" (open only).
-	Loop     string  `json:"loop"`
-	Arrivals string  `json:"arrivals,omitempty"`
-	Rate     float64 `json:"rate,omitempty"`
-	Users    int     `json:"users,omitempty"`
-	// Asked is the number of measured requests; Done of them were answered with the right number of tokens, Errors are the others, by kind, and
-	// Words those of the first of a kind.
-	Asked  uint64            `json:"asked"`
-	Done   uint64            `json:"done"`
-	Errors map[string]uint64 `json:"errors,omitempty"`
-	Words  map[string]string `json:"error_words,omitempty"`
-	// Retried are the requests that were sent once more on a new connection, because the server had closed the one that they went out on before any byte of an
-	// answer (RFC 9112, section 9.3.1). Their times begin when they were first due or sent.
-	Retried uint64 `json:"retried"`
-	// NewConnections is true if each request had a connection of its own, because the server ends connections after its answers, or each from the
-	// first retried one on.
-	NewConnections bool `json:"new_connections"`
-	// Counted were answered between Begins and Ends, which are Done.
-	Counted uint64 `json:"counted"`
-	// Seconds is the time from the first request, or the moment when it was due, to the end of the last answer.
-	Seconds float64 `json:"seconds"`
-	// Of the answers in Done: the tokens by the server's count (usage), and the pieces of text.
-	PromptTokens     uint64 `json:"prompt_tokens"`
-	CompletionTokens uint64 `json:"completion_tokens"`
-	Pieces           uint64 `json:"pieces"`
-	// Cached are the tokens of prompts that the server found in its cache of prefixes; absent if it does not report them for each answer.
-	Cached *uint64 `json:"cached_prompt_tokens,omitempty"`
-	// Served is what the server counted itself; nil if it was not asked.
-	Served *Served `json:"served,omitempty"`
-	// Held are the answers in Done whose time per output token is not known, because much of their text arrived at once.
-	Held uint64 `json:"held,omitempty"`
-	// Good are the answers that met both objectives, which are in seconds; answers in Held are not counted.
-	Good          uint64  `json:"good"`
-	ObjectiveTTFT float64 `json:"objective_ttft_seconds"`
-	ObjectiveTPOT float64 `json:"objective_tpot_seconds"`
-	// Histograms as in a Report: TTFT, TPOT and Total have a value for each answer in Done (TPOT for those of two tokens or more that are not in Held), Gap one for each arrival of
-	// text but the first; pieces that are read at once are one arrival. Lag is from due to sent (open only).
-	TTFT  string `json:"ttft"`
-	TPOT  string `json:"tpot,omitempty"`
-	Gap   string `json:"gap,omitempty"`
-	Total string `json:"total"`
-	Lag   string `json:"lag,omitempty"`
-	// Late is as in a Report.
-	Late      uint64  `json:"late"`
-	LateAfter float64 `json:"late_after_seconds,omitempty"`
-	// CPUSeconds and Cores are as in a Report.
-	CPUSeconds float64 `json:"cpu_seconds"`
-	Cores      int     `json:"cores"`
-	// Prompts is the digest of what was asked, Texts that of the answers in the order of the requests.
-	Prompts string `json:"prompts_digest"`
-	Texts   string `json:"texts_digest"`
-	// Each has for each answer in Done: tokens of prompt and answer, TTFT, TPOT (0 where there is none) and total time in nanoseconds.
-	Each [][5]int64 `json:"each"`
 }
 
 // call is a request with its answer. Times are from the start of the load.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package load
 
 import (
@@ -12,16 +14,6 @@ import (
 	"strconv"
 	"strings"
 )
-
-// Served is what a server of language models counted itself from before the first measured request until after the last: llama.cpp's
-// counters, which its option --metrics shows. Times of requests that it answers together add up.
-type Served struct {
-	// PromptTokens were computed; those that it had in its cache are not among them.
-	PromptTokens      float64 `json:"prompt_tokens"`
-	CompletionTokens  float64 `json:"completion_tokens"`
-	PromptSeconds     float64 `json:"prompt_seconds"`
-	CompletionSeconds float64 `json:"completion_seconds"`
-}
 
 // minus is the difference of two readings of one server.
 func (s Served) minus(t Served) Served {

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -147,6 +145,9 @@ func cardStanding(h *host.Host, name string, virtual map[string]bool) (standing,
 // ethernet is a type of link layers in /sys/class/net/NAME/type (linux/if_arp.h).
 const ethernet = "1"
 
+// noARP is the flag IFF_NOARP of an interface (netdevice(7)).
+const noARP = 0x80
+
 // virtualStanding is that of a device without hardware; with an error, the lowest that it may have.
 func virtualStanding(h *host.Host, name string) (standing, error) {
 	dir := "/sys/class/net/" + name
@@ -195,7 +196,7 @@ func virtualStanding(h *host.Host, name string) (standing, error) {
 	if err != nil {
 		return link, fmt.Errorf("parse %s/flags: %.40q is no number", dir, text)
 	}
-	if flags&unix.IFF_NOARP != 0 { // dummy and ifb
+	if flags&noARP != 0 { // dummy and ifb
 		return tap, nil
 	}
 	return link, nil

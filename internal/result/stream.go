@@ -14,8 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/teescope/teescope/internal/contain"
 )
 
@@ -101,11 +99,11 @@ func busy(path string) bool {
 		return false
 	}
 	defer f.Close()
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+	return lockFile(f, false) != nil
 }
 
 func (s *Stream) lock() error {
-	if err := unix.Flock(int(s.f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lockFile(s.f, true); err != nil {
 		return fmt.Errorf("%s: another teescope is writing it: %w", partial(s.path), err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/store"
+	pages "github.com/teescope/teescope/internal/store/page"
 )
 
 // serve answers each connection with the other side of a conversation.
@@ -175,7 +175,7 @@ func TestOpenMetrics(t *testing.T) {
 	}))
 	defer s.Close()
 	for _, path := range []string{"/metrics", "/open"} {
-		got, err := read(t, Target{App: &openMetrics, Address: s.URL + path, Counter: "orders_total", Pages: store.Pages{}})
+		got, err := read(t, Target{App: &openMetrics, Address: s.URL + path, Counter: "orders_total", Pages: pages.Parser{}})
 		check(t, path, got, err, "41")
 	}
 	_, err := read(t, Target{App: &openMetrics, Address: s.URL, Counter: "orders"})
@@ -254,13 +254,13 @@ func TestHostile(t *testing.T) {
 				address = "http://" + address
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			if got, err := a.Read(ctx, host.Local(), Target{App: a, Address: address, Counter: "x", Pages: store.Pages{}}); err == nil {
+			if got, err := a.Read(ctx, host.Local(), Target{App: a, Address: address, Counter: "x", Pages: pages.Parser{}}); err == nil {
 				t.Errorf("%s, %s: got %v", a.Name, name, got)
 			}
 			cancel()
 		}
 	}
-	for _, x := range []Target{{App: &Memcached, Address: endless}, {App: &openMetrics, Address: page.URL, Counter: "x", Pages: store.Pages{}}, {App: &Nginx, Address: page.URL}} {
+	for _, x := range []Target{{App: &Memcached, Address: endless}, {App: &openMetrics, Address: page.URL, Counter: "x", Pages: pages.Parser{}}, {App: &Nginx, Address: page.URL}} {
 		if _, err := read(t, x); !errors.Is(err, ErrTooLong) {
 			t.Errorf("%s: %v", x, err)
 		}

@@ -35,10 +35,10 @@ func (s *Store) Handler() http.Handler {
 	return mux
 }
 
-// engine is the release of Prometheus whose API and query language this is: its module's v0.315.0 is release 3.15.0. Clients
+// PrometheusVersion is the release of Prometheus whose API and query language this is: its module's v0.315.0 is release 3.15.0. Clients
 // compare it (Grafana decides by it what it may ask), so it is what /api/v1/status/buildinfo says, with teescope's own version
 // as the revision.
-const engine = "3.15.0"
+const PrometheusVersion = "3.15.0"
 
 // callLimit bounds the text of one call in bytes. The parser uses some 500 bytes for
 // each byte of a deeply nested query, before any limit of the engine applies: ten
@@ -105,7 +105,7 @@ func (s *Store) api() *apiv1.API {
 		false, // agent mode
 		noOrigin,
 		s.runtimeInfo,
-		&apiv1.PrometheusVersion{Version: engine, Revision: "teescope " + s.opts.Version, GoVersion: runtime.Version()},
+		&apiv1.PrometheusVersion{Version: PrometheusVersion, Revision: "teescope " + s.opts.Version, GoVersion: runtime.Version()},
 		func() []notifications.Notification { return []notifications.Notification{} },
 		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
 		gatherer{s},
@@ -120,7 +120,7 @@ func (s *Store) api() *apiv1.API {
 		false, // metadata in the log
 		nil,   // error codes
 		features.NewRegistry(),
-		apiv1.OpenAPIOptions{Version: engine, MaxSearchLimit: searchLimit},
+		apiv1.OpenAPIOptions{Version: PrometheusVersion, MaxSearchLimit: searchLimit},
 		parser.NewParser(parser.Options{}),
 	)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/mutate"
-	"github.com/teescope/teescope/internal/store"
+	prompage "github.com/teescope/teescope/internal/store/page"
 )
 
 const (
@@ -38,7 +38,7 @@ func TestCounterAsScraped(t *testing.T) {
 			p := query(t, s, fmt.Sprintf(`sum(shop_orders_total{instance="%d"})`, i), time.Now())
 			return len(p) == 1 && p[0].Value == 41
 		})
-		if v, err := (store.Pages{}).Counter(pages[i], contentType(i), "shop_orders_total"); err != nil || v != 41 {
+		if v, err := (prompage.Parser{}).Counter(pages[i], contentType(i), "shop_orders_total"); err != nil || v != 41 {
 			t.Errorf("%s: got %v, %v, want 41", f, v, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestCounter(t *testing.T) {
 		{"OpenMetrics said to be text", textPage, "a_total 41 # {b=\"1\"} 1\n", "a_total", "~timestamp"},
 		{"protobuf that is none", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited", orders, "a_total", "~its page of metrics"},
 	} {
-		v, err := (store.Pages{}).Counter([]byte(c.page), c.contentType, c.counter)
+		v, err := (prompage.Parser{}).Counter([]byte(c.page), c.contentType, c.counter)
 		got := fmt.Sprint(v)
 		if err != nil {
 			got = err.Error()
@@ -129,7 +129,7 @@ func TestCounter(t *testing.T) {
 func TestDamagedCounter(t *testing.T) {
 	lines := strings.Split(metricsPage, "\n")
 	mutate.Try(t, "page", []byte(metricsPage), " {}=,\"", func(m mutate.Mutation) error {
-		v, err := (store.Pages{}).Counter(m.Data, textPage, "http_requests_total")
+		v, err := (prompage.Parser{}).Counter(m.Data, textPage, "http_requests_total")
 		switch {
 		case err != nil && err.Error() == "":
 			return fmt.Errorf("no reason")
@@ -146,7 +146,7 @@ func FuzzCounter(f *testing.F) {
 	f.Add(metricsPage, textPage)
 	f.Add("# TYPE http_requests counter\nhttp_requests_total 41\n# EOF\n", openPage)
 	f.Fuzz(func(t *testing.T, page, contentType string) {
-		if v, err := (store.Pages{}).Counter([]byte(page), contentType, "http_requests_total"); err == nil && !(v >= 0) {
+		if v, err := (prompage.Parser{}).Counter([]byte(page), contentType, "http_requests_total"); err == nil && !(v >= 0) {
 			t.Errorf("%g requests", v)
 		}
 	})

@@ -67,7 +67,7 @@ func sweep(h *host.Host, made, prefix string, first []func(work, short string)) 
 			continue
 		}
 		// Others may write here too: trust only folders of our own user.
-		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != syscall.Getuid() || fi.Mode().Perm()&0o022 != 0 {
+		if !isOurs(fi) || fi.Mode().Perm()&0o022 != 0 {
 			continue
 		}
 		text, err := h.ReadString(name)
@@ -112,7 +112,7 @@ func endNamed(h *host.Host, work string) {
 			return
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			kill(pid)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package observe
 
 import (
 	"cmp"
@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -19,9 +19,9 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// openHost returns the machine whose tree is at root: "/", or where a container
+// OpenHost returns the machine whose tree is at root: "/", or where a container
 // has mounted its host.
-func openHost(root string) (*host.Host, error) {
+func OpenHost(root string) (*host.Host, error) {
 	if root == "/" {
 		return host.Local(), nil
 	}
@@ -40,9 +40,9 @@ func openHost(root string) (*host.Host, error) {
 // their own limit. It takes milliseconds unless a file blocks.
 var patience = host.Patience(5 * time.Second)
 
-// look detects the TEEs and describes the machine. If a file blocks, the error names
+// Look detects the TEEs and describes the machine. If a file blocks, the error names
 // it; the blocked goroutine is abandoned.
-func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
+func Look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	var found []tee.Detection
 	var p web.Platform
 	done := make(chan struct{})
@@ -81,7 +81,7 @@ func describe(h *host.Host, found []tee.Detection) web.Platform {
 		OS:         machine.OS(h),
 		Lockdown:   lockdown,
 		Privileged: os.Geteuid() == 0,
-		Version:    version(),
+		Version:    build.Version(),
 	}
 	info, _ := machine.ReadCPUInfo(h)
 	p.CPUModel, _ = info.Value("model name")
@@ -100,8 +100,8 @@ func describe(h *host.Host, found []tee.Detection) web.Platform {
 	return p
 }
 
-// badge is the TEE of a machine in a few words.
-func badge(found []tee.Detection) string {
+// Badge is the TEE of a machine in a few words.
+func Badge(found []tee.Detection) string {
 	var here, unknown, looked []string
 	for _, d := range found {
 		looked = append(looked, d.Kind.Name)
@@ -131,16 +131,4 @@ func badge(found []tee.Detection) string {
 		out += "; could not tell: " + strings.Join(unknown, ", ")
 	}
 	return out
-}
-
-// size prints bytes with a binary prefix and three digits.
-func size(b uint64) string {
-	v, unit := float64(b), "B"
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if v < 1024 {
-			break
-		}
-		v, unit = v/1024, u
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64) + " " + unit
 }

@@ -1,4 +1,4 @@
-package cli
+package port
 
 import (
 	"bufio"
@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +18,6 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/await"
-	"github.com/teescope/teescope/internal/metric"
 )
 
 // pipes is a listener whose connections are in this process, so virtual time has their deadlines.
@@ -86,7 +84,7 @@ func TestSlowClients(t *testing.T) {
 				p := newPipes()
 				ctx, stop := context.WithCancel(t.Context())
 				served := make(chan error, 1)
-				go func() { served <- serve(ctx, p, handler, "", slog.New(slog.DiscardHandler)) }()
+				go func() { served <- Serve(ctx, p, handler, "", slog.New(slog.DiscardHandler)) }()
 				client := p.dial()
 				got, began := 0, time.Now()
 				if c.every > 0 && c.piece == 0 { // one byte at a time
@@ -138,7 +136,7 @@ func TestConnectionLimit(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- serve(ctx, limited, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }), "", slog.New(slog.DiscardHandler))
+		served <- Serve(ctx, limited, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }), "", slog.New(slog.DiscardHandler))
 	}()
 	ask := func(c net.Conn) error {
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
@@ -226,44 +224,4 @@ func TestConnectionLimitLeavesFiles(t *testing.T) {
 	if n := connectionLimit(); n < 4 || n > mostConnections {
 		t.Errorf("%d connections", n)
 	}
-}
-
-// TestShareReadings: scrapes at the same time read the sources once, also if the first client leaves, and the next scrape reads anew.
-func TestShareReadings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		readings, release := 0, make(chan struct{})
-		collect := shareReadings(func(ctx context.Context) []metric.Sample {
-			readings++
-			<-release
-			if ctx.Err() != nil {
-				return nil
-			}
-			return []metric.Sample{{Desc: infoDesc, Value: float64(readings)}}
-		})
-		first, leave := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		got := make([]float64, 50)
-		scrape := func(i int, ctx context.Context) {
-			all.Go(func() {
-				for _, s := range collect(ctx) {
-					got[i] = s.Value
-				}
-			})
-		}
-		scrape(0, first)
-		synctest.Wait()
-		for i := range got[1:] {
-			scrape(i+1, t.Context())
-		}
-		synctest.Wait()
-		leave()
-		close(release)
-		all.Wait()
-		if want := slices.Repeat([]float64{1}, len(got)); readings != 1 || !slices.Equal(got, want) {
-			t.Errorf("%d readings; the scrapes got %v", readings, got)
-		}
-		if s := collect(t.Context()); readings != 2 || len(s) != 1 || s[0].Value != 2 {
-			t.Errorf("the next scrape: %d readings, %v", readings, s)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package cli
+package configfile
 
 import (
 	"bytes"
@@ -14,30 +14,30 @@ import (
 	"github.com/teescope/teescope/internal/document"
 )
 
-// decode reads a document of YAML or JSON into v and returns its nodes. Unknown and repeated keys and a second document
+// Decode reads a document of YAML or JSON into v and returns its nodes. Unknown and repeated keys and a second document
 // are errors, which name the line. Without a document v stays as it is.
-func decode(b []byte, v any) (*yaml.Node, error) {
+func Decode(b []byte, v any) (*yaml.Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return nil, readable(err, b)
+		return nil, Readable(err, b)
 	}
 	var next yaml.Node
 	if err := d.Decode(&next); err == nil {
 		return nil, fmt.Errorf("line %d: a second YAML document; want one", next.Line)
 	} else if !errors.Is(err, io.EOF) {
-		return nil, readable(err, b)
+		return nil, Readable(err, b)
 	}
 	root := new(yaml.Node)
 	if err := yaml.Unmarshal(b, root); err != nil {
-		return nil, readable(err, b)
+		return nil, Readable(err, b)
 	}
 	return root, nil
 }
 
-// asYAML returns a JSON document without the two escapes that the YAML library does not know: of a slash, and of
+// AsYAML returns a JSON document without the two escapes that the YAML library does not know: of a slash, and of
 // characters in two parts. Other documents stay as they are.
-func asYAML(b []byte) []byte {
+func AsYAML(b []byte) []byte {
 	b = document.Text(b)
 	if !bytes.Contains(b, []byte(`\`)) || !json.Valid(b) {
 		return b

@@ -1,4 +1,4 @@
-package cli
+package observe
 
 import (
 	"errors"
@@ -11,15 +11,16 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/servers"
-	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/store/page"
 )
 
-// requestsConfig is a server whose own count of requests is read.
-type requestsConfig struct {
+// Requests is a server whose own count of requests is read.
+type Requests struct {
 	// Process is the server's process name, as in /proc/PID/comm; of a name over 15 bytes the first 15 count, which the
 	// kernel keeps.
 	Process      string `yaml:"process"`
@@ -35,9 +36,9 @@ type requestsConfig struct {
 const mostTargets = 64
 
 // checkRequests returns the section's first fault, with its line.
-func checkRequests(list []requestsConfig, root *yaml.Node) error {
+func checkRequests(list []Requests, root *yaml.Node) error {
 	at := func(i int, key string) string {
-		return fmt.Sprintf("line %d: requests: %s", lineOf(root, "requests", strconv.Itoa(i), key), key)
+		return fmt.Sprintf("line %d: requests: %s", configfile.Line(root, "requests", strconv.Itoa(i), key), key)
 	}
 	for i, r := range list {
 		k := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
@@ -70,12 +71,12 @@ func checkRequests(list []requestsConfig, root *yaml.Node) error {
 }
 
 // requestTargets are the servers of a checked section; dir is where relative names start.
-func requestTargets(list []requestsConfig, dir string) []servers.Target {
+func requestTargets(list []Requests, dir string) []servers.Target {
 	var out []servers.Target
 	for _, r := range list {
 		i := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
 		t := servers.Target{App: servers.All[i], Process: metric.CutName(r.Process), Address: r.Address, User: r.User, Database: r.Database,
-			PasswordFile: r.PasswordFile, Counter: r.Counter, Pages: store.Pages{}}
+			PasswordFile: r.PasswordFile, Counter: r.Counter, Pages: page.Parser{}}
 		if t.PasswordFile != "" && !filepath.IsAbs(t.PasswordFile) {
 			t.PasswordFile = filepath.Join(dir, t.PasswordFile)
 		}
@@ -84,20 +85,23 @@ func requestTargets(list []requestsConfig, dir string) []servers.Target {
 	return out
 }
 
-// asked are the servers of the current configuration.
-type asked struct {
-	atomic.Pointer[[]servers.Target]
+// Asked are the servers of the current configuration.
+type Asked struct {
+	list atomic.Pointer[[]servers.Target]
 }
 
-func (a *asked) get() []servers.Target {
-	if t := a.Load(); t != nil {
+// Set has these servers asked from now on.
+func (a *Asked) Set(list []servers.Target) { a.list.Store(&list) }
+
+func (a *Asked) get() []servers.Target {
+	if t := a.list.Load(); t != nil {
 		return *t
 	}
 	return nil
 }
 
-// into replaces the source without servers by one that asks the current servers.
-func (a *asked) into(list []*probe.Source) []*probe.Source {
+// Into replaces the source without servers by one that asks the current servers.
+func (a *Asked) Into(list []*probe.Source) []*probe.Source {
 	out := slices.Clone(list)
 	for i, s := range out {
 		if sources.IsRequests(s) {

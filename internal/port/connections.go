@@ -1,4 +1,4 @@
-package cli
+package port
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package cli
+package observe
 
 import (
 	"errors"
@@ -15,40 +15,40 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// privileges is the flag --privileges: the capabilities to keep once the sources are open.
-type privileges string
+// Privileges is the flag --privileges: the capabilities to keep once the sources are open.
+type Privileges string
 
 // The modes.
 const (
 	// least keeps what the open sources need for every reading, what those that wait
 	// cannot do without, and CAP_BPF and CAP_PERFMON, which switching a source on at run
 	// time needs.
-	least privileges = "least"
+	least Privileges = "least"
 	// none drops everything. Loaded programs keep running and can be attached and
 	// detached, but no source can be opened.
-	none privileges = "none"
+	none Privileges = "none"
 	// keep drops nothing.
-	keep privileges = "keep"
+	keep Privileges = "keep"
 )
 
-func (p *privileges) String() string { return string(*p) }
+func (p *Privileges) String() string { return string(*p) }
 
 // Type names the value in the help text.
-func (p *privileges) Type() string { return "mode" }
+func (p *Privileges) Type() string { return "mode" }
 
 // Set parses the flag.
-func (p *privileges) Set(v string) error {
-	if !slices.Contains([]privileges{least, none, keep}, privileges(v)) {
+func (p *Privileges) Set(v string) error {
+	if !slices.Contains([]Privileges{least, none, keep}, Privileges(v)) {
 		return fmt.Errorf("%q: want least, none or keep", v)
 	}
-	*p = privileges(v)
+	*p = Privileges(v)
 	return nil
 }
 
 // drop gives up the capabilities that p does not keep, in all threads and for all
 // children, and sets PR_SET_NO_NEW_PRIVS (capabilities(7)). data is the folder to write
 // to, "" for none. It returns a line with the remaining and the dropped capabilities.
-func (p privileges) drop(sources []probe.Status, data string) (string, error) {
+func (p Privileges) drop(sources []probe.Status, data string) (string, error) {
 	if p == keep {
 		return "", nil
 	}

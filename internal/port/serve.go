@@ -1,4 +1,5 @@
-package cli
+// Package port opens the ports of a monitor, an agent and a tunnel: who may reach them, how many may be connected, and for how long.
+package port
 
 import (
 	"context"
@@ -14,9 +15,9 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 )
 
-// listen opens the port of a flag before anything else, so a second monitor stops before
+// Listen opens the port of a flag before anything else, so a second monitor stops before
 // it touches anything.
-func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	switch {
@@ -34,8 +35,8 @@ func loopback(l net.Listener) bool {
 	return err == nil && a.Addr().IsLoopback()
 }
 
-// serve answers on l until ctx ends, then gives running requests three seconds.
-func serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
+// Serve answers on l until ctx ends, then gives running requests three seconds.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
 	l = limitConnections(l, connectionLimit())
 	srv := &http.Server{Handler: untimed(h), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readPatience, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}

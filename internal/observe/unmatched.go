@@ -1,4 +1,4 @@
-package cli
+package observe
 
 import (
 	"fmt"
@@ -72,16 +72,16 @@ func programs(h *host.Host, dir string) []string {
 }
 
 // warnUnmatched logs what is unexpected about the names of processes in the flags and in a configuration.
-func (o *observer) warnUnmatched(c config) {
+func (o *Observer) warnUnmatched(c *Sections) {
 	for _, line := range o.unmatchedNames(c) {
-		o.log.Warn(line)
+		o.Log.Warn(line)
 	}
 }
 
-func (o *observer) unmatchedNames(c config) []string {
+func (o *Observer) unmatchedNames(c *Sections) []string {
 	var out []string
-	if o.filter != nil {
-		out = append(out, unmatched(o.host, "--process", o.filter)...)
+	if o.Filter != nil {
+		out = append(out, unmatched(o.Host, "--process", o.Filter)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
 		s := c.Sources[name].Process
@@ -89,12 +89,12 @@ func (o *observer) unmatchedNames(c config) []string {
 			continue
 		}
 		if wanted, err := metric.CompileNames(*s); err == nil { // else the configuration is refused
-			out = append(out, unmatched(o.host, "sources."+name+".process", wanted)...)
+			out = append(out, unmatched(o.Host, "sources."+name+".process", wanted)...)
 		}
 	}
 	for i, r := range c.Requests {
 		if wanted, err := metric.CompileNames("^" + regexp.QuoteMeta(r.Process) + "$"); err == nil {
-			out = append(out, unmatched(o.host, "requests["+strconv.Itoa(i)+"].process", wanted)...)
+			out = append(out, unmatched(o.Host, "requests["+strconv.Itoa(i)+"].process", wanted)...)
 		}
 	}
 	return out

@@ -1,4 +1,5 @@
-package store
+// Package page reads a page of metrics that a server shows.
+package page
 
 import (
 	"bytes"
@@ -12,14 +13,14 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 )
 
-// Pages reads pages of metrics with Prometheus' parser, as scraping does.
-type Pages struct{}
+// Parser reads pages of metrics with Prometheus' parser, as scraping does.
+type Parser struct{}
 
 // Counter returns the sum of the series of a counter on a page; the observations of a histogram or a summary are counted. The
 // page's format is that of contentType, or Prometheus' text format if Prometheus does not know the type. Of a text only the
 // lines about this counter are read, so a fault elsewhere does not matter. A series that is there twice, as on a merged page,
 // counts once; with two values it is an error, and so is an OpenMetrics page without its end.
-func (Pages) Counter(page []byte, contentType, name string) (float64, error) {
+func (Parser) Counter(page []byte, contentType, name string) (float64, error) {
 	types, series, err := readPage(page, contentType, name)
 	if err != nil {
 		return 0, fmt.Errorf("its page of metrics: %.200q", err.Error())

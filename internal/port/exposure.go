@@ -1,4 +1,4 @@
-package cli
+package port
 
 import (
 	"cmp"
@@ -15,37 +15,38 @@ import (
 	"strings"
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"github.com/teescope/teescope/internal/configfile"
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/web"
 )
 
-// exposure decides who may reach a port: beyond loopback it wants TLS and authentication, or to be told that neither is wanted.
-type exposure struct {
-	config   string   // the file of --web-config
+// Exposure decides who may reach a port: beyond loopback it wants TLS and authentication, or to be told that neither is wanted.
+type Exposure struct {
+	Config   string   // the file of --web-config
 	names    []string // further names of this machine
-	insecure bool
+	Insecure bool
 
 	flag    string // of the address, with its dashes
 	unsafe  string // that of insecure
 	readers string // the warning: what everyone who reaches the port can do
 }
 
-// flags adds the flags of the port whose address is in the flag address.
-func (e *exposure) flags(c *cobra.Command, address, unsafe, readers string) {
+// Flags adds the flags of the port whose address is in the flag address.
+func (e *Exposure) Flags(f *pflag.FlagSet, address, unsafe, readers string) {
 	e.flag, e.unsafe, e.readers = "--"+address, "--"+unsafe, readers
-	f := c.Flags()
-	f.StringVar(&e.config, "web-config", "", "`FILE` with TLS and authentication settings of "+e.flag+", in exporter-toolkit's format")
+	f.StringVar(&e.Config, "web-config", "", "`FILE` with TLS and authentication settings of "+e.flag+", in exporter-toolkit's format")
 	f.StringArrayVar(&e.names, "host-name", nil, "further `NAME` by which "+e.flag+" is reached, as that of a proxy or a service (repeatable; *.example: each name with one label more)")
-	f.BoolVar(&e.insecure, unsafe, false, "serve "+e.flag+" to other machines although --web-config lacks TLS or authentication")
+	f.BoolVar(&e.Insecure, unsafe, false, "serve "+e.flag+" to other machines although --web-config lacks TLS or authentication")
 }
 
-// listen opens the port at addr (HOST:PORT) unless the settings would show it to other machines without asking who they are. It
+// Listen opens the port at addr (HOST:PORT) unless the settings would show it to other machines without asking who they are. It
 // warns where the user has allowed that.
-func (e *exposure) listen(ctx context.Context, addr string, log *slog.Logger) (net.Listener, error) {
+func (e *Exposure) Listen(ctx context.Context, addr string, log *slog.Logger) (net.Listener, error) {
 	for i, name := range e.names {
 		clean, err := web.CleanHostName(name)
 		if err != nil {
@@ -53,7 +54,7 @@ func (e *exposure) listen(ctx context.Context, addr string, log *slog.Logger) (n
 		}
 		e.names[i] = clean
 	}
-	c, err := readWebConfig(e.config)
+	c, err := readWebConfig(e.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -65,15 +66,15 @@ func (e *exposure) listen(ctx context.Context, addr string, log *slog.Logger) (n
 	if name, _, _ := net.SplitHostPort(addr); net.ParseIP(name) == nil {
 		e.names = append(e.names, cleanNames([]string{name})...)
 	}
-	if lack, mend := unprotected(c, e.config); !local && lack != "" {
+	if lack, mend := unprotected(c, e.Config); !local && lack != "" {
 		_, port, _ := net.SplitHostPort(at)
-		if !e.insecure {
+		if !e.Insecure {
 			return nil, fmt.Errorf("%s %s: other machines reach this address, and %s; %s; or serve only this machine with `%s=%s`; or let everyone read with `%s`",
 				e.flag, addr, lack, mend, e.flag, net.JoinHostPort("127.0.0.1", port), e.unsafe)
 		}
 		log.Warn(e.readers, "address", addr, "reason", lack, "allowed_by", e.unsafe)
 	}
-	return listen(ctx, e.flag, at)
+	return Listen(ctx, e.flag, at)
 }
 
 // resolve returns addr with an address in place of a host's name, and whether only this machine can reach it. As net.Listen does, it
@@ -135,23 +136,23 @@ func readWebConfig(name string) (c toolkit.Config, err error) {
 		}
 	}
 	if err != nil {
-		return c, fmt.Errorf("web configuration %s: %w", name, readable(err, nil))
+		return c, fmt.Errorf("web configuration %s: %w", name, configfile.Readable(err, nil))
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(name))
 	return c, nil
 }
 
-// scheme is http or https.
-func (e *exposure) scheme() string {
-	if c, err := readWebConfig(e.config); err == nil && c.TLSConfig.IsEnabled() {
+// Scheme is http or https.
+func (e *Exposure) Scheme() string {
+	if c, err := readWebConfig(e.Config); err == nil && c.TLSConfig.IsEnabled() {
 		return "https"
 	}
 	return "http"
 }
 
-// hosts are the names by which the port may be reached: those of --host-name, of the machine and of its certificate.
-func (e *exposure) hosts(h *host.Host, l net.Listener, machine ...string) web.Hosts {
-	return web.Hosts{Names: slices.Concat(e.names, ownNames(h, machine...), certified(e.config)), Loopback: loopback(l)}
+// Hosts are the names by which the port may be reached: those of --host-name, of the machine and of its certificate.
+func (e *Exposure) Hosts(h *host.Host, l net.Listener, machine ...string) web.Hosts {
+	return web.Hosts{Names: slices.Concat(e.names, ownNames(h, machine...), certified(e.Config)), Loopback: loopback(l)}
 }
 
 // certified are the names in the certificate of a web configuration: browsers take no other page's certificate for them.
@@ -220,16 +221,16 @@ func cleanNames(names []string) (out []string) {
 	return slices.Compact(out)
 }
 
-// protected refuses requests once the web configuration, which exporter-toolkit reads for each of them, no longer has what it had at the
+// Protected refuses requests once the web configuration, which exporter-toolkit reads for each of them, no longer has what it had at the
 // start. On loopback, and where the user allowed everybody to read, it lets all pass.
-func (e *exposure) protected(l net.Listener, next http.Handler, log *slog.Logger) http.Handler {
-	if loopback(l) || e.insecure {
+func (e *Exposure) Protected(l net.Listener, next http.Handler, log *slog.Logger) http.Handler {
+	if loopback(l) || e.Insecure {
 		return next
 	}
 	judged := locked.New(judgement{good: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		j := judged.Lock()
-		good := j.judge(e.config, log)
+		good := j.judge(e.Config, log)
 		judged.Unlock()
 		// The file may have lost its TLS between the judgement and the start: then this port has none.
 		if !good || r.TLS == nil { // to a stranger, perhaps
@@ -265,7 +266,7 @@ func (j *judgement) judge(name string, log *slog.Logger) bool {
 		if lack != "" {
 			err = fmt.Errorf("%s; %s", lack, mend)
 		}
-		log.Error("the file of --web-config was changed, and until it is mended nobody gets in", "error", oneLine(err))
+		log.Error("the file of --web-config was changed, and until it is mended nobody gets in", "error", contain.OneLine(err))
 	}
 	return j.good
 }

@@ -1,4 +1,4 @@
-package cli
+package observe
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
@@ -56,10 +58,10 @@ func TestUnmatched(t *testing.T) {
 	}
 	// The same names in the configuration.
 	filter := func(s string) *string { return &s }
-	o := &observer{host: h}
-	got := strings.Join(o.unmatchedNames(config{
+	o := &Observer{Host: h}
+	got := strings.Join(o.unmatchedNames(&Sections{
 		Sources:  map[string]probe.Setting{"syscalls": {Process: filter("^ngnix$")}, "faults": {Process: filter("")}, "llc": {Process: filter("redis")}},
-		Requests: []requestsConfig{{Process: "redis-server"}, {Process: "redis"}, {Process: "w[o]rker"}},
+		Requests: []Requests{{Process: "redis-server"}, {Process: "redis"}, {Process: "w[o]rker"}},
 	}), "\n")
 	want := `sources.syscalls.process: no process that runs now matches "^ngnix$"; the nearest name is "worker"
 requests[1].process: no process that runs now matches "^redis$"; the nearest name is "redis-server"
@@ -70,8 +72,9 @@ requests[2].process: no process that runs now matches "^w\\[o\\]rker$"; the near
 	if got := unmatched(&host.Host{Root: t.TempDir()}, "--process", &metric.NamePattern{}); got != nil {
 		t.Errorf("without /proc: %q", got)
 	}
-	if got := requestTargets([]requestsConfig{{Process: "victoria-metrics-prod", App: "redis"}}, ""); len(got) != 1 || got[0].Process != "victoria-metric" {
-		t.Errorf("requests of a long name: %+v", got)
+	c := Sections{Requests: []Requests{{Process: "victoria-metrics-prod", App: "redis", Address: "/run/r"}}}
+	if err := c.Check(new(yaml.Node), nil, ""); err != nil || len(c.Targets()) != 1 || c.Targets()[0].Process != "victoria-metric" {
+		t.Errorf("requests of a long name: %+v, %v", c.Targets(), err)
 	}
 }
 
