@@ -68,7 +68,7 @@ func makeDebs(t *testing.T, to string, versions ...string) {
 		t.Fatalf("build tools/release: %v\n%s", err, out)
 	}
 	for _, version := range versions {
-		pack := exec.Command(tool, "-root", "..", "-o", tree, "-only", "deb", "-version", version, "-created", "1000", "-program", filepath.Join(tree, "bin", "teescope"), runtime.GOARCH+"="+tree)
+		pack := exec.Command(tool, "-root", "..", "-o", tree, "-only", "deb", "-version", version, "-created", "1000", runtime.GOARCH+"="+tree)
 		pack.Env = append(os.Environ(), "COSIGN_KEY=")
 		if out, err := pack.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", pack, err, out)
@@ -140,7 +140,7 @@ func checkDeb(t *testing.T, b []byte) {
 		"/usr/bin/teescope": 0o755, "/usr/bin/teescope-work": 0o755, installedUnit: 0o644, installedOptions: 0o644, installedConfig: 0o644,
 		"/usr/share/bash-completion/completions/teescope": 0o644, "/usr/share/zsh/vendor-completions/_teescope": 0o644, "/usr/share/fish/vendor_completions.d/teescope.fish": 0o644,
 		"/usr/share/man/man1/teescope.1.gz": 0o644, "/usr/share/man/man1/teescope-bench-run.1.gz": 0o644,
-		"/usr/share/doc/teescope/copyright": 0o644, "/usr/share/doc/teescope/LICENSES/GPL-2.0-only.txt": 0o644,
+		"/usr/share/doc/teescope/copyright": 0o644, "/usr/share/doc/teescope/LICENSES/GPL-2.0-only.txt": 0o644, "/usr/share/doc/teescope/LICENSES/OTHERS.txt.gz": 0o644,
 	} {
 		if f, ok := data[name]; !ok || f.mode&0o7777 != mode || len(f.text) == 0 {
 			t.Errorf("%s: there %v, mode %o, %d bytes; want mode %o", name, ok, f.mode, len(f.text), mode)

@@ -134,5 +134,10 @@ func (o options) items(pages []item) (all []item, err error) {
 		}
 		all = append(all, f.to)
 	}
+	notices, err := o.notices()
+	if err != nil {
+		return nil, fmt.Errorf("licenses of others: %w", err)
+	}
+	all = append(all, item{inTarball: "LICENSES/OTHERS.txt", text: notices}, item{installed: "/usr/share/doc/teescope/LICENSES/OTHERS.txt.gz", text: zip(notices)})
 	return append(all, pages...), nil
 }

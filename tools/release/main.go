@@ -2,7 +2,7 @@
 // packages for dpkg, rpm and apk, and for all of them a statement of provenance, checksums and a signature. The same
 // input gives the same bytes. `make release` builds the programs and the image, and calls it:
 //
-//	go -C tools/release run . -o bin/release -version v0.1.0 -program bin/teescope amd64=bin/programs/amd64 arm64=bin/programs/arm64
+//	go -C tools/release run . -o bin/release -version v0.1.0 amd64=bin/image/amd64 arm64=bin/image/arm64
 //
 // Paths are relative to -root, the repository. It is a module of its own, because the program does not need what packs it.
 package main
@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&o.root, "root", "../..", "the repository")
 	flags.StringVar(&o.out, "o", "bin/release", "folder for the files; what is in it belongs to the release too")
-	flags.StringVar(&o.program, "program", "bin/teescope", "teescope for this machine, which prints its man pages and completions")
+	flags.StringVar(&o.program, "program", "", "teescope for this machine, which prints its man pages and completions; empty: the one of this machine's architecture")
 	flags.StringVar(&o.key, "key", os.Getenv("COSIGN_KEY"), "file with the key that signs the checksums: P-256 in PKCS#8, PEM, not encrypted; empty: none")
 	flags.StringVar(&o.version, "version", "", "version of the programs, as v0.1.0")
 	flags.StringVar(&o.revision, "revision", "", "commit that they were built from")
@@ -86,6 +87,14 @@ func parse(args []string) (o options, err error) {
 	}
 	if len(o.builds) == 0 {
 		return o, errors.New("no programs: name at least one ARCHITECTURE=FOLDER")
+	}
+	for _, b := range o.builds {
+		if b.arch == runtime.GOARCH && o.program == "" {
+			o.program = filepath.Join(b.dir, "bin", "teescope")
+		}
+	}
+	if o.program == "" {
+		return o, fmt.Errorf("no program runs on this machine (%s): name one with -program", runtime.GOARCH)
 	}
 	return o, nil
 }

@@ -32,13 +32,21 @@ func TestParse(t *testing.T) {
 		"-version v0.1.0 amd64=":                        "with amd64 or arm64",
 		"-version v0.1.0 -created now amd64=x":          "want whole seconds of Unix time",
 		"-version v0.1.0 -only msi amd64=x":             "want some of tar.gz, deb, rpm, apk",
-		"-version v0.1.0-rc.1 -only deb,rpm amd64=x":    "",
+		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x":    "",
 		"-version v10.20.30 -created 1 amd64=x arm64=y": "",
 	} {
 		_, err := parse(strings.Fields(args))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: error %v, want %q", args, err, want)
 		}
+	}
+}
+
+// needPage skips a test where the page was not built, because its packages have licenses.
+func needPage(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("../../ui/node_modules/react"); err != nil {
+		t.Skip("the packages of the page are not in ui/node_modules: make ui")
 	}
 }
 
@@ -73,6 +81,7 @@ func writeKey(t *testing.T, kind string, key any) string {
 
 // TestTwice packs the same programs twice, in other folders, at another time and with another number of CPUs, and compares the files.
 func TestTwice(t *testing.T) {
+	needPage(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -222,6 +231,31 @@ func TestReadKey(t *testing.T) {
 		if _, err := readKey(name); err == nil || !strings.Contains(strings.Replace(err.Error(), "not a directory", "no such file", 1), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// TestNotices: Go, the modules and the page's packages are named with their terms, and equal terms are there once.
+func TestNotices(t *testing.T) {
+	needPage(t)
+	o := options{root: "../.."}
+	b, err := o.notices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, part := range []string{"\nGo's standard library go1.", "\ngithub.com/prometheus/prometheus v", "\ngithub.com/cilium/ebpf v", "\nreact 1", "\nuplot 1."} {
+		if strings.Count(text, part) != 1 {
+			t.Errorf("%q is there %d times", part, strings.Count(text, part))
+		}
+	}
+	if strings.Contains(text, "\nvite ") {
+		t.Error("vite builds the page and is not in it")
+	}
+	if sections := strings.Count(text, "\n"+strings.Repeat("=", 78)+"\n"); sections < 20 || strings.Count(text, "Permission is hereby granted") < 10 {
+		t.Errorf("%d sections", sections)
+	}
+	if _, err := (part{dir: t.TempDir()}).terms(); err == nil || !strings.Contains(err.Error(), "no file with its license") {
+		t.Errorf("a module without a license: %v", err)
 	}
 }
 
