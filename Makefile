@@ -64,7 +64,7 @@ release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1
 	@$(MAKE) --no-print-directory ui
 	@rm -rf bin/release && mkdir -p bin/release
 	$(call programs,-buildvcs=true)
-	@go run ./tools/image -o bin/release/teescope.oci.tar -sbom bin/release $(ORIGIN)
+	@go run ./tools/image -o bin/release/teescope.oci.tar -name docker.io/library/teescope:$(VERSION) -sbom bin/release $(ORIGIN)
 	@go -C tools/release run . $(ORIGIN)
 
 release-test: ## make a release twice, in two folders and at two times, and compare it; check its packages with other programs (ten minutes)

@@ -74,8 +74,8 @@ func parse(args []string) (o options, err error) {
 		o.only = strings.Split(*only, ",")
 	}
 	for _, format := range o.only {
-		if !slices.Contains(formats, format) {
-			return o, fmt.Errorf("format %q: want some of %s", format, strings.Join(formats, ", "))
+		if !slices.Contains(formats, format) && format != "chart" {
+			return o, fmt.Errorf("format %q: want some of %s, chart", format, strings.Join(formats, ", "))
 		}
 	}
 	for _, arg := range flags.Args() {
@@ -107,10 +107,23 @@ func (o options) path(name string) string {
 	return filepath.Join(o.root, name)
 }
 
+// makes reports whether a format is to be made.
+func (o options) makes(format string) bool {
+	return len(o.only) == 0 || slices.Contains(o.only, format)
+}
+
 // release makes everything, and says what it made.
 func (o options) release(w io.Writer) error {
 	if err := os.MkdirAll(o.path(o.out), 0o755); err != nil {
 		return err
+	}
+	if o.makes("chart") {
+		if err := writeFile(o.path(filepath.Join(o.out, chartName)), o.chart); err != nil {
+			return fmt.Errorf("chart: %w", err)
+		}
+	}
+	if !slices.ContainsFunc(formats, o.makes) {
+		return nil
 	}
 	pages, err := o.pages()
 	if err != nil {

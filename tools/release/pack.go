@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -60,7 +59,7 @@ func (o options) pack(b build, pages []item) error {
 		}
 	}
 	for _, format := range formats {
-		if len(o.only) > 0 && !slices.Contains(o.only, format) {
+		if !o.makes(format) {
 			continue
 		}
 		write := func(w io.Writer) error { return o.tarball(w, all, sources) }

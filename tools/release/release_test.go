@@ -23,17 +23,17 @@ import (
 
 func TestParse(t *testing.T) {
 	for args, want := range map[string]string{
-		"amd64=x":                                       `version ""`,
-		"-version 0.1.0 amd64=x":                        "want one like v0.1.0",
-		"-version v0.1 amd64=x":                         "want one like v0.1.0",
-		"-version v0.1.0-3-g44b8668-dirty amd64=x":      "want one like v0.1.0",
-		"-version v0.1.0":                               "no programs",
-		"-version v0.1.0 mips=x":                        "with amd64 or arm64",
-		"-version v0.1.0 amd64=":                        "with amd64 or arm64",
-		"-version v0.1.0 -created now amd64=x":          "want whole seconds of Unix time",
-		"-version v0.1.0 -only msi amd64=x":             "want some of tar.gz, deb, rpm, apk",
-		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x":    "",
-		"-version v10.20.30 -created 1 amd64=x arm64=y": "",
+		"amd64=x":                                               `version ""`,
+		"-version 0.1.0 amd64=x":                                "want one like v0.1.0",
+		"-version v0.1 amd64=x":                                 "want one like v0.1.0",
+		"-version v0.1.0-3-g44b8668-dirty amd64=x":              "want one like v0.1.0",
+		"-version v0.1.0":                                       "no programs",
+		"-version v0.1.0 mips=x":                                "with amd64 or arm64",
+		"-version v0.1.0 amd64=":                                "with amd64 or arm64",
+		"-version v0.1.0 -created now amd64=x":                  "want whole seconds of Unix time",
+		"-version v0.1.0 -only msi amd64=x":                     "want some of tar.gz, deb, rpm, apk, chart",
+		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x": "",
+		"-version v10.20.30 -created 1 amd64=x arm64=y":         "",
 	} {
 		_, err := parse(strings.Fields(args))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -116,6 +116,9 @@ func TestTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if err := writeFile(filepath.Join(o.out, chartName), o.chart); err != nil {
+			t.Fatal(err)
+		}
 		if err := o.writeProvenance(); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +141,7 @@ func TestTwice(t *testing.T) {
 		}
 	}
 	names := []string{"teescope-linux-amd64.tar.gz", "teescope-linux-arm64.tar.gz", "teescope-amd64.deb", "teescope-arm64.deb", "teescope-x86_64.rpm", "teescope-aarch64.rpm",
-		"teescope-x86_64.apk", "teescope-aarch64.apk", provenanceName, checksumsName, signatureName, publicName}
+		"teescope-x86_64.apk", "teescope-aarch64.apk", chartName, provenanceName, checksumsName, signatureName, publicName}
 	for _, name := range names {
 		if a, b := made[0][name], made[1][name]; len(a) == 0 || !bytes.Equal(a, b) {
 			t.Errorf("%s has %d bytes, then %d others", name, len(a), len(b))
