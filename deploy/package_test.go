@@ -225,19 +225,19 @@ func newRoot(t *testing.T, debs string) *root {
 			t.Fatalf("the Debian root has a compiler: %v", found)
 		}
 	}
-	if kinds, err := os.ReadFile("/proc/filesystems"); err != nil || !bytes.Contains(kinds, []byte("\toverlay\n")) {
-		t.Skip("this kernel has no overlay file system")
-	}
 	for _, tool := range []string{"unshare", "nsenter"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed (package util-linux)", tool)
 		}
 	}
+	if out, err := exec.Command("unshare", "--mount", "true").CombinedOutput(); err != nil {
+		t.Skipf("a mount namespace is refused here: %v: %s", err, bytes.TrimSpace(out))
+	}
 	top := t.TempDir()
 	script := `set -e
 mount -t tmpfs -o mode=755,size=1g tmpfs "$1"
 cd "$1" && mkdir upper work root
-mount -t overlay -o "lowerdir=$2,upperdir=upper,workdir=work" overlay root
+mount -t overlay -o "lowerdir=$2,upperdir=upper,workdir=work" overlay root || cp -a "$2/." root # 200 MB, where the kernel has no overlays
 mkdir -p root/debs
 mount --bind "$3" root/debs
 mount -t proc proc root/proc
@@ -360,7 +360,8 @@ func usePackage(t *testing.T, r *root) {
 	monitor()
 	r.check("the service left no data", r.has("/var/lib/private/teescope/lock"))
 
-	r.do("dpkg", "-i", "/debs/v0.1.1.deb") // asks nothing: the file that was changed is the same in both packages
+	// README.md installs with apt. It asks nothing: the file that was changed is the same in both packages.
+	r.do("apt-get", "install", "--yes", "--quiet", "/debs/v0.1.1.deb")
 	if status := r.do("dpkg-query", "-f", "${Version} ${Status}", "-W", "teescope"); status != "0.1.1-1 install ok installed" {
 		t.Errorf("after the upgrade: %s", status)
 	}
