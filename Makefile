@@ -1,5 +1,5 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), ARCHS (of `make image`), VERSION, STAGES (stages of `make test` to run), MEASURE (a regular expression:
+# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), MEASURE (a regular expression:
 # the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build zkvm llm runsc image run demo test measure test-full kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build zkvm llm runsc image run demo test measure test-full release release-test kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,14 +43,37 @@ llm: ## build llama.cpp's server and fetch a small model with real weights, for 
 runsc: ## build gVisor's runsc into .tools, for the environment of that name (five minutes)
 	@tools/setup.sh runsc
 
+# The programs for ARCHS, in the folders from which images and packages are made, with more flags of `go build`.
+define programs
+@for arch in $(ARCHS); do \
+	mkdir -p bin/image/$$arch/bin && \
+	GOARCH=$$arch go build $(1) -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work || exit 1; \
+done
+endef
+
+# What is packed names the commit, and has the commit's time.
+ORIGIN = -version "$(VERSION)" -revision "$$(git rev-parse HEAD 2>/dev/null)" -created "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}" $(foreach arch,$(ARCHS),$(arch)=bin/image/$(arch))
+
 image: ui ## build the container image for ARCHS and lists of its contents (SBOM) in bin; needs no container engine
-	@for arch in $(ARCHS); do \
-		mkdir -p bin/image/$$arch/bin && \
-		GOARCH=$$arch go build -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work || exit 1; \
-	done
-	@go run ./tools/image -o bin/teescope.oci.tar -sbom bin -version "$(VERSION)" -revision "$$(git rev-parse HEAD 2>/dev/null)" \
-		-created "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}" $(foreach arch,$(ARCHS),$(arch)=bin/image/$(arch))
+	$(call programs)
+	@go run ./tools/image -o bin/teescope.oci.tar -sbom bin $(ORIGIN)
 	@ls -l bin/teescope.oci.tar $(ARCHS:%=bin/teescope-%.cdx.json)
+
+# The programs of a release say from which commit they are (-buildvcs) and are for every processor of ARCHS, whatever the environment says.
+release: export GOFLAGS := -trimpath
+release: export GOAMD64 := v1
+release: export GOARM64 := v8.0
+release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/release.md
+	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are in no commit: commit them, or take them away" >&2; exit 1; }
+	@$(MAKE) --no-print-directory ui
+	@rm -rf bin/release && mkdir -p bin/release
+	$(call programs,-buildvcs=true)
+	@go run ./tools/image -o bin/release/teescope.oci.tar -name docker.io/library/teescope:$(VERSION) -sbom bin/release $(ORIGIN)
+	@go -C tools/release run . $(ORIGIN)
+
+release-test: ## make a release twice, in two folders and at two times, and compare it; check its packages with other programs (ten minutes)
+	@tools/setup.sh release
+	TEESCOPE_RELEASE=1 go test -v -count=1 -timeout 60m -run 'TestRelease' ./deploy
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)
@@ -69,7 +92,7 @@ measure: ## judge the promises that only a live machine can show, and write docs
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
 
-test-full: zkvm test measure kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, the kernel matrix, Kubernetes and fuzzing (two hours)
+test-full: zkvm test measure release-test kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
 kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (45 minutes)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc|llm
+#   tools/setup.sh build|generate|check|demo|picture|test|release|kernels|kubernetes|zkvm|runsc|llm
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already,
@@ -196,6 +196,21 @@ want_debian_kernel() {
 	compgen -G "$cache/${name}_*.deb" >/dev/null || (cd "$cache" && again apt-get -o APT::Sandbox::User=root download "$name" >/dev/null) || echo "setup: $name could not be downloaded"
 }
 
+# want_debian_root makes the Debian root without compilers in which deploy installs the package.
+want_debian_root() {
+	local root=${XDG_CACHE_HOME:-$HOME/.cache}/teescope/debian/root log
+	[ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null && [ ! -e "$root" ] || return 0
+	echo "setup: making a Debian root for the tests of the package"
+	log=$(mktemp)
+	again bootstrap "$root.new" >"$log" 2>&1 && mv "$root.new" "$root" ||
+		{ tail -n 5 "$log" >&2; echo "setup: debootstrap failed, so the tests that install the package will be skipped; its output is in $log" >&2; return 0; }
+	rm -f "$log"
+}
+
+bootstrap() {
+	rm -rf "$1" && mkdir -p "$(dirname "$1")" && debootstrap --variant=minbase bookworm "$1" http://deb.debian.org/debian
+}
+
 case ${1:-} in
 build)
 	want_go
@@ -257,6 +272,7 @@ test)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs systemd-analyze systemd
+	needs debootstrap debootstrap
 	needs swtpm_setup swtpm swtpm-tools
 	needs javac openjdk-17-jdk-headless
 	needs mvn maven
@@ -267,6 +283,16 @@ test)
 		again apt-get -o DPkg::Lock::Timeout=600 update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
 	fi
 	want_debian_kernel
+	want_debian_root
+	;;
+release)
+	want_go
+	want_node
+	needs rpm2cpio rpm2cpio
+	needs cpio cpio
+	needs openssl openssl
+	needs systemd-analyze systemd
+	install_missing
 	;;
 kernels)
 	want_go
@@ -305,6 +331,6 @@ zkvm)
 	install_missing
 	;;
 *)
-	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels|kubernetes|zkvm|runsc|llm"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|release|kernels|kubernetes|zkvm|runsc|llm"
 	;;
 esac

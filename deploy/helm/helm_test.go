@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -514,4 +515,34 @@ func versions(t *testing.T, file string) map[string]string {
 		}
 	}
 	return out
+}
+
+// TestPackagedChart: the chart of a release, as helm takes it from a file, is this one with the release's version and image.
+func TestPackagedChart(t *testing.T) {
+	out := t.TempDir()
+	tool := exec.Command("go", "-C", "../../tools/release", "run", ".", "-o", out, "-only", "chart", "-version", "v1.2.3", "-program", "none", "amd64=none")
+	if said, err := tool.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", tool, err, said)
+	}
+	c, err := loader.Load(filepath.Join(out, "teescope-chart.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil || c.Metadata.Version != "1.2.3" || c.Metadata.AppVersion != "v1.2.3" {
+		t.Errorf("version %s of %s, %v", c.Metadata.Version, c.Metadata.AppVersion, err)
+	}
+	here := load(t)
+	files := func(c *chart.Chart) map[string]string {
+		all := map[string]string{}
+		for _, f := range slices.Concat(c.Templates, c.Files) {
+			all[f.Name] = string(f.Data)
+		}
+		return all
+	}
+	if got, want := files(c), files(here); !maps.Equal(got, want) {
+		t.Errorf("it has %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	if !reflect.DeepEqual(c.Values, here.Values) || !bytes.Equal(c.Schema, here.Schema) {
+		t.Error("it has other values, or another schema of them")
+	}
 }

@@ -68,6 +68,7 @@ func rootOf(env Env, commands []*cobra.Command) *cobra.Command {
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(commands...)
+	root.AddCommand(manCommand(root))
 	return root
 }
 

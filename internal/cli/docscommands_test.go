@@ -191,6 +191,12 @@ var others = map[string]struct{ why, needs string }{
 	"kubectl": {"prepares a cluster for the chart", "kubectl"},
 	"helm":    {"installs the chart", "Helm"},
 	"java":    {"runs the Java workloads", "JDK"},
+
+	"tar":       {"unpacks a release", ""},
+	"sudo":      {"installs a package of a release", ""},
+	"base64":    {"decodes the signature of a release", ""},
+	"sha256sum": {"checks a release", ""},
+	"openssl":   {"checks the signature of a release", "openssl"},
 }
 
 // noCommands begin like commands and are none.

@@ -62,7 +62,7 @@ func e2e(ctx context.Context, t *tally) error {
 	)
 }
 
-// deploy runs the tests of package deploy, and those of the modules below it.
+// deploy runs the tests of package deploy, and those of the modules below it and below tools.
 func deploy(ctx context.Context, t *tally) error {
 	dirs, err := modules(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func deploy(ctx context.Context, t *tally) error {
 	}
 	errs := []error{long("./deploy/...")(ctx, t)}
 	for _, dir := range dirs {
-		if strings.HasPrefix(dir, "deploy/") {
+		if strings.HasPrefix(dir, "deploy/") || strings.HasPrefix(dir, "tools/") {
 			errs = append(errs, goTestIn(dir, "./...")(ctx, t))
 		}
 	}

@@ -39,7 +39,7 @@ var all = []stage{
 	{name: "unit", doc: "Go tests and benchmarks of packages, BPF programs in the host's kernel among them; under the race detector where goroutines are started and Prometheus is not linked", run: unit},
 	{name: "e2e", doc: "the binary with real servers, and beside them on other kernels", run: e2e},
 	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser", "--test-concurrency=4")},
-	{name: "deploy", doc: "manifests against the code, the chart with Helm, and the image built and run", run: deploy},
+	{name: "deploy", doc: "manifests against the code, the chart with Helm, the image built and run, and the package installed and used", run: deploy},
 	{name: "fuzz", doc: "every fuzz target for FUZZTIME (20s)", run: fuzz, aside: true},
 	{name: "measure", doc: "promises that only a live machine can show; writes docs/measured.md", run: measure, aside: true},
 }

@@ -1,0 +1,144 @@
+package deploy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestRelease makes a release of the last commit twice, the second time in another folder and with an empty cache of the compiler, and
+// compares all files. Then other programs check what is in them. It takes ten minutes: `make release-test` runs it.
+func TestRelease(t *testing.T) {
+	if os.Getenv("TEESCOPE_RELEASE") == "" {
+		t.Skip("makes a release twice, which takes ten minutes: make release-test")
+	}
+	const version = "v0.1.0"
+	key := filepath.Join(t.TempDir(), "key.pem")
+	command(t, "", nil, "openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key)
+	source, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made [2]string
+	for i, umask := range []string{"022", "077"} {
+		tree := filepath.Join(t.TempDir(), strings.Repeat("a longer path/", i), "teescope")
+		command(t, "", nil, "git", "clone", "--quiet", source, tree)
+		environment := []string{"COSIGN_KEY=" + key, "GOFLAGS="}
+		if i > 0 {
+			environment = append(environment, "GOCACHE="+t.TempDir())
+		}
+		command(t, tree, environment, "sh", "-c", "umask "+umask+" && exec make release VERSION="+version)
+		made[i] = filepath.Join(tree, "bin", "release")
+	}
+	first, second := readAll(t, made[0]), readAll(t, made[1])
+	if len(first) != len(second) {
+		t.Errorf("%d files, then %d", len(first), len(second))
+	}
+	for name, b := range first {
+		if !bytes.Equal(b, second[name]) {
+			t.Errorf("%s differs: %x with %d bytes, then %x with %d bytes", name, sha256.Sum256(b), len(b), sha256.Sum256(second[name]), len(second[name]))
+		}
+	}
+	out := made[0]
+	t.Run("checksums", func(t *testing.T) {
+		command(t, out, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+		signature, err := base64.StdEncoding.DecodeString(string(first["SHA256SUMS.sig"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		der := filepath.Join(t.TempDir(), "signature")
+		if err := os.WriteFile(der, signature, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command(t, out, nil, "openssl", "dgst", "-sha256", "-verify", "cosign.pub", "-signature", der, "SHA256SUMS")
+	})
+	t.Run("provenance", func(t *testing.T) {
+		var s struct {
+			Subject []struct {
+				Name   string
+				Digest map[string]string
+			}
+		}
+		if err := json.Unmarshal(first["provenance.intoto.json"], &s); err != nil || len(s.Subject) != len(first)-4 {
+			t.Fatalf("%d subjects of %d files, %v", len(s.Subject), len(first), err)
+		}
+		for _, subject := range s.Subject {
+			if want := fmt.Sprintf("%x", sha256.Sum256(first[subject.Name])); subject.Digest["sha256"] != want {
+				t.Errorf("%s has the digest %v, want %s", subject.Name, subject.Digest, want)
+			}
+		}
+	})
+	for arch, other := range map[string]string{"amd64": "x86_64", "arm64": "aarch64"} {
+		t.Run(arch, func(t *testing.T) {
+			roots := map[string]string{}
+			for format, unpack := range map[string]string{
+				"tar": "tar xzf $0/teescope-linux-" + arch + ".tar.gz",
+				"deb": "dpkg-deb -x $0/teescope-" + arch + ".deb .",
+				"rpm": "rpm2cpio $0/teescope-" + other + ".rpm | cpio --quiet -id",
+				"apk": "tar xzf $0/teescope-" + other + ".apk --ignore-zeros --warning=no-unknown-keyword",
+			} {
+				roots[format] = t.TempDir()
+				command(t, roots[format], nil, "bash", "-c", "set -eo pipefail; "+unpack, out)
+			}
+			program := read(t, filepath.Join(roots["tar"], "teescope", "teescope"))
+			for _, format := range []string{"deb", "rpm", "apk"} {
+				if !bytes.Equal(program, read(t, filepath.Join(roots[format], "usr/bin/teescope"))) {
+					t.Errorf("the program of the %s is another one", format)
+				}
+				for _, name := range []string{"usr/bin/teescope-work", "usr/share/man/man1/teescope.1.gz", "usr/share/bash-completion/completions/teescope", installedConfig} {
+					read(t, filepath.Join(roots[format], name))
+				}
+				_, err := os.Stat(filepath.Join(roots[format], installedUnit))
+				if want := format != "apk"; want != (err == nil) {
+					t.Errorf("the unit in the %s: %v", format, err)
+				}
+			}
+			if arch != runtime.GOARCH {
+				return
+			}
+			if said := command(t, "", nil, filepath.Join(roots["rpm"], "usr/bin/teescope"), "--version"); said != "teescope version "+version {
+				t.Errorf("--version says %q", said)
+			}
+			if said := command(t, "", nil, "systemd-analyze", "verify", "--man=no", "--root="+roots["rpm"], "teescope.service"); strings.Contains(said, "teescope") {
+				t.Errorf("systemd-analyze verify: %s", said)
+			}
+		})
+	}
+}
+
+// command runs a program to its end and returns what it printed.
+func command(t *testing.T, dir string, environment []string, argv ...string) string {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), environment...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// readAll reads the files of a folder.
+func readAll(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("%d files in %s, %v", len(entries), dir, err)
+	}
+	all := map[string][]byte{}
+	for _, e := range entries {
+		if all[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The files about all others.
+const (
+	provenanceName = "provenance.intoto.json"
+	checksumsName  = "SHA256SUMS"
+	signatureName  = checksumsName + ".sig"
+	publicName     = "cosign.pub"
+)
+
+// repository is where the source is, as statements name it.
+const repository = "https://github.com/teescope/teescope"
+
+// statement says how files were made: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md with the
+// predicate of https://slsa.dev/spec/v1.0/provenance. It has no times, so it is the same each time.
+type statement struct {
+	Type          string     `json:"_type"`
+	Subject       []resource `json:"subject"`
+	PredicateType string     `json:"predicateType"`
+	Predicate     struct {
+		BuildDefinition struct {
+			BuildType            string            `json:"buildType"`
+			ExternalParameters   map[string]string `json:"externalParameters"`
+			ResolvedDependencies []resource        `json:"resolvedDependencies"`
+		} `json:"buildDefinition"`
+		RunDetails struct {
+			Builder struct {
+				ID string `json:"id"`
+			} `json:"builder"`
+		} `json:"runDetails"`
+	} `json:"predicate"`
+}
+
+type resource struct {
+	Name   string            `json:"name,omitempty"`
+	URI    string            `json:"uri,omitempty"`
+	Digest map[string]string `json:"digest,omitempty"`
+}
+
+// made lists the files of the release, sorted, but for those about others.
+func (o options) made(except ...string) (all []resource, err error) {
+	entries, err := os.ReadDir(o.path(o.out))
+	if err != nil {
+		return nil, err
+	}
+	skip := strings.Join(append(except, checksumsName, signatureName, publicName), "/")
+	for _, e := range entries {
+		if !e.Type().IsRegular() || strings.Contains("/"+skip+"/", "/"+e.Name()+"/") {
+			continue
+		}
+		sum, err := digest(o.path(filepath.Join(o.out, e.Name())))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, resource{Name: e.Name(), Digest: map[string]string{"sha256": sum}})
+	}
+	return all, nil
+}
+
+func digest(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// writeProvenance says from which commit, by which command and with which Go the files were made.
+func (o options) writeProvenance() (err error) {
+	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
+	if s.Subject, err = o.made(provenanceName); err != nil {
+		return err
+	}
+	source := resource{URI: "git+" + repository + "@refs/tags/" + o.version}
+	if o.revision != "" {
+		source.Digest = map[string]string{"gitCommit": o.revision}
+	}
+	var archs []string
+	compilers := map[string]bool{}
+	dependencies := []resource{source}
+	for _, b := range o.builds {
+		archs = append(archs, b.arch)
+		for _, program := range programs {
+			info, err := buildinfo.ReadFile(o.path(filepath.Join(b.dir, "bin", program)))
+			if err != nil {
+				return err
+			}
+			if version := strings.TrimPrefix(info.GoVersion, "go"); !compilers[version] {
+				compilers[version] = true
+				dependencies = append(dependencies, resource{Name: "go", URI: "pkg:golang/std@" + version})
+			}
+		}
+	}
+	definition := &s.Predicate.BuildDefinition
+	definition.BuildType = repository + "/blob/" + cmp.Or(o.revision, o.version) + "/docs/release.md"
+	definition.ExternalParameters = map[string]string{"command": "make release", "version": o.version, "architectures": strings.Join(archs, " "),
+		"sourceDateEpoch": fmt.Sprint(o.created.Unix())}
+	definition.ResolvedDependencies = dependencies
+	s.Predicate.RunDetails.Builder.ID = repository + "/blob/main/docs/release.md#who-builds"
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(s); err != nil {
+		return err
+	}
+	return os.WriteFile(o.path(filepath.Join(o.out, provenanceName)), b.Bytes(), 0o644)
+}
+
+// writeChecksums writes the digests of all files as sha256sum prints them.
+func (o options) writeChecksums() ([]byte, error) {
+	all, err := o.made()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, r := range all {
+		fmt.Fprintf(&b, "%s  %s\n", r.Digest["sha256"], r.Name)
+	}
+	return b.Bytes(), os.WriteFile(o.path(filepath.Join(o.out, checksumsName)), b.Bytes(), 0o644)
+}
+
+// sign writes the signature of the checksums as `cosign sign-blob` does (base64 of an ASN.1 signature over the SHA-256), and the
+// public key, which proves nothing by lying there.
+func (o options) sign(sums []byte) error {
+	key, err := readKey(o.path(o.key))
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(sums)
+	signature, err := key.Sign(nil, sum[:], crypto.SHA256) // without random numbers, by RFC 6979: the same each time
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	out := o.path(o.out)
+	return errors.Join(
+		os.WriteFile(filepath.Join(out, signatureName), []byte(base64.StdEncoding.EncodeToString(signature)), 0o644),
+		os.WriteFile(filepath.Join(out, publicName), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644))
+}
+
+func readKey(name string) (*ecdsa.PrivateKey, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	switch {
+	case block == nil:
+		return nil, errors.New("it is not in PEM: make one with openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
+	case strings.HasPrefix(block.Type, "ENCRYPTED"):
+		return nil, fmt.Errorf("it is encrypted (%s): sign with cosign sign-blob --key FILE --output-signature %s %s", block.Type, signatureName, checksumsName)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("want a private key in PKCS#8: %w", err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("want a key of ECDSA on P-256, as cosign makes")
+	}
+	return key, nil
+}

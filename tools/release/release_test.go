@@ -1,0 +1,287 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for args, want := range map[string]string{
+		"amd64=x":                                               `version ""`,
+		"-version 0.1.0 amd64=x":                                "want one like v0.1.0",
+		"-version v0.1 amd64=x":                                 "want one like v0.1.0",
+		"-version v0.1.0-3-g44b8668-dirty amd64=x":              "want one like v0.1.0",
+		"-version v0.1.0":                                       "no programs",
+		"-version v0.1.0 mips=x":                                "with amd64 or arm64",
+		"-version v0.1.0 amd64=":                                "with amd64 or arm64",
+		"-version v0.1.0 -created now amd64=x":                  "want whole seconds of Unix time",
+		"-version v0.1.0 -only msi amd64=x":                     "want some of tar.gz, deb, rpm, apk, chart",
+		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x": "",
+		"-version v10.20.30 -created 1 amd64=x arm64=y":         "",
+	} {
+		_, err := parse(strings.Fields(args))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: error %v, want %q", args, err, want)
+		}
+	}
+}
+
+// needPage skips a test where the page was not built, because its packages have licenses.
+func needPage(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("../../ui/node_modules/react"); err != nil {
+		t.Skip("the packages of the page are not in ui/node_modules: make ui")
+	}
+}
+
+// programsIn builds a small program under the names of ours, and says where it is.
+func programsIn(t *testing.T, dir string) {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range programs {
+		out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin", name), source).CombinedOutput()
+		if err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+}
+
+// writeKey makes a key of a release in a file.
+func writeKey(t *testing.T, kind string, key any) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	name := filepath.Join(t.TempDir(), "key.pem")
+	if err == nil {
+		err = os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestTwice packs the same programs twice, in other folders, at another time and with another number of CPUs, and compares the files.
+func TestTwice(t *testing.T) {
+	needPage(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile := writeKey(t, "PRIVATE KEY", key)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []item{{inTarball: "man/man1/teescope.1", text: []byte("a page")}, {installed: "/usr/share/man/man1/teescope.1.gz", text: zip([]byte("a page"))},
+		{inTarball: "completions/_teescope", installed: "/usr/share/zsh/site-functions/_teescope", text: []byte("completions")}}
+	dir := t.TempDir()
+	programsIn(t, dir)
+	var made [2]map[string][]byte
+	var folders [2]string
+	for i := range made {
+		programs := filepath.Join(t.TempDir(), strings.Repeat("other/", i))
+		if err := os.CopyFS(programs, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			old := time.Unix(1, 0)
+			if err := os.Chtimes(filepath.Join(programs, "bin", "teescope"), old, old); err != nil {
+				t.Fatal(err)
+			}
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()*2 + 1))
+		}
+		folders[i] = t.TempDir()
+		o := options{root: root, out: folders[i], key: keyFile, version: "v0.1.0", revision: "abc", created: time.Unix(1000, 0).UTC(), builds: []build{{"amd64", programs}, {"arm64", programs}}}
+		for _, b := range o.builds {
+			if err := o.pack(b, pages); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := writeFile(filepath.Join(o.out, chartName), o.chart); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.writeProvenance(); err != nil {
+			t.Fatal(err)
+		}
+		sums, err := o.writeChecksums()
+		if err == nil {
+			err = o.sign(sums)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[i] = map[string][]byte{}
+		entries, err := os.ReadDir(folders[i])
+		for _, e := range entries {
+			if err == nil {
+				made[i][e.Name()], err = os.ReadFile(filepath.Join(folders[i], e.Name()))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := []string{"teescope-linux-amd64.tar.gz", "teescope-linux-arm64.tar.gz", "teescope-amd64.deb", "teescope-arm64.deb", "teescope-x86_64.rpm", "teescope-aarch64.rpm",
+		"teescope-x86_64.apk", "teescope-aarch64.apk", chartName, provenanceName, checksumsName, signatureName, publicName}
+	for _, name := range names {
+		if a, b := made[0][name], made[1][name]; len(a) == 0 || !bytes.Equal(a, b) {
+			t.Errorf("%s has %d bytes, then %d others", name, len(a), len(b))
+		}
+	}
+	if len(made[0]) != len(names) {
+		t.Errorf("%d files, want %d", len(made[0]), len(names))
+	}
+	checkSignature(t, folders[0], &key.PublicKey, made[0])
+	checkProvenance(t, made[0][provenanceName], len(names)-4)
+}
+
+// checkSignature verifies with Go's library, and with the programs that people have.
+func checkSignature(t *testing.T, dir string, key *ecdsa.PublicKey, made map[string][]byte) {
+	t.Helper()
+	signature, err := base64.StdEncoding.DecodeString(string(made[signatureName]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(made[checksumsName]); !ecdsa.VerifyASN1(key, sum[:], signature) {
+		t.Error("the signature is not one of the checksums")
+	}
+	der := filepath.Join(t.TempDir(), "signature")
+	if err := os.WriteFile(der, signature, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{
+		{"sha256sum", "--check", "--strict", "--quiet", checksumsName},
+		{"openssl", "dgst", "-sha256", "-verify", publicName, "-signature", der, checksumsName},
+	} {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			t.Logf("%s is not installed", argv[0])
+			continue
+		}
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+	if lines := strings.Count(string(made[checksumsName]), "\n"); lines != len(made)-3 {
+		t.Errorf("%d checksums of %d files", lines, len(made))
+	}
+}
+
+func checkProvenance(t *testing.T, b []byte, subjects int) {
+	t.Helper()
+	var s statement
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	definition := s.Predicate.BuildDefinition
+	if s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" || len(s.Subject) != subjects {
+		t.Errorf("statement %s, predicate %s, %d subjects", s.Type, s.PredicateType, len(s.Subject))
+	}
+	if !slices.IsSortedFunc(s.Subject, func(a, b resource) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("the subjects are not in order")
+	}
+	if len(definition.ResolvedDependencies) != 2 || definition.ResolvedDependencies[0].Digest["gitCommit"] != "abc" || !strings.HasPrefix(definition.ResolvedDependencies[1].URI, "pkg:golang/std@1.") {
+		t.Errorf("made from %+v", definition.ResolvedDependencies)
+	}
+	if definition.ExternalParameters["version"] != "v0.1.0" || definition.ExternalParameters["architectures"] != "amd64 arm64" || definition.ExternalParameters["sourceDateEpoch"] != "1000" {
+		t.Errorf("made with %v", definition.ExternalParameters)
+	}
+}
+
+func TestReadKey(t *testing.T) {
+	other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		writeKey(t, "PRIVATE KEY", other):                    "want a key of ECDSA on P-256",
+		writeKey(t, "PRIVATE KEY", large):                    "want a key of ECDSA on P-256",
+		writeKey(t, "ENCRYPTED SIGSTORE PRIVATE KEY", other): "sign with cosign sign-blob",
+		none:              "it is not in PEM",
+		none + "/nowhere": "no such file",
+		"/nowhere":        "no such file",
+	} {
+		if _, err := readKey(name); err == nil || !strings.Contains(strings.Replace(err.Error(), "not a directory", "no such file", 1), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestNotices: Go, the modules and the page's packages are named with their terms, and equal terms are there once.
+func TestNotices(t *testing.T) {
+	needPage(t)
+	o := options{root: "../.."}
+	b, err := o.notices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, part := range []string{"\nGo's standard library go1.", "\ngithub.com/prometheus/prometheus v", "\ngithub.com/cilium/ebpf v", "\nreact 1", "\nuplot 1."} {
+		if strings.Count(text, part) != 1 {
+			t.Errorf("%q is there %d times", part, strings.Count(text, part))
+		}
+	}
+	if strings.Contains(text, "\nvite ") {
+		t.Error("vite builds the page and is not in it")
+	}
+	if sections := strings.Count(text, "\n"+strings.Repeat("=", 78)+"\n"); sections < 20 || strings.Count(text, "Permission is hereby granted") < 10 {
+		t.Errorf("%d sections", sections)
+	}
+	if _, err := (part{dir: t.TempDir()}).terms(); err == nil || !strings.Contains(err.Error(), "no file with its license") {
+		t.Errorf("a module without a license: %v", err)
+	}
+}
+
+// TestNothingHalf: what cannot be completed is removed, and what is missing is named.
+func TestNothingHalf(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	o := options{root: root, out: out, version: "v0.1.0", builds: []build{{"amd64", "nowhere"}}}
+	if err := o.pack(o.builds[0], nil); err == nil || !strings.Contains(err.Error(), "nowhere/bin/teescope") {
+		t.Errorf("programs that are not there: %v", err)
+	}
+	if left, _ := os.ReadDir(out); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	o.program = "/bin/false"
+	if _, err := o.pages(); err == nil || !strings.Contains(err.Error(), "/bin/false") {
+		t.Errorf("a program that fails: %v", err)
+	}
+	o.program = "/bin/echo"
+	if _, err := o.pages(); err == nil || !strings.Contains(err.Error(), "is not of v0.1.0") {
+		t.Errorf("another program: %v", err)
+	}
+}
