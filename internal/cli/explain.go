@@ -289,7 +289,11 @@ func evidence(ev findings.Evidence) string {
 	if ev.Unit == "ratio" && ev.Value > 1 {
 		return metric.Digits(ev.Value) + " times"
 	}
-	return metric.Value(ev.Value, ev.Unit)
+	out := metric.Value(ev.Value, ev.Unit)
+	if ev.Low != nil && ev.High != nil {
+		out += fmt.Sprintf(" [%s, %s]", metric.Value(*ev.Low, ev.Unit), metric.Value(*ev.High, ev.Unit))
+	}
+	return out
 }
 
 // unexplained says why there is no explanation.

@@ -411,6 +411,7 @@ func (v *evaluation) run(ctx context.Context, r *Rule, p *Pass) (map[who]Finding
 			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
 		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
+		v.bound(ctx, p, &f)
 		found[whoOf(f)] = f
 	}
 	if err := contain.Call("rule "+r.Name, func() error { return r.Run(ctx, p) }); err != nil {

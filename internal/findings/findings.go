@@ -172,6 +172,9 @@ type Evidence struct {
 	// "seconds", or "" for a plain number.
 	Unit string `json:"unit"`
 	Expr string `json:"expr"`
+	// Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
 }
 
 // Part is one process's part in a shortage: what it takes, or how many of its threads wait.

@@ -132,7 +132,11 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 func evidence(list []findings.Evidence) string {
 	lines := make([]string, len(list))
 	for i, e := range list {
-		lines[i] = strings.TrimSpace(e.Text+": "+strconv.FormatFloat(e.Value, 'g', 4, 64)+" "+e.Unit) + " (" + e.Expr + ")"
+		number := strconv.FormatFloat(e.Value, 'g', 4, 64)
+		if e.Low != nil && e.High != nil {
+			number += fmt.Sprintf(" [%.4g, %.4g]", *e.Low, *e.High)
+		}
+		lines[i] = strings.TrimSpace(e.Text+": "+number+" "+e.Unit) + " (" + e.Expr + ")"
 	}
 	return strings.Join(lines, "\n")
 }

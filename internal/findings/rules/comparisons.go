@@ -375,7 +375,7 @@ var comparisons = []comparison{
 		},
 		signs: []sign{ // the most serious first
 			loss{
-				share: "retransmits", floor: "segments", total: true,
+				share: "retransmits", floor: "segments", total: true, callers: true,
 				part: []string{tcpAgain}, whole: []string{tcpOut},
 				severity: findings.Warning, text: "TCP segments sent again", wholes: "TCP segments sent",
 				title: "The {subject} retransmits {share} of its TCP segments.",
@@ -384,7 +384,7 @@ var comparisons = []comparison{
 					"and suspect policers of cloud networks and small receive rings of virtual ones.",
 			}.sign(),
 			loss{
-				share: "drops", floor: "dropped",
+				share: "drops", floor: "dropped", callers: true,
 				part:     []string{"node_network_receive_drop_total", "node_network_transmit_drop_total"},
 				whole:    []string{"node_network_receive_packets_total", "node_network_transmit_packets_total", "node_network_receive_drop_total", "node_network_transmit_drop_total"},
 				severity: findings.Warning, text: "packets dropped by network devices", wholes: "packets and drops of network devices",
@@ -672,6 +672,7 @@ func (s sign) withTopic(topic string) sign {
 type loss struct {
 	share, floor string   // thresholds; share is "" for a rate
 	total        bool     // floor is of the whole, not of the part
+	callers      bool     // who sends and receives matters
 	part, whole  []string // counters to be summed
 	severity     findings.Severity
 	text, wholes string // for evidence
@@ -689,6 +690,9 @@ func (l loss) sign() sign {
 			{name: "now", text: l.text, unit: "1/s", expr: part, over: last, together: true},
 		},
 		remedy: l.remedy + " " + whereLost,
+	}
+	if l.callers {
+		s.complete = nameCallers
 	}
 	out := outcome{
 		when:     []limit{{numbers: "rate now", threshold: l.floor}},

@@ -152,6 +152,9 @@ export interface FindingsEvidence {
   /** Unit is a unit for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "" for a plain number. */
   unit: string;
   expr: string;
+  /** Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others. */
+  low?: number;
+  high?: number;
 }
 
 /** Part is one process's part in a shortage: what it takes, or how many of its threads wait. */
