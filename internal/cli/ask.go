@@ -50,6 +50,9 @@ func serverURL(server string) (*url.URL, error) {
 // answerLimit, in bytes, is enough for some ten thousand findings.
 const answerLimit = 32 << 20
 
+// noSuchCall ends the answer of an agent, and of a monitor that is older, to a call that it does not have.
+const noSuchCall = ": no such call"
+
 // notAnswered is a monitor's answer with a status other than 200, and its reason.
 type notAnswered struct {
 	reason string
@@ -88,6 +91,9 @@ func ask(ctx context.Context, u *url.URL, answer any) error {
 			case http.StatusBadRequest:
 				e.Error = "a monitor with TLS needs https://" // Go's servers answer 400 to plain HTTP
 			}
+		}
+		if strings.HasSuffix(e.Error, noSuchCall) {
+			e.Error = "that is no monitor, but perhaps an agent, which stores nothing and has no findings"
 		}
 		return &notAnswered{e.Error, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}
