@@ -16,6 +16,9 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 )
 
+// DefaultPort is the monitor's; its socket is named after it.
+const DefaultPort = "9780"
+
 // Options say who may change settings.
 type Options struct {
 	// Self is the user that the monitor runs as, who can change it in any case; Group is the operators' group, -1 for none.

@@ -24,7 +24,8 @@ func changesCommand(env Env) *cobra.Command {
 		Short: "Rank what changed between two windows, over all series in a monitor's store",
 		Long: `Changes compares the last minutes with the time before them, for every series in the
 monitor's store. It needs no rules. Changes are ranked by their size relative to the
-spread within the windows. For a monitor behind TLS and basic authentication, see
+spread within the windows; processes that started or stopped come first. On a monitor that
+is younger than both windows, they share the time that it has, at least two minutes. For a monitor behind TLS and basic authentication, see
 "teescope explain --help".`,
 		Example: "  teescope changes\n  teescope changes --last 5m --before 2h --process redis",
 		Args:    cobra.NoArgs,
@@ -33,7 +34,7 @@ spread within the windows. For a monitor behind TLS and basic authentication, se
 		},
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
+	serverFlag(c, &f.server, "address of the monitor")
 	f.last, f.before = duration(10*time.Minute), duration(time.Hour)
 	fs.Var(&f.last, "last", "length of the window, which ends now")
 	fs.Var(&f.before, "before", "how much time before the --last window to compare it with")
@@ -84,6 +85,9 @@ func listChanges(found anomaly.Changes, now time.Time) string {
 	var t text
 	window := func(w anomaly.Window) string { return explain.Clock(w.From, now) + " to " + explain.Clock(w.To, now) }
 	t.Line("%s, compared with %s: %d series", window(found.After), window(found.Before), found.Compared)
+	if found.Note != "" {
+		t.Wrap("", found.Note)
+	}
 	t.Line("")
 	if len(found.Changes) == 0 {
 		t.Wrap("", fmt.Sprintf("No change exceeds %d times the spread within the windows.", anomaly.LeastScore))
@@ -97,7 +101,11 @@ func listChanges(found anomaly.Changes, now time.Time) string {
 			words += ", since about " + explain.Clock(*c.Since, now)
 		}
 		if c.Alike > 0 {
-			words += fmt.Sprintf("; %d more of %s", c.Alike, c.Metric)
+			what := c.Metric
+			if c.Event != "" {
+				what = "its series"
+			}
+			words += fmt.Sprintf("; %d more of %s", c.Alike, what)
 		}
 		t.Wrap("", words)
 	}

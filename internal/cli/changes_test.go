@@ -78,7 +78,7 @@ Not compared:
 		want   string
 	}{
 		"bad regex": {func(f *changesFlags) { f.process = "(" }, "missing closing )"},
-		"no URL":    {func(f *changesFlags) { f.server = "localhost:9780" }, "--server"},
+		"no URL":    {func(f *changesFlags) { f.server = "ftp://localhost:9780" }, "--server"},
 		"none":      {func(f *changesFlags) { f.top = 0 }, "--top 0"},
 		"elsewhere": {func(f *changesFlags) { f.server = s.URL + "/other" }, "404"},
 	} {

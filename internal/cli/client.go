@@ -9,7 +9,7 @@ import (
 )
 
 // onlyOnLinux are the commands that read, measure or prove something about the machine they run on.
-var onlyOnLinux = []string{"agent", "attest", "calibrate", "channel", "doctor", "monitor", "open", "top", "tpm"}
+var onlyOnLinux = []string{"agent", "attest", "calibrate", "channel", "check-config", "doctor", "monitor", "open", "top", "tpm"}
 
 // benchOnlyOnLinux are those of bench.
 var benchOnlyOnLinux = []string{"calibrate", "commits", "plan", "run"}

@@ -72,7 +72,7 @@ func TestDoctorWithoutMonitor(t *testing.T) {
 	if _, err := monitorBeside(t.Context(), url, true); err == nil || !strings.Contains(err.Error(), "--server") {
 		t.Errorf("nobody where one was named: %v", err)
 	}
-	if _, err := monitorBeside(t.Context(), "127.0.0.1:9780", false); err == nil {
+	if _, err := monitorBeside(t.Context(), "ftp://127.0.0.1:9780", false); err == nil {
 		t.Error("a bad URL is no error")
 	}
 }

@@ -58,7 +58,7 @@ the environment variable SSL_CERT_FILE.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&x.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
+	serverFlag(c, &x.server, "address of the monitor")
 	x.at.flags(c, "to explain from, instead of a monitor")
 	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process, of a name over 15 bytes also its first 15, which the kernel keeps")
 	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
@@ -67,6 +67,7 @@ the environment variable SSL_CERT_FILE.`,
 	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
 	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store, whose calibration prices a RESULT.json that holds none")
+	f.BoolVar(&x.checks, "checks", false, "list the checks that did not run, and what each needs")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
 }
@@ -77,7 +78,7 @@ type explainer struct {
 	at                                   engineFlags
 	last                                 duration
 	before                               ago
-	json                                 bool
+	json, checks                         bool
 }
 
 // explained is what explain --json prints: the findings as the monitor serves them,
@@ -192,7 +193,11 @@ func explanationText(found explained, x explainer) string {
 		}
 		t.unexplained(found.Unexplained)
 	}
-	if len(unknown) > 0 {
+	switch {
+	case len(unknown) > 0 && !x.checks:
+		t.Line("")
+		t.Line("%s: `teescope explain --checks` says what each needs.", found.Summary.Checks)
+	case len(unknown) > 0:
 		t.Line("")
 		t.Line("%s:", found.Summary.Checks)
 		for _, r := range unknown {
@@ -278,7 +283,11 @@ func evidence(ev findings.Evidence) string {
 	if ev.Unit == "ratio" && ev.Value > 1 {
 		return metric.Digits(ev.Value) + " times"
 	}
-	return metric.Value(ev.Value, ev.Unit)
+	out := metric.Value(ev.Value, ev.Unit)
+	if ev.Low != nil && ev.High != nil {
+		out += fmt.Sprintf(" [%s, %s]", metric.Value(*ev.Low, ev.Unit), metric.Value(*ev.High, ev.Unit))
+	}
+	return out
 }
 
 // unexplained says why there is no explanation.

@@ -28,7 +28,7 @@ const findingsKept = 5000
 // The monitor's own metrics of findings.
 var (
 	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity", "machine"},
-		Help: "1 for each finding that is open, silenced or not; machine is the instance that it is about."}
+		Help: "1 for each finding that is open, silenced or not, but for early ones, whose windows are not met yet; machine is the instance that it is about."}
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Lines of the history of findings that are not on disk yet."}
 	evaluationDesc = &metric.Desc{Name: "teescope_findings_evaluation_seconds", Kind: metric.Gauge, Better: metric.Lower,
@@ -153,7 +153,7 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 	told := map[string]bool{} // two jobs may call a machine the same
 	for _, r := range m.analysis.Records() {
 		labels := []string{r.Rule, r.Subject, string(r.Severity), r.Instance}
-		if key := strings.Join(labels, "\x00"); r.State == findings.Open && !told[key] {
+		if key := strings.Join(labels, "\x00"); r.State == findings.Open && !r.Early && !told[key] {
 			told[key] = true
 			emit(metric.Sample{Desc: findingDesc, Labels: labels, Value: 1})
 		}
@@ -165,10 +165,10 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 	m.notifier.Collect(emit)
 }
 
-// logFinding logs findings that open and close, unless a silence covers them, with the problem that they are part of
+// logFinding logs findings that open and close, unless a silence covers them or they are early, with the problem that they are part of
 // and the number of open ones.
 func (m *monitor) logFinding(r findings.Record) {
-	if r.Silenced != "" {
+	if r.Silenced != "" || r.Early {
 		return
 	}
 	word := "finding"

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/build"
 )
 
 // manCommand writes the man pages of all commands, which packages contain. It is hidden: who has the packages has the pages.
@@ -58,7 +60,7 @@ func manPage(c *cobra.Command, date string) string {
 	if data := c.Flags().Lookup("data"); data != nil && data.DefValue == dataDir() { // which depends on the user
 		data.DefValue = "/var/lib/teescope for root, ~/.local/share/teescope for others"
 	}
-	fmt.Fprintf(&b, ".TH %s 1 %q %q teescope\n.SH NAME\n%s \\- %s\n", roff(strings.ToUpper(manName(c))), date, "teescope "+version(), roff(manName(c)), roff(c.Short))
+	fmt.Fprintf(&b, ".TH %s 1 %q %q teescope\n.SH NAME\n%s \\- %s\n", roff(strings.ToUpper(manName(c))), date, "teescope "+build.Version(), roff(manName(c)), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
 	b.WriteString(".SH DESCRIPTION\n")
 	long := c.Long

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,11 @@ type notifyConfig struct {
 	MinSeverity findings.Severity `yaml:"min_severity"`
 	// Page is the URL by which readers of notifications reach the page; "" is the
 	// listener's.
-	Page         string           `yaml:"page"`
+	Page string `yaml:"page"`
+	// Subject and NotSubject select the findings that are sent, by regular expressions that match the whole of their subjects;
+	// a receiver's own are further conditions.
+	Subject      string           `yaml:"subject"`
+	NotSubject   string           `yaml:"not_subject"`
 	Alertmanager []receiverConfig `yaml:"alertmanager"`
 	Webhooks     []receiverConfig `yaml:"webhooks"`
 
@@ -38,10 +43,28 @@ type notifyConfig struct {
 type receiverConfig struct {
 	Name string `yaml:"name"` // "" takes one from the URL
 	URL  string `yaml:"url"`
+	// Format is what a webhook receives: finding, the default, slack or text.
+	Format webhookFormat `yaml:"format"`
+	// Subject and NotSubject are as in the section.
+	Subject    string `yaml:"subject"`
+	NotSubject string `yaml:"not_subject"`
 	// HeadersFrom are headers whose values are secrets, each in a file.
 	HeadersFrom map[string]string           `yaml:"headers_from"`
 	HTTP        httpconfig.HTTPClientConfig `yaml:",inline"`
 }
+
+// webhookFormat is the body of a webhook's requests.
+type webhookFormat string
+
+// The formats: the finding as in the API, or a text as Slack, or as most other chats take it.
+const (
+	findingFormat webhookFormat = "finding"
+	slackFormat   webhookFormat = "slack"
+	textFormat    webhookFormat = "text"
+)
+
+// webhookFormats are the formats of webhooks.
+var webhookFormats = map[webhookFormat]*notify.Format{"": notify.Webhook, findingFormat: notify.Webhook, slackFormat: notify.Slack, textFormat: notify.Text}
 
 // UnmarshalYAML starts from the defaults. It has the older form because the newer one
 // would accept unknown keys.
@@ -65,6 +88,10 @@ func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 			return fmt.Errorf("%s: %w", at("page"), err)
 		}
 	}
+	all, key, err := selectSubjects(c.Subject, c.NotSubject)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at(key), err)
+	}
 	names := map[string]bool{}
 	for _, section := range []struct {
 		key    string
@@ -73,6 +100,7 @@ func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	}{{"alertmanager", notify.Alertmanager, c.Alertmanager}, {"webhooks", notify.Webhook, c.Webhooks}} {
 		for i, r := range section.list {
 			to, key, err := r.receiver(section.format, dir)
+			to.Subjects = append(to.Subjects, all)
 			if err == nil && names[to.Name] {
 				key, err = "name", fmt.Errorf("two receivers are named %q; give each its own name", to.Name)
 			}
@@ -92,7 +120,19 @@ func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.R
 	if err != nil {
 		return to, "url", err
 	}
-	to = notify.Receiver{Name: cmp.Or(r.Name, format.Name+"-"+fileSafe(u.Host)), Format: format, URL: r.URL}
+	if r.Format != "" && format != notify.Webhook {
+		return to, "format", errors.New("an Alertmanager has one format only; leave it out")
+	}
+	if format == notify.Webhook {
+		if format = webhookFormats[r.Format]; format == nil {
+			return to, "format", fmt.Errorf("%q: want finding, slack or text", r.Format)
+		}
+	}
+	own, key, err := selectSubjects(r.Subject, r.NotSubject)
+	if err != nil {
+		return to, key, err
+	}
+	to = notify.Receiver{Name: cmp.Or(r.Name, format.Name+"-"+fileSafe(u.Host)), Format: format, URL: r.URL, Subjects: []notify.Subjects{own}}
 	if to.Name != fileSafe(to.Name) || len(to.Name) > 100 {
 		return to, "name", fmt.Errorf("%q: want at most 100 letters, digits, - and _", to.Name)
 	}
@@ -111,6 +151,22 @@ func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.R
 	r.HTTP.SetDirectory(dir)
 	to.Client, err = httpconfig.NewClientFromConfig(r.HTTP, to.Name, httpconfig.WithUserAgent("teescope/"+build.Version()))
 	return to, "", err
+}
+
+// selectSubjects compiles a filter of subjects, or returns the invalid key.
+func selectSubjects(only, not string) (s notify.Subjects, key string, err error) {
+	for _, p := range []struct {
+		key, pattern string
+		to           **regexp.Regexp
+	}{{"subject", only, &s.Only}, {"not_subject", not, &s.Not}} {
+		if p.pattern == "" {
+			continue
+		}
+		if *p.to, err = findings.Whole(p.pattern); err != nil {
+			return s, p.key, err
+		}
+	}
+	return s, "", nil
 }
 
 // webURL parses an HTTP URL. The error does not repeat it, because its path or password

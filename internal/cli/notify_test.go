@@ -85,7 +85,7 @@ func TestDocumentedConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Notify.receivers) != 2 || c.Notify.receivers[1].Name != "chat" || len(c.Dashboards) != 1 {
+	if len(c.Notify.receivers) != 3 || c.Notify.receivers[1].Name != "chat" || len(c.Dashboards) != 1 {
 		t.Errorf("receivers %+v, dashboards %+v", c.Notify.receivers, c.Dashboards)
 	}
 }
@@ -100,6 +100,10 @@ func TestNotifyConfigErrors(t *testing.T) {
 		"notify:\n  webhooks:\n  - url: \"http://b/%zz-secret\"\n":                                                                   "line 3: notify.webhooks[0].url: want a URL like http://127.0.0.1:9093",
 		"notify:\n  alertmanager:\n  - url: http://a\n    name: ../a\n":                                                              `line 4: notify.alertmanager[0].name: "../a": want at most 100 letters, digits, - and _`,
 		"notify:\n  webhooks:\n  - url: http://a/1\n  - url: http://a/2\n":                                                           `line 4: notify.webhooks[1].name: two receivers are named "webhook-a"; give each its own name`,
+		"notify:\n  webhooks:\n  - url: http://a\n    format: teams\n":                                                               `line 4: notify.webhooks[0].format: "teams": want finding, slack or text`,
+		"notify:\n  alertmanager:\n  - url: http://a\n    format: slack\n":                                                           "line 4: notify.alertmanager[0].format: an Alertmanager has one format only; leave it out",
+		"notify:\n  subject: '('\n":                                                                                                  "line 2: notify.subject: error parsing regexp: missing closing ): `(`",
+		"notify:\n  webhooks:\n  - url: http://a\n    not_subject: '('\n":                                                            "line 4: notify.webhooks[0].not_subject: error parsing regexp: missing closing ): `(`",
 		"notify:\n  webhooks:\n  - url: http://a\n    retries: 3\n":                                                                  "line 4: retries is not a known key",
 		"notify:\n  webhooks:\n  - url: [a]\n":                                                                                       "line 3: notify.webhooks: want text",
 		"notify:\n  webhooks:\n  - url: http://a\n    basic_auth: {username: a, password: b, password_file: c}\n":                    "line 3: notify.webhooks[0]: at most one of basic_auth password, password_file & password_ref must be configured",

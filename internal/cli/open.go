@@ -39,11 +39,11 @@ it is another.`,
 		Example: "  teescope open\n  teescope open --socket /run/teescope/9780.sock --server https://monitor.example/",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			x.named = c.Flags().Changed("server")
+			x.named = serverNamed(c)
 			return x.run(c.Context(), env)
 		},
 	}
-	c.Flags().StringVar(&x.server, "server", "http://127.0.0.1:"+observe.DefaultPort, "URL at which the browser reaches the monitor; its port names the socket, unless --socket does")
+	serverFlag(c, &x.server, "URL at which the browser reaches the monitor; its port names the socket, unless --socket does")
 	c.Flags().StringVar(&x.socket, "socket", "", "the monitor's Unix socket (default /run/teescope/PORT.sock, or this user's own)")
 	return c
 }

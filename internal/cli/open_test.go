@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 		{"strict", nil, "403 Forbidden: not you", exitUsage},
 		{"other", nil, "is it a teescope monitor?", exitUsage},
 		{"none", nil, "start one with `teescope monitor`", exitUsage},
-		{"monitor", []string{"--server", "x"}, "want a URL", exitUsage},
+		{"monitor", []string{"--server", "ftp://x"}, "want an address", exitUsage},
 	} {
 		var out, errs strings.Builder
 		args := append([]string{"open", "--socket", filepath.Join(dir, c.socket+".sock")}, c.args...)

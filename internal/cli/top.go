@@ -38,7 +38,7 @@ regular expression, up and down scroll, q ends.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&t.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
+	serverFlag(c, &t.server, "address of the monitor")
 	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
 	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables")
 	f.BoolVar(&t.once, "once", false, "print one table and exit")

@@ -238,9 +238,9 @@ func TestTopFails(t *testing.T) {
 		want []string
 	}{
 		"nobody there":  {[]string{"--server", gone}, []string{gone, "connection refused", "`teescope monitor`"}},
-		"an agent":      {[]string{"--server", agent.URL}, []string{"404", "findings: no such call"}},
+		"an agent":      {[]string{"--server", agent.URL}, []string{"no monitor", "an agent"}},
 		"broken answer": {[]string{"--server", broken.URL}, []string{"much", "teescope monitor"}},
-		"no URL":        {[]string{"--server", "localhost:9780"}, []string{"--server", "http://127.0.0.1:9780"}},
+		"no URL":        {[]string{"--server", "ftp://localhost:9780"}, []string{"--server", "127.0.0.1:9780"}},
 		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
 		"too often":     {[]string{"--interval", "1ms"}, []string{"--interval 1ms", "100ms"}},
 		"an argument":   {[]string{"redis"}, []string{"redis"}},

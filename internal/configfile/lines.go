@@ -92,7 +92,7 @@ var (
 		"[]observe.Requests": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
 		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
-		"web.PanelKind": "text", "findings.Severity": "text", "config.Secret": "text"}
+		"web.PanelKind": "text", "findings.Severity": "text", "cli.webhookFormat": "text", "config.Secret": "text"}
 )
 
 // Readable rewrites the decoder's errors with lines and keys in place of Go types; b is

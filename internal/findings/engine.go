@@ -313,7 +313,12 @@ func (e *Engine) evaluate(ctx context.Context, all bool) {
 		if r.Patient && !all {
 			continue
 		}
+		settled := e.book.Lock().settled(r)
+		e.book.Unlock()
 		answer := v.judge(ctx, r, at)
+		if answer.unknown == "" {
+			answer.early = v.findEarly(ctx, r, settled, at)
+		}
 		if ctx.Err() != nil {
 			break // a rule that was cut short has no answer
 		}
@@ -346,6 +351,7 @@ type verdict struct {
 	near    []Near // by the short window
 	short   map[who]Finding
 	long    map[who]Finding // nil while the monitor is young
+	early   map[who]Finding // over the early window, where the others are not met
 	// started is when the subjects started, where that is known.
 	started map[who]time.Time
 }
@@ -380,8 +386,14 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 
 // pass runs a rule on one window and returns its findings, and what is near one.
 func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[who]Finding, []Near, error) {
+	return v.run(ctx, r, &Pass{From: from, To: to})
+}
+
+// run completes a pass and runs a rule on it.
+func (v *evaluation) run(ctx context.Context, r *Rule, p *Pass) (map[who]Finding, []Near, error) {
 	found := map[who]Finding{}
-	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, failure: v.opts.Failure, places: v.opts.Places, Report: func(f Finding) {
+	p.Querier, p.Rule, p.Interval, p.Facts, p.limits, p.failure, p.places = v.q, r, v.opts.Interval, v.opts.Facts, v.opts.Limits, v.opts.Failure, v.opts.Places
+	p.Report = func(f Finding) {
 		f.Rule = r.Name
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
@@ -399,8 +411,9 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
 		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
+		v.bound(ctx, p, &f)
 		found[whoOf(f)] = f
-	}}
+	}
 	if err := contain.Call("rule "+r.Name, func() error { return r.Run(ctx, p) }); err != nil {
 		return nil, nil, err
 	}
@@ -425,7 +438,8 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		if !isOpen && r.Role == RoleMonitor && answer.short[w].Severity == Warning && at.Sub(v.opts.Started) < ownYouth {
 			continue
 		}
-		if !isOpen && !both && !young && !(known && at.Sub(started) < v.windows(r).Long) {
+		met := both || young || known && at.Sub(started) < v.windows(r).Long
+		if !isOpen && !met {
 			continue
 		}
 		stat.Answer = Fires
@@ -438,14 +452,14 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 			rec = &Record{ID: id(k, at), State: Open, Since: b.began[k]}
 			b.open[k] = rec
 		}
-		rec.Finding, rec.LastSeen, rec.Ended = f, at, nil
-		delete(b.missing, k)
-		b.lived[k] = true
-		delete(b.past, k)
-		if !isOpen {
+		confirmed := rec.Early && met
+		rec.Early = rec.Early && !met
+		b.keep(k, rec, f, at)
+		if !isOpen || confirmed {
 			changed = append(changed, b.marked(*rec))
 		}
 	}
+	changed = append(changed, b.openEarly(i, r, answer.early, v.earlySince(at), at)...)
 	for k := range b.began {
 		if _, holds := answer.short[k.who]; k.rule == r.Name && !holds {
 			delete(b.began, k)
@@ -455,6 +469,14 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		stat.Answer, stat.Reason = CannotTell, answer.unknown
 	}
 	return append(changed, b.close(v, r, at)...)
+}
+
+// keep brings an open finding up to date.
+func (b *book) keep(k key, rec *Record, f Finding, at time.Time) {
+	rec.Finding, rec.LastSeen, rec.Ended = f, at, nil
+	delete(b.missing, k)
+	b.lived[k] = true
+	delete(b.past, k)
 }
 
 // close ends the findings of a rule that have been absent for the closing delay: the cause is gone, or the rule is no

@@ -39,6 +39,9 @@ type Rule struct {
 	// Run reports one finding per subject that shows the cause in the pass's window.
 	// An error means that the rule was not checked.
 	Run func(context.Context, *Pass) error
+	// Early: a finding may open before the windows are met, when the rule holds over the last seconds with the early
+	// limits of its thresholds. It then says for how long, and is sent to nobody until the windows are met.
+	Early bool
 	// Patient: nobody waits for it, so it runs less often while the budget is short.
 	Patient bool
 	// Remedy is the advice, Reference a URL or a title to read more.
@@ -66,6 +69,8 @@ type Threshold struct {
 	// Unit is one of Evidence's; a setting in another one is refused.
 	Unit    string
 	Default float64
+	// Early is the limit of a Rule.Early over its short time, for which a higher one keeps usual bursts out; 0 is Default.
+	Early float64
 }
 
 // Pass is one evaluation of one rule on one window.
@@ -78,6 +83,8 @@ type Pass struct {
 	Facts    []tee.Facts
 	Report   func(Finding)
 
+	early   bool // over the early window, with the early limits
+	settled func(Machine, string) bool
 	limits  []Limit
 	failure func(job, instance string) string
 	places  func(Machine) map[string]Place
@@ -165,6 +172,9 @@ type Evidence struct {
 	// "seconds", or "" for a plain number.
 	Unit string `json:"unit"`
 	Expr string `json:"expr"`
+	// Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
 }
 
 // Part is one process's part in a shortage: what it takes, or how many of its threads wait.
@@ -254,8 +264,8 @@ func OwnCPU(matchers, window string) string {
 // State of a finding over time.
 type State string
 
-// A finding is open from the evaluation in which its rule holds on both windows until
-// the rule has not held for the closing delay.
+// A finding is open from the evaluation in which its rule holds on both windows, or early, until the rule has not held
+// for the closing delay.
 const (
 	Open   State = "open"
 	Closed State = "closed"
@@ -274,6 +284,9 @@ type Record struct {
 	// Ended is the time of the first reading that no longer had the subject; absent while it exists, and where that is
 	// not known.
 	Ended *time.Time `json:"ended,omitempty"`
+	// Early: its rule holds since a short time, and its windows are not met yet. Since is then the begin of that time, and
+	// the finding is sent to nobody.
+	Early bool `json:"early,omitempty"`
 	// Silenced is the id of the silence that covers it, "" for none.
 	Silenced string `json:"silenced,omitempty"`
 	// Sentence is the title for a reader of now: in the past tense, and since when, where its value is older than two

@@ -184,6 +184,8 @@ func (e *Engine) Look(ctx context.Context) {
 		stale := e.book.Lock().stale(r, i, v, at)
 		e.book.Unlock()
 		if !stale {
+			opened, any := e.lookEarly(ctx, v, i, at)
+			changed, marked = append(changed, opened...), marked || any
 			continue
 		}
 		answer := v.judge(ctx, r, at)

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,9 +17,7 @@ func (r Record) Told(now time.Time, fresh time.Duration) Record {
 	age := max(0, now.Round(0).Sub(r.LastSeen.Round(0)))
 	r.Age = age.Seconds()
 	past := strings.TrimSuffix(PastTense(r.Title, r.Subject), ".")
-	ago := func(t time.Time) string {
-		return metric.Length(max(1, now.Round(0).Sub(t.Round(0)).Round(time.Second).Seconds())) + " ago"
-	}
+	ago := func(t time.Time) string { return length(now.Round(0).Sub(t.Round(0))) + " ago" }
 	switch {
 	case r.State == Closed && r.Ended != nil:
 		r.Sentence = past + ", until it ended."
@@ -28,11 +27,16 @@ func (r Record) Told(now time.Time, fresh time.Duration) Record {
 		r.Sentence = past + "; ended " + ago(*r.Ended) + "."
 	case fresh > 0 && age > fresh:
 		r.Sentence = past + ", until " + ago(r.LastSeen) + "."
+	case r.Early:
+		r.Sentence = fmt.Sprintf("%s (so far for %s).", strings.TrimSuffix(r.Title, "."), length(now.Sub(r.Since)))
 	default:
 		r.Sentence = r.Title
 	}
 	return r
 }
+
+// length writes a time in whole seconds, at least one.
+func length(d time.Duration) string { return metric.Length(max(1, d.Round(time.Second).Seconds())) }
 
 // pastOf are the verbs of the rules' titles in the past tense.
 var pastOf = map[string]string{

@@ -28,9 +28,6 @@ func (s *Settings) authorityFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.Operators, "operators", "", "group whose members may change settings through the socket")
 }
 
-// DefaultPort is the monitor's.
-const DefaultPort = "9780"
-
 // SocketPath returns the default path of the socket of a monitor that listens on a port.
 func SocketPath(folder, port string) string { return filepath.Join(folder, port+".sock") }
 
@@ -136,7 +133,7 @@ func (o *Observer) Unlock(page bool) web.Unlock {
 	u.URL = o.URL() + "/"
 	_, port, _ := net.SplitHostPort(o.Listener.Addr().String())
 	u.Command = "teescope open"
-	if u.Socket != SocketPath(host.SystemSockets, port) || port != DefaultPort { // the link is then where this monitor listens
+	if u.Socket != SocketPath(host.SystemSockets, port) || port != authority.DefaultPort { // the link is then where this monitor listens
 		u.Command += " --socket " + u.Socket
 	}
 	switch pod, _ := os.Hostname(); {

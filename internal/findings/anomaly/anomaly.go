@@ -30,6 +30,8 @@ type Change struct {
 	Since *time.Time `json:"since"`
 	// Alike is the number of series of the same metric that also changed and are not listed.
 	Alike int `json:"alike"`
+	// Event is "started" or "stopped" for a process that ran in one of the windows only; "" for others.
+	Event string `json:"event,omitempty"`
 	// Text is the change as a sentence.
 	Text string `json:"text"`
 }
@@ -39,6 +41,8 @@ type Changes struct {
 	Before  Window   `json:"before"`
 	After   Window   `json:"after"`
 	Changes []Change `json:"changes"`
+	// Note says that the windows are others than those asked for, because the store does not reach so far back.
+	Note string `json:"note,omitempty"`
 	// Compared is the number of series looked at; Unable says why others were not.
 	Compared int      `json:"compared"`
 	Unable   []string `json:"unable"`

@@ -42,7 +42,7 @@ const (
 // deviations of both. The spread is at least 5 % of the level, a thousandth of the sum over all series of a counter,
 // and the square root of the number of events, so a cron job on a busy machine is not news.
 //
-// For each metric it lists the largest change of each process, at most three; Alike counts the others. With
+// Processes that ran in one window only come first, as started or stopped. For each metric of the others it lists the largest change of each process, at most three; Alike counts the others. With
 // Options.Process the limits are five and ten. The monitor's own series come last.
 func Between(ctx context.Context, q findings.RangeQuerier, before, after Window, o Options) (Changes, error) {
 	out := Changes{Before: before, After: after, Changes: []Change{}, Unable: []string{}}
@@ -56,6 +56,11 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 	if o.Machine != (findings.Machine{}) {
 		matchers = append(matchers, o.Machine.Matchers())
 	}
+	note, err := c.fit(ctx, strings.Join(matchers, ","))
+	if err != nil {
+		return out, err
+	}
+	out.Before, out.After, out.Note = c.before, c.after, note
 	if o.Process != "" {
 		matchers = append(matchers, fmt.Sprintf("process=~%q", ".*(?:"+o.Process+").*")) // PromQL anchors
 	}
@@ -89,6 +94,52 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 	return out, nil
 }
 
+// fit shortens the windows to the time that has readings, and says so. Windows that follow each other share that time in halves
+// where the first would be too short. It fails where less than two of the shortest windows are left.
+func (c *comparison) fit(ctx context.Context, matcher string) (note string, err error) {
+	first, err := c.firstReading(ctx, matcher)
+	if err != nil || first.Sub(c.before.From) <= c.before.length()/12 {
+		return "", err
+	}
+	clock := func(t time.Time) string { return t.UTC().Format(time.TimeOnly) + " UTC" }
+	switch adjacent := !c.after.From.After(c.before.To.Add(time.Second)); {
+	case c.before.To.Sub(first) >= LeastWindow:
+		c.before.From = first
+	case adjacent && c.after.To.Sub(first) >= 2*LeastWindow:
+		middle := first.Add(c.after.To.Sub(first) / 2).Truncate(time.Second)
+		c.before, c.after = Window{first, middle}, Window{middle, c.after.To}
+	case adjacent:
+		return "", fmt.Errorf("the first reading is of %s; changes need %s of readings: ask again in %s", clock(first), 2*LeastWindow, (2*LeastWindow - c.after.To.Sub(first)).Round(time.Second))
+	default:
+		return "", fmt.Errorf("no samples in the window before, from %s to %s: the first reading is of %s; choose a later one", clock(c.before.From), clock(c.before.To), clock(first))
+	}
+	return "The first reading is of " + clock(first) + ", so the windows are shorter than asked for.", nil
+}
+
+// firstReading returns the time of the first reading of any series since the window before.
+func (c *comparison) firstReading(ctx context.Context, matcher string) (time.Time, error) {
+	expr := "count({" + strings.TrimPrefix(matcher+`,__name__=~".+"`, ",") + "})"
+	there, err := c.q.Query(ctx, expr, c.before.From)
+	if err != nil || len(there) > 0 {
+		return c.before.From, err
+	}
+	first := time.Time{}
+	from, to := c.before.From, c.after.To
+	for _, parts := range []time.Duration{60, 15} { // the second time within one part of the first
+		step := max(time.Second, (to.Sub(from) / parts).Truncate(time.Second))
+		found, err := c.q.QueryRange(ctx, expr, from, to, step)
+		if err != nil {
+			return first, err
+		}
+		if len(found) == 0 || len(found[0].At) == 0 {
+			return first, fmt.Errorf("no samples from %s to %s; choose a later time", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		}
+		first = found[0].At[0]
+		from, to = first.Add(-step), first
+	}
+	return first, nil
+}
+
 func (w Window) length() time.Duration { return w.To.Sub(w.From) }
 
 // comparison of two windows.
@@ -108,15 +159,12 @@ type name struct {
 // names lists the metrics that have series in one of the windows, sampled at twelve moments of each.
 func (c *comparison) names(ctx context.Context) ([]name, error) {
 	series := map[string]int{}
-	for i, w := range []Window{c.before, c.after} {
+	for _, w := range []Window{c.before, c.after} {
 		step := w.length() / 12
 		expr := "count by (__name__) ({" + strings.TrimPrefix(c.matcher+`,__name__=~".+"`, ",") + "})"
 		found, err := c.q.QueryRange(ctx, expr, w.From.Add(step), w.To, step)
 		if err != nil {
 			return nil, err
-		}
-		if len(found) == 0 && c.matcher == "" {
-			return nil, fmt.Errorf("no samples in the window %s, from %s to %s; choose a later one", [...]string{"before", "after"}[i], w.From.UTC().Format(time.RFC3339), w.To.UTC().Format(time.RFC3339))
 		}
 		for _, s := range found {
 			n := s.Labels["__name__"]
@@ -166,8 +214,14 @@ func (c *comparison) rank(all []candidate, o Options) []Change {
 	top := cmp.Or(o.Top, defaultTop)
 	type key struct{ family, owner string }
 	byOwner, byFamily, first := map[key]int{}, map[string]int{}, map[string]int{}
-	out := []Change{}
+	out, came := startedAndStopped(all, min(top, mostEvents), len(machines) > 1)
 	for _, x := range all {
+		if i, ok := came[x.process()]; ok && x.onlySide() >= 0 {
+			if x.Metric != cpuOfProcess {
+				out[i].Alike++ // that it has no values in the other window is no news
+			}
+			continue
+		}
 		k := key{x.family, x.Labels["instance"] + "/" + x.owner}
 		if byOwner[k] == perOwner || byFamily[x.family] == perFamily || len(out) == top {
 			if i, ok := first[x.family]; ok {
@@ -187,6 +241,59 @@ func (c *comparison) rank(all []candidate, o Options) []Change {
 		out = append(out, x.Change)
 	}
 	return out
+}
+
+// mostEvents is how many processes that started or stopped come first.
+const mostEvents = 10
+
+// cpuOfProcess is the metric that says that a process ran.
+const cpuOfProcess = "tee_process_cpu_seconds_total"
+
+// startedAndStopped returns the processes that ran in one window only, those that used the most CPU time first, and their
+// places in the list.
+func startedAndStopped(all []candidate, most int, machine bool) (out []Change, at map[string]int) {
+	out, at = []Change{}, map[string]int{}
+	var came []candidate
+	for _, x := range all {
+		if x.Metric == cpuOfProcess && x.onlySide() >= 0 {
+			came = append(came, x)
+		}
+	}
+	used := func(x candidate) float64 { return *cmp.Or(x.Before, x.After) }
+	slices.SortStableFunc(came, func(a, b candidate) int { return cmp.Compare(used(b), used(a)) })
+	for _, x := range came[:min(most, len(came))] {
+		who := x.owner
+		if machine && x.Labels["instance"] != "" {
+			who = findings.On(who, x.Labels["instance"])
+		}
+		moment := x.sides[x.onlySide()].At
+		x.Event, x.Text = "started", fmt.Sprintf("%s started: it uses %s", who, metric.Value(used(x), x.Unit))
+		t := moment[0].Add(-x.over).Round(time.Second)
+		if x.onlySide() == 0 {
+			x.Event, x.Text = "stopped", fmt.Sprintf("%s stopped: it used %s", who, metric.Value(used(x), x.Unit))
+			t = moment[len(moment)-1].Round(time.Second)
+		}
+		x.Since = &t
+		at[x.process()] = len(out)
+		out = append(out, x.Change)
+	}
+	return out, at
+}
+
+// process identifies the process of a series among those of all machines.
+func (x candidate) process() string {
+	return x.Labels["job"] + "\x00" + x.Labels["instance"] + "\x00" + x.Labels["process"]
+}
+
+// onlySide returns the window that alone has values of a process's series, 0 or 1; -1 for others.
+func (x candidate) onlySide() int {
+	switch {
+	case x.Labels["process"] == "" || x.Before != nil && x.After != nil:
+		return -1
+	case x.Before == nil:
+		return 1
+	}
+	return 0
 }
 
 // fold is the size of the ratio in either direction, as a logarithm.

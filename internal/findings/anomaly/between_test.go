@@ -72,6 +72,14 @@ func TestBetween(t *testing.T) {
 				tee_page_faults_total{process="old",space="user",cause="write"} 0+5000x600 stale`,
 			want: []string{"new: write user page faults: none -> 1,000/s", "old: write user page faults: 1,000/s -> none"},
 		},
+		"processes that started and stopped": {
+			load: `tee_process_cpu_seconds_total{process="batch"} _x601 0+2x119
+				tee_page_faults_total{process="batch",space="user",cause="write"} _x601 0+5000x119
+				tee_process_cpu_seconds_total{process="db"} ` + steps(1, 1) + `
+				tee_syscalls_total{process="db",syscall="futex"} ` + steps(200, 20500) + `
+				tee_process_cpu_seconds_total{process="old"} 0+4x600 stale`,
+			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 40 % of a core", "db: futex syscalls 40 -> 4,100/s"}, since: true,
+		},
 		"processors": {
 			load: `node_cpu_seconds_total{cpu="0",mode="user",instance="vm"} 0+1x600 604+4x119
 				node_cpu_seconds_total{cpu="1",mode="user",instance="vm"} 0+1x600 604+4x119`,
@@ -206,7 +214,7 @@ func TestBetweenInTime(t *testing.T) {
 		st := storetest.Load(t, "load 5s\n  a_total{process=\"p\"} "+steps(200, 20500)+"\n  b_total{process=\"p\"} "+steps(200, 20500))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		left := 2 // those of the first metric
+		left := 3 // that of the first reading, and those of the first metric
 		got, err := Between(ctx, late{Store: st, left: &left}, theHour, tenMinutes, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -215,6 +223,29 @@ func TestBetweenInTime(t *testing.T) {
 			t.Errorf("got %+v, unable %q", got.Changes, got.Unable)
 		}
 	})
+}
+
+// TestBetweenOnAYoungMonitor: the windows share the time that has readings, and a monitor without two minutes of them says when to
+// ask again.
+func TestBetweenOnAYoungMonitor(t *testing.T) {
+	load := func(first int) *storetest.Store { // the event is halfway
+		n := (720 - first) / 2
+		return storetest.Load(t, fmt.Sprintf("load 5s\ntee_context_switches_total{process=\"a\",kind=\"voluntary\"} _x%d 0+200x%d %d+20500x%d", first, n, 200*n+20500, n-1))
+	}
+	got, err := Between(t.Context(), load(660), theHour, tenMinutes, Options{})
+	if err != nil || len(got.Changes) != 1 || got.Changes[0].Text != "a: voluntary context switches 40 -> 4,100/s" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if from, middle := got.Before.From.Unix(), got.After.From.Unix(); from < 3300 || from > 3310 || got.Before.To.Unix() != middle || middle < 3450 || middle > 3455 || !strings.Contains(got.Note, "00:55:0") {
+		t.Errorf("%+v and %+v, %q", got.Before, got.After, got.Note)
+	}
+	got, err = Between(t.Context(), load(480), theHour, tenMinutes, Options{})
+	if err != nil || !got.Before.To.Equal(theHour.To) || got.Before.From.Unix() < 2400 || got.After != tenMinutes || got.Note == "" {
+		t.Errorf("ten minutes before: %+v and %+v, %q, %v", got.Before, got.After, got.Note, err)
+	}
+	if _, err = Between(t.Context(), load(708), theHour, tenMinutes, Options{}); err == nil || !strings.Contains(err.Error(), "ask again in 1m") {
+		t.Errorf("after a minute: %v", err)
+	}
 }
 
 // BenchmarkBetween compares 5,000 series of an hour at the default interval.

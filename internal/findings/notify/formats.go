@@ -3,6 +3,7 @@ package notify
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -31,8 +32,57 @@ type Format struct {
 var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats: true, labelled: true, encode: alerts}
 
 // Webhook takes one finding at a time, when it opens, changes its severity or
-// closes: the JSON of a Record, with the machine, its page and its open problems.
+// closes: the JSON of a Record, with the machine, its page and its open problems, and all of it as a text.
 var Webhook = &Format{Name: "webhook", encode: hook}
+
+// Slack takes the text of a finding, as Slack's incoming webhooks do (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
+var Slack = &Format{Name: "slack", encode: func(s *sender, list []findings.Record) ([]byte, error) {
+	r := s.tellNow(list[0])
+	out := fmt.Sprintf("%s *%s*", s.opening(r), slackText.Replace(r.Sentence))
+	if advice := r.Remedy; advice != "" && r.State == findings.Open {
+		out += "\n" + slackText.Replace(advice)
+	}
+	if link := s.link(r); link != "" {
+		out += "\n<" + slackText.Replace(link) + "|Open in teescope>"
+	}
+	return json.Marshal(chat{out})
+}}
+
+// Text takes {"text": "..."} without markup, as Mattermost, Rocket.Chat, Google Chat and most others do.
+var Text = &Format{Name: "text", encode: func(s *sender, list []findings.Record) ([]byte, error) {
+	return json.Marshal(chat{s.text(list[0])})
+}}
+
+// chat is the message of a chat's webhook.
+type chat struct {
+	Text string `json:"text"`
+}
+
+// slackText escapes what is markup in Slack's texts
+// (https://docs.slack.dev/messaging/formatting-message-text/#escaping).
+var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// text returns a finding as a text of a few lines, without markup.
+func (s *sender) text(r findings.Record) string {
+	r = s.tellNow(r)
+	out := s.opening(r) + " " + r.Sentence
+	if r.Remedy != "" && r.State == findings.Open {
+		out += "\n" + r.Remedy
+	}
+	if link := s.link(r); link != "" {
+		out += "\n" + link
+	}
+	return out
+}
+
+// opening returns the first words of a text: the severity or the end of a finding, and its machine.
+func (s *sender) opening(r findings.Record) string {
+	word := strings.ToUpper(string(r.Severity))
+	if r.State == findings.Closed {
+		word = "ENDED"
+	}
+	return word + " on " + s.instance(r) + ":"
+}
 
 // lifetimes is the number of missed repetitions after which an alert ends, as in
 // Prometheus.
@@ -82,7 +132,11 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 func evidence(list []findings.Evidence) string {
 	lines := make([]string, len(list))
 	for i, e := range list {
-		lines[i] = strings.TrimSpace(e.Text+": "+strconv.FormatFloat(e.Value, 'g', 4, 64)+" "+e.Unit) + " (" + e.Expr + ")"
+		number := strconv.FormatFloat(e.Value, 'g', 4, 64)
+		if e.Low != nil && e.High != nil {
+			number += fmt.Sprintf(" [%.4g, %.4g]", *e.Low, *e.High)
+		}
+		lines[i] = strings.TrimSpace(e.Text+": "+number+" "+e.Unit) + " (" + e.Expr + ")"
 	}
 	return strings.Join(lines, "\n")
 }
@@ -93,11 +147,12 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		findings.Record
 		Instance string `json:"instance"`
 		Page     string `json:"page,omitempty"`
+		Text     string `json:"text"`
 		// Problem is the title of the problem that the finding is part of; Problems are all of its machine that are open
 		// when the message is sent, as the page shows them.
 		Problem  string             `json:"problem,omitempty"`
 		Problems []findings.Problem `json:"problems"`
-	}{s.tellNow(list[0]), s.instance(list[0]), s.link(list[0]), titleOf(problems, list[0].ID), problems})
+	}{s.tellNow(list[0]), s.instance(list[0]), s.link(list[0]), s.text(list[0]), titleOf(problems, list[0].ID), problems})
 }
 
 // tellNow returns a finding as it is told now. The clock may have been set back: a receiver would wait for such an end.

@@ -2,9 +2,9 @@
 // queue on disk, so neither its absence nor a restart loses a message. Messages arrive
 // in order and at least once.
 //
-// Severity and silences decide whether a finding is sent when it is first seen, not
+// Severity, subject and silences decide whether a finding is sent when it is first seen, not
 // while it waits. If its opening was sent, its closing is sent too, whatever its
-// severity or silence is by then.
+// severity or silence is by then. Early findings are sent once their windows are met.
 package notify
 
 import (
@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,21 @@ type Receiver struct {
 	// Client sends to it; nil is http.DefaultClient. Its timeout and its handling of
 	// redirects are replaced.
 	Client *http.Client
+	// Subjects are conditions that a finding's subject must all meet.
+	Subjects []Subjects
+}
+
+// Subjects selects findings by their subjects. The zero value selects all.
+type Subjects struct{ Only, Not *regexp.Regexp }
+
+// Selects reports whether the whole subject matches Only and does not match Not; nil is no condition.
+func (s Subjects) Selects(subject string) bool {
+	return (s.Only == nil || s.Only.MatchString(subject)) && (s.Not == nil || !s.Not.MatchString(subject))
+}
+
+// wants reports whether the receiver gets findings about a subject.
+func (r *Receiver) wants(subject string) bool {
+	return !slices.ContainsFunc(r.Subjects, func(s Subjects) bool { return !s.Selects(subject) })
 }
 
 // Options of a Notifier. Start from DefaultOptions; Dir, Now and Log are needed.
@@ -184,8 +200,8 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 		told := s.queue.isTold()
 		for _, r := range open {
 			last, known := told[r.ID]
-			news := !known && r.Severity.AtLeast(current.least) || known && last.Severity != r.Severity
-			if !news || r.Silenced != "" {
+			news := !known && r.Severity.AtLeast(current.least) && s.wants(r.Subject) || known && last.Severity != r.Severity
+			if !news || r.Silenced != "" || r.Early {
 				continue
 			}
 			if known && s.Format.labelled {

@@ -213,8 +213,7 @@ var comparisons = []comparison{
 			Thresholds: []findings.Threshold{
 				{Name: "accepted", Doc: "memory accepted", Unit: "bytes/s", Default: 16 << 20},
 			},
-			Remedy: "Wait, or accept all memory before the work begins: boot with accept_memory=eager, or touch it once (`stress-ng --vm`, mlock, prealloc of the application). " +
-				"Do not compare results measured during that time.",
+			Remedy:    "Wait, or accept all memory before the work begins: boot with accept_memory=eager, or touch it once (`stress-ng --vm`, mlock, prealloc of the application).",
 			Reference: "https://docs.kernel.org/admin-guide/kernel-parameters.html (accept_memory) and Shutemov: Implement support for unaccepted memory, http://mail.spinics.net/lists/linux-efi/msg23652.html",
 		},
 		signs: []sign{{
@@ -258,7 +257,7 @@ var comparisons = []comparison{
 				{Name: "share", Doc: "share of a machine's CPU time that is stolen", Unit: "ratio", Default: 0.05},
 				{Name: "share_critical", Doc: "the same share, for a critical finding", Unit: "ratio", Default: 0.20},
 			},
-			Remedy: "Do not compare results measured during that time. Check the instance type first: a burstable one that used up its credits looks the same. " +
+			Remedy: "Check the instance type first: a burstable one that used up its credits looks the same. " +
 				"If it is not burstable, the host is probably overcommitted: ask for dedicated CPUs or another host.",
 			Reference: "https://docs.kernel.org/filesystems/proc.html (steal, under /proc/stat)",
 		},
@@ -297,7 +296,7 @@ var comparisons = []comparison{
 			},
 			Remedy: "Raise the quota (resources.limits.cpu, CPUQuota=, cpu.max), or remove it where nobody else needs the CPU. Use as many threads as the quota has cores " +
 				"(GOMAXPROCS, -XX:ActiveProcessorCount, worker_processes), because many threads exhaust a period's quota in its first milliseconds. " +
-				"A longer period or cpu.max.burst allows short bursts. Do not compare results measured during that time.",
+				"A longer period or cpu.max.burst allows short bursts.",
 			Reference: "https://docs.kernel.org/scheduler/sched-bwc.html and https://runbooks.prometheus-operator.dev/runbooks/kubernetes/cputhrottlinghigh/",
 		},
 		signs: []sign{{
@@ -332,13 +331,15 @@ var comparisons = []comparison{
 			Name:  "pressure",
 			Title: "Machine under pressure",
 			Role:  findings.RoleCause,
+			Early: true,
 			Doc: "Some task waits for memory at least 10 % of the time, or for the CPU 90 %, by the kernel's pressure stall information, " +
 				"over either window and over its newest half minute. The CPU's limit is high because a busy server and its load generator on one CPU reach 89 %. " +
+				"It opens early at 50 % and 95 % of the newest 25 s. " +
 				"The rule io_saturation covers waiting for I/O.",
 			Needs: []string{"node_pressure_memory_waiting_seconds_total", "node_pressure_cpu_waiting_seconds_total"},
 			Thresholds: []findings.Threshold{
-				{Name: "memory", Doc: "share of time in which a task waits for memory", Unit: "ratio", Default: 0.10},
-				{Name: "cpu", Doc: "share of time in which a task waits for a CPU", Unit: "ratio", Default: 0.90},
+				{Name: "memory", Doc: "share of time in which a task waits for memory", Unit: "ratio", Default: 0.10, Early: 0.50},
+				{Name: "cpu", Doc: "share of time in which a task waits for a CPU", Unit: "ratio", Default: 0.90, Early: 0.95},
 			},
 			Remedy:    "Take load off the machine, or give it more of what is short.",
 			Reference: "https://docs.kernel.org/accounting/psi.html",
@@ -374,7 +375,7 @@ var comparisons = []comparison{
 		},
 		signs: []sign{ // the most serious first
 			loss{
-				share: "retransmits", floor: "segments", total: true,
+				share: "retransmits", floor: "segments", total: true, callers: true,
 				part: []string{tcpAgain}, whole: []string{tcpOut},
 				severity: findings.Warning, text: "TCP segments sent again", wholes: "TCP segments sent",
 				title: "The {subject} retransmits {share} of its TCP segments.",
@@ -383,7 +384,7 @@ var comparisons = []comparison{
 					"and suspect policers of cloud networks and small receive rings of virtual ones.",
 			}.sign(),
 			loss{
-				share: "drops", floor: "dropped",
+				share: "drops", floor: "dropped", callers: true,
 				part:     []string{"node_network_receive_drop_total", "node_network_transmit_drop_total"},
 				whole:    []string{"node_network_receive_packets_total", "node_network_transmit_packets_total", "node_network_receive_drop_total", "node_network_transmit_drop_total"},
 				severity: findings.Warning, text: "packets dropped by network devices", wholes: "packets and drops of network devices",
@@ -671,6 +672,7 @@ func (s sign) withTopic(topic string) sign {
 type loss struct {
 	share, floor string   // thresholds; share is "" for a rate
 	total        bool     // floor is of the whole, not of the part
+	callers      bool     // who sends and receives matters
 	part, whole  []string // counters to be summed
 	severity     findings.Severity
 	text, wholes string // for evidence
@@ -688,6 +690,9 @@ func (l loss) sign() sign {
 			{name: "now", text: l.text, unit: "1/s", expr: part, over: last, together: true},
 		},
 		remedy: l.remedy + " " + whereLost,
+	}
+	if l.callers {
+		s.complete = nameCallers
 	}
 	out := outcome{
 		when:     []limit{{numbers: "rate now", threshold: l.floor}},

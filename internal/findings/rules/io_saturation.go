@@ -21,14 +21,15 @@ var ioSaturation = &findings.Rule{
 	Title: "I/O saturation",
 	Topic: diskSaturated,
 	Role:  findings.RoleCause,
+	Early: true,
 	Doc: "Some task waits for I/O at least 60 % of the time, by the kernel's pressure stall information, or a disk is busy at least 90 % of the time and needs " +
-		"20 ms for a request, including its queue; over either window and over its newest half minute. Busy time alone says little about a device that works on many " +
+		"20 ms for a request, including its queue; over either window and over its newest half minute. It opens early at 80 %, or 95 % and 40 ms, of the newest 25 s. Busy time alone says little about a device that works on many " +
 		"requests at once (iostat(1)), so latency decides: 20 ms is more than the 13 ms that a hard disk with 7,200 rpm needs without a queue. " +
 		"Without pressure stall information the rule checks disks only, and never answers that all is well.",
 	Thresholds: []findings.Threshold{
-		{Name: "waiting", Doc: "share of time in which a task waits for I/O", Unit: "ratio", Default: 0.60},
-		{Name: "busy", Doc: "share of time in which a disk is busy", Unit: "ratio", Default: 0.90},
-		{Name: "latency", Doc: "time of a request to such a busy disk, including its queue", Unit: "seconds", Default: 0.020},
+		{Name: "waiting", Doc: "share of time in which a task waits for I/O", Unit: "ratio", Default: 0.60, Early: 0.80},
+		{Name: "busy", Doc: "share of time in which a disk is busy", Unit: "ratio", Default: 0.90, Early: 0.95},
+		{Name: "latency", Doc: "time of a request to such a busy disk, including its queue", Unit: "seconds", Default: 0.020, Early: 0.040},
 	},
 	Needs:     []string{diskBusy},
 	Remedy:    causes.IOSaturation.Remedy,
@@ -52,7 +53,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		who := of{findings.MachineOf(pt.Labels), subject}
-		if told[who] {
+		if told[who] || p.Settled(who.Machine, subject) {
 			continue
 		}
 		f, err := ioFinding(ctx, p, subject, pt.Labels)

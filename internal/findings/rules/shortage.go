@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
@@ -52,6 +53,35 @@ func blameDisk(ctx context.Context, e *evidence, labels map[string]string, f *fi
 		series: "tee_syscalls_total", matchers: fmt.Sprintf("syscall=~%q", syncCalls), least: 10,
 		waits: "disk",
 	})
+}
+
+// socketCalls send and receive; read and write may be of files.
+const socketCalls = "sendto|sendmsg|sendmmsg|recvfrom|recvmsg|recvmmsg"
+
+// nameCallers says which processes make the most socket calls when a network loses something: no source counts bytes by process.
+func nameCallers(ctx context.Context, e *evidence, labels map[string]string, f *findings.Finding) {
+	if e.err != nil {
+		return
+	}
+	selector := func(more ...string) string {
+		return onMachine("tee_syscalls_total", labels, append(more, fmt.Sprintf("syscall=~%q", socketCalls))...)
+	}
+	points, err := e.pass.Query(ctx, fmt.Sprintf(`sort_desc(topk(3, sum by (process) (rate(%s[%s])) >= 10))`, selector(`process!="other"`), window(e.pass)), e.pass.To)
+	if err != nil {
+		e.err = err
+		return
+	}
+	var names []string
+	for _, p := range points {
+		name := p.Labels["process"]
+		e.add(ctx, "socket calls of "+name+", mean of the last "+window(e.pass), "1/s", sumRate(selector(fmt.Sprintf("process=%q", name)), window(e.pass)))
+		names = append(names, fmt.Sprintf("%s (%s a second)", name, metric.Count(p.Value)))
+	}
+	who := "Who sends or receives the bytes is not counted"
+	if len(names) > 0 {
+		who += "; the most calls that send or receive are those of " + strings.Join(names, ", ")
+	}
+	f.Cost = strings.TrimSpace(f.Cost + " " + who + ".")
 }
 
 // usage is how processes use something other than CPUs: events that a source counts by process.

@@ -395,7 +395,8 @@ func (r *kvmReader) readCounts(counts *bpf.VMs, out emitter) (folded uint64, pro
 			add(vmPrivate, "", m.PrivateLookups)
 		}
 		told = told && m.Exits[bpf.NotTold]+m.VMGExits[bpf.NotTold] == 0
-		if len(m.Exits) == 0 && m.Userspace["io"]+m.Userspace["mmio"] > 0 {
+		// Of machines that have ended nothing is missing now.
+		if len(m.Exits) == 0 && m.Userspace["io"]+m.Userspace["mmio"] > 0 && m.VM.Ended == "" {
 			silent = append(silent, id)
 		}
 	})

@@ -152,6 +152,9 @@ export interface FindingsEvidence {
   /** Unit is a unit for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "" for a plain number. */
   unit: string;
   expr: string;
+  /** Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others. */
+  low?: number;
+  high?: number;
 }
 
 /** Part is one process's part in a shortage: what it takes, or how many of its threads wait. */
@@ -212,6 +215,8 @@ export interface FindingsRecord extends FindingsFinding {
   until?: string;
   /** Ended is the time of the first reading that no longer had the subject; absent while it exists, and where that is not known. */
   ended?: string;
+  /** Early: its rule holds since a short time, and its windows are not met yet. Since is then the begin of that time, and the finding is sent to nobody. */
+  early?: boolean;
   /** Silenced is the id of the silence that covers it, "" for none. */
   silenced?: string;
   /** Sentence is the title for a reader of now: in the past tense, and since when, where its value is older than two readings or the subject has ended. It is not stored. */
@@ -1532,6 +1537,8 @@ export interface AnomalyChange {
   since: string | null;
   /** Alike is the number of series of the same metric that also changed and are not listed. */
   alike: number;
+  /** Event is "started" or "stopped" for a process that ran in one of the windows only; "" for others. */
+  event?: string;
   /** Text is the change as a sentence. */
   text: string;
 }
@@ -1541,6 +1548,8 @@ export interface AnomalyChanges {
   before: AnomalyWindow;
   after: AnomalyWindow;
   changes: AnomalyChange[] | null;
+  /** Note says that the windows are others than those asked for, because the store does not reach so far back. */
+  note?: string;
   /** Compared is the number of series looked at; Unable says why others were not. */
   compared: number;
   unable: string[] | null;

@@ -14,6 +14,9 @@ export function Evidence({ evidence, window }: { evidence: FindingsEvidence[] | 
       {evidence.map((e, i) => (
         <li key={i}>
           <Sentence text={e.text} />: <b title={rawValue(e.value, unitOf(e.unit))}>{formatValue(e.value, unitOf(e.unit))}</b>
+          {e.low !== undefined && e.high !== undefined && (
+            <span title="95 % interval: the rate is estimated from part of the events"> {`[${formatValue(e.low, unitOf(e.unit))}, ${formatValue(e.high, unitOf(e.unit))}]`}</span>
+          )}
           {e.expr && (
             <details className="query-behind">
               <summary aria-label={`Query of ${e.text}`} title="The query behind this number">

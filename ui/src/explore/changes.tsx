@@ -97,7 +97,7 @@ function ChangeRow({ change: c }: { change: AnomalyChange }) {
         {c.text}
         {(c.since !== null || c.alike > 0) && (
           <div className="small dim">
-            {[c.since === null ? "" : `since about ${formatSince(c.since)}`, c.alike > 0 ? `${c.alike} more series of ${c.metric} also changed` : ""].filter(Boolean).join("; ")}
+            {[c.since === null ? "" : `since about ${formatSince(c.since)}`, c.alike > 0 ? c.event ? `${c.alike} more of its series` : `${c.alike} more series of ${c.metric} also changed` : ""].filter(Boolean).join("; ")}
           </div>
         )}
         <div>

@@ -103,7 +103,7 @@ const quiet = 2000;
 
 function Frame() {
   const place = usePlace();
-  const { platform, annotations } = useMachine();
+  const { platform, annotations, findings } = useMachine();
   const { view: View, label } = views[place.page];
   useAhead(platform.data !== null);
   const vain = misread(window.location.search);
@@ -115,6 +115,11 @@ function Frame() {
       <a className="skip" href="#content">
         Skip to content
       </a>
+      {place.page === "now" && (findings.data?.problems ?? []).length > 0 && (
+        <a className="skip" href="#problems">
+          Skip to the first problem
+        </a>
+      )}
       <Rail />
       <TopBar />
       <main id="content" tabIndex={-1}>

@@ -5,6 +5,9 @@ import { usePlace } from "../state/use-place";
 import { formatMoment } from "../format/time";
 import { PlaceLink } from "./link";
 
+/** The levels in the order of the legend. */
+const levels = ["critical", "warning", "info"] as const;
+
 /** Pages that show the window of the top bar. */
 const timed = ["now", "processes", "tee", "machine", "explore"];
 
@@ -14,8 +17,10 @@ export function Lane() {
   if (!timed.includes(page)) return null;
   const marks = marksOf(annotations.data, w);
   const at = (t: number) => ((t - w.from) / (w.to - w.from)) * 100;
+  const shown = levels.filter((l) => marks.some((m) => m.level === l));
   return (
-    <div className="lane" role={marks.length > 0 ? "group" : undefined} aria-label={marks.length > 0 ? "Findings of this window" : undefined}>
+    <>
+      <div className="lane" role={marks.length > 0 ? "group" : undefined} aria-label={marks.length > 0 ? "Findings of this window" : undefined}>
       {marks.map((m) => (
         <PlaceLink
           key={m.id}
@@ -26,5 +31,16 @@ export function Lane() {
         />
       ))}
     </div>
+    {shown.length > 0 && (
+      <p className="lane-legend small dim">
+        Findings in this time:
+        {shown.map((l) => (
+          <span key={l}>
+            <span className={`lane-key lane-${l}`} aria-hidden="true" /> {l === "info" ? "note" : l}
+          </span>
+        ))}
+      </p>
+    )}
+    </>
   );
 }

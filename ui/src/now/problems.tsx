@@ -22,7 +22,7 @@ export function Problems() {
   const processes = useProcesses(problems.length > 0);
   if (problems.length === 0) return null;
   return (
-    <section className="card problems" aria-label="Open problems">
+    <section id="problems" tabIndex={-1} className="card problems" aria-label="Open problems">
       <ul>
         {problems.map((p) => (
           <Row key={p.lead.id} problem={p} processes={processes} />

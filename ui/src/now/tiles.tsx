@@ -15,6 +15,8 @@ import type { Window } from "../state/window";
 
 interface Tile extends Line {
   unit: Unit;
+  /** What it leaves out. */
+  without?: string;
   /** The value at the upper end of the line, if there is one. */
   top?: number;
 }
@@ -29,7 +31,7 @@ function tilesOf(w: Window): Tile[] {
     { name: "Waiting for a CPU", unit: "ratio", top: 1, expr: `clamp_max(${node.pressure(w).lines[0]!.expr}, 1)` },
     { name: "Memory in use", unit: "ratio", top: 1, expr: `1 - ${gauge("node_memory_MemAvailable_bytes")} / ${gauge("node_memory_MemTotal_bytes")}` },
     { name: "Disk", unit: "bytes/s", expr: all(node.disk(w).lines) },
-    { name: "Network", unit: "bytes/s", expr: all([received!, sent!]) },
+    { name: "Network", unit: "bytes/s", without: "loopback", expr: all([received!, sent!]) },
     { name: "Runnable tasks", unit: "", expr: gauge("node_procs_running") },
   ];
 }
@@ -54,7 +56,10 @@ export function Tiles() {
           const value = series && !platform.data?.gone ? latest(series) : null;
           return (
             <li key={t.name} className="tile" data-tile={t.name} data-value={value ?? ""}>
-              <span className="dim small">{t.name}</span>
+              <span className="dim small">
+                {t.name}
+                {t.without && ` without ${t.without}`}
+              </span>
               <b title={data.data ? rawValue(value, t.unit) : undefined}>{data.data ? formatValue(value, t.unit) : " "}</b>
               <div className="spark">{series && <SparkLine values={series.values} label={`${t.name}, over the window`} top={t.top ?? 0} />}</div>
             </li>

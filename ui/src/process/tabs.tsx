@@ -84,7 +84,7 @@ export function ProcessFindings({ name }: Props) {
       <ul className="candidates">
         {(found.data ?? []).map((f) => (
           <li key={f.id} data-found={f.rule}>
-            <Severity level={f.severity} /> <PlaceLink to={{ problem: f.id }}>{f.title}</PlaceLink>{" "}
+            <Severity level={f.severity} /> <PlaceLink to={{ problem: f.id }}>{f.sentence ?? f.title}</PlaceLink>{" "}
             <span className="dim small">
               {formatSince(f.since)}, for {lengthOf(f, tick)}
               {f.state === "open" && ", open"}

@@ -1,6 +1,7 @@
 // Light or dark: the reader's choice in this browser, or the system's preference. It is not part of
 // the address: a shared link must not change the other reader's page.
 import { useSyncExternalStore } from "react";
+import { flushSync } from "react-dom";
 
 export const themes = ["auto", "light", "dark"] as const;
 export type Theme = (typeof themes)[number];
@@ -48,8 +49,18 @@ export function setTheme(theme: Theme): void {
   for (const l of listeners) l();
 }
 
+/** Paper is light. */
+let printing = false;
+for (const event of ["beforeprint", "afterprint"] as const) {
+  window.addEventListener(event, () => {
+    printing = event === "beforeprint";
+    flushSync(() => listeners.forEach((l) => l())); // the picture of the page is taken right after
+  });
+}
+
 /** The present colours of the page. */
 export function scheme(): "light" | "dark" {
+  if (printing) return "light";
   return chosen === "auto" ? (prefersDark.matches ? "dark" : "light") : chosen;
 }
 

@@ -1,0 +1,97 @@
+package findings
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// On a monitor that is older than the long window, a rule's windows show a shortage of a machine only after most of that window.
+// A rule that is Early is also judged over a window of five readings, with its early limits, as alerts on burn rates are: the
+// shorter the window, the higher the limit (https://sre.google/workbook/alerting-on-slos/, numbers 5 and 6).
+
+// leastEarly is the length of the early window at the default interval.
+const leastEarly = 25 * time.Second
+
+// earlyWindow is the window over which early rules are judged: five readings, so the four times between them.
+func (v *evaluation) earlyWindow() time.Duration { return max(leastEarly, 5*v.opts.Interval) }
+
+// earlySince is the time of the first reading in the early window.
+func (v *evaluation) earlySince(at time.Time) time.Time {
+	return at.Add(v.opts.Interval - v.earlyWindow())
+}
+
+// findEarly returns a rule's findings over the early window, about machines only: a process that is young has a window of its
+// own, and a burst of an old one is usual. Those that settled reports are left out. Without an answer there is none.
+func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(Machine, string) bool, at time.Time) map[who]Finding {
+	window := v.earlyWindow()
+	if !r.Early || window >= v.windows(r).Short || at.Sub(v.opts.Started) < window {
+		return nil
+	}
+	found, _, err := v.run(ctx, r, &Pass{From: at.Add(-window), To: at, early: true, settled: settled})
+	if err != nil {
+		return nil
+	}
+	maps.DeleteFunc(found, func(_ who, f Finding) bool { return f.Life != "" || f.Severity == Info })
+	return found
+}
+
+// Settled reports whether a subject needs no answer: in a pass over the early window, one with a finding whose windows are met.
+func (p *Pass) Settled(on Machine, subject string) bool {
+	return p.settled != nil && p.settled(on, subject)
+}
+
+// settled returns which subjects of a rule the early window has nothing to add to.
+func (b *book) settled(r *Rule) func(Machine, string) bool {
+	known := map[who]bool{}
+	for k, rec := range b.open {
+		if k.rule == r.Name {
+			_, holds := b.began[k]
+			known[k.who] = holds || !rec.Early
+		}
+	}
+	return func(on Machine, subject string) bool { return known[who{on, subject}] }
+}
+
+// openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it opened. i is the place of the rule.
+func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.Time) (opened []Record) {
+	for _, w := range slices.SortedFunc(maps.Keys(early), who.compare) {
+		k := key{r.Name, w}
+		rec, isOpen := b.open[k]
+		if isOpen && rec.LastSeen.Equal(at) {
+			continue // the short window, which says more, is met
+		}
+		if !isOpen {
+			rec = &Record{ID: id(k, at), State: Open, Since: since, Early: true}
+			b.open[k] = rec
+		}
+		b.keep(k, rec, early[w], at)
+		b.stats[i].Answer, b.stats[i].Reason = Fires, ""
+		if !isOpen {
+			opened = append(opened, b.marked(*rec))
+		}
+	}
+	return opened
+}
+
+// lookEarly judges a rule over the early window at a reading, if it has an answer otherwise. It returns the findings that it
+// opened, and whether it found any.
+func (e *Engine) lookEarly(ctx context.Context, v *evaluation, i int, at time.Time) (opened []Record, found bool) {
+	r := v.rules[i]
+	if !r.Early {
+		return nil, false
+	}
+	b := e.book.Lock()
+	checked, settled := b.stats[i].Answer != CannotTell, b.settled(r)
+	e.book.Unlock()
+	if !checked {
+		return nil, false
+	}
+	early := v.findEarly(ctx, r, settled, at)
+	if ctx.Err() != nil || len(early) == 0 {
+		return nil, false
+	}
+	defer e.book.Unlock()
+	return e.book.Lock().openEarly(i, r, early, v.earlySince(at), at), true
+}

@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/store/storetest"
+)
+
+// burst is a time in which a task always waits for a CPU; it is for 5 % of the time otherwise.
+type burst struct{ from, length float64 }
+
+// waited returns the value of the kernel's counter at a second.
+func waited(at float64, bursts []burst) float64 {
+	sum := 0.05 * at
+	for _, b := range bursts {
+		sum += 0.95 * min(max(0, at-b.from), b.length)
+	}
+	return sum
+}
+
+// watched is what a monitor shows at a time.
+type watched struct {
+	at   float64 // in seconds
+	list []findings.Record
+}
+
+// watchBursts plays a machine with bursts back to a monitor that starts with it, and returns what it shows after each reading.
+func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("load 5s\n  node_pressure_cpu_waiting_seconds_total{job=\"teescope\",instance=\"vm1\"}")
+	for s := 0.0; s <= length; s += 5 {
+		fmt.Fprintf(&text, " %g", waited(s, bursts))
+	}
+	fmt.Fprintf(&text, "\n  node_pressure_memory_waiting_seconds_total{job=\"teescope\",instance=\"vm1\"} 0x%d\n", int(length/5))
+	of := map[string]string{}
+	for _, s := range sources.All {
+		for _, d := range s.Metrics {
+			of[d.Name] = s.Name
+		}
+	}
+	at := time.Unix(0, 0)
+	o := findings.DefaultOptions()
+	o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
+	o.Source = func(metric string) string { return of[metric] }
+	var pressure *findings.Rule
+	for _, r := range All {
+		if r.Name == "pressure" {
+			pressure = r
+		}
+	}
+	e := findings.New([]*findings.Rule{pressure}, storetest.Load(t, text.String()), o)
+	for s := 0.0; s <= length; s += 5 {
+		at = time.Unix(int64(s), 0)
+		if int(s)%15 == 0 {
+			e.Evaluate(t.Context())
+		} else {
+			e.Look(t.Context())
+		}
+		out = append(out, watched{s, e.Records()})
+	}
+	return out
+}
+
+// TestEarly: on a monitor that has watched a calm machine for 20 minutes, a shortage that begins opens a finding within 25 s, which
+// says for how long it has been so. Once both windows are met, it is the same finding, and says that no more.
+func TestEarly(t *testing.T) {
+	const begin = 1202.0
+	opened, met := 0.0, 0.0
+	var first findings.Record
+	for _, w := range watchBursts(t, 1600, []burst{{begin, 1000}}) {
+		switch {
+		case len(w.list) == 0:
+			continue
+		case len(w.list) > 1 || w.list[0].State != findings.Open:
+			t.Fatalf("at %g s: %+v", w.at, w.list)
+		}
+		r := w.list[0]
+		if opened == 0 {
+			opened, first = w.at, r
+		}
+		if r.ID != first.ID || !r.Since.Equal(first.Since) {
+			t.Fatalf("at %g s the finding is %s since %v, was %s since %v", w.at, r.ID, r.Since, first.ID, first.Since)
+		}
+		so := fmt.Sprintf("(so far for %s).", metric.Length(w.at-float64(first.Since.Unix())))
+		switch {
+		case !r.Early && met == 0:
+			met = w.at
+			fallthrough
+		case !r.Early:
+			if strings.Contains(r.Sentence, "so far") {
+				t.Errorf("at %g s the windows are met: %s", w.at, r.Sentence)
+			}
+		case met > 0:
+			t.Errorf("at %g s it is early again", w.at)
+		case !strings.HasSuffix(r.Sentence, so):
+			t.Errorf("at %g s: %s, want %s", w.at, r.Sentence, so)
+		}
+	}
+	if late := opened - begin; late < 15 || late > 25 {
+		t.Errorf("it opened after %g s, want 15 to 25", late)
+	}
+	// 90 % of the long window, with 5 % before: after 268 s, and up to an evaluation later.
+	if late := met - begin; late < 260 || late > 290 {
+		t.Errorf("its windows are met after %g s, want 260 to 290", late)
+	}
+}
+
+// TestBursts: a burst of less than 19 s opens no early finding, one of 24 s does, whenever it begins between two readings. A machine
+// with usual bursts, of 3 s each minute, 15 s each ten minutes and 40 s each hour, opens one an hour, for the last.
+func TestBursts(t *testing.T) {
+	count := func(length float64, bursts []burst) map[string]findings.Record {
+		seen := map[string]findings.Record{}
+		for _, w := range watchBursts(t, length, bursts) {
+			for _, r := range w.list {
+				seen[r.ID] = r
+			}
+		}
+		return seen
+	}
+	for _, tt := range []struct{ length, want float64 }{{18.9, 0}, {24, 5}} {
+		var bursts []burst
+		for phase := range 5 {
+			bursts = append(bursts, burst{float64(600 + 300*phase + phase), tt.length})
+		}
+		if got := count(2400, bursts); len(got) != int(tt.want) {
+			t.Errorf("5 bursts of %g s open %d findings, want %g", tt.length, len(got), tt.want)
+		}
+	}
+	var usual []burst
+	for s := 400.0; s < 7600; s += 60 {
+		switch {
+		case int(s)%3600 == 1000:
+			usual = append(usual, burst{s + 2, 40})
+		case int(s)%600 == 0+400:
+			usual = append(usual, burst{s + 1, 15})
+		default:
+			usual = append(usual, burst{s + 3, 3})
+		}
+	}
+	got := count(7600, usual)
+	if len(got) != 2 {
+		t.Errorf("two hours of usual bursts open %d findings, want 2", len(got))
+	}
+	for _, r := range got {
+		if !r.Early || r.State != findings.Closed {
+			t.Errorf("%+v, want an early finding that closed", r)
+		}
+	}
+}
