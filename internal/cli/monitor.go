@@ -24,6 +24,7 @@ import (
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
@@ -130,6 +131,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
 	opts.Interval, opts.Built = m.interval, committed()
 	opts.Sources = sourceOf(m.sources)
+	opts.Query.Memory = quota.Own()
 	opts.Logger = m.log
 	if err := m.openStore(ctx, opts); err != nil {
 		return err
@@ -217,6 +219,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	defer m.pages.Close()
 	wo.Query = m.pages.Ask
 	wo.Page, wo.Unlock = page, m.unlock(true)
+	wo.Uploads = quota.Own().Uploads
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
 	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })
@@ -308,7 +311,7 @@ func (m *monitor) configure(c config) error {
 // emitted reports whether anything here emits a metric: a source, the engine, the
 // store, a recording rule, or each scrape.
 func (m *monitor) emitted(name string) bool {
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {infoDesc, budgetDesc, unitCostDesc, memoryCostDesc}} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, quota.Metrics, {infoDesc, budgetDesc, unitCostDesc, memoryCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
 			return true
 		}
@@ -343,6 +346,7 @@ func (m *monitor) collect(ctx context.Context) []metric.Sample {
 func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	add := func(s metric.Sample) { samples = append(samples, s) }
 	m.keeper.Collect(add)
+	quota.Own().Collect(add)
 	if m.analysis != nil {
 		m.collectFindings(add)
 	}
