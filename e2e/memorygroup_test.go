@@ -66,6 +66,16 @@ func (g memoryGroup) command(argv ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")}, argv...)...)
 }
 
+// peak is the most memory that the group used, 0 where the kernel does not say so.
+func (g memoryGroup) peak() (n int64) {
+	for _, file := range []string{"memory.peak", "memory.max_usage_in_bytes"} {
+		if b, err := os.ReadFile(filepath.Join(g.dir, file)); err == nil {
+			n, _ = strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+		}
+	}
+	return n
+}
+
 // kills is how many processes of the group were killed because its memory was used up.
 func (g memoryGroup) kills(t *testing.T) int {
 	t.Helper()

@@ -27,18 +27,15 @@ type body struct {
 
 // Read is that of io.Reader; its error is Exceeded where the share is used up.
 func (b *body) Read(p []byte) (int, error) {
-	if len(p) > piece {
-		p = p[:piece]
-	}
-	if b.left < len(p) {
+	if b.left == 0 {
 		release, err := b.share.Take(piece * bodyFactor)
 		if err != nil {
 			return 0, err
 		}
 		b.releases = append(b.releases, release)
-		b.left += piece
+		b.left = piece
 	}
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
 }

@@ -62,7 +62,7 @@ var memory = func() *quota.Share { return quota.Own().Results }
 
 // parsedBytes is what reading a value of a document takes: its two forms, as any JSON and as a document, and what the schema's check
 // makes of it; measured with numbers, empty lists and objects.
-const parsedBytes = 160
+const parsedBytes = 120
 
 // footprint estimates what reading a document takes, in bytes: its text twice, and its values, which a small file can have very many
 // of.

@@ -57,15 +57,20 @@ func (e *tooCostly) Error() string {
 		rounded(have), rounded(e.limit), rounded(e.steps), rounded(e.window), rounded(e.series))
 }
 
-// rounded prints a number of things with up to two digits that count.
+// rounded prints a number of things, large ones with about two digits that count.
 func rounded(n float64) string {
 	for _, u := range []struct {
 		from float64
 		name string
-	}{{1e12, " million million"}, {1e9, " thousand million"}, {1e6, " million"}} {
-		if n >= u.from {
-			return strconv.FormatFloat(n/u.from, 'g', 2, 64) + u.name
+	}{{1e12, " trillion"}, {1e9, " billion"}, {1e6, " million"}} {
+		if n < u.from {
+			continue
 		}
+		digits := 0
+		if n < 10*u.from && n != math.Round(n/u.from)*u.from {
+			digits = 1
+		}
+		return strconv.FormatFloat(n/u.from, 'f', digits, 64) + u.name
 	}
 	return strconv.FormatFloat(math.Round(n), 'f', -1, 64)
 }
@@ -105,7 +110,7 @@ type estimator struct {
 }
 
 // weights are of functions that do more with a window than look at it once: sorting, or several numbers for each value.
-var weights = map[string]float64{"quantile_over_time": 16, "mad_over_time": 32, "predict_linear": 4, "deriv": 4, "double_exponential_smoothing": 4, "stddev_over_time": 2, "stdvar_over_time": 2}
+var weights = map[string]float64{"quantile_over_time": 16, "predict_linear": 4, "deriv": 4, "stddev_over_time": 2, "stdvar_over_time": 2}
 
 // part counts what evaluating a part at each step takes, and returns the number of its series.
 func (e *estimator) part(n parser.Node, from, to, step int64) (series float64) {

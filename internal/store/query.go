@@ -43,9 +43,9 @@ func DefaultEngineOptions() EngineOptions {
 }
 
 const (
-	// maxLooked is MaxLooked of pages and of the API: at some 300 million values a second and core, about what a query can
-	// look at within its time. The page's most expensive charts, over 15 days, look at 3 million values of each series.
-	maxLooked = 10e9
+	// maxLooked is MaxLooked of pages and of the API: more than what a query can look at within its time, at some 300 million
+	// values a second. The page's most expensive charts, over 15 days, look at a million values of each series.
+	maxLooked = 20e9
 	// maxAlone is MaxAlone of them: a fraction of a second. Windows of four hours in steps of one, over 15 days, are 1 million.
 	maxAlone = 100e6
 	// valueBytes is a value in the engine's memory: promql.FPoint.
