@@ -42,6 +42,7 @@ measured: stats
 host/hosttest: host
 machine: host
 tee: contain document host
+quota: host machine metric
 tee/kinds: host machine tee
 
 # observe
@@ -51,9 +52,9 @@ servers: host
 probe/sources: contain document host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
-store: contain host locked metric
+store: contain host locked metric quota
 store/storetest: metric store
-result: contain document host metric stats tee
+result: contain document host metric quota stats tee
 findings: contain locked metric tee
 findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric
@@ -93,11 +94,11 @@ feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats
 authority: host locked
-web: authority explain feed findings findings/anomaly fleet metric probe report result tee
+web: authority explain feed findings findings/anomaly fleet metric probe quota report result tee
 port: configfile contain host locked web
 observe: authority build configfile contain explain explain/prices findings fleet host machine metric port probe probe/bpf probe/sources result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
-cli: agent attest bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
+cli: agent attest bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

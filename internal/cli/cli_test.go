@@ -19,6 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/store"
@@ -197,7 +198,7 @@ func allMetrics() map[string]*metric.Desc {
 			out[d.Name] = d
 		}
 	}
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, quota.Metrics} {
 		for _, d := range list {
 			out[d.Name] = d
 		}

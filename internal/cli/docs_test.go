@@ -25,6 +25,7 @@ import (
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee/kinds"
@@ -89,7 +90,7 @@ func metricsDoc(t *testing.T) string {
 	section("The engine", "About every source.", probe.Metrics)
 	section("The store", "About the embedded database.", store.Metrics)
 	section("Findings", "About findings and their receivers.", slices.Concat(findingMetrics, notify.Metrics))
-	section("teescope", "teescope itself: its machine, its budget, and what events cost on its host.", []*metric.Desc{observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, memoryCostDesc})
+	section("teescope", "teescope itself: its machine, its budget, its memory, and what events cost on its host.", slices.Concat([]*metric.Desc{observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, memoryCostDesc}, quota.Metrics))
 	section("The channel", "About a side of `teescope channel`, at the address of its --metrics.", tunnel.Metrics)
 	b.WriteString("\n## Recorded series\n\nComputed by the monitor for long time ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {

@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
@@ -43,7 +44,7 @@ func (m *monitor) machines() *fleet.Fleet {
 
 // shared returns what pages ask through.
 func (m *monitor) shared() *feed.Feed {
-	return feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.Host.Pages.Run, Now: m.Host.Now})
+	return feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Take, Now: m.Host.Now})
 }
 
 func (m *monitor) elsewhere(on findings.Machine) bool {

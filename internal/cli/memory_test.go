@@ -14,11 +14,12 @@ import (
 // TestLimitFor: the limit always leaves room above what is in use.
 func TestLimitFor(t *testing.T) {
 	for _, tt := range []struct {
-		live, beside uint64
-		want         int64
-	}{{0, 0, 120}, {40, 8, 120}, {100, 0, 182}, {1 << 10, 0, 1536 + 32}, {1 << 10, 300, 1536 + 300 + 32}} {
-		if got := limitFor(tt.live<<20, tt.beside<<20); got != tt.want<<20 {
-			t.Errorf("limit for %d MiB live and %d beside: %d MiB, want %d", tt.live, tt.beside, got>>20, tt.want)
+		live, beside, memory uint64
+		want                 int64
+	}{{0, 0, 8 << 10, 120}, {40, 8, 8 << 10, 120}, {100, 0, 8 << 10, 182}, {1 << 10, 0, 8 << 10, 1536 + 32}, {1 << 10, 300, 8 << 10, 1536 + 300 + 32},
+		{40, 8, 256, 120}, {100, 8, 256, 190}, {120, 8, 256, 192}, {176, 8, 256, 210}, {40, 8, 128, 96}, {88, 8, 128, 111}} {
+		if got := limitFor(tt.live<<20, tt.beside<<20, tt.memory<<20); got != tt.want<<20 {
+			t.Errorf("limit for %d MiB live and %d beside of %d: %d MiB, want %d", tt.live, tt.beside, tt.memory, got>>20, tt.want)
 		}
 	}
 }

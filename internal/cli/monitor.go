@@ -27,6 +27,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
@@ -126,6 +127,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.Platform.Hostname, build.Version()
 	opts.Interval, opts.Built = m.interval, build.Committed()
 	opts.Sources = sourceOf(m.Sources)
+	opts.Query.Memory = quota.Own()
 	opts.Logger = m.Log
 	if err := m.openStore(ctx, opts); err != nil {
 		return err
@@ -213,6 +215,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	defer m.pages.Close()
 	wo.Query = m.pages.Ask
 	wo.Page, wo.Unlock = page, m.Unlock(true)
+	wo.Uploads = quota.Own().Uploads
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.Platform.Hostname), m.Platform.Kernel, observe.Badge(m.Found), m.URL())
 	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })
@@ -304,7 +307,7 @@ func (m *monitor) configure(c config) error {
 // emitted reports whether anything here emits a metric: a source, the engine, the
 // store, a recording rule, or each scrape.
 func (m *monitor) emitted(name string) bool {
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, memoryCostDesc}} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, quota.Metrics, {observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, memoryCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
 			return true
 		}
@@ -339,6 +342,7 @@ func (m *monitor) collect(ctx context.Context) []metric.Sample {
 func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	add := func(s metric.Sample) { samples = append(samples, s) }
 	m.keeper.Collect(add)
+	quota.Own().Collect(add)
 	if m.analysis != nil {
 		m.collectFindings(add)
 	}

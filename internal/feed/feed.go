@@ -59,7 +59,9 @@ type Options struct {
 	Notes func(ctx context.Context, expr string, from, to time.Time) []string
 	// Meter runs a function and adds its CPU time to that of pages; nil only runs it.
 	Meter func(func())
-	Now   func() time.Time
+	// Reserve reserves memory in bytes for an answer until it is delivered; nil reserves nothing.
+	Reserve func(bytes int64) (release func(), err error)
+	Now     func() time.Time
 }
 
 const (
@@ -108,6 +110,9 @@ type job struct {
 func New(o Options) *Feed {
 	if o.Meter == nil {
 		o.Meter = func(f func()) { f() }
+	}
+	if o.Reserve == nil {
+		o.Reserve = func(int64) (func(), error) { return func() {}, nil }
 	}
 	f := &Feed{o: o, books: locked.New(books{kept: map[key]*kept{}})}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -196,12 +201,16 @@ func (f *Feed) Ask(ctx context.Context, queries []Query, deliver func(i int, a A
 	for {
 		left := pending[:0]
 		for _, i := range pending {
-			a, err, ok := f.try(queries[i], began, wake)
+			a, release, err, ok := f.try(queries[i], began, wake)
 			if !ok {
 				left = append(left, i)
 				continue
 			}
 			deliver(i, a, err)
+			release()
+			if ctx.Err() != nil { // the client left
+				return ctx.Err()
+			}
 		}
 		if pending = left; len(pending) == 0 {
 			return nil
@@ -218,24 +227,29 @@ func (f *Feed) Ask(ctx context.Context, queries []Query, deliver func(i int, a A
 }
 
 // try answers a query from what is kept, or sees to it that an evaluation is under way,
-// whose end it will be woken by.
-func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, err error, done bool) {
+// whose end it will be woken by. The caller calls release once it has delivered the answer.
+func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, release func(), err error, done bool) {
 	b := f.books.Lock()
 	defer f.books.Unlock()
+	release = func() {}
 	now := f.o.Now()
 	name := q.key()
 	k := b.kept[name]
 	if k == nil || now.Round(0).Before(k.made.Round(0)) && !k.busy { // or the clock went back: what is kept is of another time
-		b.evict(now)
+		b.evict(now, nil)
 		k = &kept{expr: q.Expr, step: q.Step, at: map[string]int{}, warnings: map[string]bool{}, notes: map[time.Duration]note{}}
 		b.kept[name] = k
 	}
 	k.used = now
 	if k.failed.err != nil && !k.failed.at.Before(began) && k.failed.from.Equal(q.From) && k.failed.to.Equal(q.last()) {
-		return a, k.failed.err, true
+		return a, release, k.failed.err, true
 	}
 	if k.covers(q, now) && k.noted(q, now) {
-		return k.answer(q), nil, true
+		reserved, err := f.o.Reserve(k.answerBytes(q))
+		if err != nil {
+			return a, release, err, true
+		}
+		return k.answer(q), reserved, nil, true
 	}
 	k.waiting = append(k.waiting, wake)
 	if !k.busy {
@@ -246,7 +260,22 @@ func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, er
 			f.done.Go(func() { f.o.Meter(f.work) })
 		}
 	}
-	return a, nil, false
+	return a, release, nil, false
+}
+
+const (
+	// valueBytes is a value of an answer with its text; lineBytes is a line's labels with theirs.
+	valueBytes = 32
+	lineBytes  = 1 << 10
+)
+
+// answerBytes is what an answer takes until it is sent, at most.
+func (k *kept) answerBytes(q Query) int64 {
+	lines := len(k.lines)
+	if q.Top > 0 {
+		lines = min(lines, q.Top+2) // with one that is not folded alone, or the sum of the others
+	}
+	return int64(lines) * (int64(steps(q.From, q.last(), q.Step)+1)*valueBytes + lineBytes)
 }
 
 // covers reports whether the lines hold all steps of q, and none that has grown stale.
@@ -297,7 +326,7 @@ func (f *Feed) extend(k *kept, q Query) {
 	if err == nil && !noted && f.o.Notes != nil {
 		notes = f.o.Notes(f.ctx, k.expr, q.From, q.To)
 	}
-	f.books.Lock()
+	b := f.books.Lock()
 	defer f.books.Unlock()
 	if err != nil {
 		k.failed = failure{q.From, q.last(), f.o.Now(), err}
@@ -312,6 +341,7 @@ func (f *Feed) extend(k *kept, q Query) {
 		}
 	}
 	k.busy = false
+	b.evict(f.o.Now(), k)
 	for _, w := range k.waiting {
 		select {
 		case w <- struct{}{}:
@@ -494,8 +524,8 @@ func (k *kept) set(lines []int) string {
 }
 
 // evict forgets what no page asks for any more and, if that is not enough, what was asked
-// for longest ago.
-func (b *books) evict(now time.Time) {
+// for longest ago: beyond twice the bound also what was asked for just now, but not keep.
+func (b *books) evict(now time.Time, keep *kept) {
 	size := 0
 	for name, k := range b.kept {
 		if !k.busy && now.Sub(k.used) > unused {
@@ -512,7 +542,7 @@ func (b *books) evict(now time.Time) {
 		if size <= maxValues/2 && len(b.kept) < maxKept/2 {
 			return
 		}
-		if k := b.kept[name]; !k.busy && now.Sub(k.used) > fresh {
+		if k := b.kept[name]; k != keep && !k.busy && (now.Sub(k.used) > fresh || size > 2*maxValues) {
 			size -= k.size()
 			delete(b.kept, name)
 		}

@@ -392,3 +392,76 @@ func TestClockWentBack(t *testing.T) {
 		t.Errorf("evaluated %q, want again once", got)
 	}
 }
+
+// TestReserve: the memory of an answer is reserved before it is made and given back once it is delivered; without it the query is
+// refused, and answered when it is asked again.
+func TestReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: seconds, names: []string{"a", "b"}}
+		var held int64
+		full := errors.New("full")
+		refuse := false
+		f := New(Options{Evaluate: s.evaluate, Now: time.Now, Reserve: func(n int64) (func(), error) {
+			if refuse {
+				return nil, full
+			}
+			held += n
+			return func() { held -= n }, nil
+		}})
+		defer f.Close()
+		q := window(5)
+		if err := f.Ask(t.Context(), []Query{q}, func(_ int, a Answer, err error) {
+			if want := int64(2 * 61 * 16); err != nil || held < want { // values, and their text
+				t.Errorf("%d bytes are reserved, want at least %d; %v", held, want, err)
+			}
+		}, func() {}); err != nil || held != 0 {
+			t.Fatalf("%d bytes are reserved afterwards, %v", held, err)
+		}
+		refuse = true
+		if _, err := one(t, f, q); !errors.Is(err, full) {
+			t.Error(err)
+		}
+		refuse = false
+		a, err := one(t, f, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		right(t, q, a, 2)
+	})
+}
+
+// TestBurst: very many large queries in one call keep no more than others, although all were asked just now.
+func TestBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: seconds}
+		for i := range 1000 {
+			s.names = append(s.names, fmt.Sprint(i))
+		}
+		f := s.feed()
+		defer f.Close()
+		var all []Query
+		for i := range 40 {
+			q := window(20)
+			q.Expr = fmt.Sprint("e", i)
+			all = append(all, q)
+		}
+		answered := 0
+		if err := f.Ask(t.Context(), all, func(i int, a Answer, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			right(t, all[i], a, 1000)
+			answered++
+		}, func() {}); err != nil || answered != len(all) {
+			t.Fatalf("%d answers, %v", answered, err)
+		}
+		size := 0
+		for _, k := range f.books.Lock().kept {
+			size += k.size()
+		}
+		f.books.Unlock()
+		if most := 2*maxValues + atOnce*1000*241; size > most {
+			t.Errorf("%d values are kept, want at most %d", size, most)
+		}
+	})
+}

@@ -182,6 +182,20 @@ func (g *Cgroups) quota(dir string) (float64, bool, error) {
 	return q / p, true, nil
 }
 
+// MemoryLimit returns the least limit on memory of the control groups in bytes, from both versions and from all groups
+// above; false if there is none. One that throttles (memory.high) counts: beyond it the process hardly runs.
+func (g *Cgroups) MemoryLimit() (bytes int64, limited bool) {
+	for _, l := range []struct {
+		dirs []string
+		file string
+	}{{g.v2, "memory.max"}, {g.v2, "memory.high"}, {g.v1["memory"], "memory.limit_in_bytes"}} {
+		if v, ok, _ := g.least(l.dirs, g.number(l.file)); ok && (!limited || int64(v) < bytes) {
+			bytes, limited = int64(v), true
+		}
+	}
+	return bytes, limited
+}
+
 // LimitNames are the limits that Limits looks for.
 var LimitNames = []string{"cpus", "memory_bytes", "swap_bytes", "pids", "cpuset"}
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/document"
+	"github.com/teescope/teescope/internal/quota"
 )
 
 // ErrNewer is wrapped by Read for a document of a newer major schema version.
@@ -44,7 +45,7 @@ func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e 
 	if err != nil {
 		return nil, nil, err
 	}
-	if text, err = unpacked(text); err == nil {
+	if text, err = unpacked(text, min(mostUnpacked, memory().Limit)); err == nil {
 		e, err = Parse(text)
 	}
 	if err != nil {
@@ -56,20 +57,45 @@ func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e 
 // mostUnpacked bounds what a small file may expand to.
 const mostUnpacked = 1 << 30
 
+// memory is what documents may use together while they are read.
+var memory = func() *quota.Share { return quota.Own().Results }
+
+// parsedBytes is what reading a value of a document takes: its two forms, as any JSON and as a document, and what the schema's check
+// makes of it; measured with numbers, empty lists and objects.
+const parsedBytes = 120
+
+// footprint estimates what reading a document takes, in bytes: its text twice, and its values, which a small file can have very many
+// of.
+func footprint(b []byte) int64 {
+	values := int64(1)
+	inText := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case !inText && (c == ',' || c == ':' || c == '[' || c == '{'):
+			values++
+		}
+	}
+	return 2*int64(len(b)) + values*parsedBytes
+}
+
 // unpacked expands a document that is compressed with gzip (RFC 1952).
-func unpacked(b []byte) ([]byte, error) {
+func unpacked(b []byte, most int64) ([]byte, error) {
 	if !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		return b, nil
 	}
 	r, err := gzip.NewReader(bytes.NewReader(b))
 	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(r, mostUnpacked+1))
+		b, err = io.ReadAll(io.LimitReader(r, most+1))
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("expand it: %w; if the file was cut off, copy it again", err)
-	case len(b) > mostUnpacked:
-		return nil, fmt.Errorf("expand it: it has more than %d bytes", mostUnpacked)
+	case int64(len(b)) > most:
+		return nil, fmt.Errorf("expand it: it has more than %d bytes", most)
 	}
 	return b, nil
 }
@@ -81,8 +107,13 @@ func Parse(b []byte) (e *Experiment, err error) {
 }
 
 func parse(b []byte) (*Experiment, error) {
+	release, err := memory().Take(footprint(b))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	size := len(b)
-	b, err := document.One(b)
+	b, err = document.One(b)
 	var v any
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(b))

@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	"github.com/grafana/regexp"
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
@@ -21,6 +22,8 @@ import (
 	"github.com/prometheus/prometheus/util/features"
 	"github.com/prometheus/prometheus/util/notifications"
 	apiv1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/teescope/teescope/internal/quota"
 )
 
 // Handler serves the Prometheus HTTP API below /api/v1/, for Grafana, promtool and the
@@ -31,7 +34,7 @@ func (s *Store) Handler() http.Handler {
 	r := route.New()
 	s.api().Register(r)
 	mux := http.NewServeMux()
-	mux.Handle(prefix+"/", http.StripPrefix(prefix, bounded(r)))
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, bounded(gzhttp.GzipHandler(s.held(r)))))
 	return mux
 }
 
@@ -50,12 +53,27 @@ func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, callLimit)
 		var large *http.MaxBytesError
-		if err := r.ParseForm(); errors.As(err, &large) || len(r.URL.RawQuery) > callLimit {
+		err := r.ParseForm()
+		var full *quota.Exceeded
+		switch {
+		case errors.As(err, &large) || len(r.URL.RawQuery) > callLimit:
 			http.Error(w, fmt.Sprintf("the call is longer than %d KiB: shorten the query", callLimit>>10), http.StatusRequestEntityTooLarge)
+			return
+		case errors.As(err, &full):
+			http.Error(w, full.Error(), full.Status())
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// statusOf gives refusals for want of memory a status of their own. Its first argument is the API's kind of the error.
+func statusOf[kind any](_ kind, err error) (code int, override bool) {
+	var full *quota.Exceeded
+	if errors.As(err, &full) {
+		return full.Status(), true
+	}
+	return 0, false
 }
 
 // noOrigin matches no origin.
@@ -118,7 +136,7 @@ func (s *Store) api() *apiv1.API {
 		s.opts.Query.Lookback,
 		false, // type and unit labels
 		false, // metadata in the log
-		nil,   // error codes
+		statusOf,
 		features.NewRegistry(),
 		apiv1.OpenAPIOptions{Version: PrometheusVersion, MaxSearchLimit: searchLimit},
 		parser.NewParser(parser.Options{}),

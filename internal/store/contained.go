@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/scrape"
@@ -88,7 +90,10 @@ func (a *attempt) End(...trace.SpanEndOption) {
 }
 
 // scrapeDoor is the way of scrapes into a store or a queue.
-type scrapeDoor struct{ storage.Appendable }
+type scrapeDoor struct {
+	storage.Appendable
+	room func() error
+}
 
 // Appender starts a transaction of scraped samples.
 func (d scrapeDoor) Appender(ctx context.Context) storage.Appender {
@@ -99,7 +104,7 @@ func (d scrapeDoor) Appender(ctx context.Context) storage.Appender {
 	if a == nil { // a target's end is marked after its last scrape
 		return again()
 	}
-	a.app = &scraped{again(), a, again}
+	a.app = &scraped{again(), a, again, d.room}
 	return a.app
 }
 
@@ -108,14 +113,45 @@ type scraped struct {
 	storage.Appender
 	of    *attempt
 	again func() storage.Appender
+	room  func() error
 }
 
-// Append adds a sample; of a target whose scrape crashed the report is that it is down.
+// Append adds a sample; of a target whose scrape crashed the report is that it is down. A new series without room fails the scrape.
 func (s *scraped) Append(ref storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
 	if s.of.broken && l.Get(model.MetricNameLabel) == "up" {
 		v = 0
 	}
+	if err := s.fits(ref, l); err != nil {
+		return 0, err
+	}
 	return s.Appender.Append(ref, l, t, v)
+}
+
+// AppendHistogram is Append for a histogram.
+func (s *scraped) AppendHistogram(ref storage.SeriesRef, l labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	if err := s.fits(ref, l); err != nil {
+		return 0, err
+	}
+	return s.Appender.AppendHistogram(ref, l, t, h, fh)
+}
+
+// fits returns why a sample is not taken: its series is new, and there is no room for it. What a scrape reports of itself always fits.
+func (s *scraped) fits(ref storage.SeriesRef, l labels.Labels) error {
+	if ref != 0 || s.room == nil {
+		return nil
+	}
+	err := s.room()
+	if err == nil {
+		return nil
+	}
+	if known, ok := s.Appender.(interface{ knows(l labels.Labels) bool }); ok && known.knows(l) {
+		return nil
+	}
+	switch name := l.Get(model.MetricNameLabel); {
+	case name == "up", strings.HasPrefix(name, "scrape_"):
+		return nil
+	}
+	return err
 }
 
 // discovered contains the discovery of targets: after a panic it begins anew.

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 
 	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -148,7 +149,7 @@ func TestPanicInRule(t *testing.T) {
 // TestNoTighterLimits: a job that sets no limit has none, but for the memory of a page.
 func TestNoTighterLimits(t *testing.T) {
 	for text, want := range map[string][4]int{
-		"": {64 << 20},
+		"": {int(store.BodyLimit(quota.Own()))},
 		", body_size_limit: 1MB, sample_limit: 2, target_limit: 3, keep_dropped_targets: 4": {1 << 20, 2, 3, 4},
 		", body_size_limit: 10GB": {10 << 30},
 	} {

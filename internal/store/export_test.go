@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/relabel"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 )
 
@@ -75,4 +76,28 @@ func Discard(o Options, part string, by []string) ([]Loss, error) {
 func closed(o Options) *Store {
 	o.Now = time.Now
 	return &Store{opts: o, log: slog.New(slog.DiscardHandler), reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve}}
+}
+
+// The limits of queries of pages and of the API.
+const (
+	MaxLooked = maxLooked
+	MaxAlone  = maxAlone
+)
+
+// BodyLimit is the largest page of a scrape without a limit of its own.
+var BodyLimit = bodyLimit
+
+// Pages answers pages and the API.
+func (s *Store) Pages() *Engine { return s.pages }
+
+// Estimate computes what an expression costs at each step of a span that ends now, where each selector matches so many series, with
+// samples every five seconds for a month.
+func Estimate(expr string, span, step time.Duration, series float64) (looked, alone float64, err error) {
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	now := time.Now().UnixMilli()
+	e := estimator{held: spread{series, now - 30*24*time.Hour.Milliseconds(), now}, interval: 5000, count: func(*parser.VectorSelector, int64, int64) float64 { return series }}
+	if err == nil {
+		e.part(parsed, now-span.Milliseconds(), now, step.Milliseconds())
+	}
+	return e.looked, e.alone, err
 }

@@ -304,6 +304,32 @@ func (a *appender) Append(ref storage.SeriesRef, l labels.Labels, t int64, v flo
 	return a.theirs(a.Appender.Append(a.ours(ref), l, t, v))
 }
 
+// knows reports whether a series is in memory.
+func (a *appender) knows(l labels.Labels) bool {
+	g, ok := a.Appender.(storage.GetRef)
+	if !ok {
+		return false
+	}
+	ref, _ := g.GetRef(l, l.Hash())
+	return ref != 0
+}
+
+// room returns why scrapes get no new series, nil while there is room.
+func (s *Store) room() error {
+	if s.opts.Query.Memory == nil {
+		return nil
+	}
+	db, err := s.lease()
+	if err != nil {
+		return nil // the sample itself is refused
+	}
+	defer db.unlease()
+	if n, most := db.Head().NumSeries(), s.opts.Query.Memory.Series; n >= uint64(most) {
+		return fmt.Errorf("the store has %d series in memory, the most that its memory allows (%s: %s): this target is not stored; drop series or targets in the configuration, or raise the limit", n, s.opts.Query.Memory.From, room(s.opts.Query.Memory.Limit))
+	}
+	return nil
+}
+
 func (a *appender) AppendHistogram(ref storage.SeriesRef, l labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
 	if err := a.early(t); err != nil {
 		return a.theirs(0, err)

@@ -7,53 +7,181 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/stats"
+
+	"github.com/teescope/teescope/internal/quota"
 )
 
-// Engine is a PromQL engine. When it aborts a query, it names the exceeded limit, on
-// samples or on time, and suggests what to ask instead.
+// Engine is a PromQL engine with limits on what a query costs, waits and holds. When it refuses or aborts a query, it names the
+// exceeded limit and suggests what to ask instead.
 type Engine struct {
 	*promql.Engine
-	opts EngineOptions
+	opts   EngineOptions
+	parser parser.Parser
+	queue  queue
 }
 
 // NewInstantQuery prepares a query at a moment.
 func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, expr string, at time.Time) (promql.Query, error) {
-	query, err := e.Engine.NewInstantQuery(ctx, q, opts, expr, at)
-	if err != nil {
-		return nil, err
-	}
-	return bounds{query, e.opts}, nil
+	return e.prepare(ctx, bounds{engine: e, q: q, expr: expr, from: at, to: at}, func() (promql.Query, error) {
+		return e.Engine.NewInstantQuery(ctx, q, opts, expr, at)
+	})
 }
 
 // NewRangeQuery prepares a query at every step of a span of time.
 func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, expr string, from, to time.Time, step time.Duration) (promql.Query, error) {
-	query, err := e.Engine.NewRangeQuery(ctx, q, opts, expr, from, to, step)
+	return e.prepare(ctx, bounds{engine: e, q: q, expr: expr, from: from, to: to, step: step}, func() (promql.Query, error) {
+		return e.Engine.NewRangeQuery(ctx, q, opts, expr, from, to, step)
+	})
+}
+
+// prepare parses a query in its turn. That it has to wait too long is the error of its execution: the API takes an error of the
+// preparation for a fault of the expression.
+func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Query, error)) (promql.Query, error) {
+	b.until = time.Now().Add(e.opts.Timeout)
+	parsed, err := e.queries().Take(int64(len(b.expr)) * parseBytes)
 	if err != nil {
+		return &refusedBefore{b.expr, err}, nil
+	}
+	b.parsed = parsed
+	wait, cancel := context.WithDeadline(ctx, b.until)
+	defer cancel()
+	if err := e.queue.enter(wait); err != nil {
+		parsed()
+		return &refusedBefore{b.expr, b.explained(ctx, err)}, nil
+	}
+	defer e.queue.leave()
+	if b.Query, err = parse(); err != nil {
+		parsed()
 		return nil, err
 	}
-	return bounds{query, e.opts}, nil
+	return &b, nil
 }
 
-// bounds is a query whose error names the exceeded limit.
+func (e *Engine) queries() *quota.Share {
+	if e.opts.Memory == nil {
+		return nil
+	}
+	return e.opts.Memory.Queries
+}
+
+func (e *Engine) answers() *quota.Share {
+	if e.opts.Memory == nil {
+		return nil
+	}
+	return e.opts.Memory.Answers
+}
+
+// bounds is a query within the limits of its engine.
 type bounds struct {
 	promql.Query
-	opts EngineOptions
+	engine   *Engine
+	q        storage.Queryable
+	expr     string
+	from, to time.Time
+	step     time.Duration
+	until    time.Time // when it has to be done, waiting included
+	parsed   func()    // releases the memory of the expression
+	answer   func()    // releases the memory of the answer
 }
 
-// Exec runs the query.
-func (b bounds) Exec(ctx context.Context) *promql.Result {
-	limit := b.opts.Timeout.String()
-	if until, ok := ctx.Deadline(); ok && time.Until(until) < b.opts.Timeout {
-		limit = "that of the request"
+// Exec waits for the query's turn and runs it, within its time.
+func (b *bounds) Exec(ctx context.Context) *promql.Result {
+	within, cancel := context.WithDeadline(ctx, b.until)
+	defer cancel()
+	res := b.exec(within)
+	res.Err = b.explained(ctx, res.Err)
+	return res
+}
+
+func (b *bounds) exec(ctx context.Context) *promql.Result {
+	if err := b.engine.queue.enter(ctx); err != nil {
+		return &promql.Result{Err: err}
 	}
+	defer b.engine.queue.leave()
+	c, err := b.engine.estimate(ctx, b.q, b.expr, b.from, b.to, b.step)
+	if err != nil {
+		return &promql.Result{Err: err}
+	}
+	evaluated, err := b.engine.queries().Wait(ctx, int64(min(c.values, float64(b.engine.opts.MaxSamples))*valueBytes))
+	if err != nil {
+		if ctx.Err() != nil {
+			err = promqlError(ctx, "waiting for the memory of other queries")
+		}
+		return &promql.Result{Err: err}
+	}
+	defer evaluated()
 	res := b.Query.Exec(ctx)
-	const instead = "ask for fewer series, less time or a longer step"
-	switch {
-	case errors.As(res.Err, new(promql.ErrTooManySamples)):
-		res.Err = fmt.Errorf("%w: the limit is %d at once; %s", res.Err, b.opts.MaxSamples, instead)
-	case errors.As(res.Err, new(promql.ErrQueryTimeout)):
-		res.Err = fmt.Errorf("%w: the limit is %s; %s", res.Err, limit, instead)
+	if res.Err == nil {
+		b.answer, res.Err = b.engine.answers().Take(answerBytes(ctx, res.Value))
 	}
 	return res
 }
+
+// explained adds the limit to an error, and what to ask instead.
+func (b *bounds) explained(ctx context.Context, err error) error {
+	const instead = "ask for fewer series, less time or a longer step"
+	limit := b.engine.opts.Timeout.String()
+	if until, ok := ctx.Deadline(); ok && until.Before(b.until) {
+		limit = "that of the request"
+	}
+	var full *quota.Exceeded
+	switch {
+	case errors.As(err, new(promql.ErrTooManySamples)):
+		return fmt.Errorf("%w: the limit is %d at once; %s", err, b.engine.opts.MaxSamples, instead)
+	case errors.As(err, new(promql.ErrQueryTimeout)):
+		return fmt.Errorf("%w: the limit is %s; %s", err, limit, instead)
+	case errors.As(err, &full) && !full.Busy():
+		return fmt.Errorf("%w: %s", err, instead)
+	}
+	return err
+}
+
+// Close releases what the query holds.
+func (b *bounds) Close() {
+	b.Query.Close()
+	b.parsed()
+	if b.answer != nil {
+		b.answer()
+	}
+}
+
+// notEncoded marks the context of a query whose answer is used as it is.
+type notEncoded struct{}
+
+// answerBytes is what holding and sending an answer takes.
+func answerBytes(ctx context.Context, v parser.Value) int64 {
+	each := int64(encodedBytes)
+	if ctx.Value(notEncoded{}) != nil {
+		each = valueBytes
+	}
+	switch v := v.(type) {
+	case promql.Matrix:
+		n := int64(0)
+		for i := range v {
+			n += int64(len(v[i].Floats))*each + int64(len(v[i].Histograms))*each*16 + labelBytes
+		}
+		return n
+	case promql.Vector:
+		return int64(len(v)) * (each + labelBytes)
+	}
+	return 0
+}
+
+// refusedBefore is a query that could not be prepared in time, or within the memory of queries.
+type refusedBefore struct {
+	expr string
+	err  error
+}
+
+// Exec returns why.
+func (r *refusedBefore) Exec(context.Context) *promql.Result { return &promql.Result{Err: r.err} }
+
+// Close does nothing, as do the others.
+func (r *refusedBefore) Close()                      {}
+func (r *refusedBefore) Statement() parser.Statement { return nil }
+func (r *refusedBefore) Stats() *stats.Statistics    { return &stats.Statistics{} }
+func (r *refusedBefore) Cancel()                     {}
+func (r *refusedBefore) String() string              { return r.expr }

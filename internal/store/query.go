@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/quota"
 )
 
 // EngineOptions bound the cost of one query. A query beyond a limit ends with an error;
@@ -27,12 +27,60 @@ type EngineOptions struct {
 	Concurrent int
 	// Lookback is how far an instant selector looks back for a sample.
 	Lookback time.Duration
+	// MaxLooked is how many values the functions of a query may look at, by an estimate before it is evaluated; MaxAlone is how
+	// many of them may be of one series, since only between series a query looks whether its time is over. 0 is no limit.
+	MaxLooked, MaxAlone float64
+	// Interval is the time between two samples, for that estimate.
+	Interval time.Duration
+	// Memory has the shares that queries and answers use; nil: unlimited.
+	Memory *quota.Budget
 }
 
 // DefaultEngineOptions suit a monitor that shares its host with the workload: two
 // million samples are 32 MB for a moment, ten times what the view of a day uses.
 func DefaultEngineOptions() EngineOptions {
-	return EngineOptions{MaxSamples: 2_000_000, Timeout: 30 * time.Second, Concurrent: 4, Lookback: 5 * time.Minute}
+	return EngineOptions{MaxSamples: 2_000_000, Timeout: 30 * time.Second, Concurrent: 4, Lookback: 5 * time.Minute, Interval: 5 * time.Second}
+}
+
+const (
+	// maxLooked is MaxLooked of pages and of the API: more than what a query can look at within its time, at some 300 million
+	// values a second. The page's most expensive charts, over 15 days, look at a million values of each series.
+	maxLooked = 20e9
+	// maxAlone is MaxAlone of them: a fraction of a second. Windows of four hours in steps of one, over 15 days, are 1 million.
+	maxAlone = 100e6
+	// valueBytes is a value in the engine's memory: promql.FPoint.
+	valueBytes = 16
+	// encodedBytes is a value of an answer of the API with its JSON while that is made.
+	encodedBytes = 64
+	// labelBytes is a series of an answer: its labels, twice.
+	labelBytes = 1 << 10
+	// parseBytes is what the parser uses for each byte of a deeply nested query.
+	parseBytes = 512
+)
+
+// ofPages are the options of the engine for pages and the API: within o, what everybody may ask for.
+func (o EngineOptions) ofPages() EngineOptions {
+	o.MaxLooked, o.MaxAlone = maxLooked, maxAlone
+	if o.Memory != nil {
+		o.MaxSamples = min(o.MaxSamples, int(o.Memory.Queries.Limit/valueBytes))
+	}
+	return o
+}
+
+// largeQuery is the memory in bytes from which it pays to count the series of a query before it is reserved.
+func (o EngineOptions) largeQuery() int64 {
+	if o.Memory == nil {
+		return math.MaxInt64
+	}
+	return o.Memory.Queries.Limit / int64(max(1, o.Concurrent))
+}
+
+// maxPageValues is how many values a chart's answer may have, absent ones included: they are kept, copied and encoded.
+func (o EngineOptions) maxPageValues() int {
+	if o.Memory == nil {
+		return math.MaxInt
+	}
+	return int(o.Memory.Answers.Limit / 32)
 }
 
 // NewEngine returns a PromQL engine with these limits. With a nil registry it keeps no
@@ -49,34 +97,35 @@ func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *En
 		NoStepSubqueryIntervalFn: func(int64) int64 { return subqueryStep.Milliseconds() },
 		Parser:                   parser.NewParser(parser.Options{}),
 	}
+	e := &Engine{Engine: promql.NewEngine(opts), opts: o, parser: opts.Parser}
 	if o.Concurrent > 0 {
-		opts.ActiveQueryTracker = queue(make(chan struct{}, o.Concurrent))
+		e.queue = make(chan struct{}, o.Concurrent)
 	}
-	return &Engine{promql.NewEngine(opts), o}
+	return e
 }
 
-// queue limits the number of queries that run at once.
+// queue limits the number of queries that run at once; nil has no limit.
 type queue chan struct{}
 
-func (q queue) GetMaxConcurrent() int { return cap(q) }
-
-// Insert waits for a place. Callers of the engine distinguish its errors: the API answers "timeout" instead of
-// blaming the query, and a rule that is aborted when the monitor stops has not failed.
-func (q queue) Insert(ctx context.Context, _ string) (int, error) {
+// enter waits for a place, which leave gives back. Callers of the engine distinguish its errors: the API answers "timeout" instead
+// of blaming the query, and a rule that is aborted when the monitor stops has not failed.
+func (q queue) enter(ctx context.Context) error {
+	if q == nil {
+		return nil
+	}
 	select {
 	case q <- struct{}{}:
-		return 0, nil
+		return nil
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return 0, promql.ErrQueryCanceled("waiting for other queries")
-		}
-		return 0, promql.ErrQueryTimeout(fmt.Sprintf("waiting for %d other queries", cap(q)))
+		return promqlError(ctx, fmt.Sprintf("waiting for %d other queries", cap(q)))
 	}
 }
 
-func (q queue) Delete(int) { <-q }
-
-func (q queue) Close() error { return nil }
+func (q queue) leave() {
+	if q != nil {
+		<-q
+	}
+}
 
 // subqueryStep is the default step of subqueries.
 const subqueryStep = 15 * time.Second

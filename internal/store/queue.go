@@ -87,7 +87,7 @@ func OpenQueue(ctx context.Context, o Options, c *ScrapeConfig) (*Queue, error) 
 		return nil, errors.Join(err, lock.Close())
 	}
 	ctx, q.stop = context.WithCancel(ctx)
-	q.scrape, err = newScraper(ctx, prometheus.NewRegistry(), q.log, into{q})
+	q.scrape, err = newScraper(ctx, prometheus.NewRegistry(), q.log, into{q}, nil)
 	if err != nil {
 		q.stop()
 		return nil, errors.Join(err, q.open.Close(), lock.Close())

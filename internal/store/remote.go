@@ -140,10 +140,10 @@ func (w *within) Read(b []byte) (int, error) {
 func (r *Remote) call(ctx context.Context, method, name string, form url.Values, take func(*http.Response) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("no whole answer within %v", r.timeout))
 	defer cancel()
-	if _, err := r.running.Insert(ctx, ""); err != nil {
+	if err := r.running.enter(ctx); err != nil {
 		return err
 	}
-	defer r.running.Delete(0)
+	defer r.running.leave()
 	u := *r.base
 	u.Path = path.Join("/", u.Path, "api/v1", name)
 	u.RawPath = ""

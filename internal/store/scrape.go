@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/quota"
 )
 
 // ScrapeConfig is a checked configuration of further targets.
@@ -57,12 +58,14 @@ func (c *ScrapeConfig) LongestInterval() (most time.Duration) {
 	return most
 }
 
-// bodyLimit is the largest page of a job that sets no body_size_limit. A page is held in memory as a whole, at its end in
-// a buffer of up to twice its size, so one that never ends would take all memory. 64 MiB are some 500,000 lines of 130
-// bytes, and their series take 1.4 GiB (2.9 KiB each, docs/performance.md, a fleet): about what the chart's limit of 2 GiB
-// allows. A page with 60 enclaves has 0.1 MiB, and one with all 6,000 of 100 nodes 6 MiB (e2e/fleet).
-// As in Prometheus, nothing else has a limit unless the configuration sets one.
-const bodyLimit = 64 << 20
+// bodyLimit is the largest page in bytes of a job that sets no body_size_limit: lines of 150 bytes for all series that fit into
+// memory, from 1 to 64 MiB. A page is held as a whole, at its end in a buffer of up to twice its size, so one that never ends would
+// take all memory. A page with 60 enclaves has 0.1 MiB, and one with all 6,000 of 100 nodes 6 MiB (e2e/fleet); with 256 MiB of
+// memory a page may have 3.3 MiB.
+func bodyLimit(b *quota.Budget) int64 { return max(1<<20, min(64<<20, int64(b.Series)*150)) }
+
+// setIfZero gives a number of a configuration its default.
+func setIfZero[T ~int64](v *T, to int64) { *v = cmp.Or(*v, T(to)) }
 
 // ParseScrape checks the part of a configuration file, YAML or JSON, that Prometheus defines: the keys global,
 // remote_write, and scrape_configs with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are
@@ -83,7 +86,7 @@ func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) 
 		if sc.JobName == DefaultOptions().Job {
 			return nil, fmt.Errorf("line %d: scrape_configs: job_name %s is the monitor's own: choose another", ours.job(i), sc.JobName)
 		}
-		sc.BodySizeLimit = cmp.Or(sc.BodySizeLimit, bodyLimit)
+		setIfZero(&sc.BodySizeLimit, bodyLimit(quota.Own()))
 	}
 	for _, rw := range c.RemoteWriteConfigs {
 		if rw.ProtobufMessage != config.DefaultRemoteWriteConfig.ProtobufMessage {
@@ -200,7 +203,8 @@ var prepare = sync.OnceFunc(func() {
 	otel.SetTracerProvider(tracing{})
 })
 
-func newScraper(ctx context.Context, reg *prometheus.Registry, log *slog.Logger, into storage.Appendable) (*scraper, error) {
+// newScraper writes what it collects into a store or a queue. room returns why a series that is not in memory yet is not taken.
+func newScraper(ctx context.Context, reg *prometheus.Registry, log *slog.Logger, into storage.Appendable, room func() error) (*scraper, error) {
 	prepare()
 	sd, err := discovery.CreateAndRegisterSDMetrics(reg)
 	if err != nil {
@@ -215,7 +219,7 @@ func newScraper(ctx context.Context, reg *prometheus.Registry, log *slog.Logger,
 	none, err := config.Load("", log)
 	if err == nil {
 		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true, PassMetadataInContext: true,
-			HTTPClientOptions: []commonconfig.HTTPClientOption{sc.answers.dial()}}, log, nil, scrapeDoor{into}, nil, reg)
+			HTTPClientOptions: []commonconfig.HTTPClientOption{sc.answers.dial()}}, log, nil, scrapeDoor{into, room}, nil, reg)
 	}
 	if err != nil {
 		stop()

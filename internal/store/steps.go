@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ func (s *Store) Steps(ctx context.Context, expr string, from, to time.Time, step
 	if len(expr) > callLimit {
 		return nil, nil, fmt.Errorf("the query is longer than %d KiB: shorten it", callLimit>>10)
 	}
+	ctx = context.WithValue(ctx, notEncoded{}, true)
 	var query promql.Query
 	var err error
 	if step == 0 {
@@ -54,6 +56,9 @@ func (s *Store) Steps(ctx context.Context, expr string, from, to time.Time, step
 		if step == 0 {
 			break
 		}
+		if n, most := len(v)*(int(to.Sub(from)/step)+1), s.pages.opts.maxPageValues(); n > most {
+			return nil, nil, &tooManyValues{len(v), n, most}
+		}
 		lines := make([]metric.Line, 0, len(v))
 		for i := range v {
 			lines = append(lines, onGrid(v[i], from, to, step))
@@ -61,6 +66,16 @@ func (s *Store) Steps(ctx context.Context, expr string, from, to time.Time, step
 		return lines, warnings, nil
 	}
 	return nil, nil, fmt.Errorf("the query gives a %s; pages show instant vectors and scalars, as of rate(...)", parser.DocumentedType(res.Value.Type()))
+}
+
+// tooManyValues refuses an answer that would have a value, or a gap, for each of very many steps of its lines.
+type tooManyValues struct{ lines, values, most int }
+
+// Status is that of an answer over HTTP.
+func (e *tooManyValues) Status() int { return http.StatusUnprocessableEntity }
+
+func (e *tooManyValues) Error() string {
+	return fmt.Sprintf("the answer has %d lines, with %d values and gaps at all steps; the limit is %d: use a longer step or a shorter range, or ask for fewer lines", e.lines, e.values, e.most)
 }
 
 // onGrid returns a value for each step, NaN where the series has none.

@@ -95,10 +95,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.reserve.make(o.MinFree); err != nil {
 		s.log.Warn("hold no reserve", "err", err)
 	}
-	s.engine = NewEngine(o.Query, s.reg, o.Logger)
-	s.pages = NewEngine(o.Query, nil, o.Logger)
+	if o.Query.Interval == 0 {
+		o.Query.Interval = o.Interval
+	}
+	own := o.Query
+	own.Memory = nil // what rules ask for is known
+	s.engine = NewEngine(own, s.reg, o.Logger)
+	s.pages = NewEngine(o.Query.ofPages(), nil, o.Logger)
 	ctx, s.stop = context.WithCancel(ctx)
-	if s.scrape, err = newScraper(ctx, s.reg, s.log, door{s}); err != nil {
+	if s.scrape, err = newScraper(ctx, s.reg, s.log, door{s}, s.room); err != nil {
 		s.stop()
 		return nil, errors.Join(err, db.close(), lock.Close())
 	}

@@ -97,7 +97,7 @@ func (m *routes) guard(next http.Handler, state func(Options, *http.Request) map
 		// A slow client must not hold up the changes of others.
 		b, err := io.ReadAll(io.LimitReader(r.Body, dashboardsBytes+1))
 		if err != nil {
-			reply(w, m.o, http.StatusBadRequest, Error{"read body: " + err.Error()})
+			reply(w, m.o, statusOf(err, http.StatusBadRequest), Error{"read body: " + err.Error()})
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(b))

@@ -56,6 +56,15 @@ func without(q url.Values, names ...string) url.Values {
 	return out
 }
 
+// statusOf returns the status that an error asks for, as one of a share of memory does, or else code.
+func statusOf(err error, code int) int {
+	var s interface{ Status() int }
+	if errors.As(err, &s) {
+		return s.Status()
+	}
+	return code
+}
+
 // body decodes the single JSON value of a request, of at most limit bytes, into v.
 func body(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))

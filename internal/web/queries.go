@@ -31,20 +31,72 @@ func queries(mux *routes, o Options) {
 		}
 		list, e := asked.feed()
 		if err = errors.Join(err, e); err != nil {
-			reply(w, o, http.StatusBadRequest, Error{err.Error()})
+			reply(w, o, statusOf(err, http.StatusBadRequest), Error{err.Error()})
 			return
 		}
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		out := http.NewResponseController(w)
-		var gone error
+		out := lines{w: w, out: http.NewResponseController(w)}
 		err = o.Query(r.Context(), list, func(i int, a feed.Answer, err error) {
-			_, werr := w.Write(append(answerOf(i, list[i], a, err), '\n'))
-			gone = errors.Join(gone, werr)
-		}, func() { gone = errors.Join(gone, out.Flush()) })
-		if err = errors.Join(err, gone); err != nil && o.Logger != nil {
+			out.add(append(answerOf(i, list[i], a, err), '\n'), err)
+		}, out.flush)
+		if err == nil {
+			out.end(o)
+		}
+		if err = errors.Join(err, out.gone); err != nil && o.Logger != nil {
 			o.Logger.Debug("answer queries", "error", err) // the page went away
 		}
 	})
+}
+
+// lines are the answers of one call. Refusals wait for the first answer that is none: if all are refused, the call is.
+type lines struct {
+	w       http.ResponseWriter
+	out     *http.ResponseController
+	begun   bool
+	held    []byte
+	refused error // the first refusal
+	gone    error
+}
+
+// add sends the line of a query.
+func (l *lines) add(line []byte, err error) {
+	if !l.begun && statusOf(err, 0) != 0 {
+		if l.refused == nil {
+			l.refused = err
+		}
+		l.held = append(l.held, line...)
+		return
+	}
+	l.begin()
+	_, werr := l.w.Write(line)
+	l.gone = errors.Join(l.gone, werr)
+}
+
+func (l *lines) begin() {
+	if l.begun {
+		return
+	}
+	l.begun = true
+	l.w.Header().Set("Content-Type", "application/x-ndjson")
+	if len(l.held) > 0 {
+		_, err := l.w.Write(l.held)
+		l.gone, l.held = errors.Join(l.gone, err), nil
+	}
+}
+
+// flush sends what there is while nothing is ready.
+func (l *lines) flush() {
+	if l.begun {
+		l.gone = errors.Join(l.gone, l.out.Flush())
+	}
+}
+
+// end refuses the call if nothing was answered.
+func (l *lines) end(o Options) {
+	if !l.begun && l.refused != nil {
+		reply(l.w, o, statusOf(l.refused, http.StatusUnprocessableEntity), Error{l.refused.Error()})
+		return
+	}
+	l.begin()
 }
 
 // feed checks the queries of a call.

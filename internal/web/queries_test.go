@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/quota"
 )
 
 // answering answers each query with two steps, the last query first; "bad" fails.
@@ -109,6 +112,85 @@ func TestMetered(t *testing.T) {
 	}{{"/metrics", 0}, {"/-/ready", 0}, {"/", 1}, {"/api/teescope/v1/platform", 2}, {"/api/v1/query", 3}} {
 		if w := do(h, "GET", c.path, ""); w.Code != 200 || n != c.want {
 			t.Errorf("%s: %d, counted %d times, want %d", c.path, w.Code, n, c.want)
+		}
+	}
+}
+
+// refusal is an error that asks for a status.
+type refusal int
+
+func (r refusal) Status() int   { return int(r) }
+func (r refusal) Error() string { return "the limit is 7; ask for less" }
+
+// TestRefusedBeforeTheFirstByte: a call whose queries are all refused has the status of the first refusal; else each line has its own.
+func TestRefusedBeforeTheFirstByte(t *testing.T) {
+	answer := func(errs ...error) *httptest.ResponseRecorder {
+		h := served(func(o *Options) {
+			o.Query = func(_ context.Context, list []feed.Query, deliver func(int, feed.Answer, error), waiting func()) error {
+				for i := range list {
+					waiting()
+					deliver(i, feed.Answer{Since: list[i].To}, errs[i])
+				}
+				return nil
+			}
+		})
+		return do(h, "POST", "/api/teescope/v1/queries", `{"queries":[`+strings.TrimSuffix(strings.Repeat(`{"query":"y","to":1700000000},`, len(errs)), ",")+`]}`)
+	}
+	if w := answer(fmt.Errorf("query: %w", refusal(422))); w.Code != 422 || w.Body.String() != `{"error":"query: the limit is 7; ask for less"}` {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := answer(refusal(503), refusal(422)); w.Code != 503 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w := answer(refusal(503), nil, refusal(422), errors.New("parse error"))
+	if lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n"); w.Code != 200 || len(lines) != 4 || !strings.Contains(lines[0], `"index":0`) || !strings.Contains(lines[0], "ask for less") || !strings.Contains(lines[2], "ask for less") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := answer(errors.New("parse error")); w.Code != 200 || !strings.Contains(w.Body.String(), `"error":"parse error"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestUploads: a body beyond the memory of all bodies is refused with 503, and what a body took is given back.
+func TestUploads(t *testing.T) {
+	share := quota.NewShare("uploads", 64<<10)
+	var asked []feed.Query
+	h := served(func(o *Options) {
+		o.Uploads = share
+		o.Query = func(_ context.Context, list []feed.Query, deliver func(int, feed.Answer, error), _ func()) error {
+			asked = list
+			if share.Used() == 0 {
+				t.Error("nothing is reserved for the body")
+			}
+			deliver(0, feed.Answer{}, nil)
+			return nil
+		}
+	})
+	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"up","to":1700000000}]}`); w.Code != 200 || len(asked) != 1 || share.Used() != 0 {
+		t.Errorf("%d %s, %d bytes are still reserved", w.Code, w.Body, share.Used())
+	}
+	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"`+strings.Repeat("a", 100<<10)+`","to":1}]}`); w.Code != 503 || !strings.Contains(w.Body.String(), "try again later") || share.Used() != 0 {
+		t.Errorf("%d %.300s, %d bytes are still reserved", w.Code, w.Body, share.Used())
+	}
+}
+
+// TestOwnSite: a page of another site cannot make a browser ask for anything; the page itself, links to it, and programs can.
+func TestOwnSite(t *testing.T) {
+	h := served(func(*Options) {})
+	for _, c := range []struct {
+		path, site string
+		code       int
+	}{
+		{"/api/v1/query?query=up", "cross-site", 403}, {"/api/teescope/v1/platform", "cross-site", 403}, {"/metrics", "cross-site", 403},
+		{"/api/v1/query?query=up", "same-origin", 200}, {"/api/v1/query?query=up", "none", 200}, {"/api/v1/query?query=up", "", 200},
+		{"/", "cross-site", 200}, {"/metrics", "", 200}, {"/-/healthy", "cross-site", 200},
+	} {
+		var header []string
+		if c.site != "" {
+			header = []string{"Sec-Fetch-Site", c.site}
+		}
+		if w := do(h, "GET", c.path, "", header...); w.Code != c.code {
+			t.Errorf("%s from %q: %d %s, want %d", c.path, c.site, w.Code, w.Body, c.code)
 		}
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -83,6 +84,8 @@ type Options struct {
 	Page fs.FS
 	// Ready returns nil once the first round is stored.
 	Ready func() error
+	// Uploads is the memory for the bodies of requests; nil is unlimited.
+	Uploads *quota.Share
 	// Hosts are the names by which the server may be reached.
 	Hosts Hosts
 	// Authority decides who may change something, nil: nobody. Unlock says how others get the right.
@@ -100,7 +103,32 @@ const nonceToken = "__CSP_NONCE__"
 // Handler returns the routes of the parts of o that are set.
 func Handler(o Options) http.Handler {
 	h := metered(o, register(o))
-	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(h))
+	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(ownSite(counted(o.Uploads, h))))
+}
+
+// ownSite refuses calls that a page of another site makes a browser send, also those that only read: such a page cannot see the
+// answer, but it could keep the monitor busy. Browsers name the site (Sec-Fetch-Site, W3C Fetch Metadata); programs such as curl,
+// Prometheus and Grafana's server do not.
+func ownSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && (strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics") {
+			http.Error(w, "a page of another site sent this request; open the monitor's own page, or ask from a program", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// counted reserves the memory of requests' bodies.
+func counted(share *quota.Share, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			b := share.Body(r.Body)
+			defer b.Close()
+			r.Body = b
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // register registers the routes of the parts of o that are set.
@@ -241,7 +269,7 @@ func setSource(o Options) http.HandlerFunc {
 			Files *[]string `json:"files"`
 		}
 		if err := body(w, r, 1<<16, &s); err != nil {
-			reply(w, o, http.StatusBadRequest, Error{err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5}`})
+			reply(w, o, statusOf(err, http.StatusBadRequest), Error{err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5}`})
 			return
 		}
 		if s.Files != nil {

@@ -510,6 +510,38 @@ var comparisons = []comparison{
 	},
 	{
 		Rule: findings.Rule{
+			Name:  "names_full",
+			Title: "Table of names full",
+			Role:  findings.RoleMonitor,
+			Doc: "A source counts at least one event a second under the name other, over either window and over its newest half minute, because its table of names is full. " +
+				"Sums stay right, but names that are not in the table are on no chart and in no finding. Places of names that count nothing are given to new ones; " +
+				"while the table is full, the quarter of names that count least gives way too, so the busiest stay. " +
+				"The source interrupts, which always adds up the small ones, is left out.",
+			Needs: []string{folded},
+			Thresholds: []findings.Threshold{
+				{Name: "events", Doc: "events counted under the name other", Unit: "1/s", Default: 1},
+			},
+			Remedy: "Find what makes so many names: `ps -eo comm= | sort | uniq -c | sort -n`, or a program that renames its processes or makes short-lived ones with new names. " +
+				"To see chosen processes whatever others do, narrow the source to them (`sources: {NAME: {process: REGEX}}` in --config, or --process).",
+			Reference: "https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html",
+		},
+		signs: []sign{{
+			value: "rate(" + folded + `{$here,source!="interrupts"}[$over])`, least: "events",
+			keep: []string{"job", "instance", "source"}, of: folded, subject: func(labels map[string]string) string { return "source " + labels["source"] },
+			numbers: []number{
+				{name: "rate", text: "events counted under the name other", unit: "1/s", expr: "rate(" + folded + "{$here}[$over])", over: last},
+				{text: "events counted under the name other since the start", expr: folded + "{$here}"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "rate", threshold: "events"}},
+				severity: findings.Warning,
+				titles:   []string{"The table of names of the {subject} is full: {rate} events a second are counted as other."},
+				costs:    []string{"Sums stay right. Processes without a place in the table are not shown by name."},
+			}},
+		}},
+	},
+	{
+		Rule: findings.Rule{
 			Name:  "remote_write",
 			Title: "Remote write behind or refused",
 			Role:  findings.RoleMonitor,
@@ -561,6 +593,7 @@ var receiverLabels = []string{"job", "instance", "remote_name", "url"}
 
 const (
 	pagesAdded       = "tee_sgx_epc_pages_added_total"
+	folded           = "teescope_series_folded_total"
 	poolSize         = "tee_swiotlb_size_bytes"
 	poolUsed         = "tee_swiotlb_used_bytes"
 	bounced          = "tee_swiotlb_bounced_bytes_total"

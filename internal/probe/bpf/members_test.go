@@ -335,3 +335,54 @@ func TestManyNames(t *testing.T) {
 	w.end()
 	alive.end()
 }
+
+// TestBusyKeepPlaces: while someone floods the table with names, a busy name keeps its place, one that comes later gets one although no
+// name is idle, and all counts stay in the sum.
+func TestBusyKeepPlaces(t *testing.T) {
+	needKernel(t)
+	h, turn := fakeClock()
+	c, err := Syscalls.open(h, Limits{Processes: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	busy, later := probetest.Name("busy"), probetest.Name("later")
+	calls := func(name string) uint64 { return syscallCounts(c)[name+" getppid"] }
+	events(t, func() {}, func() {}, "--comm", busy, "getppid", "50000")
+	exactly(t, c, "calls of a busy name", calls(busy), 50_000)
+	flood := func(i int) {
+		events(t, func() {}, func() {}, "--comm", probetest.Name(fmt.Sprintf("f%d", i)), "children", "3", "700")
+	}
+	flood(0)
+	events(t, func() {}, func() {}, "--comm", later, "getppid", "1000")
+	if n := calls(later); n != 0 {
+		t.Errorf("a table that is full has counted %d calls of a new name", n)
+	}
+	for range 6 { // seconds, so no name is idle
+		turn(2 * time.Second)
+		if err := (Table{c}).Recycle(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events(t, func() {}, func() {}, "--comm", later, "getppid", "20000")
+	exactly(t, c, "calls of a name that came later", calls(later), 20_000)
+	for i := range 3 {
+		flood(i + 1)
+		for range 6 {
+			turn(2 * time.Second)
+			if err := (Table{c}).Recycle(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	exactly(t, c, "calls of the busy name after all", calls(busy), 50_000)
+	exactly(t, c, "calls of the later name after all", calls(later), 20_000)
+	if err := c.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	var all uint64
+	SyscallCounts{c}.ByProcess(func(_, _ string, n uint64) { all += n })
+	if all+(Table{c}).Retired() != entries(c) || (Table{c}).Retired() == 0 {
+		t.Errorf("%d in series, %d retired, %d happened", all, Table{c}.Retired(), entries(c))
+	}
+}

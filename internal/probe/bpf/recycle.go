@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -24,16 +26,20 @@ const (
 	entryBytes, entrySlot = 24, 16
 )
 
-// watched is a slot's count when it was last seen to change.
+// watched is a slot's count when it was last seen to change, and how much it counted lately: each cleaning takes an eighth of
+// what was counted before.
 type watched struct {
-	total uint64
-	since time.Time
+	total  uint64
+	since  time.Time
+	recent float64
 }
 
 // Recycle reclaims slots of the process table whose names were long inactive, when it
-// is nearly full, and gives them out again once no program can be using them. Their
-// counts move to Retired. Call it in every round; an error means that the table is
-// unchanged.
+// is nearly full, and gives them out again once no program can be using them. When it is
+// full, it also reclaims those of the quarter of names that counted least lately: so whoever
+// floods the table with names displaces no busy process, and a busy one that starts later
+// gets a place. Their counts move to Retired. Call it in every round; an error means that the
+// table is unchanged.
 func (c Table) Recycle() error {
 	if c.recorded || c.program.slots == nil {
 		return nil
@@ -123,7 +129,9 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 			held++
 		}
 	}
+	most := slots
 	for o := range r.users {
+		most = min(most, cmp.Or(int(o.limits.Processes), slots))
 		crowded = crowded || held*4 > 3*cmp.Or(int(o.limits.Processes), slots) || o.program.slots.crowded(o)
 	}
 	if !crowded {
@@ -136,6 +144,11 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	busy := map[string]bool{Other: true}
 	for o := range r.users {
 		r.watch(o, now, func(slot int) { busy[label(raw, slot)] = true })
+	}
+	if held >= most-1 && len(r.limbo) == 0 {
+		for _, name := range r.quietest(raw, held-most*3/4) {
+			delete(busy, name)
+		}
 	}
 	var errs []error
 	for slot := 1; slot < slots; slot++ {
@@ -152,6 +165,38 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	return errors.Join(errs...)
 }
 
+// quietest returns the n names that counted least lately. Programs count different events, so of each it takes a name's share of
+// all, and the largest of these.
+func (r *registry) quietest(raw []byte, n int) []string {
+	shares := map[string]float64{}
+	for slot := 1; slot < slots; slot++ {
+		if taken(raw, slot) {
+			shares[label(raw, slot)] = 0
+		}
+	}
+	for o := range r.users {
+		sum := 0.0
+		of := map[string]float64{}
+		for slot, w := range r.of(o).watched {
+			if slot == otherSlot || !taken(raw, slot) {
+				continue
+			}
+			sum += w.recent
+			of[label(raw, slot)] += w.recent
+		}
+		for name, v := range of {
+			if sum > 0 {
+				shares[name] = max(shares[name], v/sum)
+			}
+		}
+	}
+	delete(shares, Other)
+	names := slices.SortedFunc(maps.Keys(shares), func(a, b string) int {
+		return cmp.Or(cmp.Compare(shares[a], shares[b]), cmp.Compare(a, b))
+	})
+	return names[:min(n, len(names))]
+}
+
 // watch calls busy for each slot that has counted something recently.
 func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
 	var sums [slots]uint64
@@ -162,8 +207,9 @@ func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
 	}
 	for slot, n := range sums {
 		w := &l.watched[slot]
+		w.recent += float64(n-min(n, w.total)) - w.recent/8
 		if w.since.IsZero() || w.total != n {
-			*w = watched{n, now}
+			w.total, w.since = n, now
 		}
 		if now.Sub(w.since) < cmp.Or(c.limits.Idle, Idle) {
 			busy(slot)

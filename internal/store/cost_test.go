@@ -1,0 +1,253 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/quota"
+	"github.com/teescope/teescope/internal/store"
+)
+
+// TestEstimate: what an expression costs follows from its steps, windows and series, subqueries included.
+func TestEstimate(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		expr          string
+		span, step    time.Duration
+		looked, alone float64
+	}{
+		{"up", 0, 0, 10, 1},
+		{"up", time.Hour, time.Minute, 10 * 61, 61},
+		{"rate(x[1m])", time.Hour, time.Minute, 10 * 61 * 12, 61 * 12}, // samples every five seconds
+		{"sum(rate(x[1m]))", time.Hour, time.Minute, 10*61*12 + 61, 61 * 12},
+		{"quantile_over_time(0.5, x[1m])", 0, 0, 1 + 10*12*16, 12 * 16},
+		{"max_over_time(vector(1)[1h:1m])", 0, 0, 61 + 60, 61},
+		{"max_over_time((max_over_time(vector(1)[12h:1s]))[1d:1s])", 0, 0, 43200 * 86401, 43200 * 86401},
+		{"sum_over_time(vector(1)[365d:1ms])", 0, 0, 2 * 365 * 86400e3, 365 * 86400e3},
+		{"avg_over_time(x[15d])", 15 * day, time.Hour, 10 * 361 * 15 * 17280, 361 * 15 * 17280},
+		{"x + on() y", time.Hour, time.Minute, 3 * 10 * 61, 61},
+		{"x @ 1", 0, 0, 10, 1},
+	} {
+		looked, alone, err := store.Estimate(c.expr, c.span, c.step, 10)
+		near := func(got, want float64) bool { return got >= 0.99*want && got <= 1.02*want+11 }
+		if err != nil || !near(looked, c.looked) || !near(alone, c.alone) {
+			t.Errorf("%s over %v in steps of %v: %g values, %g of one series, %v; want %g and %g", c.expr, c.span, c.step, looked, alone, err, c.looked, c.alone)
+		}
+	}
+}
+
+// TestPagesAreNeverRefused: the most expensive charts of the page, over all of 15 days on a host with very many series, are far
+// within the limits.
+func TestPagesAreNeverRefused(t *testing.T) {
+	const names, days = 1024, 15 * 24 * time.Hour
+	for _, expr := range []string{
+		`sum by (process) (rate(tee_process_cpu_seconds_total{job="teescope"}[14400s]))`,
+		`sum by (process, syscall) (rate(tee_syscalls_total{job="teescope"}[14400s]))`,
+		`histogram_quantile(0.99, sum by (le, process) (rate(tee_syscall_latency_seconds_bucket{job="teescope"}[14400s])))`,
+		`max(max_over_time(teescope_source_up[14400s]))`,
+		`sum by (process) (avg_over_time(process:tee_syscalls:rate1m[3600s]))`,
+	} {
+		looked, alone, err := store.Estimate(expr, days, time.Hour, 10*names)
+		if err != nil || looked > store.MaxLooked*0.8 || alone > store.MaxAlone/10 {
+			t.Errorf("%s: %g values, %g of one series, %v", expr, looked, alone, err)
+		}
+	}
+}
+
+// small is a store with 256 MiB of memory and some series.
+func small(t *testing.T, series int) (*store.Store, *quota.Budget, time.Time) {
+	t.Helper()
+	o := options(t)
+	o.Query.Memory = quota.New(256<<20, "a test")
+	db := open(t, o)
+	now := time.Now()
+	d := &metric.Desc{Name: "tee_test_total", Help: "Test.", Kind: metric.Counter, Labels: []string{"n"}}
+	var samples []metric.Sample
+	for i := range series {
+		samples = append(samples, metric.Sample{Desc: d, Labels: []string{strconv.Itoa(i)}, Value: 1})
+	}
+	must(t, db.Append(now, samples))
+	return db, o.Query.Memory, now
+}
+
+// ask makes a GET request and returns status and body.
+func ask(t *testing.T, u string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(u)
+	must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(b)
+}
+
+// TestCostlyQueries: queries that would run for minutes are refused before they are evaluated, with their cost and what to do; and what
+// rules ask is not.
+func TestCostlyQueries(t *testing.T) {
+	db, _, now := small(t, 100)
+	srv := httptest.NewServer(db.Handler())
+	defer srv.Close()
+	for expr, want := range map[string]string{
+		"max_over_time((max_over_time(vector(1)[12h:1s]))[1d:1s])":                  "about 3.7 billion values, the limit is 100 million: its most expensive part has 86401 steps with 43200 values each in 1 series",
+		"max_over_time((max_over_time(vector(1)[1d:1s]))[10d:1s])":                  "the query would look at about 75 billion values, the limit is 20 billion",
+		"sum(max_over_time((max_over_time(vector(1)[1d:1s]))[10d:1s])) + vector(1)": "use a longer step, a shorter range or window, or name fewer series",
+	} {
+		code, body := ask(t, srv.URL+"/api/v1/query?query="+url.QueryEscape(expr))
+		if code != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want 422 with %q", expr, code, body, want)
+		}
+	}
+	if _, _, err := db.Steps(t.Context(), "max_over_time((max_over_time(vector(1)[12h:1s]))[1d:1s])", now, now, 0); err == nil {
+		t.Error("a page's query was evaluated")
+	}
+	if _, err := db.Query(t.Context(), "max_over_time((count_over_time(tee_test_total[1h:1s]))[5s:1s])", now); err != nil {
+		t.Errorf("a rule's query: %v", err)
+	}
+}
+
+// TestAnswersBeyondMemory: an answer of a page with very many gaps is refused with the numbers, one of the API with very many points
+// too; and then all memory is given back.
+func TestAnswersBeyondMemory(t *testing.T) {
+	db, memory, now := small(t, 200)
+	_, _, err := db.Steps(t.Context(), `{n=~".+"}`, now.Add(-10_990*time.Second), now, time.Second)
+	var status interface{ Status() int }
+	if !errors.As(err, &status) || status.Status() != 422 || !strings.Contains(err.Error(), "the answer has 200 lines, with 2198200 values and gaps at all steps; the limit is 1048576") {
+		t.Errorf("a page: %v", err)
+	}
+	srv := httptest.NewServer(db.Handler())
+	defer srv.Close()
+	q := url.Values{"query": {`{n=~".+"}`}, "start": {strconv.FormatInt(now.Unix(), 10)}, "end": {strconv.FormatInt(now.Unix()+290, 10)}, "step": {"0.1"}}
+	code, body := ask(t, srv.URL+"/api/v1/query_range?"+q.Encode())
+	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "all answers together may have 32 MiB") {
+		t.Errorf("the API: %d %.300s", code, body)
+	}
+	await.Event(t, "the memory is given back", func() error {
+		if n := memory.Answers.Used() + memory.Queries.Used(); n != 0 {
+			return fmt.Errorf("%d bytes are reserved", n)
+		}
+		return nil
+	})
+}
+
+// TestAnswersOfOthers: while answers that are not sent yet have the memory, further ones are refused at once with 503 and the reason.
+func TestAnswersOfOthers(t *testing.T) {
+	db, memory, _ := small(t, 10)
+	srv := httptest.NewServer(db.Handler())
+	defer srv.Close()
+	others, err := memory.Answers.Take(memory.Answers.Limit)
+	must(t, err)
+	for _, path := range []string{"/api/v1/query?query=tee_test_total", "/api/v1/series?match[]=tee_test_total", "/api/v1/labels", "/api/v1/status/config"} {
+		code, body := ask(t, srv.URL+path)
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, "other answers have 32 MiB of the 32 MiB that all may have") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	others()
+	for _, path := range []string{"/api/v1/query?query=tee_test_total", "/api/v1/series?match[]=tee_test_total", "/api/v1/labels", "/api/v1/status/config"} {
+		if code, body := ask(t, srv.URL+path); code != http.StatusOK {
+			t.Errorf("%s afterwards: %d %s", path, code, body)
+		}
+	}
+}
+
+// TestQueueOverHTTP: the time of a call counts from its beginning: one that finds no place ends with 503, not with a fault of its
+// expression, and one whose client left with none.
+func TestQueueOverHTTP(t *testing.T) {
+	o := options(t)
+	o.Query.Concurrent, o.Query.Timeout = 1, 50*time.Millisecond
+	db := open(t, o)
+	s := stuck{make(chan struct{}), make(chan struct{})}
+	first := make(chan error)
+	go func() {
+		_, err := store.Eval(context.Background(), db.Pages(), s, "up", time.Now())
+		first <- err
+	}()
+	<-s.in
+	srv := httptest.NewServer(db.Handler())
+	defer srv.Close()
+	code, body := ask(t, srv.URL+"/api/v1/query?query=up")
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "waiting for 1 other queries") || !strings.Contains(body, "the limit is 50ms") {
+		t.Errorf("%d %s", code, body)
+	}
+	close(s.out)
+	if err := <-first; !errors.As(err, new(promql.ErrQueryTimeout)) {
+		t.Errorf("the one that was stuck: %v", err)
+	}
+}
+
+// TestClientLeaves: a query whose client left ends at its next step.
+func TestClientLeaves(t *testing.T) {
+	db, memory, now := small(t, 200)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { // minutes, if nobody ends it
+		_, _, err := db.Steps(ctx, "sum(quantile_over_time(0.5, tee_test_total[1h:5s]))", now, now.Add(3000*time.Second), time.Second)
+		ended <- err
+	}()
+	await.Event(t, "the query is evaluated", func() error {
+		if memory.Queries.Used() == 0 {
+			select {
+			case err := <-ended:
+				t.Fatal("it has ended: ", err)
+			default:
+				return errors.New("nothing is reserved")
+			}
+		}
+		return nil
+	})
+	cancel()
+	if err := <-ended; !errors.As(err, new(promql.ErrQueryCanceled)) {
+		t.Error(err)
+	}
+}
+
+// TestSeriesBeyondMemory: a target with more new series than memory allows fails as a whole, with the numbers; targets whose series are
+// known go on, and so do the monitor's own.
+func TestSeriesBeyondMemory(t *testing.T) {
+	var many atomic.Bool
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		n := 10
+		if many.Load() && r.URL.Path == "/many" {
+			n = 500
+		}
+		for i := range n {
+			fmt.Fprintf(w, "m{i=\"%d\"} 1\n", i)
+		}
+	}))
+	defer target.Close()
+	o := options(t)
+	o.Query.Memory = quota.New(256<<20, "the memory limit of a test")
+	o.Query.Memory.Series = 200
+	db := open(t, o)
+	host := strings.TrimPrefix(target.URL, "http://")
+	c, err := store.ParseScrape(fmt.Appendf(nil, "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n- {job_name: many, metrics_path: /many, static_configs: [{targets: [%[1]q]}]}\n- {job_name: few, static_configs: [{targets: [%[1]q]}]}\n", host), "")
+	must(t, err)
+	must(t, db.ApplyConfig(c))
+	eventually(t, "both targets are up", func() bool { return len(query(t, db, "up == 1", time.Now())) >= 2 })
+	many.Store(true)
+	eventually(t, "the target with many series fails", func() bool {
+		return strings.Contains(db.Failure("many", host), "the most that its memory allows (the memory limit of a test: 256 MiB)")
+	})
+	eventually(t, "the other one goes on", func() bool {
+		return db.Failure("few", host) == "" && len(query(t, db, `up{job="few"} == 1`, time.Now())) == 1
+	})
+	if n := len(query(t, db, `m{job="many",i="400"}`, time.Now())); n != 0 {
+		t.Errorf("%d series of the refused page are stored", n)
+	}
+	must(t, db.Append(time.Now(), []metric.Sample{{Desc: load, Value: 1}}))
+}
