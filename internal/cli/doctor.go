@@ -67,8 +67,11 @@ from that: switched off, at another level, narrowed, or counting a part of the t
 	return c
 }
 
+// probesFolder is the default folder of a user's own probes.
+const probesFolder = "/etc/teescope/probes"
+
 func probesFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder with your own probes, one NAME.yaml each (docs/probes.md)")
+	c.Flags().StringVar(folder, "probes", probesFolder, "folder with your own probes, one NAME.yaml each (docs/probes.md)")
 }
 
 func hostRootFlag(c *cobra.Command, root *string) {

@@ -18,7 +18,6 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
-	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -30,7 +29,8 @@ func explainCommand(env Env) *cobra.Command {
 		Short: "Show a monitor's findings, and where the time of a process or a benchmark goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed recently. Checks that could not run are listed with the reason, so silence
-is not taken for health.
+is not taken for health. If no monitor answers and --server is not given, it watches
+for 10 s in its own process, and leaves nothing behind.
 
 With --process it shows where the time of that process went: how often something
 happened, what one costs, its share of the time in which the process had work, and
@@ -55,7 +55,8 @@ the environment variable SSL_CERT_FILE.`,
 			if len(args) == 1 {
 				return x.result(env.Stdout, args[0])
 			}
-			return x.run(c.Context(), env.Stdout)
+			x.named = namesServer(c)
+			return x.run(c.Context(), env)
 		},
 	}
 	f := c.Flags()
@@ -75,6 +76,7 @@ the environment variable SSL_CERT_FILE.`,
 // explainer holds the flags of explain.
 type explainer struct {
 	server, process, instance, per, data string
+	named                                bool // the user named the server
 	at                                   engineFlags
 	last                                 duration
 	before                               ago
@@ -92,7 +94,7 @@ type explained struct {
 	Unexplained []string `json:"unexplained,omitempty"`
 }
 
-func (x explainer) run(ctx context.Context, w io.Writer) error {
+func (x explainer) run(ctx context.Context, env Env) (err error) {
 	subjects, err := metric.CompileNames(x.process)
 	if err != nil {
 		return fmt.Errorf("--process: %w; a name with such characters is written with backslashes: %s", err, regexp.QuoteMeta(x.process))
@@ -104,8 +106,12 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 		return errors.New("--before compares two windows of a process: name it with --process")
 	}
 	out := explained{Explanations: []web.Explanation{}}
-	of, err := x.witness(ctx, &out)
+	of, end, err := x.witness(ctx, env)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if out.Findings, err = of.findings(ctx); err != nil {
 		return err
 	}
 	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r findings.Record) bool {
@@ -116,36 +122,51 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if x.json {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(env.Stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(out)
 	}
-	_, err = io.WriteString(w, explanationText(out, x))
+	_, err = io.WriteString(env.Stdout, explanationText(out, x))
 	return err
 }
 
-// witness returns who answers, with the findings of a monitor.
-func (x explainer) witness(ctx context.Context, out *explained) (witness, error) {
+// witness returns who answers, and what to call at the end. Without a monitor that is this process, after it has watched
+// for a while.
+func (x *explainer) witness(ctx context.Context, env Env) (w witness, end func() error, err error) {
+	end = func() error { return nil }
 	if err := x.at.check(); err != nil {
-		return witness{}, err
+		return w, end, err
 	}
 	if x.at.url != "" {
 		r, err := x.at.open(ctx, nil)
 		if err != nil {
-			return witness{}, err
+			return w, end, err
 		}
-		out.Findings = summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}, time.Time{})
-		return x.engineAt(r), r.Err()
+		return engineAt(r), end, nil
 	}
 	base, err := serverURL(x.server)
 	if err != nil {
-		return witness{}, err
+		return w, end, err
 	}
-	err = ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings)
-	if out.Problems == nil { // of a monitor of an earlier version
-		out.Findings = summarized(out.Findings, time.Time{})
+	if x.named || answers(ctx, base) {
+		return monitorAt(base), end, nil
 	}
-	return x.monitorAt(base), err
+	if x.before.set() {
+		return w, end, fmt.Errorf("--before compares with an earlier window, and no monitor answers at %s that has one; start one with `teescope monitor`, or name its URL with --server", base.Redacted())
+	}
+	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), watchedOnce)
+	a, err := watchAlone(ctx, eagerReading, false)
+	if err != nil {
+		return w, end, err
+	}
+	if err := a.once(ctx); err != nil {
+		return w, end, errors.Join(err, a.Close())
+	}
+	if lack := a.lacks(); lack != "" {
+		fmt.Fprintln(env.Stderr, lack)
+	}
+	x.last = duration(watchedOnce)
+	return a.witness(), a.Close, nil
 }
 
 // explanationText writes findings and explanations for a reader. A requested
@@ -355,7 +376,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	if q.From.IsZero() {
 		q.From = q.To.Add(-explainWindow)
 	}
-	q.Places = m.placesOn
+	q.Places, q.Least = m.placesOn, m.least
 	t, err := known.Window(ctx, m.series, q)
 	var no *explain.Refusal
 	if errors.As(err, &no) && no.NotFound && (q.Instance == "" || q.Instance == m.own().Instance) {

@@ -93,6 +93,7 @@ type monitor struct {
 	data      string
 	retention duration
 	interval  time.Duration
+	least     time.Duration // the shortest window of an explanation; 0 is that of the default interval
 	baseline  string
 	memory    []metric.Sample // what memory costs against the baseline
 	at        engineFlags
@@ -100,6 +101,7 @@ type monitor struct {
 
 	keeper   keeper
 	series   series           // nil in agent mode: nothing answers queries
+	served   served           // the same for pages; nil where nothing is served
 	analysis *findings.Engine // nil without series
 	places   *places          // nil where nothing asks
 	boards   *dashboards
@@ -150,7 +152,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
 	if m.at.url == "" && !m.agentMode {
 		st, err := store.Open(ctx, opts)
-		m.keeper, m.series = st, st
+		m.keeper, m.series, m.served = st, st, st
 		return err
 	}
 	if m.at.url != "" {
@@ -161,7 +163,7 @@ func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
 		if err := r.Err(); err != nil {
 			m.log.Warn("the engine of --query-url does not answer yet; trying again with each query", "error", oneLine(err))
 		}
-		m.series = r
+		m.series, m.served = r, r
 	}
 	var err error
 	if m.agentMode {
@@ -186,13 +188,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 		return err
 	}
 	m.open()
-	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
-	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.engine.Slowed
-	of := sourceOf(m.sources)
-	ao.Source = func(metric string) string { return of[metric] }
-	m.places = &places{host: m.host}
-	ao.Places = m.placesOn
-	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
+	m.analyse(ao, m.platform.Started)
 
 	page, err := fs.Sub(ui.Files, "dist")
 	if err != nil {
@@ -212,7 +208,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.ResultTrees = known.Trees
 	wo.Result = kept.document
 	wo.Compare = kept.sideBySide
-	wo.Prometheus = m.series.Handler()
+	wo.Prometheus = m.served.Handler()
 	m.pages = m.shared()
 	defer m.pages.Close()
 	wo.Query = m.pages.Ask
@@ -220,6 +216,17 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
 	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })
+}
+
+// analyse makes the engine of findings, with the options of the configuration, for what is observed from a time on.
+func (m *monitor) analyse(ao findings.Options, from time.Time) {
+	ao.Now, ao.Started, ao.Facts = m.host.Now, from, tee.Found(m.found)
+	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.engine.Slowed
+	of := sourceOf(m.sources)
+	ao.Source = func(metric string) string { return of[metric] }
+	m.places = &places{host: m.host}
+	ao.Places = m.placesOn
+	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 }
 
 // forward runs the parts of agent mode until ctx ends.

@@ -42,6 +42,9 @@ type settings struct {
 	privileges privileges
 }
 
+// defaultBudget is the share of each core that teescope may use.
+const defaultBudget share = 0.01
+
 func (s *settings) flags(c *cobra.Command, listen string) {
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
@@ -51,7 +54,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	probesFlag(c, &s.probes)
 	s.port.flags(c, "listen", "insecure", "everyone who reaches this port can read all that teescope sees of this machine, and nobody needs a password; "+
 		"to change anything, one needs this machine's Unix socket or an operator's password")
-	s.budget = 0.01
+	s.budget = defaultBudget
 	f.Var(&s.budget, "budget", "share of each core that teescope may use; to stay within it, sources drop detail, then count only part of the time, and say so")
 	s.privileges = least
 	f.Var(&s.privileges, "privileges", "capabilities to keep once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep (all)")
@@ -87,7 +90,7 @@ type observer struct {
 	noSocket   string
 }
 
-// observe checks all settings and opens the port, before anything is attached or
+// observe checks all settings and opens the port, if there is to be one, before anything is attached or
 // written.
 func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	var filter *metric.NamePattern
@@ -117,17 +120,20 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	}
 	servers.Store(&cfg.targets)
 	log := slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l, err := s.port.listen(ctx, s.listen, log)
-	if err != nil {
-		return nil, err
+	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, port: s.port, budget: s.budget, file: s.config, agent: s.agent, asked: servers, keep: s.privileges, log: log}
+	if s.listen != "" {
+		if o.listener, err = s.port.listen(ctx, s.listen, log); err != nil {
+			return nil, err
+		}
 	}
-	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, listener: l, port: s.port, budget: s.budget, file: s.config, agent: s.agent, asked: servers, keep: s.privileges, log: log}
 	if o.found, o.platform, err = look(h); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, o.Close())
 	}
 	o.platform.Started = h.Now()
-	if err := s.openSocket(o); err != nil {
-		return nil, errors.Join(err, l.Close())
+	if o.listener != nil {
+		if err := s.openSocket(o); err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
 	}
 	return o, nil
 }

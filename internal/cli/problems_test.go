@@ -133,8 +133,7 @@ func TestSummaryIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := explainer{per: "second"}
-	got, err := x.monitorAt(base).tree(context.Background(), subject{process: "redis"}, time.Time{}, time.Time{})
+	got, err := monitorAt(base).tree(context.Background(), subject{process: "redis"}, "second", time.Time{}, time.Time{})
 	if err != nil || got.Summary != e.Summary {
 		t.Errorf("the API's summary is %+v, read as %+v, %v", e.Summary, got.Summary, err)
 	}

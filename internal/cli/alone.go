@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// alone is a monitor in the process of one command: the same sources, rules and explanations, without a port, a socket, a
+// data folder, a configuration and anybody to notify. It leaves nothing behind, whatever ends the process: samples are in
+// memory, and the kernel detaches programs and closes maps whose last user is gone.
+type alone struct {
+	*monitor
+	begun  chan struct{} // closed when the first rates are known
+	opened chan struct{} // closed when all sources are open; then analysis and from are set
+	read   chan struct{} // closed when all sources have been read for watchedOnce
+	ended  chan struct{} // closed when the work is over; then failed is set
+	from   time.Time     // of the first reading of all sources
+	failed error
+	stop   context.CancelFunc
+}
+
+const (
+	// remembered is how long samples are kept: three times the long window of the rules.
+	remembered = 15 * time.Minute
+	// watchedOnce is how long a command that prints once watches.
+	watchedOnce = 10 * time.Second
+	// eager is the time in which readings and rules come often, because somebody waits for the first of them;
+	// eagerReading and eagerRules are the times between two then.
+	eager        = 20 * time.Second
+	eagerReading = time.Second
+	eagerRules   = 5 * time.Second
+	// firstReadings is the time between the first two.
+	firstReadings = 400 * time.Millisecond
+	// leastExplained is the shortest window of rules and explanations: it has four eager readings.
+	leastExplained = 5 * time.Second
+	// pricing is how long measuring what events cost may delay the sources in the kernel.
+	pricing = 3 * time.Second
+)
+
+// watchAlone starts a monitor in this process. If it runs on, rules are evaluated in the background; otherwise only when
+// they are asked for. Close ends it.
+func watchAlone(ctx context.Context, interval time.Duration, runsOn bool) (*alone, error) {
+	s := settings{probes: probesFolder, root: "/", budget: defaultBudget, privileges: least}
+	o, err := s.observe(ctx, Env{Stdout: io.Discard, Stderr: io.Discard}) // a log would tear the screen
+	if err != nil {
+		return nil, err
+	}
+	limitMemory()
+	opts := store.DefaultOptions()
+	opts.Retention, opts.Instance, opts.Version, opts.Interval, opts.Sources = remembered, o.platform.Hostname, version(), interval, sourceOf(o.sources)
+	memory, err := store.OpenMemory(opts)
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	m := &monitor{observer: o, interval: interval, keeper: memory, series: memory, least: leastExplained}
+	m.platform.Interval = interval.Seconds()
+	m.open()
+	a := &alone{monitor: m, begun: make(chan struct{}), opened: make(chan struct{}), read: make(chan struct{}), ended: make(chan struct{})}
+	ctx, a.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(a.ended)
+		a.failed = a.work(ctx, runsOn)
+	}()
+	return a, nil
+}
+
+// Close ends the readings, detaches the sources and forgets the samples.
+func (a *alone) Close() error {
+	a.stop()
+	<-a.ended
+	return errors.Join(a.failed, a.observer.Close(), a.keeper.Close())
+}
+
+// work reads the sources until ctx ends. Those that only read files are there at once. What events cost is measured before
+// the others are attached, as in a monitor.
+func (a *alone) work(ctx context.Context, runsOn bool) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	measured := make(chan unitCosts, 1)
+	all.Go(func() { measured <- a.lentCosts(ctx) })
+	tick := time.NewTicker(firstReadings)
+	defer tick.Stop()
+	for n, costs := 1, (chan unitCosts)(nil); a.costs.Load() == nil; n++ {
+		a.keep(a.engine.Collect(ctx))
+		if n == 2 {
+			close(a.begun)
+			tick.Reset(eagerReading)
+			costs = measured
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case c := <-costs:
+			a.costs.Store(&c)
+		}
+	}
+	all.Go(func() { a.govern(ctx) })
+	a.observer.openKernel()
+	settle("")
+	if err := a.drop(Env{Stdout: io.Discard}, ""); err != nil {
+		return err
+	}
+	at, samples := a.engine.Collect(ctx)
+	a.keep(at, samples)
+	a.from = at
+	a.analyse(a.every(eagerRules, eagerReading), at)
+	close(a.opened)
+	if runsOn {
+		all.Go(func() { _ = a.analysis.Run(ctx) })
+	}
+	tick.Reset(eagerReading)
+	for calm := false; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		at, samples := a.engine.Collect(ctx)
+		a.keep(at, samples)
+		since := at.Sub(a.from)
+		if since >= watchedOnce {
+			a.tellRead()
+		}
+		if since >= eager && !calm {
+			calm = true
+			tick.Reset(a.interval)
+			a.analysis.Use(a.config.Analysis.rules(), a.every(findings.DefaultOptions().Every, a.interval))
+		}
+	}
+}
+
+// tellRead tells that all sources have been read for watchedOnce.
+func (a *alone) tellRead() {
+	select {
+	case <-a.read:
+	default:
+		close(a.read)
+	}
+}
+
+// every are the options of rules that are evaluated, and of sources that are read, so often.
+func (a *alone) every(evaluated, read time.Duration) findings.Options {
+	o := a.rulesOptions(a.config)
+	o.Every, o.Interval, o.LeastObserved = evaluated, read, leastExplained
+	return o
+}
+
+// lentCosts are the unit costs that a monitor has stored here, or new ones, which are not stored.
+func (a *alone) lentCosts(ctx context.Context) unitCosts {
+	now := machine.Identify(a.host, protection(a.found))
+	if c, err := prices.Load(a.host, dataDir()); err == nil && c.Stale(now) == "" {
+		return unitCosts{c, nil}
+	}
+	c, err := prices.MeasureWithin(ctx, a.host, now, traced(), pricing)
+	return unitCosts{c, err}
+}
+
+// await waits for an event, which does not come if the work fails.
+func (a *alone) await(ctx context.Context, event <-chan struct{}) error {
+	select {
+	case <-event:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.ended:
+		return cmp.Or(a.failed, context.Canceled)
+	}
+}
+
+// once waits until all sources have been read for watchedOnce, and then evaluates the rules.
+func (a *alone) once(ctx context.Context) error {
+	if err := a.await(ctx, a.read); err != nil {
+		return err
+	}
+	a.analysis.Evaluate(ctx)
+	return ctx.Err()
+}
+
+// isOpen reports whether all sources are open.
+func (a *alone) isOpen() bool {
+	select {
+	case <-a.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// witness answers from this process. Its CPU time counts as that of a page: looking at a measurement must not coarsen it.
+func (a *alone) witness() witness {
+	return witness{
+		where: "in this process",
+		findings: func(ctx context.Context) (f web.Findings, err error) {
+			if !a.isOpen() {
+				return summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.host.Now()}, a.platform.Started), nil
+			}
+			a.host.Pages.Run(func() { f, err = a.findingsOf(ctx, findings.Machine{}) })
+			return f, err
+		},
+		platform: func(ctx context.Context) (web.Platform, error) { return a.platformOf(ctx, findings.Machine{}) },
+		overhead: func(ctx context.Context) (o web.Overhead, err error) {
+			a.host.Pages.Run(func() { o, err = a.monitor.overhead(ctx, findings.Machine{}) })
+			return o, err
+		},
+		query: func(ctx context.Context, expr string, at time.Time) (points []metric.Point, err error) {
+			a.host.Pages.Run(func() { points, err = a.series.Query(ctx, expr, at) })
+			return points, err
+		},
+		lines: func(ctx context.Context, expr string, from, to time.Time, step time.Duration) (lines []metric.Series, err error) {
+			a.host.Pages.Run(func() { lines, err = a.series.QueryRange(ctx, expr, from, to, step) })
+			return lines, err
+		},
+		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (e web.Explanation, err error) {
+			if !a.isOpen() || to.Sub(a.from) < leastExplained {
+				return e, &explain.Refusal{Reason: fmt.Sprintf("the first one needs readings of %s, and there are fewer yet", metric.Length(leastExplained.Seconds()))}
+			}
+			if from.Before(a.from) {
+				from = a.from
+			}
+			a.host.Pages.Run(func() {
+				e, err = a.explain(ctx, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"})
+			})
+			return e, err
+		},
+		since: func(p web.Platform) time.Time {
+			if a.isOpen() {
+				return a.from
+			}
+			return p.Started
+		},
+		lacks: a.lacks,
+	}
+}
+
+// byProcess are the sources on which a process's costs rest.
+var byProcess = []string{"switches", "syscalls", "faults", "samples", "waits"}
+
+// lacks says which of the sources that tell processes apart are not read, why, and what would help.
+func (a *alone) lacks() string {
+	if !a.isOpen() {
+		return ""
+	}
+	var names []string
+	why := ""
+	for _, s := range a.engine.Status() {
+		if !slices.Contains(byProcess, s.Source.Name) || s.State != probe.Unavailable {
+			continue
+		}
+		names = append(names, s.Source.Name)
+		if why == "" {
+			why = s.Reason
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case os.Geteuid() != 0:
+		return "Not root, so there is no " + strings.Join(names, ", ") + ": `sudo teescope top` shows them."
+	}
+	return fmt.Sprintf("Not read here: %s (%s): see `teescope doctor`.", strings.Join(names, ", "), why)
+}
+
+// namesServer reports whether the user has said which monitor to ask.
+func namesServer(c *cobra.Command) bool {
+	return c.Flags().Changed("server") || os.Getenv("TEESCOPE_SERVER") != ""
+}
+
+// answers reports whether a monitor answers at the address where one is expected.
+func answers(ctx context.Context, base *url.URL) bool {
+	ctx, cancel := probe.WithPatience(ctx, 2*time.Second)
+	defer cancel()
+	var f web.Findings
+	return ask(ctx, base.JoinPath("api/teescope/v1/findings"), &f) == nil
+}
