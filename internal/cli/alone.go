@@ -31,7 +31,7 @@ import (
 type alone struct {
 	*monitor
 	begun  chan struct{} // closed when the first rates are known
-	opened chan struct{} // closed when all sources are open; then analysis and from are set
+	opened chan struct{} // closed when all sources have been read twice; then analysis and from are set
 	read   chan struct{} // closed when all sources have been read for watchedOnce
 	ended  chan struct{} // closed when the work is over; then failed is set
 	from   time.Time     // of the first reading of all sources
@@ -48,7 +48,7 @@ const (
 	// eagerReading and eagerRules are the times between two then.
 	eager        = 20 * time.Second
 	eagerReading = time.Second
-	eagerRules   = 5 * time.Second
+	eagerRules   = 4 * time.Second
 	// firstReadings is the time between the first two.
 	firstReadings = 400 * time.Millisecond
 	// leastExplained is the shortest window of rules and explanations: it has four eager readings.
@@ -75,6 +75,10 @@ func watchAlone(ctx context.Context, interval time.Duration, runsOn bool) (*alon
 	m := &monitor{observer: o, interval: interval, keeper: memory, series: memory, least: leastExplained}
 	m.platform.Interval = interval.Seconds()
 	m.open()
+	on := true
+	if err := m.engine.Set("process_times", probe.Setting{On: &on}); err != nil { // the others take a while, and privileges
+		return nil, errors.Join(err, o.Close(), memory.Close())
+	}
 	a := &alone{monitor: m, begun: make(chan struct{}), opened: make(chan struct{}), read: make(chan struct{}), ended: make(chan struct{})}
 	ctx, a.stop = context.WithCancel(ctx)
 	go func() {
@@ -121,32 +125,40 @@ func (a *alone) work(ctx context.Context, runsOn bool) error {
 	if err := a.drop(Env{Stdout: io.Discard}, ""); err != nil {
 		return err
 	}
-	at, samples := a.engine.Collect(ctx)
-	a.keep(at, samples)
-	a.from = at
-	a.analyse(a.every(eagerRules, eagerReading), at)
-	close(a.opened)
-	if runsOn {
-		all.Go(func() { _ = a.analysis.Run(ctx) })
-	}
 	tick.Reset(eagerReading)
 	for calm := false; ; {
+		at, samples := a.engine.Collect(ctx)
+		a.keep(at, samples)
+		switch since := at.Sub(a.from); {
+		case a.from.IsZero():
+			a.from = at
+		case !a.isOpen(): // its rates are known now
+			a.analyse(a.every(eagerRules, eagerReading), a.from)
+			close(a.opened)
+			if runsOn {
+				all.Go(func() { _ = a.analysis.Run(ctx) })
+			}
+		case since >= eager && !calm:
+			calm = true
+			a.spare()
+			tick.Reset(a.interval)
+			a.analysis.Use(a.config.Analysis.rules(), a.every(findings.DefaultOptions().Every, a.interval))
+		case since >= watchedOnce:
+			a.tellRead()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		at, samples := a.engine.Collect(ctx)
-		a.keep(at, samples)
-		since := at.Sub(a.from)
-		if since >= watchedOnce {
-			a.tellRead()
-		}
-		if since >= eager && !calm {
-			calm = true
-			tick.Reset(a.interval)
-			a.analysis.Use(a.config.Analysis.rules(), a.every(findings.DefaultOptions().Every, a.interval))
-		}
+	}
+}
+
+// spare switches the source off that another one has replaced by now.
+func (a *alone) spare() {
+	off := false
+	if slices.ContainsFunc(a.engine.Status(), func(s probe.Status) bool { return s.Source.Name == "switches" && s.State == probe.Available }) {
+		_ = a.engine.Set("process_times", probe.Setting{On: &off}) // both are known
 	}
 }
 
@@ -197,7 +209,7 @@ func (a *alone) once(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// isOpen reports whether all sources are open.
+// isOpen reports whether all sources have been read twice.
 func (a *alone) isOpen() bool {
 	select {
 	case <-a.opened:
@@ -207,8 +219,8 @@ func (a *alone) isOpen() bool {
 	}
 }
 
-// witness answers from this process. Its CPU time counts as that of a page: looking at a measurement must not coarsen it.
-func (a *alone) witness() witness {
+// witness answers from this process, to a command. Its CPU time counts as that of a page: looking at a measurement must not coarsen it.
+func (a *alone) witness(command string) witness {
 	return witness{
 		where: "in this process",
 		findings: func(ctx context.Context) (f web.Findings, err error) {
@@ -241,6 +253,10 @@ func (a *alone) witness() witness {
 			a.host.Pages.Run(func() {
 				e, err = a.explain(ctx, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"})
 			})
+			var no *explain.Refusal
+			if lack := a.lacks(command); lack != "" && errors.As(err, &no) && no.NotFound {
+				err = &explain.Refusal{NotFound: true, Reason: "nothing that is read here shows where its time goes. " + strings.TrimSuffix(lack, ".")}
+			}
 			return e, err
 		},
 		since: func(p web.Platform) time.Time {
@@ -249,36 +265,39 @@ func (a *alone) witness() witness {
 			}
 			return p.Started
 		},
-		lacks: a.lacks,
+		lacks: func() string { return a.lacks(command) },
 	}
 }
 
-// byProcess are the sources on which a process's costs rest.
-var byProcess = []string{"switches", "syscalls", "faults", "samples", "waits"}
+// shownBy says what the sources show that tell processes apart.
+var shownBy = []shownSource{
+	{"syscalls", "system calls"}, {"faults", "page faults"}, {"switches", "context switches"}, {"samples", "what the CPU time is used for"}, {"waits", "what it waits for"},
+}
 
-// lacks says which of the sources that tell processes apart are not read, why, and what would help.
-func (a *alone) lacks() string {
+// shownSource is a source with what it shows of a process.
+type shownSource struct{ source, what string }
+
+// lacks says what is not known of a process here, why, and what would help a command.
+func (a *alone) lacks(command string) string {
 	if !a.isOpen() {
 		return ""
 	}
-	var names []string
+	status := a.engine.Status()
+	var lacks []string
 	why := ""
-	for _, s := range a.engine.Status() {
-		if !slices.Contains(byProcess, s.Source.Name) || s.State != probe.Unavailable {
-			continue
-		}
-		names = append(names, s.Source.Name)
-		if why == "" {
-			why = s.Reason
+	for _, s := range shownBy {
+		i := slices.IndexFunc(status, func(st probe.Status) bool { return st.Source.Name == s.source && st.State == probe.Unavailable })
+		if i >= 0 {
+			lacks, why = append(lacks, s.what), cmp.Or(why, status[i].Reason)
 		}
 	}
 	switch {
-	case len(names) == 0:
+	case len(lacks) == 0:
 		return ""
 	case os.Geteuid() != 0:
-		return "Not root, so there is no " + strings.Join(names, ", ") + ": `sudo teescope top` shows them."
+		return fmt.Sprintf("Not root, so of a process it is not known: %s. `sudo teescope %s` shows them.", strings.Join(lacks, ", "), command)
 	}
-	return fmt.Sprintf("Not read here: %s (%s): see `teescope doctor`.", strings.Join(names, ", "), why)
+	return fmt.Sprintf("Of a process it is not known here: %s (%s). `teescope doctor` says what would help.", strings.Join(lacks, ", "), why)
 }
 
 // namesServer reports whether the user has said which monitor to ask.

@@ -162,11 +162,11 @@ func (x *explainer) witness(ctx context.Context, env Env) (w witness, end func()
 	if err := a.once(ctx); err != nil {
 		return w, end, errors.Join(err, a.Close())
 	}
-	if lack := a.lacks(); lack != "" {
+	if lack := a.lacks("explain"); lack != "" {
 		fmt.Fprintln(env.Stderr, lack)
 	}
 	x.last = duration(watchedOnce)
-	return a.witness(), a.Close, nil
+	return a.witness("explain"), a.Close, nil
 }
 
 // explanationText writes findings and explanations for a reader. A requested

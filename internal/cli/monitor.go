@@ -68,11 +68,14 @@ layouts for many machines.`,
 	return c
 }
 
+// usualReading is the default time between readings.
+const usualReading = 5 * time.Second
+
 // queueFlags are the flags of agent mode that an agent has too.
 func (m *monitor) queueFlags(c *cobra.Command, data string) {
 	f := c.Flags()
 	f.StringVar(&m.data, "data", dataDir(), data)
-	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
+	f.DurationVar(&m.interval, "interval", usualReading, "time between readings")
 }
 
 // dataDir is the default place of the store.

@@ -75,7 +75,8 @@ func TestProblemsAreTheSame(t *testing.T) {
 	if got := within(text); err != nil || !reflect.DeepEqual(got, want) || !strings.HasPrefix(text, answer.Summary.Headline+".\n") {
 		t.Errorf("explain has %q, want %q, %v:\n%s", got, want, err, text)
 	}
-	if got := within(strings.Join(topSnapshot{findings: answer}.strip(9), "\n")); !reflect.DeepEqual(got, want) {
+	top := topSnapshot{findings: answer}
+	if got := within(strings.Join(append([]string{top.verdict()}, top.others(9)...), "\n")); !reflect.DeepEqual(got, want) {
 		t.Errorf("top has %q, want %q", got, want)
 	}
 

@@ -42,14 +42,14 @@ time goes, esc goes back, q ends.`,
 		Example: "  teescope top\n  teescope top --process 'redis|nginx' --interval 5s\n  teescope top --once",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t.named = namesServer(c)
+			t.named, t.paced = namesServer(c), c.Flags().Changed("interval")
 			return t.run(c.Context(), env)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&t.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
 	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
-	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables, and without a monitor also between readings")
+	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor also between readings, which else are 5s apart after the first 20s")
 	f.BoolVar(&t.once, "once", false, "print one table and exit; without a monitor it watches for 10 s first")
 	return c
 }
@@ -59,6 +59,7 @@ type topper struct {
 	server, process string
 	named           bool // the user named the server
 	interval        time.Duration
+	paced           bool // the user gave the interval
 	once            bool
 }
 
@@ -88,7 +89,9 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 	}
 	defer sized(env.Stdout)()
 	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler())
-	_, err = p.Run()
+	if _, err = p.Run(); ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // a signal has ended it
+	}
 	return err
 }
 
@@ -103,7 +106,11 @@ func (t topper) witness(ctx context.Context, env Env) (w witness, end func() err
 	if t.named || answers(ctx, base) {
 		return monitorAt(base), end, nil
 	}
-	a, err := watchAlone(ctx, max(t.interval, eagerReading), !t.once)
+	reading := usualReading
+	if t.paced {
+		reading = max(t.interval, eagerReading)
+	}
+	a, err := watchAlone(ctx, reading, !t.once)
 	if err != nil {
 		return w, end, err
 	}
@@ -116,7 +123,7 @@ func (t topper) witness(ctx context.Context, env Env) (w witness, end func() err
 	if err != nil {
 		return w, end, errors.Join(err, a.Close())
 	}
-	return a.witness(), a.Close, nil
+	return a.witness("top"), a.Close, nil
 }
 
 // print writes a table now and after each interval.

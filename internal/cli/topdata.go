@@ -35,10 +35,10 @@ const sparkCells = 8
 
 var topColumns = []topColumn{
 	{name: "cpu", title: "CPU%", width: 7, key: "c", source: "switches", show: percentage,
-		expr: `sum by (process, instance) ($r(tee_process_cpu_seconds_total)) * 100`},
+		expr: `(sum by (process, instance) ($r(tee_process_cpu_seconds_total)) or sum by (process, instance) ($r(tee_process_stat_cpu_seconds_total))) * 100`},
 	{name: "spark", title: "LAST MIN", width: 1 + sparkCells},
 	{name: "wait", title: "WAIT", width: 7, key: "w", sampled: true, show: threads,
-		expr: `sum by (process, instance) ($r(tee_sampled_wait_seconds_total{state="cpu"}))`},
+		expr: `sum by (process, instance) ($r(tee_sampled_wait_seconds_total{state="cpu"})) or sum by (process, instance) ($r(tee_process_stat_wait_seconds_total))`},
 	{name: "kernel", title: "KERN%", width: 7, sampled: true, show: percentage,
 		expr: `sum by (process, instance) ($r(tee_sampled_cpu_seconds_total{mode!="user"})) / sum by (process, instance) ($r(tee_sampled_cpu_seconds_total)) * 100`},
 	{name: "syscalls", title: "SYSC/S", width: 8, key: "s", source: "syscalls", show: compact,

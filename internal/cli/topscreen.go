@@ -15,9 +15,28 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// verdict is what is wrong, in the page's words.
+// verdict is what is wrong, in the page's words, after its severity: a colour alone says nothing.
 func (s *topSnapshot) verdict() string {
-	return strings.TrimSuffix(s.findings.Summary.Headline, ".") + "."
+	sum := s.findings.Summary
+	words := strings.TrimSuffix(sum.Headline, ".") + "."
+	if sum.Level == findings.WarningLevel || sum.Level == findings.CriticalLevel {
+		words = strings.ToUpper(string(sum.Level)) + "  " + words
+	}
+	return words
+}
+
+// warnings say which of the numbers are missing or old.
+func (m topModel) warnings() (out []string) {
+	if m.snapshot.lacks != "" {
+		out = append(out, m.snapshot.lacks)
+	}
+	if e := m.snapshot.overhead.StoreError; e != "" {
+		out = append(out, "STORE: "+e)
+	}
+	if m.err != nil {
+		out = append(out, "NO ANSWER, the values below are old: "+oneLine(m.err))
+	}
+	return out
 }
 
 // header describes the machine, who watches it, and what that costs, in lines of parts, each the most important first.
@@ -61,9 +80,6 @@ func own(o web.Overhead) string {
 	}
 	if o.RSSBytes > 0 {
 		out += ", " + size(uint64(o.RSSBytes))
-	}
-	if o.StoreError != "" {
-		out += "  STORE: " + o.StoreError
 	}
 	return out
 }
@@ -178,10 +194,14 @@ func wrapped(text string, width, most int) []string {
 		case prettytext.StringWidth(line)+1+prettytext.StringWidth(word) <= width:
 			line += " " + word
 		case len(lines) == most-1:
-			if prettytext.StringWidth(line)+2 <= width {
-				line += " "
+			for before := line; prettytext.StringWidth(line)+2 > width; line = before {
+				at := strings.LastIndexByte(before, ' ')
+				if at < 0 {
+					return append(lines, cutOff(line+"…", width))
+				}
+				before = before[:at]
 			}
-			return append(lines, cutOff(line, width-1)+"…")
+			return append(lines, line+" …")
 		default:
 			lines = append(lines, cutOff(line, width))
 			line = word
@@ -226,8 +246,8 @@ func (m topModel) plain() string {
 	for _, parts := range m.snapshot.header(len(rows), m.filter) {
 		t.Line("%s", strings.Join(parts, "  "))
 	}
-	if m.snapshot.lacks != "" {
-		t.Line("%s", m.snapshot.lacks)
+	for _, l := range m.warnings() {
+		t.Line("%s", l)
 	}
 	for _, l := range slices.Concat([]string{"", head}, lines) {
 		t.Line("%s", l)
@@ -245,11 +265,8 @@ func (m topModel) above(s *topScreen, shown int) {
 	for _, parts := range m.snapshot.header(shown, m.filter) {
 		s.add(quietStyle, fitting(m.width, parts...))
 	}
-	if m.snapshot.lacks != "" {
-		s.add(warningStyle, wrapped(m.snapshot.lacks, m.width, part)...)
-	}
-	if m.err != nil {
-		s.add(warningStyle, wrapped("NO ANSWER, the values below are old: "+oneLine(m.err), m.width, part)...)
+	for _, l := range m.warnings() {
+		s.add(warningStyle, wrapped(l, m.width, part)...)
 	}
 }
 
