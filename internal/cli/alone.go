@@ -50,7 +50,7 @@ const (
 	eagerReading = time.Second
 	eagerRules   = 4 * time.Second
 	// firstReadings is the time between the first two.
-	firstReadings = 400 * time.Millisecond
+	firstReadings = 250 * time.Millisecond
 	// leastExplained is the shortest window of rules and explanations: it has four eager readings.
 	leastExplained = 5 * time.Second
 	// pricing is how long measuring what events cost may delay the sources in the kernel.
