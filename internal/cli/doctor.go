@@ -31,6 +31,8 @@ func doctorCommand(env Env) *cobra.Command {
 		Long: `Doctor opens every source, reads it once and closes it, so its answers are tested,
 not guessed. It runs without root too, and says what root would add.
 
+It ends with up to three things to do, the most useful first, each with its command.
+
 If a monitor runs on this machine, doctor says where its settings have a source differ
 from that: switched off, at another level, narrowed, or counting a part of the time.
 --server names a monitor elsewhere on the machine; "" asks none.`,
@@ -54,6 +56,11 @@ from that: switched off, at another level, narrowed, or counting a part of the t
 					return err
 				}
 			}
+			asked := server
+			if d.Monitor != nil {
+				asked = ""
+			}
+			d.ThingsToDo = d.thingsToDo(asked)
 			if asJSON {
 				e := json.NewEncoder(env.Stdout)
 				e.SetIndent("", "  ")
@@ -69,8 +76,11 @@ from that: switched off, at another level, narrowed, or counting a part of the t
 	return c
 }
 
+// probesFolder is the default folder of a user's own probes.
+const probesFolder = "/etc/teescope/probes"
+
 func probesFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder with your own probes, one NAME.yaml each (docs/probes.md)")
+	c.Flags().StringVar(folder, "probes", probesFolder, "folder with your own probes, one NAME.yaml each (docs/probes.md)")
 }
 
 func hostRootFlag(c *cobra.Command, root *string) {
@@ -83,7 +93,9 @@ type diagnosis struct {
 	Sources  []web.Source `json:"sources"`
 	// Monitor is the machine's monitor; null if none answers.
 	Monitor *besides `json:"monitor"`
-	badge   string
+	// ThingsToDo would help most, the most useful first.
+	ThingsToDo []thing `json:"thingsToDo"`
+	badge      string
 }
 
 // besides is a monitor that runs on the same machine, with its sources as they are set there.
@@ -196,15 +208,11 @@ func (d diagnosis) print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	var lacking int
 	row("SOURCE", "STATE", "WHY, AND WHAT WOULD HELP")
 	for _, s := range d.Sources {
 		why := s.Reason
 		if s.Remedy != "" {
 			why += "; " + s.Remedy
-		}
-		if s.State == string(probe.Unavailable) || s.State == string(probe.Degraded) {
-			lacking++
 		}
 		if s.Seen != "" {
 			why = strings.TrimSuffix("on: "+s.Seen+"; "+why, "; ")
@@ -215,9 +223,6 @@ func (d diagnosis) print(w io.Writer) error {
 	if err := flush(); err != nil {
 		return err
 	}
-	if !p.Privileged && lacking > 0 {
-		_, err := fmt.Fprintf(w, "\nnot root: %d sources are limited or unavailable; `sudo teescope doctor` shows what root would add\n", lacking)
-		return err
-	}
-	return nil
+	_, err := io.WriteString(w, d.thingsText())
+	return err
 }

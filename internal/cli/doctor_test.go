@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,5 +75,51 @@ func TestDoctorWithoutMonitor(t *testing.T) {
 	}
 	if _, err := monitorBeside(t.Context(), "ftp://127.0.0.1:9780", false); err == nil {
 		t.Error("a bad URL is no error")
+	}
+}
+
+// TestThingsToDo: the most useful first, from the rows, each with a command; at most three, and none is said.
+func TestThingsToDo(t *testing.T) {
+	bad := func(name, remedy string) web.Source {
+		return web.Source{Name: name, State: "unavailable", Reason: "why", Remedy: remedy}
+	}
+	root := web.Platform{Privileged: true}
+	hidden := bad("llc", "ask the provider")
+	hidden.Blind = true
+	const url = "http://127.0.0.1:9780"
+	for name, tt := range map[string]struct {
+		d       diagnosis
+		monitor string
+		want    []string // commands
+		words   []string
+	}{
+		"nobody": {diagnosis{Sources: []web.Source{bad("tls", "run as root"), bad("syscalls", "run as root"), bad("waits", "run as root"), bad("faults", "run as root")}}, url,
+			[]string{"sudo teescope doctor", "sudo teescope monitor"}, []string{"Two things", "not root: 4 sources", "tls, syscalls, waits and 1 more"}},
+		"root": {diagnosis{Platform: root, Sources: []web.Source{bad("kvm", "modprobe kvm_amd, then restart teescope"), bad("disk", "wait"), bad("syscalls", "boot another kernel."), hidden}}, url,
+			[]string{"teescope doctor", "teescope monitor", "modprobe kvm_amd"}, []string{"Three things", "1. The source syscalls is unavailable: boot another kernel. Then", "3. The source kvm is unavailable: type the command, then restart teescope."}},
+		"a monitor runs": {diagnosis{Platform: root, Sources: []web.Source{bad("cgroups", "mount -t cgroup2 cgroup2 /sys/fs/cgroup")}}, "",
+			[]string{"mount -t cgroup2 cgroup2 /sys/fs/cgroup"}, []string{"One thing"}},
+		"nothing": {diagnosis{Platform: root, Sources: []web.Source{hidden, {Name: "cpu", State: "available"}}}, "", nil, []string{"Nothing to do"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.d.ThingsToDo = tt.d.thingsToDo(tt.monitor)
+			var got []string
+			for _, x := range tt.d.ThingsToDo {
+				got = append(got, x.Command)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("commands %q, want %q", got, tt.want)
+			}
+			var out strings.Builder
+			if err := tt.d.print(&out); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(strings.Fields(out.String()), " ")
+			for _, w := range slices.Concat(tt.words, got) {
+				if !strings.Contains(text, w) {
+					t.Errorf("no %q in\n%s", w, out.String())
+				}
+			}
+		})
 	}
 }

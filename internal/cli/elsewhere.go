@@ -44,7 +44,7 @@ func (m *monitor) machines() *fleet.Fleet {
 
 // shared returns what pages ask through.
 func (m *monitor) shared() *feed.Feed {
-	return feed.New(feed.Options{Evaluate: m.series.Steps, Notes: m.series.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Take, Now: m.Host.Now})
+	return feed.New(feed.Options{Evaluate: m.served.Steps, Notes: m.served.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Take, Now: m.Host.Now})
 }
 
 func (m *monitor) elsewhere(on findings.Machine) bool {

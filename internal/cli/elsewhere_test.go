@@ -80,7 +80,7 @@ func watching(t *testing.T) *monitor {
 	}
 	h := host.At(t.TempDir())
 	h.Now = func() time.Time { return now }
-	m := &monitor{Observer: &observe.Observer{Host: h, Sources: sources.All, Chosen: sources.All, Budget: 0.01, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, series: st}
+	m := &monitor{Observer: &observe.Observer{Host: h, Sources: sources.All, Chosen: sources.All, Budget: 0.01, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Platform: web.Platform{Hostname: "vm-1", CPUs: 8}}, series: st, served: st}
 	m.Engine = probe.New(h, nil, nil, nil)
 	m.slowest.Store(int64(5 * time.Second))
 	steal := &findings.Rule{Name: "cpu_steal", Needs: []string{"node_cpu_seconds_total"}, Run: func(_ context.Context, p *findings.Pass) error {
@@ -161,18 +161,18 @@ func TestElsewhere(t *testing.T) {
 
 // counted counts the queries of a store.
 type counted struct {
-	series
+	served
 	n atomic.Int64
 }
 
 func (a *counted) Steps(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Line, []string, error) {
 	a.n.Add(1)
-	return a.series.Steps(ctx, expr, from, to, step)
+	return a.served.Steps(ctx, expr, from, to, step)
 }
 
 func (a *counted) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
 	a.n.Add(1)
-	return a.series.Query(ctx, expr, at)
+	return a.served.Query(ctx, expr, at)
 }
 
 // TestFindingsAreShared: however many pages show the findings of a machine, its series are counted once.
@@ -181,8 +181,8 @@ func TestFindingsAreShared(t *testing.T) {
 	if _, err := m.fleet.Rows(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a := &counted{series: m.series}
-	m.series = a
+	a := &counted{served: m.served}
+	m.series, m.served = a, a
 	m.pages = m.shared()
 	t.Cleanup(m.pages.Close)
 	for range 10 {

@@ -27,21 +27,29 @@ type keeper interface {
 	Close() error
 }
 
-// series answers queries of the page, the rules and explanations: the monitor's store, or an engine elsewhere.
+// series answers queries of the rules and explanations: the monitor's store, an engine elsewhere, or the memory of one
+// command.
 type series interface {
 	findings.RangeQuerier
+	Err() error
+}
+
+// served is a series that pages and the API ask, too.
+type served interface {
+	series
 	Steps(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Line, []string, error)
 	Notes(ctx context.Context, expr string, from, to time.Time) []string
 	Handler() http.Handler
-	Err() error
 }
 
 var (
 	_ keeper = (*store.Store)(nil)
 	_ keeper = (*store.Queue)(nil)
 	_ keeper = (*store.Nothing)(nil)
-	_ series = (*store.Store)(nil)
-	_ series = (*store.Remote)(nil)
+	_ keeper = (*store.Memory)(nil)
+	_ served = (*store.Store)(nil)
+	_ served = (*store.Remote)(nil)
+	_ series = (*store.Memory)(nil)
 )
 
 // open returns the engine. One that is down may come back, and is no error; a URL where something else answers is.

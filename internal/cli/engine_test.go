@@ -73,7 +73,7 @@ func TestExplainFromEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := explainer{per: "second"}.engineAt(r).tree(t.Context(), subject{"redis-server", ""}, to.Add(-4*time.Minute), to)
+	got, err := engineAt(r).tree(t.Context(), subject{"redis-server", ""}, "second", to.Add(-4*time.Minute), to)
 	if err != nil {
 		t.Fatal(err)
 	}

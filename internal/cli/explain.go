@@ -29,7 +29,8 @@ func explainCommand(env Env) *cobra.Command {
 		Short: "Show a monitor's findings, and where the time of a process or a benchmark goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed recently. Checks that could not run are listed with the reason, so silence
-is not taken for health.
+is not taken for health. If no monitor answers and --server is not given, it watches
+for 10 s in its own process, and leaves nothing behind.
 
 With --process it shows where the time of that process went: how often something
 happened, what one costs, its share of the time in which the process had work, and
@@ -54,7 +55,8 @@ the environment variable SSL_CERT_FILE.`,
 			if len(args) == 1 {
 				return x.result(env.Stdout, args[0])
 			}
-			return x.run(c.Context(), env.Stdout)
+			x.named = serverNamed(c)
+			return x.run(c.Context(), env)
 		},
 	}
 	f := c.Flags()
@@ -75,6 +77,7 @@ the environment variable SSL_CERT_FILE.`,
 // explainer holds the flags of explain.
 type explainer struct {
 	server, process, instance, per, data string
+	named                                bool // the user named the server
 	at                                   engineFlags
 	last                                 duration
 	before                               ago
@@ -92,7 +95,7 @@ type explained struct {
 	Unexplained []string `json:"unexplained,omitempty"`
 }
 
-func (x explainer) run(ctx context.Context, w io.Writer) error {
+func (x explainer) run(ctx context.Context, env Env) (err error) {
 	subjects, err := metric.CompileNames(x.process)
 	if err != nil {
 		return fmt.Errorf("--process: %w; a name with such characters is written with backslashes: %s", err, regexp.QuoteMeta(x.process))
@@ -104,8 +107,12 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 		return errors.New("--before compares two windows of a process: name it with --process")
 	}
 	out := explained{Explanations: []web.Explanation{}}
-	of, err := x.witness(ctx, &out)
+	of, end, err := x.witness(ctx, env)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if out.Findings, err = of.findings(ctx); err != nil {
 		return err
 	}
 	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r findings.Record) bool {
@@ -116,31 +123,36 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if x.json {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(env.Stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(out)
 	}
-	_, err = io.WriteString(w, explanationText(out, x))
+	_, err = io.WriteString(env.Stdout, explanationText(out, x))
 	return err
 }
 
-// witness returns who answers, with the findings of a monitor.
-func (x explainer) witness(ctx context.Context, out *explained) (witness, error) {
+// witness returns who answers, and what to call at the end. Without a monitor that is this process, after it has watched
+// for a while.
+func (x *explainer) witness(ctx context.Context, env Env) (w witness, end func() error, err error) {
+	end = func() error { return nil }
 	if err := x.at.check(); err != nil {
-		return witness{}, err
+		return w, end, err
 	}
 	if x.at.url != "" {
-		return x.askEngine(ctx, out)
+		w, err := x.askEngine(ctx)
+		return w, end, err
 	}
 	base, err := serverURL(x.server)
 	if err != nil {
-		return witness{}, err
+		return w, end, err
 	}
-	err = ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings)
-	if out.Problems == nil { // of a monitor of an earlier version
-		out.Findings = summarized(out.Findings, time.Time{})
+	if x.named || answers(ctx, base) {
+		return monitorAt(base), end, nil
 	}
-	return x.monitorAt(base), err
+	if x.before.set() {
+		return w, end, fmt.Errorf("--before compares with an earlier window, and no monitor answers at %s that has one; start one with `teescope monitor`, or name its URL with --server", base.Redacted())
+	}
+	return x.watchHere(ctx, env, base)
 }
 
 // explanationText writes findings and explanations for a reader. A requested

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"time"
 
 	"github.com/teescope/teescope/internal/explain"
@@ -17,12 +18,15 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// engineAt is the engine of --query-url.
-func (x explainer) engineAt(r *store.Remote) witness {
+// engineAt is the engine of --query-url. It has no findings, platform and overhead.
+func engineAt(r *store.Remote) witness {
 	return witness{
+		findings: func(context.Context) (web.Findings, error) {
+			return summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}, time.Time{}), r.Err()
+		},
 		query: r.Query,
-		tree: func(ctx context.Context, s subject, from, to time.Time) (web.Explanation, error) {
-			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: x.per == "request"})
+		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error) {
+			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"})
 			e := web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}
 			e.Summary = t.Summarize(e.Causes, "")
 			return e, err
@@ -48,12 +52,29 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 	return observe.UnitCosts{Calibration: costs}.ForResult()
 }
 
-// askEngine has the engine of --query-url answer. It has no findings.
-func (x explainer) askEngine(ctx context.Context, out *explained) (witness, error) {
+// askEngine has the engine of --query-url answer.
+func (x *explainer) askEngine(ctx context.Context) (witness, error) {
 	r, err := x.at.open(ctx, nil)
 	if err != nil {
 		return witness{}, err
 	}
-	out.Findings = summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}, time.Time{})
-	return x.engineAt(r), r.Err()
+	return engineAt(r), nil
+}
+
+// watchHere watches for a while in this process, which then answers, and says so.
+func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w witness, end func() error, err error) {
+	end = func() error { return nil }
+	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), watchedOnce)
+	a, err := watchAlone(ctx, eagerReading, false)
+	if err != nil {
+		return w, end, err
+	}
+	if err := a.once(ctx); err != nil {
+		return w, end, errors.Join(err, a.Close())
+	}
+	if lack := a.lacks("explain"); lack != "" {
+		fmt.Fprintln(env.Stderr, lack)
+	}
+	x.last = duration(watchedOnce)
+	return a.witness("explain"), a.Close, nil
 }

@@ -7,58 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
-	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/web"
 )
 
 // busiest is how many processes are explained at once.
 const busiest = 3
-
-// witness answers what explanations ask: a monitor, or this program from the series of an engine.
-type witness struct {
-	query func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
-	tree  func(ctx context.Context, s subject, from, to time.Time) (web.Explanation, error)
-}
-
-// monitorAt is the monitor at a URL.
-func (x explainer) monitorAt(base *url.URL) witness {
-	return witness{
-		query: func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
-			u := base.JoinPath("api/v1/query")
-			u.RawQuery = url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}}.Encode()
-			var a vector
-			if err := ask(ctx, u, &a); err != nil {
-				return nil, err
-			}
-			var out []metric.Point
-			for _, r := range a.Data.Result {
-				v, err := strconv.ParseFloat(strings.Trim(string(r.Value[1]), `"`), 64)
-				if err != nil {
-					return nil, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", u.Redacted(), err)
-				}
-				out = append(out, metric.Point{Labels: r.Metric, Value: v})
-			}
-			return out, nil
-		},
-		tree: func(ctx context.Context, s subject, from, to time.Time) (e web.Explanation, err error) {
-			u := base.JoinPath("api/teescope/v1/explain")
-			u.RawQuery = url.Values{
-				"process": {s.process}, "instance": {s.instance}, "per": {x.per},
-				"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
-			}.Encode()
-			err = ask(ctx, u, &e)
-			return e, err
-		},
-	}
-}
 
 // trees asks where the time of the selected processes went: the one that --process
 // names, the busiest ones that match it, or the busiest of all. A refusal is not
@@ -73,10 +32,10 @@ func (x explainer) trees(ctx context.Context, of witness, out *explained) error 
 		subjects = []subject{{x.process, x.instance}} // the monitor knows which names there are
 	}
 	for _, s := range subjects {
-		e, err := of.tree(ctx, s, out.At.Add(-last), out.At)
+		e, err := of.tree(ctx, s, x.per, out.At.Add(-last), out.At)
 		var then web.Explanation
 		if err == nil && x.before.set() {
-			then, err = of.tree(ctx, s, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
+			then, err = of.tree(ctx, s, x.per, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
 		}
 		var no *notAnswered
 		var refusal *explain.Refusal

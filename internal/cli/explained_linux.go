@@ -29,7 +29,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	if q.From.IsZero() {
 		q.From = q.To.Add(-explainWindow)
 	}
-	q.Places = m.placesOn
+	q.Places, q.Least = m.placesOn, m.least
 	t, err := known.Window(ctx, m.series, q)
 	var no *explain.Refusal
 	if errors.As(err, &no) && no.NotFound && (q.Instance == "" || q.Instance == m.own().Instance) {

@@ -124,7 +124,7 @@ func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Re
 		}
 		f.On = func(of findings.Machine) bool { return owner(of) == f.Machine }
 	}
-	if m.analysis.Complete(f.From) {
+	if m.past == nil || m.analysis.Complete(f.From) {
 		return f.Select(m.analysis.Records()), nil
 	}
 	list, err := m.past.All()
@@ -158,10 +158,13 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 			emit(metric.Sample{Desc: findingDesc, Labels: labels, Value: 1})
 		}
 	}
-	emit(metric.Sample{Desc: unsavedDesc, Value: float64(m.past.Unsaved())})
 	if took, ok := m.analysis.Took(); ok {
 		emit(metric.Sample{Desc: evaluationDesc, Value: took.Seconds()})
 	}
+	if m.past == nil { // nothing is kept, and nobody is notified
+		return
+	}
+	emit(metric.Sample{Desc: unsavedDesc, Value: float64(m.past.Unsaved())})
 	m.notifier.Collect(emit)
 }
 

@@ -72,11 +72,14 @@ layouts for many machines.`,
 	return c
 }
 
+// usualReading is the default time between readings.
+const usualReading = 5 * time.Second
+
 // queueFlags are the flags of agent mode that an agent has too.
 func (m *monitor) queueFlags(c *cobra.Command, data string) {
 	f := c.Flags()
 	f.StringVar(&m.data, "data", dataDir(), data)
-	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
+	f.DurationVar(&m.interval, "interval", usualReading, "time between readings")
 }
 
 // monitor is the main job.
@@ -87,6 +90,7 @@ type monitor struct {
 	data      string
 	retention duration
 	interval  time.Duration
+	least     time.Duration // the shortest window of an explanation; 0 is that of the default interval
 	baseline  string
 	memory    []metric.Sample // what memory costs against the baseline
 	at        engineFlags
@@ -94,6 +98,7 @@ type monitor struct {
 
 	keeper   keeper
 	series   series           // nil in agent mode: nothing answers queries
+	served   served           // the same for pages; nil where nothing is served
 	analysis *findings.Engine // nil without series
 	places   *places          // nil where nothing asks
 	boards   *dashboards
@@ -148,7 +153,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
 	if m.at.url == "" && !m.agentMode {
 		st, err := store.Open(ctx, opts)
-		m.keeper, m.series = st, st
+		m.keeper, m.series, m.served = st, st, st
 		return err
 	}
 	if m.at.url != "" {
@@ -159,7 +164,7 @@ func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
 		if err := r.Err(); err != nil {
 			m.Log.Warn("the engine of --query-url does not answer yet; trying again with each query", "error", contain.OneLine(err))
 		}
-		m.series = r
+		m.series, m.served = r, r
 	}
 	var err error
 	if m.agentMode {
@@ -184,13 +189,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 		return err
 	}
 	m.Open()
-	ao.Now, ao.Started, ao.Facts = m.Host.Now, m.Platform.Started, tee.Found(m.Found)
-	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.Engine.Slowed
-	of := sourceOf(m.Sources)
-	ao.Source = func(metric string) string { return of[metric] }
-	m.places = &places{host: m.Host}
-	ao.Places = m.placesOn
-	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
+	m.analyse(ao, m.Platform.Started)
 
 	page, err := fs.Sub(ui.Files, "dist")
 	if err != nil {
@@ -210,7 +209,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.ResultTrees = known.Trees
 	wo.Result = kept.document
 	wo.Compare = kept.sideBySide
-	wo.Prometheus = m.series.Handler()
+	wo.Prometheus = m.served.Handler()
 	m.pages = m.shared()
 	defer m.pages.Close()
 	wo.Query = m.pages.Ask
@@ -219,6 +218,17 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.Platform.Hostname), m.Platform.Kernel, observe.Badge(m.Found), m.URL())
 	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })
+}
+
+// analyse makes the engine of findings, with the options of the configuration, for what is observed from a time on.
+func (m *monitor) analyse(ao findings.Options, from time.Time) {
+	ao.Now, ao.Started, ao.Facts = m.Host.Now, from, tee.Found(m.Found)
+	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.Engine.Slowed
+	of := sourceOf(m.Sources)
+	ao.Source = func(metric string) string { return of[metric] }
+	m.places = &places{host: m.Host}
+	ao.Places = m.placesOn
+	m.analysis = findings.New(m.config.Analysis.rules(), m.series, ao)
 }
 
 // forward runs the parts of agent mode until ctx ends.

@@ -75,7 +75,8 @@ func TestProblemsAreTheSame(t *testing.T) {
 	if got := within(text); err != nil || !reflect.DeepEqual(got, want) || !strings.HasPrefix(text, answer.Summary.Headline+".\n") {
 		t.Errorf("explain has %q, want %q, %v:\n%s", got, want, err, text)
 	}
-	if got := within(strings.Join(topSnapshot{findings: answer}.strip(9), "\n")); !reflect.DeepEqual(got, want) {
+	top := topSnapshot{findings: answer}
+	if got := within(strings.Join(append([]string{top.verdict()}, top.others(9)...), "\n")); !reflect.DeepEqual(got, want) {
 		t.Errorf("top has %q, want %q", got, want)
 	}
 
@@ -133,8 +134,7 @@ func TestSummaryIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := explainer{per: "second"}
-	got, err := x.monitorAt(base).tree(context.Background(), subject{process: "redis"}, time.Time{}, time.Time{})
+	got, err := monitorAt(base).tree(context.Background(), subject{process: "redis"}, "second", time.Time{}, time.Time{})
 	if err != nil || got.Summary != e.Summary {
 		t.Errorf("the API's summary is %+v, read as %+v, %v", e.Summary, got.Summary, err)
 	}

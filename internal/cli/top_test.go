@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/color"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,10 +54,14 @@ func topCases(t *testing.T) []topCase {
 		out = append(out, c)
 	}
 	for _, c := range out {
-		i := slices.IndexFunc(out, func(o topCase) bool { return o.name() == strings.TrimSpace(c.parts["like"]) })
-		for _, part := range []string{"platform", "findings", "overhead", "query", "coverage"} {
-			if i >= 0 {
-				c.parts[part] = out[i].parts[part]
+		for like := c; ; { // which may be like another one
+			i := slices.IndexFunc(out, func(o topCase) bool { return o.name() == strings.TrimSpace(like.parts["like"]) })
+			if i < 0 {
+				break
+			}
+			like = out[i]
+			for _, part := range []string{"platform", "findings", "overhead", "query", "coverage", "explain"} {
+				c.parts[part] = cmp.Or(c.parts[part], like.parts[part])
 			}
 		}
 	}
@@ -83,8 +90,10 @@ func (c topCase) serve(t *testing.T) string {
 		case ok:
 		case strings.HasPrefix(r.URL.Query().Get("query"), "min_over_time(teescope_source_coverage_ratio"):
 			part = "coverage"
-		case r.URL.Path == "/api/v1/query" && r.URL.Query().Get("query") == topQuery():
+		case r.URL.Path == "/api/v1/query" && r.URL.Query().Get("query") == topQuery(rated):
 			part = "query"
+		case r.URL.Path == "/api/v1/query_range" && r.URL.Query().Get("query") == ratesIn(topColumns[0].expr, rated):
+			part = "past"
 		}
 		if c.parts[part] == "" {
 			t.Errorf("asked for %s", r.URL)
@@ -147,11 +156,19 @@ func (c topCase) look(t *testing.T) topModel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lookAround(t.Context(), base)
+	of := monitorAt(base)
+	of.where = "http://127.0.0.1:9780" // the test's port differs each time
+	s, err := lookAround(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return topModel{snapshot: s, every: time.Second, filter: &metric.NamePattern{Regexp: regexp.MustCompile("")}}
+	m := topModel{snapshot: s, of: of, ctx: t.Context(), every: time.Second, filter: &metric.NamePattern{Regexp: regexp.MustCompile("")}, theme: themeOf(true)}
+	m.remember(s)
+	if c.parts["past"] != "" {
+		next, _ := m.Update(m.recall())
+		m = next.(topModel)
+	}
+	return m
 }
 
 func TestTopScreens(t *testing.T) {
@@ -163,7 +180,11 @@ func TestTopScreens(t *testing.T) {
 			}
 			next, _ := c.look(t).Update(tea.WindowSizeMsg{Width: width, Height: height})
 			m := press(next.(topModel), strings.Fields(c.parts["keys"])...)
-			lines, head := m.screen()
+			if m.tree != nil {
+				m = answered(t, m)
+			}
+			s := m.screen()
+			lines, head := s.texts(), s.head
 			if len(lines) != height || head >= height {
 				t.Errorf("%d lines with the head in line %d, want %d lines", len(lines), head, height)
 			}
@@ -173,7 +194,7 @@ func TestTopScreens(t *testing.T) {
 				}
 			}
 			c.want(t, "screen", strings.Join(lines, "\n")+"\n")
-			if v := m.View(); !v.AltScreen || prettytext.StringWidthWithoutEscSequences(strings.Split(v.Content, "\n")[head]) != width {
+			if v := m.View(); !v.AltScreen || v.MouseMode == tea.MouseModeNone || prettytext.StringWidthWithoutEscSequences(strings.Split(v.Content, "\n")[head]) != width {
 				t.Errorf("the view is not on the alternate screen, or its head is not as wide as the terminal: %q", v.Content)
 			}
 		})
@@ -186,11 +207,12 @@ func TestTopOnce(t *testing.T) {
 		t.Run(c.name(), func(t *testing.T) {
 			var out strings.Builder
 			cmd := topCommand(Env{Stdout: &out})
-			cmd.SetArgs(append(strings.Fields(c.parts["args"]), "--once", "--server", c.serve(t)))
+			url := c.serve(t)
+			cmd.SetArgs(append(strings.Fields(c.parts["args"]), "--once", "--server", url))
 			if err := cmd.ExecuteContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			c.want(t, "once", out.String())
+			c.want(t, "once", strings.ReplaceAll(out.String(), url, "http://127.0.0.1:9780"))
 		})
 	}
 }
@@ -263,10 +285,7 @@ func TestTopFails(t *testing.T) {
 func TestTopModel(t *testing.T) {
 	m := recorded(t).look(t)
 	m.width, m.height = 80, 24
-	screen := func(m topModel) string {
-		lines, _ := m.screen()
-		return strings.Join(lines, "\n")
-	}
+	screen := func(m topModel) string { return strings.Join(m.screen().texts(), "\n") }
 	quits := func(k string) bool {
 		_, cmd := m.Update(key(k))
 		if cmd == nil {
@@ -278,7 +297,7 @@ func TestTopModel(t *testing.T) {
 	if !quits("q") || !quits("ctrl+c") || quits("s") {
 		t.Error("q and ctrl+c end it, and no other key")
 	}
-	for keys, want := range map[string]string{"s": "syscalls", "w": "switches", "f": "faults", "s c": "cpu", "x": "cpu"} {
+	for keys, want := range map[string]string{"s": "syscalls", "x": "switches", "f": "faults", "s c": "cpu", "z": "cpu"} {
 		if got := press(m, strings.Fields(keys)...).by(); got != want {
 			t.Errorf("after %s it sorts by %s, want %s", keys, got, want)
 		}
@@ -294,10 +313,13 @@ func TestTopModel(t *testing.T) {
 	} else if kept := press(typed, "backspace", "backspace", "enter"); kept.typing || kept.filter.String() != "q" {
 		t.Errorf("enter leaves the filter at %v", kept.filter)
 	}
-	if far := press(m, strings.Fields(strings.Repeat("pgdown ", 50))...); !strings.Contains(screen(far), "PROCESS") || far.offset >= len(m.snapshot.rows) {
-		t.Errorf("scrolled to row %d of %d", far.offset, len(m.snapshot.rows))
-	} else if screen(press(far, "up")) == screen(far) {
+	rows := m.matching()
+	if far := press(m, strings.Fields(strings.Repeat("pgdown ", 50))...); !strings.Contains(screen(far), "PROCESS") || far.chosen != rows[len(rows)-1].rowID || !strings.Contains(screen(far), rows[len(rows)-1].process) {
+		t.Errorf("scrolled to %v of %d rows:\n%s", far.chosen, len(rows), screen(far))
+	} else if up := press(far, "up"); up.chosen != rows[len(rows)-2].rowID {
 		t.Error("after scrolling past the end the first key back moves nothing")
+	} else if first := press(far, "home"); first.chosen != (rowID{}) || first.selected(rows) != 0 {
+		t.Error("home does not select the first row")
 	}
 
 	next, cmd := m.Update(lookNow{})
@@ -311,12 +333,121 @@ func TestTopModel(t *testing.T) {
 	if next, _ = next.Update(looked{snapshot: m.snapshot}); strings.Contains(screen(next.(topModel)), "NO ANSWER") {
 		t.Error("the error stays when an answer comes again")
 	}
-	for _, size := range []tea.WindowSizeMsg{{}, {Width: 1, Height: 1}, {Width: 20, Height: 5}, {Width: 300, Height: 100}} {
+	for _, size := range []tea.WindowSizeMsg{{Width: 1, Height: 1}, {Width: 20, Height: 5}, {Width: 300, Height: 100}} {
 		next, _ := m.Update(size)
-		if lines, _ := next.(topModel).screen(); len(lines) != size.Height {
-			t.Errorf("%d lines on a terminal of %v", len(lines), size)
+		if s := next.(topModel).screen(); len(s.lines) != size.Height {
+			t.Errorf("%d lines on a terminal of %v", len(s.lines), size)
 		}
 		_ = next.View()
+	}
+	if next, _ := m.Update(tea.WindowSizeMsg{}); next.(topModel).width != 80 || next.(topModel).height != 24 {
+		t.Error("a terminal that does not say its size changes the size")
+	}
+}
+
+// answered hands the model the answer about the process that it shows.
+func answered(t *testing.T, m topModel) topModel {
+	t.Helper()
+	next, _ := m.Update(m.explain()())
+	return next.(topModel)
+}
+
+// TestTopMouse: a click selects a row, the wheel moves the selection, and what is no row does nothing.
+func TestTopMouse(t *testing.T) {
+	m := recorded(t).look(t)
+	m.width, m.height = 80, 24
+	rows := m.matching()
+	click := func(m topModel, line int) topModel {
+		next, _ := m.Update(tea.MouseClickMsg{X: 3, Y: line, Button: tea.MouseLeft})
+		return next.(topModel)
+	}
+	head := m.screen().head
+	if got := click(m, head+3); got.chosen != rows[2].rowID || got.screen().lines[head+3].style != chosenStyle {
+		t.Errorf("a click in the third row selects %v", got.chosen)
+	}
+	for _, line := range []int{0, head, m.height - 1} {
+		if got := click(m, line); got.chosen != (rowID{}) {
+			t.Errorf("a click in line %d selects %v", line, got.chosen)
+		}
+	}
+	wheel := func(m topModel, b tea.MouseButton) topModel {
+		next, _ := m.Update(tea.MouseWheelMsg{Button: b})
+		return next.(topModel)
+	}
+	if got := wheel(wheel(m, tea.MouseWheelDown), tea.MouseWheelUp); got.selected(rows) != 0 || wheel(m, tea.MouseWheelDown).selected(rows) != 3 {
+		t.Error("the wheel does not move the selection")
+	}
+}
+
+// TestTopKeepsSelection: the selection stays with its process when the order changes, and with its place when that is gone.
+func TestTopKeepsSelection(t *testing.T) {
+	m := recorded(t).look(t)
+	m.width, m.height = 80, 24
+	at := press(m, "down", "down")
+	who := at.matching()[2].rowID
+	if by := press(at, "s"); by.chosen != who || by.matching()[by.selected(by.matching())].rowID != who {
+		t.Errorf("%v is selected after sorting, want %v", by.chosen, who)
+	}
+	s := at.snapshot
+	s.rows = slices.DeleteFunc(slices.Clone(s.rows), func(r topRow) bool { return r.rowID == who })
+	next, _ := at.Update(looked{snapshot: s})
+	if got := next.(topModel); got.selected(got.matching()) != 2 {
+		t.Errorf("after its end row %d is selected", got.selected(got.matching()))
+	}
+}
+
+// TestTopTheme: the colours follow the background, and nothing but the colours.
+func TestTopTheme(t *testing.T) {
+	m := recorded(t).look(t)
+	m.width, m.height = 80, 24
+	next, _ := m.Update(tea.BackgroundColorMsg{Color: color.White})
+	light := next.(topModel)
+	if light.View().Content == m.View().Content {
+		t.Error("a light background changes nothing")
+	}
+	if a, b := ansi.ReplaceAllString(light.View().Content, ""), ansi.ReplaceAllString(m.View().Content, ""); a != b {
+		t.Errorf("a light background changes the words:\n%s\n%s", a, b)
+	}
+}
+
+var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// TestTrail: a cell is the mean of its part of the last minute; what is unknown is blank, and little is low.
+func TestTrail(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	ago := func(s int) time.Time { return now.Add(-time.Duration(s) * time.Second) }
+	for want, tr := range map[string]trail{
+		"        ": nil,
+		"       █": {{ago(7), 10}, {ago(1), 30}},
+		"▁▁     █": {{ago(59), 0}, {ago(50), 10}, {ago(0), 100}},
+		"      ▅▅": {{ago(8), .5}, {ago(0), .5}},
+		"█     ▅ ": {{ago(70), 1}, {ago(59), 100}, {ago(10), 60}, {ago(9), 50}},
+		"       ▁": {{ago(9), math.Inf(1)}, {ago(0), 1}},
+	} {
+		if got := tr.line(now); got != want {
+			t.Errorf("%v is %q, want %q", tr, got, want)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	for _, tt := range []struct {
+		text        string
+		width, most int
+		want        []string
+	}{
+		{"", 10, 2, []string{""}},
+		{"one two three", 20, 1, []string{"one two three"}},
+		{"one two three", 8, 2, []string{"one two", "three"}},
+		{"one two three", 7, 1, []string{"one …"}},
+		{"one two three", 8, 1, []string{"one …"}},
+		{"one two three four", 9, 2, []string{"one two", "three …"}},
+		{"incomprehensible", 8, 1, []string{"incompr…"}},
+		{"incomprehensible words", 8, 1, []string{"incompr…"}},
+	} {
+		if got := wrapped(tt.text, tt.width, tt.most); !slices.Equal(got, tt.want) {
+			t.Errorf("%q in %d columns is %q, want %q", tt.text, tt.width, got, tt.want)
+		}
 	}
 }
 
@@ -335,14 +466,20 @@ func TestCompact(t *testing.T) {
 func FuzzTop(f *testing.F) {
 	f.Add([]byte(`{"data":{"result":[{"metric":{"process":"a\u001b[2J","instance":"x","column":"cpu"},"value":[1,"1e300"]}]}}`), 80, 24)
 	f.Add([]byte(`{"data":{"result":[{"metric":{"process":"b","column":"epc"},"value":[1,"-Inf"]},{"metric":{"column":"kernel"},"value":[1,"NaN"]}]}}`), 3, 2)
-	f.Fuzz(func(t *testing.T, answer []byte, width, height int) {
-		var v vector
-		var s topSnapshot
-		if json.Unmarshal(answer, &v) != nil || s.fill(v, v) != nil || width < 0 || height < 0 || width > 500 || height > 200 {
+	f.Fuzz(func(t *testing.T, answered []byte, width, height int) {
+		var a answer
+		if json.Unmarshal(answered, &a) != nil || width < 1 || height < 1 || width > 500 || height > 200 {
 			return
 		}
+		points, err := a.points()
+		if err != nil {
+			return
+		}
+		var s topSnapshot
+		s.fill(points, points)
 		m := topModel{snapshot: s, width: width, height: height}
-		lines, _ := press(m, "<", "down", "/").screen()
+		m.remember(s)
+		lines := press(m, "<", "down", "/").screen().texts()
 		if len(lines) != height {
 			t.Errorf("%d lines on %d", len(lines), height)
 		}

@@ -3,32 +3,53 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/web"
 )
 
-// topModel is the state of the live view. Its methods touch nothing but itself, so
+// topModel is the state of the live view. It asks only in the commands that it returns, so
 // a test can press keys and read the screen without a terminal.
 type topModel struct {
 	snapshot topSnapshot
+	trails   map[rowID]trail
 	err      error // why the snapshot is old, nil when it is not
-	look     func() (topSnapshot, error)
+	of       witness
+	ctx      context.Context // ends the questions
 	every    time.Duration
 
 	sort          string // a column's name, "" for the first that is there
 	filter        *metric.NamePattern
-	offset        int // rows scrolled by
+	chosen        rowID // the selected row; the zero value is the first one, whichever that is
+	place         int   // where the selected row was last
+	offset        int   // rows scrolled by
 	width, height int
+	theme         theme
 
 	typing bool   // a filter is being typed
 	typed  string // the text typed so far
 	bad    string // why the typed text is not a filter yet
 	before *metric.NamePattern
+
+	tree *topTree // nil while the table is shown
+}
+
+// topTree is where the time of a process goes.
+type topTree struct {
+	of          rowID
+	from, to    time.Time
+	explanation *web.Explanation // nil while there is none
+	err         error            // why it is old, or missing
+	offset      int              // lines scrolled by
 }
 
 // looked is the monitor's answer.
@@ -37,31 +58,92 @@ type looked struct {
 	err      error
 }
 
-// lookNow is sent when it is time to ask the monitor again.
-type lookNow struct{}
+// explainedRow is the answer about a process.
+type explainedRow struct {
+	of          rowID
+	explanation web.Explanation
+	err         error
+}
+
+// lookNow is sent when it is time to ask the monitor again, explainNow when it is about a process.
+type (
+	lookNow    struct{}
+	explainNow struct{ of rowID }
+)
+
+// treeSpan is the window of an explanation, and treeEvery the time between two: it takes dozens of queries.
+const (
+	treeSpan  = time.Minute
+	treeEvery = 5 * time.Second
+)
 
 // Init implements tea.Model.
-func (m topModel) Init() tea.Cmd { return m.wait() }
+func (m topModel) Init() tea.Cmd { return tea.Batch(m.wait(), tea.RequestBackgroundColor, m.recall) }
 
+// wait asks again after a while, sooner as long as the first numbers come.
 func (m topModel) wait() tea.Cmd {
-	return tea.Tick(m.every, func(time.Time) tea.Msg { return lookNow{} })
+	every := m.every
+	if m.snapshot.young() {
+		every = min(every, eagerReading)
+	}
+	return tea.Tick(every, func(time.Time) tea.Msg { return lookNow{} })
 }
+
+// recall asks for the last minute. Without it the lines begin now.
+func (m topModel) recall() tea.Msg {
+	s := m.snapshot
+	if err := s.lookBack(m.ctx, m.of); err != nil {
+		return nil
+	}
+	return recalled(s.past)
+}
+
+// recalled are the trails of the minute before the start.
+type recalled map[rowID]trail
 
 // Update implements tea.Model.
 func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		if msg.Width > 0 && msg.Height > 0 { // else it does not say its size
+			m.width, m.height = msg.Width, msg.Height
+		}
+	case tea.BackgroundColorMsg:
+		m.theme = themeOf(msg.IsDark())
 	case lookNow:
 		return m, func() tea.Msg {
-			s, err := m.look()
+			s, err := lookAround(m.ctx, m.of)
 			return looked{s, err}
 		}
 	case looked:
 		if m.err = msg.err; msg.err == nil {
 			m.snapshot = msg.snapshot
+			m.remember(msg.snapshot)
 		}
 		return m, m.wait()
+	case recalled:
+		m.trails = maps.Clone(m.trails)
+		for id, t := range msg {
+			m.trails[id] = slices.Concat(t, m.trails[id])
+		}
+	case explainNow:
+		if m.tree != nil && m.tree.of == msg.of {
+			return m, m.explain()
+		}
+	case explainedRow:
+		return m.answered(msg)
+	case tea.MouseClickMsg:
+		if msg.Button == tea.MouseLeft && m.tree == nil {
+			m.click(msg.Y)
+		}
+	case tea.MouseWheelMsg:
+		const step = 3
+		switch msg.Button {
+		case tea.MouseWheelUp:
+			m.move(-step)
+		case tea.MouseWheelDown:
+			m.move(step)
+		}
 	case tea.KeyPressMsg:
 		if key := msg.String(); key == "ctrl+c" {
 			return m, tea.Quit
@@ -76,28 +158,83 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
+// remember adds a snapshot to the trails, and forgets what is older than they are long.
+func (m *topModel) remember(s topSnapshot) {
+	next := make(map[rowID]trail, len(s.rows))
+	for _, r := range s.rows {
+		t := m.trails[r.rowID]
+		if v, ok := r.values["cpu"]; ok {
+			t = append(slices.Clone(t), trailPoint{s.findings.At, v.number})
+		}
+		next[r.rowID] = slices.DeleteFunc(t, func(p trailPoint) bool { return s.findings.At.Sub(p.at) > trailSpan })
+	}
+	m.trails = next
+}
+
+// explain asks where the time of the shown process goes.
+func (m topModel) explain() tea.Cmd {
+	of, to := m.tree.of, m.snapshot.findings.At
+	return func() tea.Msg {
+		e, err := m.of.tree(m.ctx, subject{of.process, of.machine}, "second", to.Add(-treeSpan), to)
+		return explainedRow{of, e, err}
+	}
+}
+
+// answered shows an answer about a process, and asks again after a while.
+func (m topModel) answered(a explainedRow) (tea.Model, tea.Cmd) {
+	if m.tree == nil || m.tree.of != a.of {
+		return m, nil // the user went back
+	}
+	t := *m.tree
+	var refusal *explain.Refusal
+	if t.err = a.err; a.err == nil {
+		t.explanation = &a.explanation
+	}
+	m.tree = &t
+	every := treeEvery
+	if errors.As(a.err, &refusal) {
+		every = eagerReading // the first one comes soon
+	}
+	return m, tea.Tick(every, func(time.Time) tea.Msg { return explainNow{a.of} })
+}
+
 // press acts on a key.
 func (m topModel) press(key string) (tea.Model, tea.Cmd) {
-	farthest := m.farthest()
-	m.offset = min(m.offset, farthest) // the screen has grown, or the list has shrunk
 	switch key {
 	case "q":
 		return m, tea.Quit
+	case "up", "k":
+		m.move(-1)
+	case "down", "j":
+		m.move(1)
+	case "pgup":
+		m.move(-max(1, m.height/2))
+	case "pgdown", "space":
+		m.move(max(1, m.height/2))
+	case "home":
+		m.home()
+	case "esc", "backspace":
+		switch {
+		case m.tree != nil:
+			m.tree = nil
+		case m.filter != nil && key == "esc":
+			m.filter = nil
+		}
+	}
+	if m.tree != nil {
+		return m, nil
+	}
+	switch key {
+	case "enter":
+		if rows := m.matching(); len(rows) > 0 {
+			m.tree = &topTree{of: rows[m.selected(rows)].rowID}
+			return m, m.explain()
+		}
 	case "/":
 		m.typing, m.typed, m.before = true, "", m.filter
 		if m.filter != nil {
 			m.typed = m.filter.String()
 		}
-	case "up":
-		m.offset = max(0, m.offset-1)
-	case "down":
-		m.offset++
-	case "pgup":
-		m.offset = max(0, m.offset-m.height/2)
-	case "pgdown":
-		m.offset += m.height / 2
-	case "home":
-		m.offset = 0
 	case "left", "<", ",":
 		m.sort = m.beside(-1)
 	case "right", ">", ".":
@@ -107,8 +244,64 @@ func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 			m.sort = m.snapshot.columns[i].name
 		}
 	}
-	m.offset = min(m.offset, farthest)
 	return m, nil
+}
+
+// move selects a row that many rows below, or scrolls the explanation.
+func (m *topModel) move(step int) {
+	if m.tree != nil {
+		t := *m.tree
+		t.offset = min(max(0, t.offset+step), m.farthestLine())
+		m.tree = &t
+		return
+	}
+	if rows := m.matching(); len(rows) > 0 {
+		m.choose(rows, min(max(0, m.selected(rows)+step), len(rows)-1))
+	}
+}
+
+// home selects the first row, and then whichever comes first, or shows the beginning of the explanation.
+func (m *topModel) home() {
+	m.move(-1 << 20)
+	if m.tree == nil {
+		m.chosen = rowID{}
+	}
+}
+
+// choose selects a row and scrolls so far that it is shown.
+func (m *topModel) choose(rows []topRow, at int) {
+	m.chosen, m.place = rows[at].rowID, at
+	room := max(1, m.room())
+	m.offset = min(m.offset, max(0, len(rows)-room)) // the screen has grown, or the list has shrunk
+	m.offset = max(min(m.offset, at), at-room+1)
+}
+
+// click selects the row in a line of the screen.
+func (m *topModel) click(line int) {
+	rows := m.matching()
+	s := m.screen()
+	if at := m.first(rows) + line - s.head - 1; line > s.head && line < s.head+1+s.shown && at < len(rows) {
+		m.choose(rows, at)
+	}
+}
+
+// selected is the place of the selected row; of one that is gone, the row in its place.
+func (m topModel) selected(rows []topRow) int {
+	if m.chosen == (rowID{}) {
+		return 0
+	}
+	if i := slices.IndexFunc(rows, func(r topRow) bool { return r.rowID == m.chosen }); i >= 0 {
+		return i
+	}
+	return max(0, min(m.place, len(rows)-1))
+}
+
+// first is the place of the first row that is shown: scrolled by the offset, and so that the selected one is shown.
+func (m topModel) first(rows []topRow) int {
+	room := max(1, m.room())
+	at := m.selected(rows)
+	from := min(m.offset, max(0, len(rows)-room))
+	return max(min(from, at), at-room+1)
 }
 
 // typeFilter edits the filter; it applies at once if it is valid.
@@ -132,27 +325,30 @@ func (m topModel) typeFilter(k tea.KeyPressMsg) topModel {
 		m.bad = strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 		return m
 	}
-	m.filter, m.offset = f, 0
+	m.filter, m.offset, m.chosen = f, 0, rowID{}
 	return m
+}
+
+// sortable are the columns that rows can be sorted by.
+func (m topModel) sortable() []topColumn {
+	return slices.DeleteFunc(slices.Clone(m.snapshot.columns), func(c topColumn) bool { return c.expr == "" })
 }
 
 // by is the name of the column that the rows are sorted by.
 func (m topModel) by() string {
-	has := func(name string) bool {
-		return slices.ContainsFunc(m.snapshot.columns, func(c topColumn) bool { return c.name == name })
-	}
+	columns := m.sortable()
 	switch {
-	case has(m.sort):
+	case slices.ContainsFunc(columns, func(c topColumn) bool { return c.name == m.sort }):
 		return m.sort
-	case len(m.snapshot.columns) > 0:
-		return m.snapshot.columns[0].name
+	case len(columns) > 0:
+		return columns[0].name
 	}
 	return ""
 }
 
 // beside is the column that many places to the right of the sorted one.
 func (m topModel) beside(step int) string {
-	columns := m.snapshot.columns
+	columns := m.sortable()
 	if len(columns) == 0 {
 		return m.sort
 	}
@@ -162,11 +358,8 @@ func (m topModel) beside(step int) string {
 
 // View implements tea.Model.
 func (m topModel) View() tea.View {
-	lines, head := m.screen()
-	if head < len(lines) { // in reverse, over the whole width
-		lines[head] = "\x1b[7m" + pad(lines[head], m.width) + "\x1b[m"
-	}
-	v := tea.NewView(strings.Join(lines, "\n"))
+	v := tea.NewView(m.screen().styled(m.theme, m.width))
 	v.AltScreen = true
+	v.MouseMode = tea.MouseModeCellMotion
 	return v
 }

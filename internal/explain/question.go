@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -18,6 +19,8 @@ type Question struct {
 	// Job and Instance are the machine; they may be left out where only one has such a process.
 	Job, Instance string
 	From, To      time.Time
+	// Least is the shortest window, which holds two readings whatever their phase; 0 is that of the default interval.
+	Least time.Duration
 	// PerRequest divides by the process's own requests instead of seconds.
 	PerRequest bool
 	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
@@ -27,8 +30,10 @@ type Question struct {
 // Longest is the longest window of a question: every reading in it is read once.
 const Longest = 24 * time.Hour
 
-// shortest is the shortest window: it has two readings at the default interval of 5 s, whatever their phase.
+// shortest is the shortest window at the default interval of 5 s.
 const shortest = 10 * time.Second
+
+func (q Question) least() time.Duration { return cmp.Or(q.Least, shortest) }
 
 // Refusal is the error of a question that cannot be answered as asked.
 type Refusal struct {
@@ -45,8 +50,8 @@ func (q Question) check() error {
 	switch window := q.To.Sub(q.From); {
 	case q.Process == "":
 		return refuse("name a process")
-	case window < shortest:
-		return refuse("from %s to %s: want a window of at least %v", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339), shortest)
+	case window < q.least():
+		return refuse("from %s to %s: want a window of at least %v", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339), q.least())
 	case window > Longest:
 		return refuse("a window of %v is too long; want at most %v", window.Round(time.Second), Longest)
 	}
@@ -121,7 +126,7 @@ func (q Question) known(ctx context.Context, db findings.Querier) (Question, err
 	}
 	if len(points) == 1 {
 		first := time.UnixMilli(int64(points[0].Value * 1000)).In(q.To.Location())
-		if latest := q.To.Add(-shortest); first.After(latest) {
+		if latest := q.To.Add(-q.least()); first.After(latest) {
 			first = latest
 		}
 		if first.Sub(q.From) > 2*step {
@@ -135,7 +140,7 @@ func (q Question) known(ctx context.Context, db findings.Querier) (Question, err
 	}
 	if len(points) == 1 {
 		started := time.Unix(int64(math.Ceil(points[0].Value)), 0).In(q.To.Location())
-		if started.After(q.From) && q.To.Sub(started) >= shortest {
+		if started.After(q.From) && q.To.Sub(started) >= q.least() {
 			q.From = started
 		}
 	}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -13,7 +14,11 @@ import (
 
 // Text is an explanation for a terminal, written line by line. Text from processes, such as their names, must not
 // control the reader's terminal, so only printable characters are written.
-type Text struct{ strings.Builder }
+type Text struct {
+	strings.Builder
+	// Columns is the width of a line; 0 is 100. The rows of a tree lose columns from the right where they do not fit.
+	Columns int
+}
 
 // Line writes a formatted line.
 func (t *Text) Line(format string, args ...any) {
@@ -30,16 +35,18 @@ func Printable(s string) string {
 	}, s)
 }
 
-// width is the largest number of columns of a line.
-const width = 100
+// usualColumns is the largest number of columns of a line.
+const usualColumns = 100
 
-// Wrap writes words in lines of at most 100 columns, the first after indent, the others two columns further in.
+func (t *Text) width() int { return cmp.Or(t.Columns, usualColumns) }
+
+// Wrap writes words in lines of at most so many columns, if no word is longer; the first after indent, the others two columns further in.
 func (t *Text) Wrap(indent, words string) {
 	line := indent
 	for i, w := range strings.Fields(words) {
 		switch {
 		case i == 0:
-		case utf8.RuneCountInString(line+" "+w) > width:
+		case utf8.RuneCountInString(line+" "+w) > t.width():
 			t.Line("%s", line)
 			line = indent + "  "
 		default:
@@ -55,9 +62,40 @@ func (t *Text) Column(format string, args ...any) {
 	t.Line("%s", strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// The columns of a tree: what, share as a bar and as a number with its interval,
-// time, rate, and the cost of one. They fill 98 of 100 places.
-const treeRow = "%-27s %-6s %-20s %9s %17s %14s"
+// treeCells are the cells of a row of a tree: what, the share as a bar, as a number with its interval and alone, the time, the
+// rate, and the cost of one.
+type treeCells struct{ title, bar, share, plain, time, rate, each string }
+
+// treeRow writes a row of a tree, of as many cells as fit: all fill 98 places.
+func (t *Text) treeRow(c treeCells) {
+	const part = "%-27s %-6s %-20s %9s"
+	switch w := t.width(); {
+	case w >= 98:
+		t.Column(part+" %17s %14s", fit(c.title, 27), c.bar, c.share, c.time, c.rate, c.each)
+	case w >= 83:
+		t.Column(part+" %17s", fit(c.title, 27), c.bar, c.share, c.time, c.rate)
+	case w >= 65:
+		t.Column(part, fit(c.title, 27), c.bar, c.share, c.time)
+	default:
+		title := max(8, min(27, w-18))
+		t.Column("%-*s %7s %9s", title, fit(c.title, title), c.plain, c.time)
+	}
+}
+
+// treeHead writes the head of such rows; the name of the share stands over bar and number.
+func (t *Text) treeHead(share, time, rate, each string) {
+	const part = "%-27s %-27s %9s"
+	switch w := t.width(); {
+	case w >= 98:
+		t.Column(part+" %17s %14s", "", share, time, rate, each)
+	case w >= 83:
+		t.Column(part+" %17s", "", share, time, rate)
+	case w >= 65:
+		t.Column(part, "", share, time)
+	default:
+		t.treeRow(treeCells{plain: "share", time: time})
+	}
+}
 
 // Tree writes where the time went, the causes first, and the limits of the explanation.
 func (t *Text) Tree(tree Tree, causes []FoundCause) {
@@ -86,7 +124,7 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 		if tree.Baseline != "" {
 			what, rate = "share of the difference", "more per op."
 		}
-		t.Column("%-27s %-27s %9s %17s %14s", "", what, "time", rate, "each")
+		t.treeHead(what, "time", rate, "each")
 		t.rows("", tree.Rows, tree.Per)
 		t.row("not explained", "░", tree.UnexplainedShare, tree.Unexplained, "", "")
 	}
@@ -161,8 +199,11 @@ func (t *Text) rows(indent string, rows []Row, per string) {
 }
 
 func (t *Text) row(title, block string, share, time Amount, rate, each string) {
-	t.Column(treeRow, fit(title, 27), bar(share.Value, block), tenths(share), metric.Value(time.Value, "seconds"), rate, each)
+	t.treeRow(treeCells{title, bar(share.Value, block), tenths(share), tenth(share), metric.Value(time.Value, "seconds"), rate, each})
 }
+
+// tenth prints a share to one decimal.
+func tenth(a Amount) string { return fmt.Sprintf("%.1f %%", 100*a.Value) }
 
 // tenths prints a share with its interval to one decimal, as a column needs it.
 func tenths(a Amount) string {
@@ -180,9 +221,9 @@ func (t *Text) machine(m *Machine) {
 	if m.Busy > 0 {
 		inUse = fmt.Sprintf("share of %s in use", metric.Value(m.Busy, "cores"))
 	}
-	t.Column("%-27s %-27s %9s %17s %14s", "", inUse, "cores", "rate", "each")
+	t.treeHead(inUse, "cores", "rate", "each")
 	for _, r := range m.Rows {
-		rate, each, share, cores := "", "", "", ""
+		rate, each, share, plain, cores := "", "", "", "", ""
 		if r.Rate != nil {
 			rate = metric.Count(r.Rate.Value) + "/s" + r.Rate.spread()
 		}
@@ -192,15 +233,15 @@ func (t *Text) machine(m *Machine) {
 		if r.Time.Value > 0 {
 			cores = metric.Digits(r.Time.Value)
 			if m.Busy > 0 {
-				share = tenths(r.Share)
+				share, plain = tenths(r.Share), tenth(r.Share)
 			}
 		}
-		t.Column(treeRow, fit(r.Title, 27), bar(r.Share.Value, "█"), share, cores, rate, each)
+		t.treeRow(treeCells{r.Title, bar(r.Share.Value, "█"), share, plain, cores, rate, each})
 		if r.Reason != "" {
 			t.Wrap("  ", "("+r.Reason+")")
 		}
 		for _, part := range r.Rows {
-			t.Column(treeRow, fit("  "+part.Title, 27), "", "", "", metric.Count(part.Rate.Value)+"/s"+part.Rate.spread(), "")
+			t.treeRow(treeCells{title: "  " + part.Title, rate: metric.Count(part.Rate.Value) + "/s" + part.Rate.spread()})
 		}
 		if r.Advice != "" && r.Share.Value >= leastShare {
 			t.Wrap("  ", "what to do: "+r.Advice)

@@ -37,6 +37,9 @@ type Options struct {
 	PerRule map[string]Windows
 	// Limits are the users' settings of thresholds.
 	Limits []Limit
+	// LeastObserved is the shortest window of a young monitor; 0 is 20 s, which holds four readings at the default
+	// interval.
+	LeastObserved time.Duration
 	// Every is the time between two evaluations.
 	Every time.Duration
 	// Slowed is how many times less often to evaluate patient rules now. It is followed as far as each still
@@ -366,7 +369,7 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 	var out verdict
 	var err error
 	short := w.Short
-	if age := at.Sub(v.opts.Started); age >= max(4*v.opts.Interval, leastObserved) {
+	if age := at.Sub(v.opts.Started); age >= max(4*v.opts.Interval, cmp.Or(v.opts.LeastObserved, leastObserved)) {
 		short = min(short, age.Truncate(time.Second)) // a rate over time before the first reading is too low
 	}
 	if out.short, out.near, err = v.pass(ctx, r, at.Add(-short), at); err != nil {

@@ -240,6 +240,23 @@ func (h *Host) MkdirTemp(prefix string) (string, error) {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(dir, h.Root), "/"), h.errAt(err)
 }
 
+// RemoveTemp removes folders that MkdirTemp made with this prefix in processes that were killed: those older than an age.
+// What cannot be removed, as what is another user's, stays.
+func (h *Host) RemoveTemp(prefix string, age time.Duration) {
+	entries, err := os.ReadDir(h.Path(os.TempDir()))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix+"-") {
+			continue
+		}
+		if fi, err := e.Info(); err == nil && h.Now().Sub(fi.ModTime()) > age {
+			_ = os.RemoveAll(filepath.Join(h.Path(os.TempDir()), e.Name()))
+		}
+	}
+}
+
 // Mkdir makes a folder and those above it.
 func (h *Host) Mkdir(name string) error { return h.errAt(os.MkdirAll(h.Path(name), 0o755)) }
 

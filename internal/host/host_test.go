@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // tree is a host below a temporary root with the given files.
@@ -237,5 +238,39 @@ func TestMSR(t *testing.T) {
 	}
 	if _, err := h.MSR(1, 0x10); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such CPU: %v", err)
+	}
+}
+
+// TestRemoveTemp: what killed processes left goes, what is new or another's stays.
+func TestRemoveTemp(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	h := Local()
+	dir, err := h.MkdirTemp("ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, folder := range map[string]bool{"ours-old": true, "ours-file": false, "other-old": true} {
+		path := filepath.Join(tmp, name)
+		if folder {
+			err = os.Mkdir(path, 0o700)
+		} else {
+			err = os.WriteFile(path, nil, 0o600)
+		}
+		old := time.Now().Add(-time.Hour)
+		if err = errors.Join(err, os.Chtimes(path, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.RemoveTemp("ours", 10*time.Minute)
+	var left []string
+	entries, err := os.ReadDir(tmp)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := []string{filepath.Base(dir), "other-old", "ours-file"}
+	slices.Sort(want)
+	if err != nil || !slices.Equal(left, want) {
+		t.Errorf("left are %v, want %v, %v", left, want, err)
 	}
 }

@@ -58,6 +58,12 @@ type Config interface {
 // ReadConfig reads a configuration file. list is what can be read.
 type ReadConfig func(file string, list []*probe.Source) (Config, error)
 
+// DefaultBudget is the share of each core that teescope may use.
+const DefaultBudget Share = 0.01
+
+// ProbesFolder is the default folder of a user's own probes.
+const ProbesFolder = "/etc/teescope/probes"
+
 // Flags adds the flags; listen is the default of --listen.
 func (s *Settings) Flags(f *pflag.FlagSet, listen string) {
 	f.StringVar(&s.Listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
@@ -67,9 +73,9 @@ func (s *Settings) Flags(f *pflag.FlagSet, listen string) {
 	ProbesFlag(f, &s.Probes)
 	s.Port.Flags(f, "listen", "insecure", "everyone who reaches this port can read all that teescope sees of this machine, and nobody needs a password; "+
 		"to change anything, one needs this machine's Unix socket or an operator's password")
-	s.Budget = 0.01
+	s.Budget = DefaultBudget
 	f.Var(&s.Budget, "budget", "share of each core that teescope may use; to stay within it, sources drop detail, then count only part of the time, and say so")
-	s.Privileges = least
+	s.Privileges = Least
 	f.Var(&s.Privileges, "privileges", "capabilities to keep once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep (all)")
 	HostRootFlag(f, &s.Root)
 	s.authorityFlags(f)
@@ -77,7 +83,7 @@ func (s *Settings) Flags(f *pflag.FlagSet, listen string) {
 
 // ProbesFlag adds the flag that names the folder of the user's own probes.
 func ProbesFlag(f *pflag.FlagSet, folder *string) {
-	f.StringVar(folder, "probes", "/etc/teescope/probes", "folder with your own probes, one NAME.yaml each (docs/probes.md)")
+	f.StringVar(folder, "probes", ProbesFolder, "folder with your own probes, one NAME.yaml each (docs/probes.md)")
 }
 
 // HostRootFlag adds the flag that names the tree of the machine.
@@ -114,7 +120,7 @@ type Observer struct {
 	noSocket   string
 }
 
-// Observe checks all settings and opens the port, before anything is attached or
+// Observe checks all settings and opens the port, if there is to be one, before anything is attached or
 // written. Warnings go to stderr.
 func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, error) {
 	var filter *metric.NamePattern
@@ -144,18 +150,21 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 	}
 	servers.Set(cfg.Shared().Targets())
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l, err := s.Port.Listen(ctx, s.Listen, log)
-	if err != nil {
-		return nil, err
-	}
-	o := &Observer{Host: h, Sources: list, Chosen: chosen, Config: cfg, Filter: filter, Listener: l, Port: s.Port, Budget: s.Budget, Log: log,
+	o := &Observer{Host: h, Sources: list, Chosen: chosen, Config: cfg, Filter: filter, Port: s.Port, Budget: s.Budget, Log: log,
 		read: s.Read, file: s.File, asked: servers, keep: s.Privileges}
+	if s.Listen != "" {
+		if o.Listener, err = s.Port.Listen(ctx, s.Listen, log); err != nil {
+			return nil, err
+		}
+	}
 	if o.Found, o.Platform, err = Look(h); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, o.Close())
 	}
 	o.Platform.Started = h.Now()
-	if err := s.openSocket(o); err != nil {
-		return nil, errors.Join(err, l.Close())
+	if o.Listener != nil {
+		if err := s.openSocket(o); err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
 	}
 	return o, nil
 }

@@ -20,10 +20,10 @@ type Privileges string
 
 // The modes.
 const (
-	// least keeps what the open sources need for every reading, what those that wait
+	// Least keeps what the open sources need for every reading, what those that wait
 	// cannot do without, and CAP_BPF and CAP_PERFMON, which switching a source on at run
 	// time needs.
-	least Privileges = "least"
+	Least Privileges = "least"
 	// none drops everything. Loaded programs keep running and can be attached and
 	// detached, but no source can be opened.
 	none Privileges = "none"
@@ -38,7 +38,7 @@ func (p *Privileges) Type() string { return "mode" }
 
 // Set parses the flag.
 func (p *Privileges) Set(v string) error {
-	if !slices.Contains([]Privileges{least, none, keep}, Privileges(v)) {
+	if !slices.Contains([]Privileges{Least, none, keep}, Privileges(v)) {
 		return fmt.Errorf("%q: want least, none or keep", v)
 	}
 	*p = Privileges(v)
@@ -76,7 +76,7 @@ func (p Privileges) drop(sources []probe.Status, data string) (string, error) {
 		open := s.State == probe.Available || s.State == probe.Degraded
 		for _, n := range s.Source.Needs {
 			switch {
-			case p == least && open && !n.Open, p == least && s.Auto && !n.Optional:
+			case p == Least && open && !n.Open, p == Least && s.Auto && !n.Optional:
 				stays(n.Capability)
 			case open && !n.Open:
 				if _, ok := held(n.Capability); !ok {
@@ -86,7 +86,7 @@ func (p Privileges) drop(sources []probe.Status, data string) (string, error) {
 			}
 		}
 	}
-	if p == least {
+	if p == Least {
 		stays("cap_bpf")
 		stays("cap_perfmon")
 		if foreign(data) {

@@ -40,7 +40,9 @@ func newWorker(ctx context.Context, h *host.Host) (*worker, error) {
 	if err := micro.Missing(micro.Static); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
-	dir, err := h.MkdirTemp("teescope-calibrate")
+	const folder = "teescope-calibrate"
+	h.RemoveTemp(folder, 10*time.Minute) // a measurement takes seconds
+	dir, err := h.MkdirTemp(folder)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}

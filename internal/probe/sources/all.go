@@ -13,6 +13,7 @@ var All = []*probe.Source{
 	&waits,
 	&tls,
 	&switches,
+	&processTimes,
 	&runQueue,
 	&faults,
 	&pageCache,

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// witness answers what explain and top ask: a monitor, this program from the series of an engine, or a monitor in this
+// process.
+type witness struct {
+	// where says who answers, for a reader.
+	where    string
+	findings func(ctx context.Context) (web.Findings, error)
+	platform func(ctx context.Context) (web.Platform, error)
+	overhead func(ctx context.Context) (web.Overhead, error)
+	query    func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
+	lines    func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
+	// tree explains a process, per "second" or "request".
+	tree func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error)
+	// since is when the observation began; the zero time where that is not known.
+	since func(p web.Platform) time.Time
+	// lacks says what is not read, and what would help; "" for nothing, or where only the monitor knows it.
+	lacks func() string
+}
+
+// answer is the Prometheus API's answer to a query, with values at one time or at several.
+type answer struct {
+	Data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]json.RawMessage // seconds, and the value as a string
+			Values [][2]json.RawMessage
+		}
+	}
+}
+
+// points are the values of an instant query.
+func (a answer) points() ([]metric.Point, error) {
+	var out []metric.Point
+	for _, r := range a.Data.Result {
+		v, err := parseValue(r.Value[1])
+		if err != nil {
+			return nil, fmt.Errorf("a value of %v: %w", r.Metric, err)
+		}
+		out = append(out, metric.Point{Labels: r.Metric, Value: v})
+	}
+	return out, nil
+}
+
+// lines are the values of a range query.
+func (a answer) lines() ([]metric.Series, error) {
+	var out []metric.Series
+	for _, r := range a.Data.Result {
+		s := metric.Series{Labels: r.Metric}
+		for _, p := range r.Values {
+			at, err := parseValue(p[0])
+			if err != nil {
+				return nil, fmt.Errorf("a time of %v: %w", r.Metric, err)
+			}
+			v, err := parseValue(p[1])
+			if err != nil {
+				return nil, fmt.Errorf("a value of %v: %w", r.Metric, err)
+			}
+			s.At, s.Values = append(s.At, time.UnixMilli(int64(at*1000))), append(s.Values, v)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func parseValue(text json.RawMessage) (float64, error) {
+	return strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
+}
+
+// monitorAt is the monitor at a URL.
+func monitorAt(base *url.URL) witness {
+	const own = "api/teescope/v1/"
+	query := func(ctx context.Context, name string, parameters url.Values) (a answer, u *url.URL, err error) {
+		u = base.JoinPath("api/v1", name)
+		u.RawQuery = parameters.Encode()
+		err = ask(ctx, u, &a)
+		return a, u, err
+	}
+	unread := func(u *url.URL, err error) error {
+		if err != nil {
+			err = fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", u.Redacted(), err)
+		}
+		return err
+	}
+	return witness{
+		where: base.Redacted(),
+		findings: func(ctx context.Context) (f web.Findings, err error) {
+			err = ask(ctx, base.JoinPath(own, "findings"), &f)
+			if f.Problems == nil { // of a monitor of an earlier version
+				f = summarized(f, time.Time{})
+			}
+			return f, err
+		},
+		platform: func(ctx context.Context) (p web.Platform, err error) {
+			err = ask(ctx, base.JoinPath(own, "platform"), &p)
+			return p, err
+		},
+		overhead: func(ctx context.Context) (o web.Overhead, err error) {
+			err = ask(ctx, base.JoinPath(own, "overhead"), &o)
+			return o, err
+		},
+		query: func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
+			a, u, err := query(ctx, "query", url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}})
+			if err != nil {
+				return nil, err
+			}
+			points, err := a.points()
+			return points, unread(u, err)
+		},
+		lines: func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
+			a, u, err := query(ctx, "query_range", url.Values{"query": {expr}, "start": {from.Format(time.RFC3339Nano)}, "end": {to.Format(time.RFC3339Nano)}, "step": {fmt.Sprint(step.Seconds())}})
+			if err != nil {
+				return nil, err
+			}
+			lines, err := a.lines()
+			return lines, unread(u, err)
+		},
+		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (e web.Explanation, err error) {
+			u := base.JoinPath(own, "explain")
+			u.RawQuery = url.Values{
+				"process": {s.process}, "instance": {s.instance}, "per": {per},
+				"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
+			}.Encode()
+			err = ask(ctx, u, &e)
+			return e, err
+		},
+		since: func(p web.Platform) time.Time { return p.Started },
+		lacks: func() string { return "" },
+	}
+}
+
+// answers reports whether a monitor answers at the address where one is expected.
+func answers(ctx context.Context, base *url.URL) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var f web.Findings
+	return ask(ctx, base.JoinPath("api/teescope/v1/findings"), &f) == nil
+}

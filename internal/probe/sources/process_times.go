@@ -1,0 +1,227 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	statCPU = counter("tee_process_stat_cpu_seconds_total",
+		"CPU time in seconds since the source was switched on, by process name, from /proc/PID/stat in ticks of 10 ms. tee_process_cpu_seconds_total is exact, but needs root.",
+		"process")
+	statWait = counter("tee_process_stat_wait_seconds_total",
+		"Time in seconds since the source was switched on that threads which could run waited for a CPU, summed over the threads of a process name, from /proc/PID/task/TID/schedstat.",
+		"process")
+)
+
+// processTimes is for those who may not load programs into the kernel, and for the second before these are loaded.
+var processTimes = probe.Source{
+	Name:    "process_times",
+	Doc:     "CPU time and waiting for a CPU by process, from files that everybody may read",
+	Metrics: []*metric.Desc{statCPU, statWait},
+	OptIn:   true,
+	Kernels: "waiting needs CONFIG_SCHED_INFO",
+	Cost:    "a file for each process, and one more for each thread of those that ran since the last reading, up to 10,000 processes and 256 threads of each",
+	Blind:   "what a process did between the last reading and its end, and how long a thread waited that has ended; processes that /proc hides (hidepid)",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		up, err := h.ReadString("/proc/uptime")
+		if err != nil {
+			return nil, err
+		}
+		seconds, _, _ := strings.Cut(up, " ")
+		at, err := metric.ParseNumber(seconds)
+		if err != nil {
+			return nil, fmt.Errorf("parse /proc/uptime: %.40q does not begin with a number of seconds", up)
+		}
+		return &timesReader{host: h, opened: uint64(max(0, at) * machine.TicksPerSecond), processes: map[int]taskTimes{}, names: map[string]*nameTimes{}}, nil
+	},
+}
+
+const (
+	// mostTimed and mostTimedThreads bound what a reading reads.
+	mostTimed        = 10_000
+	mostTimedThreads = 256
+	// forgetTimes is after how many readings without a living process a name is forgotten.
+	forgetTimes = 60
+	// kernelThread is PF_KTHREAD of the kernel's include/linux/sched.h.
+	kernelThread = 0x00200000
+)
+
+// timesReader is the Reader of process_times.
+type timesReader struct {
+	host      *host.Host
+	opened    uint64 // ticks since boot
+	round     int
+	processes map[int]taskTimes
+	names     map[string]*nameTimes
+}
+
+// taskTimes is what a process has used until a reading.
+type taskTimes struct {
+	started, ticks uint64
+	waited         uint64 // by its living threads, in ns; 0 until it is read first
+	asked          bool   // waited was read
+	round          int
+}
+
+// nameTimes is what the processes of a name have used since the source was opened, in seconds.
+type nameTimes struct {
+	cpu, wait float64
+	waits     bool // the kernel says how long they wait
+	round     int  // the last one with a living process
+}
+
+// FromZero implements probe.FromZero: what ran before does not count.
+func (*timesReader) FromZero() {}
+
+// Close implements probe.Reader.
+func (*timesReader) Close() error { return nil }
+
+// Read implements probe.Reader.
+func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
+	entries, err := r.host.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	r.round++
+	var bad machine.Faults
+	n := 0
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if n++; n > mostTimed {
+			bad.Add(fmt.Errorf("of more than %d processes the others are left out", mostTimed))
+			break
+		}
+		if err := r.readProcess(pid); !gone(err) {
+			bad.Add(err)
+		}
+	}
+	for pid, p := range r.processes {
+		if p.round != r.round {
+			delete(r.processes, pid)
+		}
+	}
+	out := emitter(emit)
+	for _, name := range slices.Sorted(maps.Keys(r.names)) {
+		t := r.names[name]
+		if r.round-t.round > forgetTimes {
+			delete(r.names, name)
+			continue
+		}
+		out.send(statCPU, t.cpu, name)
+		if t.waits {
+			out.send(statWait, t.wait, name)
+		}
+	}
+	return bad.Err()
+}
+
+// readProcess adds what a process has used since the last reading; of one that the first reading finds, nothing.
+func (r *timesReader) readProcess(pid int) error {
+	file := fmt.Sprintf("/proc/%d/stat", pid)
+	text, err := r.host.ReadString(file)
+	if err != nil {
+		return err
+	}
+	f, err := machine.ParseProcess(file, text, 9, 14, 15, 22) // flags, utime, stime, starttime
+	if err != nil {
+		return err
+	}
+	now := taskTimes{started: f[3], ticks: f[1] + f[2], round: r.round}
+	was, known := r.processes[pid]
+	if known = known && was.started == now.started; !known {
+		was = taskTimes{started: now.started, ticks: now.ticks, round: r.round}
+		if now.started >= r.opened { // it has used nothing before
+			was.ticks, was.asked = 0, true
+		}
+	}
+	now.waited, now.asked = was.waited, was.asked
+	defer func() { r.processes[pid] = now }()
+	if now.ticks <= was.ticks && known {
+		if t := r.names[statName(text, f[0])]; t != nil {
+			t.round = r.round
+		}
+		return nil // it has not run, so what it waited for still goes on
+	}
+	waited, err := r.waited(pid)
+	counts := err == nil
+	if counts {
+		now.waited, now.asked = waited, true
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if now.ticks <= was.ticks {
+		return err
+	}
+	name := statName(text, f[0])
+	t := r.names[name]
+	if t == nil {
+		t = &nameTimes{}
+		r.names[name] = t
+	}
+	t.round = r.round
+	t.cpu += float64(now.ticks-was.ticks) / machine.TicksPerSecond
+	if counts && was.asked {
+		t.waits = true
+		t.wait += float64(now.waited-min(now.waited, was.waited)) / 1e9
+	}
+	return err
+}
+
+// statName is the name of a process as other series have it: kernel threads by the part before the slash.
+func statName(stat string, flags uint64) string {
+	name := stat[strings.IndexByte(stat, '(')+1 : max(strings.LastIndexByte(stat, ')'), strings.IndexByte(stat, '(')+1)]
+	if flags&kernelThread != 0 {
+		name, _, _ = strings.Cut(name, "/")
+	}
+	return metric.Label(name)
+}
+
+// waited is how long the living threads of a process have waited for a CPU, in ns.
+func (r *timesReader) waited(pid int) (ns uint64, err error) {
+	folder := fmt.Sprintf("/proc/%d/task", pid)
+	threads, err := r.host.ReadDir(folder)
+	if err != nil {
+		return 0, err
+	}
+	read := false
+	for _, t := range threads[:min(mostTimedThreads, len(threads))] {
+		file := folder + "/" + t.Name() + "/schedstat"
+		text, err := r.host.ReadString(file)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		f := strings.Fields(text)
+		if len(f) != 3 {
+			return 0, fmt.Errorf("parse %s: %.40q: want three numbers", file, text)
+		}
+		n, err := strconv.ParseUint(f[1], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parse %s: %w", file, err)
+		}
+		ns += n
+		read = true
+	}
+	if !read {
+		return 0, fmt.Errorf("%s has no schedstat: %w", folder, fs.ErrNotExist)
+	}
+	return ns, nil
+}
