@@ -1,9 +1,10 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), MEASURE (a regular expression:
+# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), MEASURE (a regular expression:
 # the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
 ARCHS   ?= amd64 arm64
+CLIENTS ?= darwin/arm64 windows/amd64
 ifndef VERSION # asked once, so all parts of a build have the same
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 endif
@@ -19,16 +20,22 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build zkvm llm runsc image run demo test measure test-full release release-test kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build client zkvm llm runsc image run demo test measure test-full release release-test kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ui ## build bin/teescope, a static binary that contains the page
+build: ui ## build bin/teescope, a static binary that contains the page, and the smaller programs
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-agent ./cmd/teescope-agent
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
+
+client: ## build the client for CLIENTS (macOS and Windows) into bin/client: it reads results and asks a monitor elsewhere
+	@for of in $(CLIENTS); do \
+		mkdir -p bin/client/$$of && \
+		GOOS=$${of%/*} GOARCH=$${of#*/} go build -ldflags "$(LDFLAGS)" -o bin/client/$$of/ ./cmd/teescope || exit 1; \
+	done
 
 zkvm: bin/teescope-zkvm ## build bin/teescope-zkvm, the prover of the workload zkvm, from its Rust crates (five minutes, 0.7 GB in .tools/zkvm)
 

@@ -51,14 +51,14 @@ func TestSharedSections(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := readConfig(file, nil)
-	if err == nil || !strings.Contains(err.Error(), "no such source") {
+	if _, err := readConfig(file, nil); err == nil || !strings.Contains(err.Error(), "no such source") {
 		t.Errorf("without sources: %v", err)
 	}
 	if err := os.WriteFile(file, []byte(text[strings.Index(text, "\n")+1:]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = readConfig(file, nil); err != nil {
+	c, err := readConfig(file, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := c.Shared()

@@ -35,7 +35,7 @@ nothing here emits is a remark: a scraped target may have it.`,
 		},
 	}
 	c.Flags().BoolVar(&agent, "agent", false, "check it as the configuration of an agent, which refuses the sections of a monitor")
-	probesFlag(c, &probes)
+	observe.ProbesFlag(c.Flags(), &probes)
 	return c
 }
 

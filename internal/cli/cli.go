@@ -1,5 +1,5 @@
-// Package cli holds the commands, one file each, and is the only place where
-// the lists of members meet the engines that run them.
+// Package cli holds the commands, one file each, and is where the lists of members meet the
+// engines that run them. Files with the build constraint linux are not in the client.
 package cli
 
 import (

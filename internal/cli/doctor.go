@@ -76,17 +76,6 @@ from that: switched off, at another level, narrowed, or counting a part of the t
 	return c
 }
 
-// probesFolder is the default folder of a user's own probes.
-const probesFolder = "/etc/teescope/probes"
-
-func probesFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "probes", probesFolder, "folder with your own probes, one NAME.yaml each (docs/probes.md)")
-}
-
-func hostRootFlag(c *cobra.Command, root *string) {
-	c.Flags().StringVar(root, "host-root", "/", "where the host's file system is mounted, for use in a container")
-}
-
 // diagnosis is what doctor prints.
 type diagnosis struct {
 	Platform web.Platform `json:"platform"`

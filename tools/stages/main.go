@@ -31,7 +31,7 @@ type stage struct {
 // many CPUs busy as there are, and what compiles comes before what runs servers, guests and browsers.
 var all = []stage{
 	{name: "format", doc: "gofmt would change nothing", run: gofmt},
-	{name: "build", doc: "the page and the static binary build", run: command("make", "--no-print-directory", "build")},
+	{name: "build", doc: "the page and the static binaries build, and the client for macOS and Windows", run: command("make", "--no-print-directory", "build", "client")},
 	{name: "generated", doc: "generating again changes no file", run: generated},
 	{name: "lint", doc: "golangci-lint with .golangci.yml, go vet among the lints, in measurements too", run: inModules(".tools/bin/golangci-lint", "run", "--allow-parallel-runners")},
 	{name: "types", doc: "the page's TypeScript has no type error, and React's rules of hooks hold", run: command("npm", "--prefix", "ui", "run", "check")},
