@@ -71,6 +71,7 @@ release: export GOFLAGS := -trimpath
 release: export GOAMD64 := v1
 release: export GOARM64 := v8.0
 release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/release.md
+	@test -d .git || { echo "make release: Go does not see the commit in a worktree of git: use a clone" >&2; exit 1; }
 	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are in no commit: commit them, or take them away" >&2; exit 1; }
 	@$(MAKE) --no-print-directory ui
 	@rm -rf bin/release && mkdir -p bin/release

@@ -27,10 +27,12 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	revision := command(t, "", nil, "git", "rev-parse", "HEAD") // the same for both
 	var made [2]string
 	for i, umask := range []string{"022", "077"} {
 		tree := filepath.Join(t.TempDir(), strings.Repeat("a longer path/", i), "teescope")
-		command(t, "", nil, "git", "clone", "--quiet", source, tree)
+		command(t, "", nil, "git", "clone", "--quiet", "--no-checkout", source, tree)
+		command(t, tree, nil, "git", "checkout", "--quiet", "--detach", revision)
 		environment := []string{"COSIGN_KEY=" + key, "GOFLAGS="}
 		if i > 0 {
 			environment = append(environment, "GOCACHE="+t.TempDir())
@@ -79,15 +81,23 @@ func TestRelease(t *testing.T) {
 	for arch, other := range map[string]string{"amd64": "x86_64", "arm64": "aarch64"} {
 		t.Run(arch, func(t *testing.T) {
 			roots := map[string]string{}
-			for format, unpack := range map[string]string{
+			for format, unpack := range map[string]string{ // tar and dpkg-deb leave no folder, whatever names say
 				"tar": "tar xzf $0/teescope-linux-" + arch + ".tar.gz",
 				"deb": "dpkg-deb -x $0/teescope-" + arch + ".deb .",
-				"rpm": "rpm2cpio $0/teescope-" + other + ".rpm | cpio --quiet -id",
 				"apk": "tar xzf $0/teescope-" + other + ".apk --ignore-zeros --warning=no-unknown-keyword",
 			} {
 				roots[format] = t.TempDir()
-				command(t, roots[format], nil, "bash", "-c", "set -eo pipefail; "+unpack, out)
+				command(t, roots[format], nil, "sh", "-c", unpack, out)
 			}
+			r := newRoot(t, out)
+			install := r.outside("rpm", "--root", r.dir, "--install", "--nodeps", "--ignorearch", filepath.Join(r.dir, "debs", "teescope-"+other+".rpm"))
+			if said, err := install.CombinedOutput(); err != nil || !bytes.Contains(said, []byte("systemctl enable --now teescope")) {
+				t.Fatalf("rpm --install: %v\n%s", err, said)
+			}
+			if said, err := r.outside("rpm", "--root", r.dir, "--verify", "teescope").CombinedOutput(); err != nil {
+				t.Errorf("rpm --verify: %v\n%s", err, said)
+			}
+			roots["rpm"] = r.path("/")
 			program := read(t, filepath.Join(roots["tar"], "teescope", "teescope"))
 			for _, format := range []string{"deb", "rpm", "apk"} {
 				if !bytes.Equal(program, read(t, filepath.Join(roots[format], "usr/bin/teescope"))) {
@@ -101,15 +111,24 @@ func TestRelease(t *testing.T) {
 					t.Errorf("the unit in the %s: %v", format, err)
 				}
 			}
-			if arch != runtime.GOARCH {
-				return
+			if arch == runtime.GOARCH {
+				if said := command(t, "", nil, filepath.Join(roots["tar"], "teescope", "teescope"), "--version"); said != "teescope version "+version {
+					t.Errorf("--version says %q", said)
+				}
+				unit := filepath.Join(t.TempDir(), "teescope.service") // with the program that is here
+				text := bytes.ReplaceAll(read(t, filepath.Join(roots["deb"], installedUnit)), []byte("/usr/bin/teescope"), []byte(filepath.Join(roots["deb"], "usr/bin/teescope")))
+				if err := os.WriteFile(unit, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if said := command(t, "", nil, "systemd-analyze", "verify", "--man=no", unit); strings.Contains(said, "teescope.service") {
+					t.Errorf("systemd-analyze verify: %s", said)
+				}
 			}
-			if said := command(t, "", nil, filepath.Join(roots["rpm"], "usr/bin/teescope"), "--version"); said != "teescope version "+version {
-				t.Errorf("--version says %q", said)
+			r.write("/var/lib/private/teescope/lock", "")
+			if said, err := r.outside("rpm", "--root", r.dir, "--erase", "--nodeps", "teescope").CombinedOutput(); err != nil {
+				t.Errorf("rpm --erase: %v\n%s", err, said)
 			}
-			if said := command(t, "", nil, "systemd-analyze", "verify", "--man=no", "--root="+roots["rpm"], "teescope.service"); strings.Contains(said, "teescope") {
-				t.Errorf("systemd-analyze verify: %s", said)
-			}
+			r.check("rpm --erase left the program, or took the data", !r.has("/usr/bin/teescope") && r.has("/var/lib/private/teescope/lock"))
 		})
 	}
 }

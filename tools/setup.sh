@@ -288,11 +288,12 @@ test)
 release)
 	want_go
 	want_node
-	needs rpm2cpio rpm2cpio
-	needs cpio cpio
+	needs rpm rpm
 	needs openssl openssl
 	needs systemd-analyze systemd
+	needs debootstrap debootstrap
 	install_missing
+	want_debian_root
 	;;
 kernels)
 	want_go

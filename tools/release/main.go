@@ -125,6 +125,11 @@ func (o options) release(w io.Writer) error {
 	if !slices.ContainsFunc(formats, o.makes) {
 		return nil
 	}
+	if len(o.only) == 0 {
+		if err := o.checkCommit(); err != nil {
+			return err
+		}
+	}
 	pages, err := o.pages()
 	if err != nil {
 		return fmt.Errorf("man pages and completions: %w", err)

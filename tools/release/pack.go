@@ -129,12 +129,19 @@ func (o options) info(format, arch string, all []item, sources []string) *nfpm.I
 		Section: "admin", Priority: "optional", MTime: o.created, DisableGlobbing: true,
 		Maintainer: "The teescope authors <teescope@users.noreply.github.com>", Vendor: "teescope",
 		Homepage: "https://github.com/teescope/teescope", License: "Apache-2.0",
-		Description: "monitor, benchmark and explain Trusted Execution Environments\n" +
-			"One static program that watches enclaves and confidential virtual machines,\nsays what slows them down, and measures what their protection costs.",
+	}
+	const summary = "Monitor, benchmark and explain Trusted Execution Environments"
+	const description = "One static program that watches enclaves and confidential virtual machines,\nsays what slows them down, and measures what their protection costs."
+	switch format {
+	case "deb": // the first line is the summary
+		i.Description = summary + "\n" + description
+	case "rpm":
+		i.RPM.Summary, i.Description = summary, description
+	default: // of one line
+		i.Description = summary
 	}
 	// The static programs need nothing of the machine, so there are no dependencies.
 	i.Deb.Compression, i.RPM.Compression = "zstd", "zstd"
-	i.RPM.Summary = "Monitor, benchmark and explain Trusted Execution Environments"
 	i.RPM.BuildHost = "localhost" // else the builder's name
 	for n, it := range all {
 		if it.installed == "" || it.service && format == "apk" {

@@ -90,6 +90,30 @@ func digest(name string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
+// checkCommit compares the commit that the programs say they were built from with the one that the release is to be of.
+func (o options) checkCommit() error {
+	for _, b := range o.builds {
+		for _, program := range programs {
+			name := o.path(filepath.Join(b.dir, "bin", program))
+			info, err := buildinfo.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			said := map[string]string{}
+			for _, s := range info.Settings {
+				said[s.Key] = s.Value
+			}
+			if said["vcs.revision"] == "" { // Go sees no repository whose .git is a file
+				return fmt.Errorf("%s does not say from which commit it is: build it in a clone, not in a worktree of git", name)
+			}
+			if said["vcs.revision"] != o.revision || said["vcs.modified"] != "false" {
+				return fmt.Errorf("%s is of commit %s (changed: %s), not of %s: build it again", name, said["vcs.revision"], said["vcs.modified"], o.revision)
+			}
+		}
+	}
+	return nil
+}
+
 // writeProvenance says from which commit, by which command and with which Go the files were made.
 func (o options) writeProvenance() (err error) {
 	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}

@@ -22,12 +22,17 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	other := map[string]string{"amd64": "arm64"}[runtime.GOARCH]
+	if other == "" {
+		other = "amd64"
+	}
 	for args, want := range map[string]string{
 		"amd64=x":                                               `version ""`,
 		"-version 0.1.0 amd64=x":                                "want one like v0.1.0",
 		"-version v0.1 amd64=x":                                 "want one like v0.1.0",
 		"-version v0.1.0-3-g44b8668-dirty amd64=x":              "want one like v0.1.0",
 		"-version v0.1.0":                                       "no programs",
+		"-version v0.1.0 " + other + "=x":                       "no program runs on this machine",
 		"-version v0.1.0 mips=x":                                "with amd64 or arm64",
 		"-version v0.1.0 amd64=":                                "with amd64 or arm64",
 		"-version v0.1.0 -created now amd64=x":                  "want whole seconds of Unix time",
@@ -259,6 +264,16 @@ func TestNotices(t *testing.T) {
 	}
 	if _, err := (part{dir: t.TempDir()}).terms(); err == nil || !strings.Contains(err.Error(), "no file with its license") {
 		t.Errorf("a module without a license: %v", err)
+	}
+}
+
+// TestCheckCommit: programs that do not say from which commit they are make no release.
+func TestCheckCommit(t *testing.T) {
+	dir := t.TempDir()
+	programsIn(t, dir) // outside a repository
+	o := options{builds: []build{{"amd64", dir}}, revision: "abc"}
+	if err := o.checkCommit(); err == nil || !strings.Contains(err.Error(), "does not say from which commit") {
+		t.Errorf("programs of no commit: %v", err)
 	}
 }
 
