@@ -19,7 +19,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/findings"
-	"github.com/teescope/teescope/internal/measured"
+	judged "github.com/teescope/teescope/internal/measured"
 )
 
 // liveSituation is what this test reads of a file of situations/truth.
@@ -82,7 +82,7 @@ func TestSituationsLive(t *testing.T) {
 			seconds = append(seconds, took.Seconds())
 		})
 	}
-	measured.AtMost(t, "culprit and victim of a situation are on the first two lines, of twelve situations with 0, 2 and 6 busy neighbours, on a monitor that watched before", "s", 30, seconds)
+	judged.AtMost(t, "culprit and victim of a situation are on the first two lines, of twelve situations with 0, 2 and 6 busy neighbours, on a monitor that watched before", "s", 30, seconds)
 }
 
 // begin starts the programs of a situation, for as long as the test runs.
@@ -164,7 +164,7 @@ func (m *monitor) problems(t *testing.T) (a answer) {
 	return a
 }
 
-// settles waits until no program of a situation is part of a problem.
+// settles waits until no service of a situation is part of a problem. A compiler of the machine's own may go on.
 func (m *monitor) settles(t *testing.T) {
 	t.Helper()
 	await.Event(t, "the situation before is over", func() error {
@@ -174,7 +174,7 @@ func (m *monitor) settles(t *testing.T) {
 				names = append(names, p.Name)
 			}
 			for name := range roles {
-				if r.State == findings.Open && slices.Contains(names, name) {
+				if name != "compile" && r.State == findings.Open && slices.Contains(names, name) {
 					return fmt.Errorf("%s", r.Sentence)
 				}
 			}

@@ -94,7 +94,7 @@ func listChanges(found anomaly.Changes, now time.Time) string {
 	}
 	for i, c := range found.Changes {
 		words := fmt.Sprintf("%d. %s", i+1, c.Text)
-		if c.Ratio != nil && (*c.Ratio >= 2 || *c.Ratio <= 0.5) {
+		if c.Event == "" && c.Ratio != nil && (*c.Ratio >= 2 || *c.Ratio <= 0.5) {
 			words += fmt.Sprintf(" (%s times)", metric.Digits(*c.Ratio))
 		}
 		if c.Since != nil {

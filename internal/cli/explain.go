@@ -280,7 +280,7 @@ func (t *text) record(r findings.Record, now time.Time) {
 	}
 	t.Line("  evidence:")
 	for _, ev := range r.Evidence {
-		t.Wrap("    ", ev.Text+": "+evidence(ev))
+		t.Wrap("    ", ev.Text+": "+ev.Number())
 	}
 	t.Wrap("  ", "what to do: "+r.Remedy)
 	if r.Cost != "" {
@@ -288,18 +288,6 @@ func (t *text) record(r findings.Record, now time.Time) {
 	}
 	t.Wrap("  ", "read more: "+r.Reference)
 	t.Line("")
-}
-
-// evidence prints the number of a piece of evidence. A ratio above 1 is a factor.
-func evidence(ev findings.Evidence) string {
-	if ev.Unit == "ratio" && ev.Value > 1 {
-		return metric.Digits(ev.Value) + " times"
-	}
-	out := metric.Value(ev.Value, ev.Unit)
-	if ev.Low != nil && ev.High != nil {
-		out += fmt.Sprintf(" [%s, %s]", metric.Value(*ev.Low, ev.Unit), metric.Value(*ev.High, ev.Unit))
-	}
-	return out
 }
 
 // unexplained says why there is no explanation.

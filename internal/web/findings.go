@@ -18,7 +18,8 @@ const (
 
 // serveFindings answers GET findings. Without parameters it returns the open and the recently closed findings,
 // otherwise the part of the history that from, to, id, rule, subject, state and limit select. subject is a regular
-// expression that matches a whole subject. job and instance select those of one machine.
+// expression that matches a whole subject. job and instance select those of one machine. as=markdown returns the selected findings as
+// a text.
 func serveFindings(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -39,6 +40,13 @@ func serveFindings(o Options) http.HandlerFunc {
 				return
 			}
 		}
+		if q.Get("as") == "markdown" {
+			w.Header().Set("Content-Type", "text/markdown; charset=utf-8")
+			for _, r := range out.Findings {
+				fmt.Fprintln(w, r.Markdown())
+			}
+			return
+		}
 		reply(w, o, http.StatusOK, out)
 	}
 }
@@ -46,9 +54,12 @@ func serveFindings(o Options) http.HandlerFunc {
 // filter reads the parameters of GET findings.
 func filter(q url.Values) (f findings.Filter, err error) {
 	for name := range q {
-		if !slices.Contains([]string{"from", "to", "id", "rule", "subject", "state", "limit", "job", "instance"}, name) {
-			return f, fmt.Errorf("%s: no such parameter; want from, to, id, rule, subject, state, limit, job or instance", name)
+		if !slices.Contains([]string{"from", "to", "id", "rule", "subject", "state", "limit", "job", "instance", "as"}, name) {
+			return f, fmt.Errorf("%s: no such parameter; want from, to, id, rule, subject, state, limit, job, instance or as", name)
 		}
+	}
+	if as := q.Get("as"); as != "" && as != "markdown" {
+		return f, fmt.Errorf("as: %q: want markdown", as)
 	}
 	if f.From, f.To, err = span(q, "from", "to"); err != nil {
 		return f, err

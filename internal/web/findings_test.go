@@ -50,6 +50,8 @@ func TestFindings(t *testing.T) {
 		"findings?id=0123abc":              `id \"0123abc\" rule \"\"`,
 		"findings?subject=redis.*":         `subject ^(?s:redis.*)$`,
 		"findings?subject=(":               `400 subject: error parsing regexp`,
+		"findings?id=a&as=markdown":        `**: from -62135596800 to -62135596800 id "a" rule ""`,
+		"findings?as=text":                 `400 as: \"text\": want markdown`,
 		"findings?state=ajar":              `400 state: \"ajar\": want open or closed`,
 		"findings?limit=0":                 `400 limit: \"0\": want a number from 1 to 5000`,
 		"findings?limit=many":              `400 limit: \"many\": want`,

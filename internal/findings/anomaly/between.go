@@ -90,7 +90,11 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 	if few > 0 {
 		out.Unable = append(out.Unable, fmt.Sprintf("%d series with fewer than %d readings in a window, for example of short-lived processes", few, fewest))
 	}
-	out.Changes = c.rank(found, o)
+	of, err := c.lives(ctx)
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return out, err
+	}
+	out.Changes = c.rank(found, of, o)
 	return out, nil
 }
 
@@ -191,7 +195,7 @@ type candidate struct {
 }
 
 // rank orders changes, keeps the first of each kind, and writes their sentences.
-func (c *comparison) rank(all []candidate, o Options) []Change {
+func (c *comparison) rank(all []candidate, of events, o Options) []Change {
 	own := func(x candidate) int {
 		if strings.HasPrefix(x.family, "teescope_") {
 			return 1
@@ -214,9 +218,9 @@ func (c *comparison) rank(all []candidate, o Options) []Change {
 	top := cmp.Or(o.Top, defaultTop)
 	type key struct{ family, owner string }
 	byOwner, byFamily, first := map[key]int{}, map[string]int{}, map[string]int{}
-	out, came := startedAndStopped(all, min(top, mostEvents), len(machines) > 1)
+	out, came := happened(all, of, min(top, mostEvents), len(machines) > 1)
 	for _, x := range all {
-		if i, ok := came[x.process()]; ok && x.onlySide() >= 0 {
+		if i, ok := came[x.process()]; ok {
 			if x.Metric != cpuOfProcess {
 				out[i].Alike++ // that it has no values in the other window is no news
 			}
@@ -249,31 +253,84 @@ const mostEvents = 10
 // cpuOfProcess is the metric that says that a process ran.
 const cpuOfProcess = "tee_process_cpu_seconds_total"
 
-// startedAndStopped returns the processes that ran in one window only, those that used the most CPU time first, and their
-// places in the list.
-func startedAndStopped(all []candidate, most int, machine bool) (out []Change, at map[string]int) {
+// startTimes is the metric that each reading has of each process that lives.
+const startTimes = "tee_process_start_time_seconds"
+
+// events says which processes started or stopped between the windows, and when, where that is known.
+type events map[string]event
+
+// event is the start or the end of a process.
+type event struct {
+	name string // "started" or "stopped"
+	at   *time.Time
+}
+
+// lives returns the processes that lived in one window only. Counters go on after the end of a process, so only its life tells;
+// a name whose processes come and go, such as a compiler's, lives all the time.
+func (c *comparison) lives(ctx context.Context) (events, error) {
+	present := func(span time.Duration, to time.Time) (map[string]float64, error) {
+		points, err := c.q.Query(ctx, fmt.Sprintf("last_over_time(%s{%s}[%s])", startTimes, c.matcher, findings.PromDuration(span.Truncate(time.Second))), to)
+		out := map[string]float64{}
+		for _, p := range points {
+			out[processOf(p.Labels)] = p.Value
+		}
+		return out, err
+	}
+	before, err := present(c.before.length(), c.before.To)
+	if err != nil {
+		return nil, err
+	}
+	now, err := present(c.after.length()/2, c.after.To)
+	if err != nil || len(before) == 0 || len(now) == 0 {
+		return nil, err // a store without lives
+	}
+	out := events{}
+	for name, started := range now {
+		if _, known := before[name]; !known {
+			at := time.UnixMilli(int64(started * 1000))
+			out[name] = event{"started", &at}
+		}
+	}
+	for name := range before {
+		if _, goesOn := now[name]; !goesOn {
+			out[name] = event{name: "stopped"}
+		}
+	}
+	return out, nil
+}
+
+// happened returns the changes of processes that started or stopped, those that used the most CPU time first, and their places in
+// the list. A process without a change of its CPU time is left out.
+func happened(all []candidate, of events, most int, machine bool) (out []Change, at map[string]int) {
 	out, at = []Change{}, map[string]int{}
 	var came []candidate
 	for _, x := range all {
-		if x.Metric == cpuOfProcess && x.onlySide() >= 0 {
+		if _, ok := of[x.process()]; ok && x.Metric == cpuOfProcess {
 			came = append(came, x)
 		}
 	}
-	used := func(x candidate) float64 { return *cmp.Or(x.Before, x.After) }
+	used := func(x candidate) float64 {
+		most := 0.0
+		for _, v := range []*float64{x.Before, x.After} {
+			if v != nil {
+				most = max(most, *v)
+			}
+		}
+		return most
+	}
 	slices.SortStableFunc(came, func(a, b candidate) int { return cmp.Compare(used(b), used(a)) })
 	for _, x := range came[:min(most, len(came))] {
 		who := x.owner
 		if machine && x.Labels["instance"] != "" {
 			who = findings.On(who, x.Labels["instance"])
 		}
-		moment := x.sides[x.onlySide()].At
-		x.Event, x.Text = "started", fmt.Sprintf("%s started: it uses %s", who, metric.Value(used(x), x.Unit))
-		t := moment[0].Add(-x.over).Round(time.Second)
-		if x.onlySide() == 0 {
-			x.Event, x.Text = "stopped", fmt.Sprintf("%s stopped: it used %s", who, metric.Value(used(x), x.Unit))
-			t = moment[len(moment)-1].Round(time.Second)
+		e, verb := of[x.process()], "uses"
+		if e.name == "stopped" {
+			verb = "used"
+			e.at = x.since()
 		}
-		x.Since = &t
+		x.Event, x.Since = e.name, e.at
+		x.Text = fmt.Sprintf("%s %s: it %s %s", who, e.name, verb, metric.Value(used(x), x.Unit))
 		at[x.process()] = len(out)
 		out = append(out, x.Change)
 	}
@@ -281,19 +338,10 @@ func startedAndStopped(all []candidate, most int, machine bool) (out []Change, a
 }
 
 // process identifies the process of a series among those of all machines.
-func (x candidate) process() string {
-	return x.Labels["job"] + "\x00" + x.Labels["instance"] + "\x00" + x.Labels["process"]
-}
+func (x candidate) process() string { return processOf(x.Labels) }
 
-// onlySide returns the window that alone has values of a process's series, 0 or 1; -1 for others.
-func (x candidate) onlySide() int {
-	switch {
-	case x.Labels["process"] == "" || x.Before != nil && x.After != nil:
-		return -1
-	case x.Before == nil:
-		return 1
-	}
-	return 0
+func processOf(labels map[string]string) string {
+	return labels["job"] + "\x00" + labels["instance"] + "\x00" + labels["process"]
 }
 
 // fold is the size of the ratio in either direction, as a logarithm.

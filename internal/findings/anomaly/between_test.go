@@ -72,13 +72,21 @@ func TestBetween(t *testing.T) {
 				tee_page_faults_total{process="old",space="user",cause="write"} 0+5000x600 stale`,
 			want: []string{"new: write user page faults: none -> 1,000/s", "old: write user page faults: 1,000/s -> none"},
 		},
-		"processes that started and stopped": {
+		"processes that started and stopped": { // the counters of the one that stopped go on
 			load: `tee_process_cpu_seconds_total{process="batch"} _x601 0+2x119
 				tee_page_faults_total{process="batch",space="user",cause="write"} _x601 0+5000x119
 				tee_process_cpu_seconds_total{process="db"} ` + steps(1, 1) + `
 				tee_syscalls_total{process="db",syscall="futex"} ` + steps(200, 20500) + `
-				tee_process_cpu_seconds_total{process="old"} 0+4x600 stale`,
-			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 40 % of a core", "db: futex syscalls 40 -> 4,100/s"}, since: true,
+				tee_process_cpu_seconds_total{process="old"} 0+4x600 2400x119
+				tee_process_cpu_seconds_total{process="idle"} 0+1x600 600x119
+				tee_process_cpu_seconds_total{process="link"} 0+1x600 600x119
+				tee_process_start_time_seconds{process="batch"} _x601 3005x119
+				tee_process_start_time_seconds{process="db"} 0x719
+				tee_process_start_time_seconds{process="idle"} 0x719
+				tee_process_start_time_seconds{process="link"} _x100 2990 _x610 3590
+				tee_process_start_time_seconds{process="old"} 0x600 stale`,
+			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 40 % of a core", "db: futex syscalls 40 -> 4,100/s",
+				"idle: process cpu 0.2 -> 0 cores", "link: process cpu 0.2 -> 0 cores"}, since: true,
 		},
 		"processors": {
 			load: `node_cpu_seconds_total{cpu="0",mode="user",instance="vm"} 0+1x600 604+4x119

@@ -1,6 +1,6 @@
 // The server's two APIs, except for queries: see ../query/feed.
 import type { Window } from "../state/window";
-import { own, request, type Received } from "./request";
+import { own, request, requestText, type Received } from "./request";
 import { changed, getShared } from "./shared";
 import type { FindingsSilence, Dashboard, Dashboards, Silences, ProbeSetting } from "./types";
 
@@ -19,6 +19,11 @@ export function asking(name: string, params: Record<string, string | number>): s
   const q = new URLSearchParams();
   for (const [k, v] of Object.entries(params)) if (v !== "") q.set(k, String(v));
   return `${name}?${q}`;
+}
+
+/** A finding as Markdown, for a ticket. */
+export async function getMarkdown(id: string): Promise<string> {
+  return requestText(`${own}${asking("findings", { id, as: "markdown" })}`);
 }
 
 /** Switches a source, or changes its level of detail, filters or sampling. */

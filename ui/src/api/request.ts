@@ -27,6 +27,11 @@ export async function request(url: string, init: RequestInit): Promise<Received>
   return { value: text === "" ? null : parse(text), tag: response.headers.get("ETag") ?? "" };
 }
 
+/** A text as it is. */
+export async function requestText(url: string): Promise<string> {
+  return (await respond(url, {})).text();
+}
+
 /** Documents of JSON, a line each, as they come. */
 export async function requestLines(url: string, init: RequestInit, each: (value: unknown) => void): Promise<void> {
   const body = (await respond(url, init)).body?.pipeThrough(new TextDecoderStream()).getReader();

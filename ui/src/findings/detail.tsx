@@ -1,6 +1,6 @@
 // One finding: the verdict, the advice, its evidence and its history.
 import { useEffect, useRef, useState } from "react";
-import { asking, getDocument } from "../api/client";
+import { asking, getDocument, getMarkdown } from "../api/client";
 import { useResource } from "../api/resource";
 import type { FindingsConfidence, FindingsEvidence, FindingsRecord, FindingsSilence, Findings } from "../api/types";
 import { QueryChart } from "../charts/charts";
@@ -12,6 +12,7 @@ import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { literal } from "../query/promql";
 import { useMachine, WindowProvider } from "../state/machine";
+import { copyText } from "../state/clipboard";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { firstSentence, sentence } from "../words/empty";
@@ -112,9 +113,32 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
           </PlaceLink>
         )}
         <PlaceLink to={{ fixed: window, problem: "" }}>Show charts of this time</PlaceLink>
+        <CopyMarkdown id={f.id} />
         {f.state === "open" && !f.silenced && <SilenceForm finding={f} title={title} />}
       </div>
     </article>
+  );
+}
+
+/** The server's text of the finding, to the clipboard. */
+function CopyMarkdown({ id }: { id: string }) {
+  const [said, setSaid] = useState("");
+  const copy = async () => {
+    try {
+      setSaid((await copyText(await getMarkdown(id))) ? "Copied" : "This browser does not let the page copy");
+    } catch (e) {
+      setSaid(sentence(e instanceof Error ? e.message : String(e)));
+    }
+  };
+  return (
+    <span>
+      <button type="button" className="text-button" onClick={() => void copy()}>
+        Copy as Markdown
+      </button>{" "}
+      <span className="dim small" role="status">
+        {said}
+      </span>
+    </span>
   );
 }
 

@@ -9,6 +9,8 @@ export interface Choice {
   kind: string;
   text: string;
   to: Partial<Place>;
+  /** A page elsewhere, which opens beside this one instead. */
+  href?: string;
   current?: boolean;
 }
 
@@ -30,6 +32,10 @@ export function Chooser({ label, field, text, setText, choices, none, close }: P
   const go = (c: Choice | undefined) => {
     if (!c) return;
     close();
+    if (c.href) {
+      window.open(c.href, "_blank", "noopener,noreferrer");
+      return;
+    }
     move(c.to);
     if (c.to.page) window.scrollTo(0, 0);
   };

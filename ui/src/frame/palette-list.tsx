@@ -4,6 +4,7 @@ import { useMachine } from "../state/machine";
 import { goTo, type Place } from "../state/place";
 import { useProcesses } from "../state/processes";
 import { here } from "../state/use-place";
+import { documents, documentURL } from "../words/documents";
 import { several } from "../words/fleet";
 import { openFindings } from "../words/verdict";
 import { Chooser, type Choice } from "./chooser";
@@ -35,6 +36,7 @@ export default function Palette({ close }: { close: () => void }) {
     ...(several(fleet.data) ? [{ kind: "page", text: "Machines", to: goTo(p, "fleet") }] : []),
     ...places.map(([name, to]) => ({ kind: "page", text: name, to: to(p) })),
     ...openFindings(findings.data).map((f) => ({ kind: "finding", text: f.sentence ?? f.title, to: { problem: f.id } })),
+    ...(text.trim() === "" ? [] : documents.map(([name, about]) => ({ kind: `document ${name}`, text: about, to: {}, href: documentURL(name) }))),
     ...[...processes].sort().map((name) => ({ kind: "process", text: name, to: goTo(p, "processes", name) })),
   ];
   const wanted = text.trim().toLowerCase();
@@ -43,5 +45,5 @@ export default function Palette({ close }: { close: () => void }) {
     .filter((c) => c.text.toLowerCase().includes(wanted))
     .toSorted((a, b) => (wanted === "" ? 0 : starts(a) - starts(b)))
     .slice(0, most);
-  return <Chooser label="Go to" field="Page, process or finding" text={text} setText={setText} choices={shown} none="No page, process or finding matches." close={close} />;
+  return <Chooser label="Go to" field="Page, process or finding" text={text} setText={setText} choices={shown} none="No page, process, finding or document matches." close={close} />;
 }

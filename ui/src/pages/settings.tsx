@@ -12,6 +12,7 @@ import { move, usePlace } from "../state/use-place";
 import { setTheme, themes, useTheme } from "../state/use-theme";
 import type { Window } from "../state/window";
 import { lossOf, slowedBy } from "../words/budget";
+import { documents, documentURL } from "../words/documents";
 import { sentence } from "../words/empty";
 import { costOf, count } from "../words/verdict";
 
@@ -37,6 +38,7 @@ export default function SettingsPage() {
       {o && o.budget > 0 && sources.data && <Loss budget={o.budget} slowed={o.slowed} />}
       <SourceList sources={sources} changed={refresh} elsewhere={elsewhere} />
       <Display />
+      <Documents />
       <div className="section-head">
         <h2>Cost of {who}</h2>
       </div>
@@ -48,6 +50,28 @@ export default function SettingsPage() {
         <QueryChart title="Time to read each source" unit="seconds" by="source" metrics={["teescope_source_read_seconds"]} expr={`max by (source) (${select("teescope_source_read_seconds", own(w))})`} />
       </div>
     </>
+  );
+}
+
+function Documents() {
+  return (
+    <section className="card" aria-labelledby="documents">
+      <details>
+        <summary>
+          <strong id="documents">Documentation</strong>
+        </summary>
+        <ul className="evidence">
+          {documents.map(([name, about]) => (
+            <li key={name}>
+              <a href={documentURL(name)} target="_blank" rel="noreferrer">
+                {name}
+              </a>
+              : {about}
+            </li>
+          ))}
+        </ul>
+      </details>
+    </section>
   );
 }
 

@@ -1,0 +1,72 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// escapeMarkdown makes a text what it says: names of processes can hold anything.
+var escapeMarkdown = strings.NewReplacer("\\", `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "#", `\#`, "|", `\|`, "\n", " ", "\r", " ")
+
+// Markdown returns the finding as a text for a ticket, as the sentence is at the moment.
+func (r Record) Markdown() string {
+	var b strings.Builder
+	word := strings.ToUpper(string(r.Severity))
+	if r.State == Closed {
+		word = "ENDED"
+	}
+	on := ""
+	if r.Instance != "" {
+		on = " on " + escapeMarkdown.Replace(r.Instance)
+	}
+	fmt.Fprintf(&b, "**%s%s: %s**\n\n", word, on, escapeMarkdown.Replace(cmp.Or(r.Sentence, r.Title)))
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "- %s: %s\n", name, escapeMarkdown.Replace(text))
+		}
+	}
+	line("since", r.Since.UTC().Format(time.RFC3339))
+	if r.Until != nil {
+		line("until", r.Until.UTC().Format(time.RFC3339))
+	}
+	line("subject", r.Subject)
+	line("runs in", strings.Join(r.RunsIn, ", "))
+	line("rule", r.Rule)
+	if r.Share != nil {
+		line("share of "+cmp.Or(r.ShareOf, "its time"), metric.Percent(r.Share[0])+" to "+metric.Percent(r.Share[1]))
+	}
+	line("what to do", r.Remedy)
+	line("if it stays as it is", r.Cost)
+	line("read more", r.Reference)
+	if len(r.Evidence) > 0 {
+		fmt.Fprintf(&b, "\nEvidence, values of %s:\n\n", r.LastSeen.UTC().Format(time.RFC3339))
+	}
+	for _, ev := range r.Evidence {
+		fmt.Fprintf(&b, "- %s: %s", escapeMarkdown.Replace(ev.Text), escapeMarkdown.Replace(ev.Number()))
+		if ev.Expr != "" {
+			fence := "`"
+			for strings.Contains(ev.Expr, fence) {
+				fence += "`"
+			}
+			fmt.Fprintf(&b, " (%s%s%s)", fence, strings.ReplaceAll(ev.Expr, "\n", " "), fence)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Number prints the number of a piece of evidence, with its interval. A ratio above 1 is a factor.
+func (ev Evidence) Number() string {
+	if ev.Unit == "ratio" && ev.Value > 1 {
+		return metric.Digits(ev.Value) + " times"
+	}
+	out := metric.Value(ev.Value, ev.Unit)
+	if ev.Low != nil && ev.High != nil {
+		out += fmt.Sprintf(" [%s, %s]", metric.Value(*ev.Low, ev.Unit), metric.Value(*ev.High, ev.Unit))
+	}
+	return out
+}
