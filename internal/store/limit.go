@@ -41,7 +41,7 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 // preparation for a fault of the expression.
 func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Query, error)) (promql.Query, error) {
 	b.until = time.Now().Add(e.opts.Timeout)
-	parsed, err := e.queries().Take(int64(len(b.expr)) * parseBytes)
+	parsed, err := e.requests().Take(int64(len(b.expr)) * parseBytes)
 	if err != nil {
 		return &refusedBefore{b.expr, err}, nil
 	}
@@ -58,6 +58,13 @@ func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Que
 		return nil, err
 	}
 	return &b, nil
+}
+
+func (e *Engine) requests() *quota.Share {
+	if e.opts.Memory == nil {
+		return nil
+	}
+	return e.opts.Memory.Requests
 }
 
 func (e *Engine) queries() *quota.Share {
@@ -129,7 +136,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	return res
 }
 
-// wait waits until others have given back the memory for a query, of which a very large one gets all.
+// wait waits until others have given back the memory for a query; a very large one gets all.
 func (e *Engine) wait(ctx context.Context, bytes int64) (release func(), err error) {
 	s := e.queries()
 	if s == nil {
