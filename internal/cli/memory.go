@@ -40,12 +40,13 @@ func followHeap() {
 	runtime.AddCleanup(&struct{ _ *int }{}, func(struct{}) { followHeap() }, struct{}{})
 }
 
-// limitFor allows half of the live heap as garbage, and 32 MiB, within three quarters of the
-// memory that the process may use: the rest is for mapped files and the kernel's share. Above
-// that it allows an eighth as garbage, and 4 MiB. Beside objects the limit counts stacks, some
+// limitFor allows half of the live heap as garbage, and 32 MiB, within seven tenths of the
+// memory that the process may use: the rest is for mapped files and the kernel's part, such
+// as the maps of eBPF programs. Above that it allows an eighth as garbage, and 4 MiB.
+// Beside objects the limit counts stacks, some
 // 36 KiB for each target that is scraped, the runtime's tables, and the gaps between objects;
 // pages without any it does not count.
 func limitFor(live, beside, memory uint64) int64 {
-	most := memory / 4 * 3
+	most := memory / 10 * 7
 	return int64(max(min(floor, most), min(live+live/2+beside+32<<20, most), live+live/8+beside+4<<20))
 }

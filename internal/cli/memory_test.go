@@ -17,7 +17,7 @@ func TestLimitFor(t *testing.T) {
 		live, beside, memory uint64
 		want                 int64
 	}{{0, 0, 8 << 10, 120}, {40, 8, 8 << 10, 120}, {100, 0, 8 << 10, 182}, {1 << 10, 0, 8 << 10, 1536 + 32}, {1 << 10, 300, 8 << 10, 1536 + 300 + 32},
-		{40, 8, 256, 120}, {100, 8, 256, 190}, {120, 8, 256, 192}, {176, 8, 256, 210}, {40, 8, 128, 96}, {88, 8, 128, 111}} {
+		{40, 8, 256, 120}, {80, 8, 256, 160}, {120, 8, 1000, 220}, {176, 8, 256, 210}, {88, 8, 128, 111}} {
 		if got := limitFor(tt.live<<20, tt.beside<<20, tt.memory<<20); got != tt.want<<20 {
 			t.Errorf("limit for %d MiB live and %d beside of %d: %d MiB, want %d", tt.live, tt.beside, tt.memory, got>>20, tt.want)
 		}

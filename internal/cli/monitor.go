@@ -214,7 +214,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	defer m.pages.Close()
 	wo.Query = m.pages.Ask
 	wo.Page, wo.Unlock = page, m.Unlock(true)
-	wo.Uploads = quota.Own().Uploads
+	wo.Requests = quota.Own().Requests
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.Platform.Hostname), m.Platform.Kernel, observe.Badge(m.Found), m.URL())
 	return m.work(ctx, env, wo, m.reconfigure, func(ctx context.Context) { _ = m.analysis.Run(ctx) })

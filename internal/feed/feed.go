@@ -264,8 +264,8 @@ func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, re
 }
 
 const (
-	// valueBytes is a value of an answer with its text; lineBytes is a line's labels with theirs.
-	valueBytes = 32
+	// valueBytes is a value of an answer, whose text is made as it is sent; lineBytes is a line's labels and text.
+	valueBytes = 8
 	lineBytes  = 1 << 10
 )
 
@@ -301,6 +301,7 @@ func (f *Feed) work() {
 			return
 		}
 		next := b.queue[0]
+		b.queue[0] = job{} // the array lives on; its lines must not
 		b.queue = b.queue[1:]
 		f.books.Unlock()
 		f.extend(next.k, next.q)
@@ -394,8 +395,12 @@ func (k *kept) merge(lines []metric.Line, warnings []string, from, to time.Time,
 		if !known {
 			i = len(k.lines)
 			k.at[name] = i
-			k.lines = append(k.lines, metric.Line{Labels: l.Labels, Values: pad(nil, n)})
+			if first > 0 || len(l.Values) != n { // else they are kept as they are
+				l.Values = append(pad(nil, first), l.Values...)
+			}
+			k.lines = append(k.lines, metric.Line{Labels: l.Labels, Values: pad(l.Values, n)[:n]})
 			k.names = append(k.names, name)
+			continue
 		}
 		copy(k.lines[i].Values[first:], l.Values)
 	}
@@ -424,6 +429,7 @@ func (k *kept) trim(first int) {
 }
 
 func pad(values []float64, n int) []float64 {
+	values = slices.Grow(values, max(0, n-len(values)))
 	for len(values) < n {
 		values = append(values, math.NaN())
 	}
@@ -549,7 +555,8 @@ func (b *books) evict(now time.Time, keep *kept) {
 	}
 }
 
-func (k *kept) size() int { return len(k.lines) * (steps(k.from, k.to, k.step) + 1) }
+// size is the number of values that are kept, with a line's labels as so many more.
+func (k *kept) size() int { return len(k.lines) * (steps(k.from, k.to, k.step) + 1 + lineBytes/8) }
 
 // labelKey is a text that only equal labels share.
 func labelKey(labels map[string]string) string {

@@ -411,7 +411,7 @@ func TestReserve(t *testing.T) {
 		defer f.Close()
 		q := window(5)
 		if err := f.Ask(t.Context(), []Query{q}, func(_ int, a Answer, err error) {
-			if want := int64(2 * 61 * 16); err != nil || held < want { // values, and their text
+			if want := int64(2 * 61 * 8); err != nil || held < want {
 				t.Errorf("%d bytes are reserved, want at least %d; %v", held, want, err)
 			}
 		}, func() {}); err != nil || held != 0 {

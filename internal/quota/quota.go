@@ -1,5 +1,5 @@
 // Package quota divides the memory that this process may use among those whom others can make use much of it: queries, their
-// answers, scraped series, result files and the bodies of requests. Who would go beyond a share is refused with the numbers,
+// answers, scraped series, result files and requests. Who would go beyond a share is refused with the numbers,
 // instead of ending the process. Memory that grows slowly, and is bounded elsewhere, has no share.
 package quota
 
@@ -22,9 +22,9 @@ type Budget struct {
 	// Limit is how much the process may use in bytes, and From what says so: "the memory limit of its control group".
 	Limit int64
 	From  string
-	// Queries is for what is being evaluated, Answers for what was evaluated and is not sent yet, Uploads for the bodies of
-	// requests, Results for result files that are being read.
-	Queries, Answers, Uploads, Results *Share
+	// Queries is for what is being evaluated, Answers for what was evaluated and is not sent yet, Requests for their bodies and
+	// expressions, Results for result files that are being read.
+	Queries, Answers, Requests, Results *Share
 	// Series is how many series may be in memory before scrapes get no new ones.
 	Series int
 }
@@ -40,11 +40,11 @@ const unlimited = 2 << 30
 func New(limit int64, from string) *Budget {
 	return &Budget{
 		Limit: limit, From: from,
-		Queries: NewShare("queries", min(limit/8, 256<<20)),
-		Answers: NewShare("answers", min(limit/8, 256<<20)),
-		Uploads: NewShare("uploads", min(limit/16, 64<<20)),
-		Results: NewShare("results", min(limit/4, 512<<20)),
-		Series:  int(limit / 4 / seriesBytes),
+		Queries:  NewShare("queries", min(limit/8, 256<<20)),
+		Answers:  NewShare("answers", min(limit/8, 256<<20)),
+		Requests: NewShare("requests", min(limit/16, 64<<20)),
+		Results:  NewShare("results", min(limit/4, 512<<20)),
+		Series:   int(limit / 4 / seriesBytes),
 	}
 }
 
@@ -167,11 +167,11 @@ var (
 	descLimit = &metric.Desc{Name: "teescope_memory_limit_bytes", Kind: metric.Gauge,
 		Help: "How much memory teescope may use, in bytes: the least limit of its control group and those above it, or else half of the machine's memory. Its shares follow from it."}
 	descShareLimit = &metric.Desc{Name: "teescope_memory_share_limit_bytes", Kind: metric.Gauge, Labels: []string{"share"},
-		Help: "How much memory all queries, answers, uploads or results together may use for a moment, in bytes. What would go beyond is refused."}
+		Help: "How much memory all queries, answers, requests or results together may use for a moment, in bytes. What would go beyond is refused."}
 	descShareUsed = &metric.Desc{Name: "teescope_memory_share_used_bytes", Kind: metric.Gauge, Better: metric.Lower, Labels: []string{"share"},
 		Help: "Memory reserved in a share in bytes, by an estimate made in advance."}
 	descRefused = &metric.Desc{Name: "teescope_memory_refused_total", Kind: metric.Counter, Better: metric.Lower, Labels: []string{"share"},
-		Help: "Queries, answers, uploads and results refused since the start because their share was used up or too small."}
+		Help: "Queries, answers, requests and results refused since the start because their share was used up or too small."}
 )
 
 // Metrics lists what Collect emits.
@@ -180,7 +180,7 @@ var Metrics = []*metric.Desc{descLimit, descShareLimit, descShareUsed, descRefus
 // Collect emits the limits, what is used of them, and how many were refused.
 func (b *Budget) Collect(emit func(metric.Sample)) {
 	emit(metric.Sample{Desc: descLimit, Value: float64(b.Limit)})
-	for _, s := range []*Share{b.Queries, b.Answers, b.Uploads, b.Results} {
+	for _, s := range []*Share{b.Queries, b.Answers, b.Requests, b.Results} {
 		label := []string{s.Name}
 		emit(metric.Sample{Desc: descShareLimit, Labels: label, Value: float64(s.Limit)})
 		emit(metric.Sample{Desc: descShareUsed, Labels: label, Value: float64(s.used.Load())})

@@ -74,7 +74,7 @@ func TestWait(t *testing.T) {
 
 // TestBody: a body takes memory as it arrives, and gives it back when it is closed.
 func TestBody(t *testing.T) {
-	s := quota.NewShare("uploads", 50<<10)
+	s := quota.NewShare("requests", 50<<10)
 	b := s.Body(io.NopCloser(bytes.NewReader(make([]byte, 5<<10))))
 	if n, err := io.Copy(io.Discard, b); n != 5<<10 || err != nil {
 		t.Fatal(n, err)
@@ -142,18 +142,18 @@ func TestFind(t *testing.T) {
 func TestCollect(t *testing.T) {
 	b := quota.New(256<<20, "a test")
 	sum := int64(0)
-	for _, s := range []*quota.Share{b.Queries, b.Answers, b.Uploads, b.Results} {
+	for _, s := range []*quota.Share{b.Queries, b.Answers, b.Requests, b.Results} {
 		sum += s.Limit
 	}
 	if sum+int64(b.Series)*2900 > 220<<20 { // the rest is the monitor's own
 		t.Errorf("the shares have %d MiB of 256, and series %d MiB", sum>>20, b.Series*2900>>20)
 	}
-	if _, err := b.Uploads.Take(1 << 40); err == nil {
+	if _, err := b.Requests.Take(1 << 40); err == nil {
 		t.Fatal("a terabyte was taken")
 	}
 	got := map[string]float64{}
 	b.Collect(func(s metric.Sample) { got[s.Desc.Name+strings.Join(s.Labels, ",")] = s.Value })
-	for name, want := range map[string]float64{"teescope_memory_limit_bytes": 256 << 20, "teescope_memory_refused_totaluploads": 1, "teescope_memory_refused_totalqueries": 0, "teescope_memory_share_used_bytesanswers": 0} {
+	for name, want := range map[string]float64{"teescope_memory_limit_bytes": 256 << 20, "teescope_memory_refused_totalrequests": 1, "teescope_memory_refused_totalqueries": 0, "teescope_memory_share_used_bytesanswers": 0} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, %v; want %v", name, v, ok, want)
 		}

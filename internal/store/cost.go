@@ -122,6 +122,7 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (series float64) {
 	case *parser.VectorSelector:
 		series = e.count(n, from-n.OriginalOffset.Milliseconds(), to-n.OriginalOffset.Milliseconds())
 		e.cost.add(series, e.stepsWithData(from, to, step, 5*60_000), 1, 1)
+		e.values += series * steps // room is made for all, also where there are no samples
 		return series
 	case *parser.MatrixSelector: // the top of an instant query
 		return e.window("", n, from, to, step, 1)

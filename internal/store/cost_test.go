@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -250,4 +251,23 @@ func TestSeriesBeyondMemory(t *testing.T) {
 		t.Errorf("%d series of the refused page are stored", n)
 	}
 	must(t, db.Append(time.Now(), []metric.Sample{{Desc: load, Value: 1}}))
+}
+
+// TestLargeQueriesInTurn: of queries that each need most of the memory one runs after the other, also while others hold their
+// expressions; none is refused.
+func TestLargeQueriesInTurn(t *testing.T) {
+	db, memory, now := small(t, 1000)
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			lines, _, err := db.Steps(t.Context(), fmt.Sprintf(`{n=~".+",job!="%d"}`, i), now.Add(-1000*time.Second), now, time.Second)
+			if err != nil || len(lines) != 1000 {
+				t.Errorf("%d lines, %v", len(lines), err)
+			}
+		})
+	}
+	all.Wait()
+	if memory.Queries.Used() != 0 {
+		t.Errorf("%d bytes are still reserved", memory.Queries.Used())
+	}
 }

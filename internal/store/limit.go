@@ -41,7 +41,7 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 // preparation for a fault of the expression.
 func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Query, error)) (promql.Query, error) {
 	b.until = time.Now().Add(e.opts.Timeout)
-	parsed, err := e.queries().Take(int64(len(b.expr)) * parseBytes)
+	parsed, err := e.requests().Take(int64(len(b.expr)) * parseBytes)
 	if err != nil {
 		return &refusedBefore{b.expr, err}, nil
 	}
@@ -58,6 +58,13 @@ func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Que
 		return nil, err
 	}
 	return &b, nil
+}
+
+func (e *Engine) requests() *quota.Share {
+	if e.opts.Memory == nil {
+		return nil
+	}
+	return e.opts.Memory.Requests
 }
 
 func (e *Engine) queries() *quota.Share {
@@ -84,7 +91,7 @@ type bounds struct {
 	step     time.Duration
 	until    time.Time // when it has to be done, waiting included
 	parsed   func()    // releases the memory of the expression
-	answer   func()    // releases the memory of the answer
+	answer   func()    // releases the memory of the answer, or nil
 }
 
 // Exec waits for the query's turn and runs it, within its time.
@@ -105,19 +112,37 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	if err != nil {
 		return &promql.Result{Err: err}
 	}
-	evaluated, err := b.engine.queries().Wait(ctx, int64(min(c.values, float64(b.engine.opts.MaxSamples))*valueBytes))
+	need := int64(min(c.values, float64(b.engine.opts.MaxSamples)) * valueBytes)
+	asIs := ctx.Value(notEncoded{}) != nil
+	if asIs {
+		need *= 2 // what is evaluated, and then its values at all steps
+	}
+	evaluated, err := b.engine.wait(ctx, need)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = promqlError(ctx, "waiting for the memory of other queries")
 		}
 		return &promql.Result{Err: err}
 	}
+	if asIs {
+		b.answer = evaluated
+		return b.Query.Exec(ctx)
+	}
 	defer evaluated()
 	res := b.Query.Exec(ctx)
 	if res.Err == nil {
-		b.answer, res.Err = b.engine.answers().Take(answerBytes(ctx, res.Value))
+		b.answer, res.Err = b.engine.answers().Take(answerBytes(res.Value))
 	}
 	return res
+}
+
+// wait waits until others have given back the memory for a query; a very large one gets all.
+func (e *Engine) wait(ctx context.Context, bytes int64) (release func(), err error) {
+	s := e.queries()
+	if s == nil {
+		return func() {}, nil
+	}
+	return s.Wait(ctx, min(bytes, s.Limit))
 }
 
 // explained adds the limit to an error, and what to ask instead.
@@ -148,24 +173,20 @@ func (b *bounds) Close() {
 	}
 }
 
-// notEncoded marks the context of a query whose answer is used as it is.
+// notEncoded marks the context of a query whose answer is used as it is, until it is closed.
 type notEncoded struct{}
 
 // answerBytes is what holding and sending an answer takes.
-func answerBytes(ctx context.Context, v parser.Value) int64 {
-	each := int64(encodedBytes)
-	if ctx.Value(notEncoded{}) != nil {
-		each = valueBytes
-	}
+func answerBytes(v parser.Value) int64 {
 	switch v := v.(type) {
 	case promql.Matrix:
 		n := int64(0)
 		for i := range v {
-			n += int64(len(v[i].Floats))*each + int64(len(v[i].Histograms))*each*16 + labelBytes
+			n += int64(len(v[i].Floats))*encodedBytes + int64(len(v[i].Histograms))*encodedBytes*16 + labelBytes
 		}
 		return n
 	case promql.Vector:
-		return int64(len(v)) * (each + labelBytes)
+		return int64(len(v)) * (encodedBytes + labelBytes)
 	}
 	return 0
 }

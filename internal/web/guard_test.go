@@ -61,7 +61,7 @@ func TestEveryChangeIsGuarded(t *testing.T) {
 	v := reflect.ValueOf(all)
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); slices.Contains([]reflect.Kind{reflect.Func, reflect.Pointer, reflect.Interface}, f.Type.Kind()) && v.Field(i).IsZero() &&
-			!slices.Contains([]string{"Round", "Meter", "ResultTrees", "Uploads", "Logger"}, f.Name) {
+			!slices.Contains([]string{"Round", "Meter", "ResultTrees", "Requests", "Logger"}, f.Name) {
 			t.Errorf("the part %s is missing here, so its routes are not walked", f.Name)
 		}
 	}

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -36,7 +39,7 @@ func queries(mux *routes, o Options) {
 		}
 		out := lines{w: w, out: http.NewResponseController(w)}
 		err = o.Query(r.Context(), list, func(i int, a feed.Answer, err error) {
-			out.add(append(answerOf(i, list[i], a, err), '\n'), err)
+			out.add(i, list[i], a, err)
 		}, out.flush)
 		if err == nil {
 			out.end(o)
@@ -58,17 +61,18 @@ type lines struct {
 }
 
 // add sends the line of a query.
-func (l *lines) add(line []byte, err error) {
+func (l *lines) add(i int, q feed.Query, a feed.Answer, err error) {
 	if !l.begun && statusOf(err, 0) != 0 {
 		if l.refused == nil {
 			l.refused = err
 		}
-		l.held = append(l.held, line...)
+		var b bytes.Buffer
+		_ = writeAnswer(&b, i, q, a, err) // memory takes all
+		l.held = append(l.held, b.Bytes()...)
 		return
 	}
 	l.begin()
-	_, werr := l.w.Write(line)
-	l.gone = errors.Join(l.gone, werr)
+	l.gone = errors.Join(l.gone, writeAnswer(l.w, i, q, a, err))
 }
 
 func (l *lines) begin() {
@@ -149,26 +153,48 @@ func (q Query) feed() (f feed.Query, err error) {
 
 func millis(seconds float64) time.Time { return time.UnixMilli(int64(math.Round(seconds * 1000))) }
 
-// answerOf returns the line of a query.
-func answerOf(i int, q feed.Query, a feed.Answer, err error) []byte {
-	out := Answer{Index: i, Folded: a.Folded, Set: a.Set, Warnings: a.Warnings}
+// writeAnswer writes the line of a query, an Answer in JSON. It encodes one series at a time: the text of a large answer would take more
+// memory than its values. Encoding cannot fail.
+func writeAnswer(w io.Writer, i int, q feed.Query, a feed.Answer, err error) error {
+	since, text := 0.0, ""
 	if err != nil {
-		out.Error = err.Error()
+		text = err.Error()
 	} else {
-		out.Since = float64(a.Since.UnixMilli()) / 1000
+		since = float64(a.Since.UnixMilli()) / 1000
 	}
-	for _, l := range a.Lines {
-		out.Lines = append(out.Lines, lineOf(l, q.Step == 0))
+	to := bufio.NewWriterSize(w, 32<<10)
+	put := func(v any) {
+		b, _ := json.Marshal(v)
+		_, _ = to.Write(b) // Flush returns the error
+	}
+	_, _ = fmt.Fprintf(to, `{"index":%d,"since":`, i)
+	put(since)
+	_, _ = to.WriteString(`,"lines":`)
+	if len(a.Lines) == 0 {
+		_, _ = to.WriteString("null")
+	}
+	for n, l := range a.Lines {
+		_ = to.WriteByte("[,"[min(n, 1)])
+		put(lineOf(l, q.Step == 0))
+	}
+	if len(a.Lines) > 0 {
+		_, _ = to.WriteString("]")
 	}
 	if a.Rest != nil {
-		rest := lineOf(*a.Rest, false)
-		out.Rest = &rest
+		_, _ = to.WriteString(`,"rest":`)
+		put(lineOf(*a.Rest, false))
 	}
-	b, err := json.Marshal(out)
-	if err != nil { // cannot happen: nothing in it can fail
-		return []byte(fmt.Sprintf(`{"index":%d,"since":0,"lines":null,"error":"encode answer"}`, i))
+	rest, _ := json.Marshal(struct {
+		Folded   int      `json:"folded,omitempty"`
+		Set      string   `json:"set,omitempty"`
+		Warnings []string `json:"warnings,omitempty"`
+		Error    string   `json:"error,omitempty"`
+	}{a.Folded, a.Set, a.Warnings, text})
+	if len(rest) > len("{}") {
+		_, _ = to.WriteString(",")
 	}
-	return b
+	_, _ = to.Write(append(rest[1:], '\n'))
+	return to.Flush()
 }
 
 func lineOf(l metric.Line, single bool) Line {

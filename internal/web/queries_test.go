@@ -153,10 +153,10 @@ func TestRefusedBeforeTheFirstByte(t *testing.T) {
 
 // TestUploads: a body beyond the memory of all bodies is refused with 503, and what a body took is given back.
 func TestUploads(t *testing.T) {
-	share := quota.NewShare("uploads", 64<<10)
+	share := quota.NewShare("requests", 64<<10)
 	var asked []feed.Query
 	h := served(func(o *Options) {
-		o.Uploads = share
+		o.Requests = share
 		o.Query = func(_ context.Context, list []feed.Query, deliver func(int, feed.Answer, error), _ func()) error {
 			asked = list
 			if share.Used() == 0 {

@@ -84,8 +84,8 @@ type Options struct {
 	Page fs.FS
 	// Ready returns nil once the first round is stored.
 	Ready func() error
-	// Uploads is the memory for the bodies of requests; nil is unlimited.
-	Uploads *quota.Share
+	// Requests is the memory for the bodies of requests; nil is unlimited.
+	Requests *quota.Share
 	// Hosts are the names by which the server may be reached.
 	Hosts Hosts
 	// Authority decides who may change something, nil: nobody. Unlock says how others get the right.
@@ -103,7 +103,7 @@ const nonceToken = "__CSP_NONCE__"
 // Handler returns the routes of the parts of o that are set.
 func Handler(o Options) http.Handler {
 	h := metered(o, register(o))
-	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(ownSite(counted(o.Uploads, h))))
+	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(ownSite(counted(o.Requests, h))))
 }
 
 // ownSite refuses calls that a page of another site makes a browser send, also those that only read: such a page cannot see the

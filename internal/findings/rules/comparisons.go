@@ -536,7 +536,7 @@ var comparisons = []comparison{
 				when:     []limit{{numbers: "rate", threshold: "events"}},
 				severity: findings.Warning,
 				titles:   []string{"The table of names of the {subject} is full: {rate} events a second are counted as other."},
-				costs:    []string{"Sums stay right. Processes without a place in the table are not shown by name."},
+				costs:    []string{"{rate} events a second have no process on any chart; sums stay right."},
 			}},
 		}},
 	},
