@@ -265,6 +265,7 @@ func (a *alone) witness(command string) witness {
 			}
 			return p.Started
 		},
+		draw:  a.host.Pages.Run,
 		lacks: func() string { return a.lacks(command) },
 	}
 }

@@ -88,7 +88,7 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 		return t.print(ctx, env.Stdout, m)
 	}
 	defer sized(env.Stdout)()
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler(), tea.WithFPS(drawn))
 	if _, err = p.Run(); ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // a signal has ended it
 	}
@@ -163,6 +163,9 @@ func isTerminal(stream any) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
+
+// drawn is how often a second the screen is looked at for changes: each look wakes the process up.
+const drawn = 10
 
 // usualWidth and usualHeight are the size of a terminal that does not say its own.
 const (
