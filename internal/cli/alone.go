@@ -267,6 +267,7 @@ func (a *alone) witness(command string) witness {
 			}
 			return p.Started
 		},
+		draw:  a.Host.Pages.Run,
 		lacks: func() string { return a.lacks(command) },
 	}
 }

@@ -90,7 +90,7 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 		return t.print(ctx, env.Stdout, m)
 	}
 	defer sized(env.Stdout)()
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler(), tea.WithFPS(drawn))
 	if _, err = p.Run(); ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // a signal has ended it
 	}
@@ -156,6 +156,9 @@ func (t topper) print(ctx context.Context, w io.Writer, m topModel) error {
 func interactive(env Env) bool {
 	return isTerminal(env.Stdin) && isTerminal(env.Stdout) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
+
+// drawn is how often a second the screen is looked at for changes: each look wakes the process up.
+const drawn = 10
 
 // usualWidth and usualHeight are the size of a terminal that does not say its own.
 const (

@@ -357,8 +357,8 @@ func (m topModel) beside(step int) string {
 }
 
 // View implements tea.Model.
-func (m topModel) View() tea.View {
-	v := tea.NewView(m.screen().styled(m.theme, m.width))
+func (m topModel) View() (v tea.View) {
+	m.of.draw(func() { v = tea.NewView(m.screen().styled(m.theme, m.width)) })
 	v.AltScreen = true
 	v.MouseMode = tea.MouseModeCellMotion
 	return v

@@ -24,7 +24,7 @@ func (s *topSnapshot) verdict() string {
 	sum := s.findings.Summary
 	words := strings.TrimSuffix(sum.Headline, ".") + "."
 	if sum.Level == findings.WarningLevel || sum.Level == findings.CriticalLevel {
-		words = strings.ToUpper(string(sum.Level)) + ": " + words
+		words = strings.ToUpper(string(sum.Level)) + " " + words
 	}
 	return words
 }

@@ -27,6 +27,8 @@ type witness struct {
 	tree func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error)
 	// since is when the observation began; the zero time where that is not known.
 	since func(p web.Platform) time.Time
+	// draw runs what draws its answers. In this process that must not count as the cost of measuring.
+	draw func(func())
 	// lacks says what is not read, and what would help; "" for nothing, or where only the monitor knows it.
 	lacks func() string
 }
@@ -138,6 +140,7 @@ func monitorAt(base *url.URL) witness {
 			return e, err
 		},
 		since: func(p web.Platform) time.Time { return p.Started },
+		draw:  func(f func()) { f() },
 		lacks: func() string { return "" },
 	}
 }

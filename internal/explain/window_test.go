@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write what Explain says into the fixtur
 // TestExplain compares trees. A fixture is testdata/NAME.txtar and holds
 //
 //	load   series in PromQL test notation, the first column at 0
-//	ask    process=NAME, from=, to= as times since then, instance= and per=request
+//	ask    process=NAME, from=, to= as times since then, instance=, per=request and least=
 //	want   the tree in words, or why there is none
 func TestExplain(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -89,6 +89,12 @@ func asked(t *testing.T, text string) (q explain.Question) {
 			q.From = at()
 		case "to":
 			q.To = at()
+		case "least":
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Least = d
 		case "per":
 			q.PerRequest = value == "request"
 		default:

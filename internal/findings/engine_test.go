@@ -294,6 +294,34 @@ func TestRunBesideReadings(t *testing.T) {
 	}
 }
 
+// TestLeastObserved: a young monitor is judged over the time that it has watched, once that is long enough to hold four
+// readings and what the options ask for; before that, over the short window.
+func TestLeastObserved(t *testing.T) {
+	for _, tt := range []struct {
+		interval, least, age, want time.Duration
+	}{
+		{time.Second, 0, 19 * time.Second, time.Minute},
+		{time.Second, 0, 20 * time.Second, 20 * time.Second},
+		{time.Second, 5 * time.Second, 4 * time.Second, time.Minute},
+		{time.Second, 5 * time.Second, 6 * time.Second, 6 * time.Second},
+		{2 * time.Second, 5 * time.Second, 7 * time.Second, time.Minute},
+		{2 * time.Second, 5 * time.Second, 8 * time.Second, 8 * time.Second},
+		{time.Second, 5 * time.Second, 2 * time.Minute, time.Minute},
+	} {
+		var window time.Duration
+		r := above("young")
+		r.Run = func(_ context.Context, p *findings.Pass) error { window = p.To.Sub(p.From); return nil }
+		c := &clock{at: 10 * time.Minute}
+		e := start(t, c, "load 1s\n  temperature 100x900\n", []*findings.Rule{r}, func(o *findings.Options) {
+			o.Started, o.Interval, o.LeastObserved = c.now().Add(-tt.age), tt.interval, tt.least
+		})
+		e.Evaluate(t.Context())
+		if window != tt.want {
+			t.Errorf("%+v: judged over %v", tt, window)
+		}
+	}
+}
+
 // TestTook: an evaluation says how long it took; a clock that was set back meanwhile makes it no time at all.
 func TestTook(t *testing.T) {
 	c := &clock{at: time.Minute}
