@@ -153,7 +153,7 @@ weights_sha256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 
 # fetch_pinned URL SHA256 FILE downloads a file, unless it is there, and refuses one with another digest.
 fetch_pinned() {
-	[ -e "$3" ] || again curl --fail --silent --show-error --location --output "$3" "$1"
+	[ -e "$3" ] || { again curl --fail --silent --show-error --location --output "$3.part" "$1" && mv "$3.part" "$3"; }
 	echo "$2  $3" | sha256sum --check --status || { rm -f "$3"; die "$1 has another SHA-256 than $2: it is not used"; }
 }
 

@@ -95,6 +95,15 @@ func NewPrompts(n int, l Lengths, seed, salt uint64) []Prompt {
 	return out
 }
 
+// LongestTurn is the largest sum of the words of a prompt and the tokens of its answer.
+func LongestTurn(n int, l Lengths, seed uint64) int {
+	longest := 0
+	for _, p := range NewPrompts(n, l, seed, 0) {
+		longest = max(longest, len(strings.Fields(p.Text))+p.Output)
+	}
+	return longest
+}
+
 // promptsDigest covers what a set of prompts asks for: all of it but the words that differ between runs.
 func promptsDigest(n int, l Lengths, seed uint64) string {
 	h := sha256.New()

@@ -138,8 +138,13 @@ func TestRecordedLlama(t *testing.T) {
 func TestParseServed(t *testing.T) {
 	_, page, _ := strings.Cut(string(recordedAnswer(t, "metrics")), "\r\n\r\n")
 	got, err := parseServed([]byte(page))
-	if want := (Served{33, 6, 0.364278, 0.036922}); err != nil || got != want {
+	if want := (Served{33, 6, 0.364278, 0.036922, 0}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	later := strings.NewReplacer("llamacpp:prompt_tokens_total 33", "llamacpp:prompt_tokens_total 1.00236e+06", "llamacpp:tokens_predicted_total 6", "llamacpp:tokens_predicted_total 26").Replace(page)
+	after, err := parseServed([]byte(later))
+	if want := (Served{1002327, 20, 0, 0, 5}); err != nil || after.minus(got) != want {
+		t.Errorf("the difference is %+v, %v, want %+v", after.minus(got), err, want)
 	}
 	for name, damaged := range map[string]string{
 		"llamacpp:tokens_predicted_total is missing": strings.ReplaceAll(page, "llamacpp:tokens_predicted_total ", "llamacpp:tokens_else_total "),

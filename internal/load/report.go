@@ -158,4 +158,6 @@ type Served struct {
 	CompletionTokens  float64 `json:"completion_tokens"`
 	PromptSeconds     float64 `json:"prompt_seconds"`
 	CompletionSeconds float64 `json:"completion_seconds"`
+	// Rounding is by how many tokens each count may be wrong: the server writes six digits.
+	Rounding float64 `json:"rounding,omitempty"`
 }

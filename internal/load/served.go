@@ -17,7 +17,7 @@ import (
 
 // minus is the difference of two readings of one server.
 func (s Served) minus(t Served) Served {
-	return Served{s.PromptTokens - t.PromptTokens, s.CompletionTokens - t.CompletionTokens, s.PromptSeconds - t.PromptSeconds, s.CompletionSeconds - t.CompletionSeconds}
+	return Served{s.PromptTokens - t.PromptTokens, s.CompletionTokens - t.CompletionTokens, s.PromptSeconds - t.PromptSeconds, s.CompletionSeconds - t.CompletionSeconds, s.Rounding + t.Rounding}
 }
 
 // served asks the server for its counters.
@@ -58,6 +58,9 @@ func parseServed(b []byte) (Served, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		return Served{}, fmt.Errorf("%s is missing: it is llama.cpp's, which shows it with --metrics", name)
+	}
+	if most := max(s.PromptTokens, s.CompletionTokens); most >= 1e6 {
+		s.Rounding = math.Pow(10, math.Floor(math.Log10(most))-5) / 2
 	}
 	return s, nil
 }

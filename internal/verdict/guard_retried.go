@@ -8,13 +8,20 @@ import (
 
 var retried = Guard{
 	ID:     "retried",
-	Doc:    "More than 1 % of the requests were sent twice (retried_ratio above 0.01), because the server had closed the connection that they went out on. Their times contain the first attempt.",
+	Doc:    "More than 1 % of the requests were sent twice (retried_ratio above 0.01), because the server had closed the connection that they went out on, so their times contain the first attempt. Or only one of the arms used connections again (new_connection_ratio).",
 	Effect: "a warning: the times of these requests describe the connection, not the answer",
 	Help:   "let the server keep its connections open, or use more warm-up requests: after the first such request each has a connection of its own",
 	check: func(p *pass) {
 		name := p.named("retried_ratio")
 		if name == "" {
 			return
+		}
+		if single := p.named("new_connection_ratio"); single != "" {
+			for _, k := range p.contests {
+				if b, t := p.median(k.cas, k.base.ID, single), p.median(k.cas, k.treat.ID, single); b != t && !math.IsNaN(b) && !math.IsNaN(t) {
+					p.say(warn, k.scope(), values{"baseline": b, "treatment": t}, "connections were used again in one of %s and %s and not in the other, in %s", k.base.ID, k.treat.ID, k.cas.ID)
+				}
+			}
 		}
 		for cas, env := range p.each {
 			switch v := p.median(cas, env, name); {

@@ -343,7 +343,9 @@ var guardTrials = map[string]trials{
 		unknown: one(latency().also("native", "client_cpu_ratio", "ratio", "none", 0.2), "no run has client_cpu_ratio"),
 	},
 	"retried": {
-		speaks:  []trial{{latency().also("", "retried_ratio", "ratio", "lower", 0.05), Options{}, "5 % of the requests of", result.Warn, stats.Cost}},
+		speaks: []trial{{latency().also("", "retried_ratio", "ratio", "lower", 0.05), Options{}, "5 % of the requests of", result.Warn, stats.Cost},
+			{latency().also("", "retried_ratio", "ratio", "lower", 0).also("native", "new_connection_ratio", "ratio", "none", 0).also("gramine-sgx", "new_connection_ratio", "ratio", "none", 1), Options{},
+				"connections were used again in one of native and gramine-sgx and not in the other", result.Warn, stats.Cost}},
 		silent:  one(latency().also("", "retried_ratio", "ratio", "lower", 0.005), ""),
 		unknown: one(latency().also("native", "retried_ratio", "ratio", "lower", 0), "no run has retried_ratio"),
 	},

@@ -28,6 +28,7 @@ var (
 	llmGood     = loadGauge("objective_ratio", "ratio", metric.Higher, "Share of the requests whose answers met both objectives.")
 	llmCached   = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the tokens of prompts that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
 	llmRetried  = loadGauge("retried_ratio", "ratio", metric.Lower, "Share of the requests that were sent once more on a new connection, because the server had closed the one that they went out on.")
+	llmSingle   = loadGauge("new_connection_ratio", "ratio", metric.Lower, "1 if each request had a connection of its own, because the server ends connections after its answers; 0 if connections were used again.")
 	llmPrompted = &metric.Desc{Name: "prompt_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the prompts, as the server counts them."}
 	llmOutput   = &metric.Desc{Name: "output_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the answers, as the server counts them."}
 )
@@ -74,7 +75,7 @@ var llm = bench.Workload{
 		{Name: "wait", Default: "10m", Subject: true, Doc: "Longest wait for a server that is not ready: large models take minutes to load."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
-		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, llmRetried, loadCPU, loadRequests}
+		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, llmRetried, llmSingle, loadCPU, loadRequests}
 		if llmOpen(p) {
 			out = append(out, loadLate)
 		}
@@ -132,6 +133,11 @@ var llm = bench.Workload{
 		}
 		found.derived(loadErrors, float64(failed)/float64(r.Asked), none)
 		found.derived(llmRetried, float64(r.Retried)/float64(r.Asked), none)
+		single := 0.0
+		if r.NewConnections {
+			single = 1
+		}
+		found.value(llmSingle, single, none)
 		found.derived(loadCPU, timeShare(r.CPUSeconds/r.Seconds/float64(r.Cores)), none)
 		found.value(loadRequests, float64(r.Counted), none)
 		if llmOpen(o.Params) {
@@ -186,7 +192,7 @@ var llm = bench.Workload{
 			work = append(work, r.Texts)
 		}
 		if o.Params["server"] == llmLlama {
-			if err := checkLlama(o, r); err != nil {
+			if err := checkLlama(r); err != nil {
 				return "", err
 			}
 		}
@@ -317,11 +323,46 @@ func llamaJob(p bench.Params, client []string) (bench.Job, error) {
 	if p["weights"] != "" {
 		weights.From = p["weights"]
 	}
-	const room = 1024 // tokens of an answer with its prompt
+	room, err := llamaRoom(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	if batch > llamaMost/room {
+		return bench.Job{}, fmt.Errorf("parameter batch=%d: want at most %d, as each answer has room for %d tokens", batch, llamaMost/room, room)
+	}
 	argv := []string{"{work}/llama-server", "--model", "{work}/model.gguf", "--alias", llamaModel(p), "--host", "{host}", "--port", "{port}", "--parallel", strconv.FormatInt(batch, 10),
 		"--ctx-size", strconv.FormatInt(room*batch, 10), "--threads", strconv.FormatInt(threads, 10), "--threads-batch", strconv.FormatInt(threads, 10), "--metrics", "--no-webui"}
 	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--counters", "--hold")}, Window: loadWindow, Waits: loadWaits,
 		Files: append([]bench.File{{Name: "llama-server", From: bench.Llama, Exec: true}, weights}, loadFiles...)}, nil
+}
+
+// llamaMost bounds the tokens for which the server has room in memory.
+const llamaMost = 1 << 20
+
+// llamaRoom is for how many tokens an answer has room, with its prompt: those of the longest, a third more for words that are several
+// tokens, and what the template of a chat adds.
+func llamaRoom(p bench.Params) (int64, error) {
+	l := load.Lengths{Spread: p["lengths"]}
+	var requests, warm, seed int64
+	var input, output, shared int64
+	for _, f := range []struct {
+		name string
+		to   *int64
+	}{{"requests", &requests}, {"warm", &warm}, {"seed", &seed}, {"input", &input}, {"output", &output}, {"shared", &shared}} {
+		n, err := p.Int(f.name, 0)
+		if err != nil {
+			return 0, err
+		}
+		*f.to = n
+	}
+	l.Input, l.Output, l.Shared = int(input), int(output), int(shared)
+	const template, step, known = 64, 256, 8192 // tokens; known is what SmolLM2 takes
+	longest := int64(load.LongestTurn(int(requests+warm), l, uint64(seed)))
+	room := (longest + longest/3 + template + step - 1) / step * step
+	if p["weights"] == "" && room > known {
+		return 0, fmt.Errorf("parameters input=%s and output=%s: the longest prompt and its answer need %d tokens, and the model takes %d: lower them, or name other weights", p["input"], p["output"], room, known)
+	}
+	return room, nil
 }
 
 // llamaModel is the name under which the model is served.
@@ -379,7 +420,7 @@ func llmClient(p bench.Params, url string) ([]string, error) {
 
 // checkLlama compares the tokens that llama.cpp's server counts while the requests are under way with those of its answers. Tokens of prompts
 // that it had in its cache are not among the former.
-func checkLlama(_ bench.Outcome, r *load.Chat) error {
+func checkLlama(r *load.Chat) error {
 	s := r.Served
 	if s == nil {
 		return errors.New("the load generator did not ask the server for its counters")
@@ -388,7 +429,7 @@ func checkLlama(_ bench.Outcome, r *load.Chat) error {
 	if r.Cached != nil {
 		cached = float64(*r.Cached)
 	}
-	if s.CompletionTokens != float64(r.CompletionTokens) || s.PromptTokens+cached != float64(r.PromptTokens) {
+	if math.Abs(s.CompletionTokens-float64(r.CompletionTokens)) > s.Rounding || math.Abs(s.PromptTokens+cached-float64(r.PromptTokens)) > s.Rounding {
 		return fmt.Errorf("the server counts %g tokens of prompts, %g more in its cache, and %g of answers; its answers say %d and %d: others asked it, or it is another server",
 			s.PromptTokens, cached, s.CompletionTokens, r.PromptTokens, r.CompletionTokens)
 	}

@@ -125,6 +125,8 @@ func TestRefused(t *testing.T) {
 		{"llm", "output=1", "output"},
 		{"llm", "ttft=soon", "ttft"},
 		{"llm", "layers=0", "layers"},
+		{"llm", "server=llama;input=2000;output=2000", "8192"},
+		{"llm", "server=llama;batch=2000000", "batch"},
 		{"nginx", "size=1GiB", "64 MiB"},
 		{"nginx", "size=none", "size"},
 		{"nginx", "threads=x", "threads"},
