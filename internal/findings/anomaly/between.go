@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -94,8 +95,8 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return out, err
 	}
-	out.Changes = c.rank(found, of, o)
-	return out, nil
+	out.Changes, err = c.rank(ctx, found, of, o)
+	return out, err
 }
 
 // fit shortens the windows to the time that has readings, and says so. Windows that follow each other share that time in halves
@@ -195,7 +196,7 @@ type candidate struct {
 }
 
 // rank orders changes, keeps the first of each kind, and writes their sentences.
-func (c *comparison) rank(all []candidate, of events, o Options) []Change {
+func (c *comparison) rank(ctx context.Context, all []candidate, of events, o Options) ([]Change, error) {
 	own := func(x candidate) int {
 		if strings.HasPrefix(x.family, "teescope_") {
 			return 1
@@ -218,7 +219,10 @@ func (c *comparison) rank(all []candidate, of events, o Options) []Change {
 	top := cmp.Or(o.Top, defaultTop)
 	type key struct{ family, owner string }
 	byOwner, byFamily, first := map[key]int{}, map[string]int{}, map[string]int{}
-	out, came := happened(all, of, min(top, mostEvents), len(machines) > 1)
+	out, came, err := c.happened(ctx, all, of, min(top, mostEvents), len(machines) > 1)
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, err
+	}
 	for _, x := range all {
 		if i, ok := came[x.process()]; ok {
 			if x.Metric != cpuOfProcess {
@@ -244,7 +248,7 @@ func (c *comparison) rank(all []candidate, of events, o Options) []Change {
 		x.Text = x.sentence(len(machines) > 1)
 		out = append(out, x.Change)
 	}
-	return out
+	return out, nil
 }
 
 // mostEvents is how many processes that started or stopped come first.
@@ -299,42 +303,61 @@ func (c *comparison) lives(ctx context.Context) (events, error) {
 	return out, nil
 }
 
-// happened returns the changes of processes that started or stopped, those that used the most CPU time first, and their places in
-// the list. A process without a change of its CPU time is left out.
-func happened(all []candidate, of events, most int, machine bool) (out []Change, at map[string]int) {
+// leastUsed is the CPU time, in cores over its window, below which the start or the end of a process is not listed.
+const leastUsed = 0.02
+
+// happened returns the processes that started or stopped, those that used the most CPU time first, and their places in the list.
+func (c *comparison) happened(ctx context.Context, all []candidate, of events, most int, machine bool) (out []Change, at map[string]int, err error) {
 	out, at = []Change{}, map[string]int{}
-	var came []candidate
-	for _, x := range all {
-		if _, ok := of[x.process()]; ok && x.Metric == cpuOfProcess {
-			came = append(came, x)
+	var cores [2]map[string]metric.Point
+	for i, w := range []Window{c.before, c.after} {
+		points, err := c.q.Query(ctx, fmt.Sprintf("rate(%s{%s}[%s]) >= %g", cpuOfProcess, c.matcher, findings.PromDuration(w.length().Truncate(time.Second)), leastUsed), w.To)
+		if err != nil {
+			return out, at, err
+		}
+		cores[i] = map[string]metric.Point{}
+		for _, p := range points {
+			cores[i][processOf(p.Labels)] = p
 		}
 	}
-	used := func(x candidate) float64 {
-		most := 0.0
-		for _, v := range []*float64{x.Before, x.After} {
-			if v != nil {
-				most = max(most, *v)
-			}
+	side := map[string]int{"stopped": 0, "started": 1}
+	var came []string
+	for name, e := range of {
+		if _, ok := cores[side[e.name]][name]; ok {
+			came = append(came, name)
 		}
-		return most
 	}
-	slices.SortStableFunc(came, func(a, b candidate) int { return cmp.Compare(used(b), used(a)) })
-	for _, x := range came[:min(most, len(came))] {
-		who := x.owner
-		if machine && x.Labels["instance"] != "" {
-			who = findings.On(who, x.Labels["instance"])
+	used := func(name string) metric.Point { return cores[side[of[name].name]][name] }
+	slices.SortFunc(came, func(a, b string) int {
+		return cmp.Or(cmp.Compare(used(b).Value, used(a).Value), strings.Compare(a, b))
+	})
+	for _, name := range came[:min(most, len(came))] {
+		e, p := of[name], used(name)
+		selector := findings.Selector(cpuOfProcess, withoutName(p.Labels))
+		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: "rate(" + selector + "[1m])", Unit: "cores", Score: p.Value / leastUsed * LeastScore, Event: e.name, Since: e.at}
+		if i := slices.IndexFunc(all, func(x candidate) bool { return x.Metric == cpuOfProcess && x.process() == name }); i >= 0 && e.at == nil {
+			x.Since = all[i].since()
 		}
-		e, verb := of[x.process()], "uses"
-		if e.name == "stopped" {
-			verb = "used"
-			e.at = x.since()
+		who := p.Labels["process"]
+		if machine && p.Labels["instance"] != "" {
+			who = findings.On(who, p.Labels["instance"])
 		}
-		x.Event, x.Since = e.name, e.at
-		x.Text = fmt.Sprintf("%s %s: it %s %s", who, e.name, verb, metric.Value(used(x), x.Unit))
-		at[x.process()] = len(out)
-		out = append(out, x.Change)
+		verb := "uses"
+		if x.After = &p.Value; e.name == "stopped" {
+			verb, x.Before, x.After = "used", x.After, nil
+		}
+		x.Text = fmt.Sprintf("%s %s: it %s %s", who, e.name, verb, metric.Value(p.Value, x.Unit))
+		at[name] = len(out)
+		out = append(out, x)
 	}
-	return out, at
+	return out, at, nil
+}
+
+// withoutName returns the labels without the metric's name.
+func withoutName(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	delete(out, "__name__")
+	return out
 }
 
 // process identifies the process of a series among those of all machines.

@@ -85,7 +85,7 @@ func TestBetween(t *testing.T) {
 				tee_process_start_time_seconds{process="idle"} 0x719
 				tee_process_start_time_seconds{process="link"} _x100 2990 _x610 3590
 				tee_process_start_time_seconds{process="old"} 0x600 stale`,
-			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 40 % of a core", "db: futex syscalls 40 -> 4,100/s",
+			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 39.7 % of a core", "db: futex syscalls 40 -> 4,100/s",
 				"idle: process cpu 0.2 -> 0 cores", "link: process cpu 0.2 -> 0 cores"}, since: true,
 		},
 		"processors": {
