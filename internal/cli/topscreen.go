@@ -283,7 +283,7 @@ func (m topModel) room() int {
 
 // screen is what the terminal shows.
 func (m topModel) screen() topScreen {
-	s := topScreen{height: m.height}
+	var s topScreen
 	if m.tree != nil {
 		m.treeScreen(&s)
 	} else {

@@ -55,10 +55,9 @@ func styleOf(l findings.Level) style {
 
 // topScreen is what the terminal shows.
 type topScreen struct {
-	lines  []topLine
-	head   int // the line of the table's header; len(lines) without a table
-	shown  int // the rows below it
-	height int
+	lines []topLine
+	head  int // the line of the table's header; that of the title over an explanation
+	shown int // the rows below it
 }
 
 // topLine is a line of the screen.
