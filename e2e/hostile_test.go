@@ -443,7 +443,7 @@ func TestHostileClients(t *testing.T) {
 	for _, attack := range attacks {
 		began := time.Now()
 		attack.do(t, a)
-		t.Logf("%-45s %v", attack.name, time.Since(began).Round(time.Millisecond))
+		t.Logf("%-45s %v", attack.name, time.Since(began).Round(time.Millisecond)) // clock: it is only printed
 		if n := a.group.kills(t); n > 0 {
 			t.Fatalf("%s: the kernel killed the monitor", attack.name)
 		}
