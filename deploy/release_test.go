@@ -129,6 +129,7 @@ func TestRelease(t *testing.T) {
 				t.Errorf("rpm --erase: %v\n%s", err, said)
 			}
 			r.check("rpm --erase left the program, or took the data", !r.has("/usr/bin/teescope") && r.has("/var/lib/private/teescope/lock"))
+			r.check("rpm --erase left folders", !r.has("/etc/teescope") && !r.has("/usr/share/doc/teescope"))
 		})
 	}
 }
