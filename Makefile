@@ -84,7 +84,7 @@ release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1
 	@go run ./tools/image -o bin/release/teescope.oci.tar -name docker.io/library/teescope:$(VERSION) -sbom bin/release $(ORIGIN)
 	@go -C tools/release run . $(ORIGIN)
 
-release-test: ## make a release twice, in two folders and at two times, and compare it; check its packages with other programs (ten minutes)
+release-test: ## make a release twice, in two folders and at two times, and compare it; check its packages with other programs (twenty minutes)
 	@tools/setup.sh release
 	TEESCOPE_RELEASE=1 go test -v -count=1 -timeout 60m -run 'TestRelease' ./deploy
 
