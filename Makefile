@@ -66,14 +66,19 @@ image: ui ## build the container image for ARCHS and lists of its contents (SBOM
 	@go run ./tools/image -o bin/teescope.oci.tar -sbom bin $(ORIGIN)
 	@ls -l bin/teescope.oci.tar $(ARCHS:%=bin/teescope-%.cdx.json)
 
-# The programs of a release say from which commit they are (-buildvcs) and are for every processor of ARCHS, whatever the environment says.
+# The programs of a release say from which commit they are (-buildvcs) and are for every processor of ARCHS, and no variable of the
+# environment gives them experiments of Go or its FIPS module. The page and its packages are built again: git does not see what lies there.
 release: export GOFLAGS := -trimpath
 release: export GOAMD64 := v1
 release: export GOARM64 := v8.0
+release: export GOEXPERIMENT :=
+release: export GOFIPS140 := off
 release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/release.md
 	@test -d .git || { echo "make release: Go does not see the commit in a worktree of git: use a clone" >&2; exit 1; }
-	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are in no commit: commit them, or take them away" >&2; exit 1; }
-	@$(MAKE) --no-print-directory ui
+	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are in no commit: commit them, or take them away (a key lies outside the tree)" >&2; exit 1; }
+	@go -C tools/release run . -check $(ORIGIN)
+	@rm -rf $(PAGE)
+	@$(MAKE) --no-print-directory -B ui
 	@rm -rf bin/release && mkdir -p bin/release
 	$(call programs,-buildvcs=true)
 	@go run ./tools/image -o bin/release/teescope.oci.tar -name docker.io/library/teescope:$(VERSION) -sbom bin/release $(ORIGIN)
@@ -144,6 +149,9 @@ ui/dist/index.html: ui/node_modules/.package-lock.json $(shell find ui -type f -
 	cd ui && npm run build
 	@touch $@
 
+# The built page.
+PAGE = $(filter-out ui/dist/placeholder.html,$(wildcard ui/dist/*))
+
 ui: ui/dist/index.html ## build the page into ui/dist
 
 e2e: ## run only the tests with real servers, kernels and a browser
@@ -157,4 +165,4 @@ picture: build ## take the pictures of the page in docs/images again, of a host 
 	cd e2e/browser && TEESCOPE_BIN=$(CURDIR)/bin/teescope TEESCOPE_PICTURE=1 node --test picture.test.js
 
 clean: ## remove what these targets built
-	rm -rf bin .tools ui/node_modules e2e/browser/node_modules $(filter-out ui/dist/placeholder.html,$(wildcard ui/dist/*))
+	rm -rf bin .tools ui/node_modules e2e/browser/node_modules $(PAGE)

@@ -85,6 +85,7 @@ func TestPackage(t *testing.T) {
 	makeDebs(t, debs, "v0.1.0", "v0.1.1")
 	t.Run("contents", func(t *testing.T) { checkDeb(t, read(t, filepath.Join(debs, "v0.1.0.deb"))) })
 	t.Run("use", func(t *testing.T) { usePackage(t, newRoot(t, debs)) })
+	t.Run("service", func(t *testing.T) { keepServiceState(t, newRoot(t, debs)) })
 	t.Run("by hand", func(t *testing.T) { installOverByHand(t, newRoot(t, debs)) })
 	t.Run("full disk", func(t *testing.T) { installOnFullDisk(t, newRoot(t, debs)) })
 }
@@ -454,6 +455,70 @@ func checkService(t *testing.T, p *await.Program) {
 		if !strings.Contains(status, "\n"+line) {
 			t.Errorf("the service has no line %q:\n%s", line, status)
 		}
+	}
+}
+
+// unitState stands in for systemctl, as no systemd runs in the root: it keeps the state of a unit in files, and what it was asked.
+const unitState = `#!/bin/sh
+echo "$*" >>/asked
+while [ "${1#-}" != "$1" ]; do shift; done
+case $1 in
+enable) touch /enabled ;;
+disable) rm -f /enabled ;;
+start) touch /active ;;
+stop) rm -f /active ;;
+is-enabled) if [ -e /enabled ]; then echo enabled; else echo disabled; exit 1; fi ;;
+is-active) [ -e /active ] ;;
+esac
+`
+
+// keepServiceState: the scripts leave the service as it was, say how to start one that is not enabled, and a purge keeps root's measurements.
+func keepServiceState(t *testing.T, r *root) {
+	const line = "systemctl enable --now teescope"
+	asked := func(what string) bool { return strings.Contains(string(read(t, r.path("/asked"))), what) }
+	r.write("/usr/bin/systemctl", unitState)
+	r.do("mkdir", "-p", "/run/systemd/system")
+	r.check("the installation does not say how to start the service", strings.Contains(r.do("dpkg", "-i", "/debs/v0.1.0.deb"), line))
+	r.do("systemctl", "enable", "--now", "teescope")
+	r.do("systemctl", "start", "teescope")
+
+	policy := "/usr/sbin/policy-rc.d"
+	r.write("/asked", "")
+	r.write(policy, "#!/bin/sh\nexit 101\n")
+	r.check("an upgrade says how to start a service that is enabled", !strings.Contains(r.do("dpkg", "-i", "/debs/v0.1.1.deb"), line))
+	r.check("the upgrade restarted the service against the policy", !asked("try-restart"))
+	r.do("rm", policy)
+	r.do("dpkg", "-i", "/debs/v0.1.1.deb")
+	r.check("the upgrade did not restart the service", asked("try-restart teescope.service"))
+
+	prerm := "/var/lib/dpkg/info/teescope.prerm"
+	r.write(prerm, string(read(t, r.path(prerm)))+"exit 1\n")
+	if out, err := r.inside("dpkg", "-r", "teescope").CombinedOutput(); err == nil {
+		t.Errorf("a removal whose script fails:\n%s", out)
+	}
+	r.check("the removal that failed stopped nothing", asked("stop teescope.service") && asked("disable teescope.service"))
+	r.check("after a removal that failed the service is not as it was", r.has("/enabled") && r.has("/active") && !r.has("/run/teescope.removal"))
+
+	r.do("dpkg", "-i", "/debs/v0.1.1.deb")
+	r.do("dpkg", "-r", "teescope")
+	r.check("the removal left the service enabled or running", !r.has("/enabled") && !r.has("/active") && !r.has("/run/teescope.removal"))
+	r.check("the installation after a removal does not say how to start the service", strings.Contains(r.do("dpkg", "-i", "/debs/v0.1.1.deb"), line))
+
+	// A purge, with the data on a disk of its own.
+	data := "/var/lib/private/teescope"
+	r.do("mkdir", "-p", data)
+	if out, err := r.outside("mount", "-t", "tmpfs", "tmpfs", filepath.Join(r.dir, data)).CombinedOutput(); err != nil {
+		t.Fatalf("mount: %v\n%s", err, out)
+	}
+	r.do("ln", "-s", "private/teescope", "/var/lib/teescope")
+	for _, name := range []string{"lock", ".hidden", "series/a", "results/a.json"} {
+		r.write(filepath.Join(data, name), "")
+	}
+	r.do("mkdir", data+"/history")
+	said := r.do("dpkg", "-P", "teescope")
+	r.check("the purge does not say that measurements stay:\n"+said, strings.Contains(said, "the measurements in "+data+"/results stay") && !strings.Contains(said, "/history"))
+	if left := r.do("find", "/var/lib/teescope/", "-mindepth", "1", "-printf", "%P "); left != "results results/a.json " {
+		t.Errorf("the purge left %s", left)
 	}
 }
 

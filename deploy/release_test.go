@@ -135,6 +135,7 @@ func checkRelease(t *testing.T, out, version string) {
 				t.Errorf("rpm --erase: %v\n%s", err, said)
 			}
 			r.check("rpm --erase left the program, or took the data", !r.has("/usr/bin/teescope") && r.has("/var/lib/private/teescope/lock"))
+			r.check("rpm --erase left folders", !r.has("/etc/teescope") && !r.has("/usr/share/doc/teescope"))
 		})
 	}
 }

@@ -197,6 +197,7 @@ var others = map[string]struct{ why, needs string }{
 	"base64":    {"decodes the signature of a release", ""},
 	"sha256sum": {"checks a release", ""},
 	"openssl":   {"checks the signature of a release", "openssl"},
+	"cosign":    {"signs the checksums of a release", "cosign"},
 }
 
 // noCommands begin like commands and are none.

@@ -105,12 +105,12 @@ func asItIs(b *strings.Builder, text string) {
 	fmt.Fprintf(b, ".nf\n%s\n.fi\n", roff(strings.Trim(text, "\n")))
 }
 
-// roff escapes text: a backslash, a hyphen that is to be copied, and a line that would be a request.
+// roff escapes text: a backslash, signs that are to be copied (others would be shown in their place: groff_char(7)), and a line that would be a request.
 func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+		if strings.HasPrefix(line, ".") {
 			lines[i] = `\&` + line
 		}
 	}

@@ -47,9 +47,18 @@ func TestMan(t *testing.T) {
 			t.Errorf("%s is of a hidden command", name)
 		}
 	}
+	const signs = "a 'b' `c` ^d ~/e -f \\g" // what is copied into a shell must be what was written
+	if got, want := roff(signs), `a \(aqb\(aq \(gac\(ga \(had \(ti/e \-f \eg`; got != want {
+		t.Errorf("%s is written as %s, want %s", signs, got, want)
+	}
 	groff, err := exec.LookPath("groff")
 	if err != nil {
 		t.Skip("groff is not installed (package groff-base)")
+	}
+	shown := exec.Command(groff, "-man", "-Tutf8")
+	shown.Stdin = strings.NewReader(".TH A 1\n.SH B\n" + roff(signs) + "\n")
+	if out, err := shown.CombinedOutput(); err != nil || !strings.Contains(string(out), signs) {
+		t.Errorf("%s is shown as %s, %v", signs, out, err)
 	}
 	for name, text := range pages {
 		cmd := exec.Command(groff, "-man", "-Tutf8", "-ww", "-z")

@@ -27,6 +27,7 @@ import (
 type options struct {
 	root, out, program, key string
 	only                    []string // formats
+	checkOnly               bool
 	version, revision       string
 	created                 time.Time
 	builds                  []build
@@ -37,7 +38,9 @@ type build struct{ arch, dir string }
 
 func main() {
 	o, err := parse(os.Args[1:])
-	if err == nil {
+	if err == nil && o.checkOnly {
+		err = o.checkKey()
+	} else if err == nil {
 		err = o.release(os.Stdout)
 	}
 	if err != nil {
@@ -46,8 +49,9 @@ func main() {
 	}
 }
 
-// versionForm is a release by https://semver.org, with a v: rpm has no name for anything else.
-var versionForm = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.]+)?$`)
+// versionForm is a release by https://semver.org, with a v. rpm has no name for anything else, and Alpine none for other pre-releases:
+// https://wiki.alpinelinux.org/wiki/Package_policies.
+var versionForm = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-(alpha|beta|pre|rc)(\.?(0|[1-9]\d*))?)?$`)
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
@@ -57,6 +61,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.key, "key", os.Getenv("COSIGN_KEY"), "file with the key that signs the checksums: P-256 in PKCS#8, PEM, not encrypted; empty: none")
 	flags.StringVar(&o.version, "version", "", "version of the programs, as v0.1.0")
 	flags.StringVar(&o.revision, "revision", "", "commit that they were built from")
+	flags.BoolVar(&o.checkOnly, "check", false, "only check the settings and read the key, before the programs are built")
 	only := flags.String("only", "", "make only these formats, with commas between them, and nothing for all of them together")
 	created := flags.String("created", cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0"), "time of all files, in seconds of Unix time")
 	if err := flags.Parse(args); err != nil {
@@ -126,7 +131,7 @@ func (o options) release(w io.Writer) error {
 		return nil
 	}
 	if len(o.only) == 0 {
-		if err := o.checkCommit(); err != nil {
+		if err := errors.Join(o.checkKey(), o.checkCommit()); err != nil {
 			return err
 		}
 	}
@@ -152,12 +157,15 @@ func (o options) release(w io.Writer) error {
 	if _, err := w.Write(sums); err != nil {
 		return err
 	}
+	if !o.tagged() {
+		fmt.Fprintf(w, "The provenance names the commit and no tag, because no tag %s is at that commit.\n", o.version)
+	}
 	if o.key == "" {
 		fmt.Fprintln(w, "Nothing was signed: name a key with COSIGN_KEY=FILE (P-256 in PKCS#8, PEM, not encrypted).")
 		return nil
 	}
 	if err := o.sign(sums); err != nil {
-		return fmt.Errorf("sign with %s: %w", o.key, err)
+		return err
 	}
 	fmt.Fprintf(w, "%s is signed with %s: %s, and the public key in %s.\n", checksumsName, o.key, signatureName, publicName)
 	return nil

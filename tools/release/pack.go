@@ -140,6 +140,11 @@ func (o options) info(format, arch string, all []item, sources []string) *nfpm.I
 	default: // of one line
 		i.Description = summary
 	}
+	if format == "apk" { // 0.1.0_rc1: apk-package(5) has no dot in a pre-release
+		if before, after, pre := strings.Cut(o.version, "-"); pre {
+			i.Version = before + "-" + strings.ReplaceAll(after, ".", "")
+		}
+	}
 	// The static programs need nothing of the machine, so there are no dependencies.
 	i.Deb.Compression, i.RPM.Compression = "zstd", "zstd"
 	i.RPM.BuildHost = "localhost" // else the builder's name
@@ -155,6 +160,11 @@ func (o options) info(format, arch string, all []item, sources []string) *nfpm.I
 			c.Destination = strings.Replace(c.Destination, "/zsh/site-functions/", "/zsh/vendor-completions/", 1)
 		}
 		i.Contents = append(i.Contents, c)
+	}
+	if format == "rpm" { // which removes no other folders
+		for _, dir := range []string{"/etc/teescope", "/usr/share/doc/teescope", "/usr/share/doc/teescope/LICENSES"} {
+			i.Contents = append(i.Contents, &files.Content{Destination: dir, Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: o.created}})
+		}
 	}
 	if format != "apk" { // the scripts are about the service
 		script := func(name string) string { return o.path("deploy/package/" + name) }

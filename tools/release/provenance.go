@@ -114,13 +114,22 @@ func (o options) checkCommit() error {
 	return nil
 }
 
+// tagged reports whether the tag of the version is at the commit that the release is of.
+func (o options) tagged() bool {
+	commit, err := run("git", "-C", o.root, "rev-parse", "--verify", "--quiet", "refs/tags/"+o.version+"^{commit}")
+	return err == nil && o.revision != "" && string(bytes.TrimSpace(commit)) == o.revision
+}
+
 // writeProvenance says from which commit, by which command and with which Go the files were made.
 func (o options) writeProvenance() (err error) {
 	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
 	if s.Subject, err = o.made(provenanceName); err != nil {
 		return err
 	}
-	source := resource{URI: "git+" + repository + "@refs/tags/" + o.version}
+	source := resource{URI: "git+" + repository}
+	if o.tagged() {
+		source.URI += "@refs/tags/" + o.version
+	}
 	if o.revision != "" {
 		source.Digest = map[string]string{"gitCommit": o.revision}
 	}
@@ -172,7 +181,7 @@ func (o options) writeChecksums() ([]byte, error) {
 // sign writes the signature of the checksums as `cosign sign-blob` does (base64 of an ASN.1 signature over the SHA-256), and the
 // public key, which proves nothing by lying there.
 func (o options) sign(sums []byte) error {
-	key, err := readKey(o.path(o.key))
+	key, err := o.readKey()
 	if err != nil {
 		return err
 	}
@@ -191,7 +200,24 @@ func (o options) sign(sums []byte) error {
 		os.WriteFile(filepath.Join(out, publicName), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644))
 }
 
-func readKey(name string) (*ecdsa.PrivateKey, error) {
+// checkKey reads the key, if there is to be a signature: a wrong one is known before the work is done.
+func (o options) checkKey() error {
+	if o.key == "" {
+		return nil
+	}
+	_, err := o.readKey()
+	return err
+}
+
+func (o options) readKey() (*ecdsa.PrivateKey, error) {
+	key, err := parseKey(o.path(o.key))
+	if err != nil {
+		return nil, fmt.Errorf("sign with %s: %w", o.key, err)
+	}
+	return key, nil
+}
+
+func parseKey(name string) (*ecdsa.PrivateKey, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -201,7 +227,7 @@ func readKey(name string) (*ecdsa.PrivateKey, error) {
 	case block == nil:
 		return nil, errors.New("it is not in PEM: make one with openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
 	case strings.HasPrefix(block.Type, "ENCRYPTED"):
-		return nil, fmt.Errorf("it is encrypted (%s): sign with cosign sign-blob --key FILE --output-signature %s %s", block.Type, signatureName, checksumsName)
+		return nil, fmt.Errorf("it is encrypted (%s): make the release without a key, and sign %s with cosign: docs/release.md has the command", block.Type, checksumsName)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

@@ -37,6 +37,8 @@ func TestParse(t *testing.T) {
 		"-version v0.1.0 amd64=":                                "with amd64 or arm64",
 		"-version v0.1.0 -created now amd64=x":                  "want whole seconds of Unix time",
 		"-version v0.1.0 -only msi amd64=x":                     "want some of tar.gz, deb, rpm, apk, chart",
+		"-version v0.1.0-snapshot amd64=x":                      "want one like v0.1.0",
+		"-version v0.1.0-rc.1.2 amd64=x":                        "want one like v0.1.0",
 		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x": "",
 		"-version v10.20.30 -created 1 amd64=x arm64=y":         "",
 	} {
@@ -207,7 +209,7 @@ func checkProvenance(t *testing.T, b []byte, subjects int) {
 	if !slices.IsSortedFunc(s.Subject, func(a, b resource) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("the subjects are not in order")
 	}
-	if len(definition.ResolvedDependencies) != 2 || definition.ResolvedDependencies[0].Digest["gitCommit"] != "abc" || !strings.HasPrefix(definition.ResolvedDependencies[1].URI, "pkg:golang/std@1.") {
+	if len(definition.ResolvedDependencies) != 2 || definition.ResolvedDependencies[0].URI != "git+"+repository || definition.ResolvedDependencies[0].Digest["gitCommit"] != "abc" || !strings.HasPrefix(definition.ResolvedDependencies[1].URI, "pkg:golang/std@1.") {
 		t.Errorf("made from %+v", definition.ResolvedDependencies)
 	}
 	if definition.ExternalParameters["version"] != "v0.1.0" || definition.ExternalParameters["architectures"] != "amd64 arm64" || definition.ExternalParameters["sourceDateEpoch"] != "1000" {
@@ -215,6 +217,7 @@ func checkProvenance(t *testing.T, b []byte, subjects int) {
 	}
 }
 
+// TestReadKey: a key that cannot sign is refused before anything is made.
 func TestReadKey(t *testing.T) {
 	other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
@@ -231,12 +234,13 @@ func TestReadKey(t *testing.T) {
 	for name, want := range map[string]string{
 		writeKey(t, "PRIVATE KEY", other):                    "want a key of ECDSA on P-256",
 		writeKey(t, "PRIVATE KEY", large):                    "want a key of ECDSA on P-256",
-		writeKey(t, "ENCRYPTED SIGSTORE PRIVATE KEY", other): "sign with cosign sign-blob",
+		writeKey(t, "ENCRYPTED SIGSTORE PRIVATE KEY", other): "sign SHA256SUMS with cosign",
 		none:              "it is not in PEM",
 		none + "/nowhere": "no such file",
 		"/nowhere":        "no such file",
 	} {
-		if _, err := readKey(name); err == nil || !strings.Contains(strings.Replace(err.Error(), "not a directory", "no such file", 1), want) {
+		o := options{key: name}
+		if err := o.checkKey(); err == nil || !strings.Contains(strings.Replace(err.Error(), "not a directory", "no such file", 1), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -267,13 +271,89 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestCheckCommit: programs that do not say from which commit they are make no release.
+// TestCheckCommit: only programs that were built from the commit, without changes, make a release.
 func TestCheckCommit(t *testing.T) {
 	dir := t.TempDir()
-	programsIn(t, dir) // outside a repository
 	o := options{builds: []build{{"amd64", dir}}, revision: "abc"}
-	if err := o.checkCommit(); err == nil || !strings.Contains(err.Error(), "does not say from which commit") {
-		t.Errorf("programs of no commit: %v", err)
+	refused := func(what, want string) {
+		t.Helper()
+		if err := o.checkCommit(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", what, err, want)
+		}
+	}
+	programsIn(t, dir) // outside a repository
+	refused("programs of no commit", "does not say from which commit")
+
+	source, revision := commitIn(t)
+	buildIn := func() {
+		t.Helper()
+		for _, name := range programs {
+			runIn(t, source, "go", "build", "-buildvcs=true", "-o", filepath.Join(dir, "bin", name), ".")
+		}
+	}
+	buildIn()
+	refused("programs of another commit", "is of commit "+revision+" (changed: false), not of abc")
+	o.revision = revision
+	if err := o.checkCommit(); err != nil {
+		t.Errorf("programs of the commit: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\n\nfunc main() { print() }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	buildIn()
+	refused("programs with a change that is in no commit", "(changed: true)")
+}
+
+// commitIn makes a repository of one commit, with a small program.
+func commitIn(t *testing.T) (dir, revision string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{"main.go": "package main\n\nfunc main() {}\n", "go.mod": "module example.org/small\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runIn(t, dir, "git", "init", "--quiet")
+	runIn(t, dir, "git", "add", ".")
+	runIn(t, dir, "git", "-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false", "commit", "--quiet", "-m", "small")
+	return dir, runIn(t, dir, "git", "rev-parse", "HEAD")
+}
+
+func runIn(t *testing.T, dir string, argv ...string) string {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestTagged: the provenance names a tag only if it is there, and at the commit of the release.
+func TestTagged(t *testing.T) {
+	dir, revision := commitIn(t)
+	o := options{root: dir, version: "v0.1.0", revision: revision}
+	check := func(what string, want bool) {
+		t.Helper()
+		if got := o.tagged(); got != want {
+			t.Errorf("%s: tagged %v", what, got)
+		}
+	}
+	check("no tag", false)
+	runIn(t, dir, "git", "-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "tag.gpgsign=false", "tag", "-a", "-m", "a tag with a text", "v0.1.0")
+	check("a tag at the commit", true)
+	o.revision = strings.Repeat("0", 40)
+	check("a tag at another commit", false)
+}
+
+// TestVersions: each format names a pre-release so that its program takes it, and takes the release for newer.
+func TestVersions(t *testing.T) {
+	for format, want := range map[string]string{"deb": "teescope_0.1.0~rc.1-1_amd64.deb", "rpm": "teescope-0.1.0~rc.1-1.x86_64.rpm", "apk": "teescope_0.1.0_rc1-r1_x86_64.apk"} {
+		i := options{version: "v0.1.0-rc.1"}.info(format, "amd64", nil, nil)
+		if got := packagers[format].ConventionalFileName(i); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 
