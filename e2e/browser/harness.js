@@ -31,7 +31,7 @@ export function missing({ root = true, redis = false } = {}) {
 }
 
 // The limit of every wait, in ms: a shared machine can be slow.
-export const patience = 25_000;
+export const patience = 480_000;
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
