@@ -337,14 +337,20 @@ func (a *alone) explained(ctx context.Context, q explain.Question, lack string, 
 	}
 	e, err = a.explain(ctx, q)
 	var no *explain.Refusal
-	if errors.As(err, &no) && no.NotFound && lack != "" && a.runs(ctx, q) {
-		reason := "nothing that is read here shows where its time goes"
+	if !errors.As(err, &no) || !no.NotFound || lack == "" {
+		return e, err
+	}
+	reason := fmt.Sprintf("no process %q was seen here", q.Process)
+	if as := runsAs(a.Host, q.Process); as != "" {
+		reason += "; " + as
+	}
+	if a.runs(ctx, q) {
+		reason = "nothing that is read here shows where its time goes"
 		if !told {
 			reason += ". " + strings.TrimSuffix(lack, ".")
 		}
-		err = &explain.Refusal{NotFound: true, Reason: reason}
 	}
-	return e, err
+	return e, &explain.Refusal{NotFound: true, Reason: reason}
 }
 
 // runs reports whether there is a process of the name that a question is about.

@@ -29,7 +29,7 @@ func explainCommand(env Env) *cobra.Command {
 		Short: "Show a monitor's findings, and where the time of a process or a benchmark goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed recently. Checks that could not run are listed with the reason, so silence
-is not taken for health. If no monitor answers and --server is not given, it watches
+is not taken for health. If no monitor runs and --server is not given, it watches
 for 10 s in its own process, which are then the window, and leaves nothing behind.
 
 With --process it shows where the time of that process went: how often something

@@ -25,7 +25,7 @@ func topCommand(env Env) *cobra.Command {
 		Use:   "top",
 		Short: "Show what is wrong now and which process uses what, in the terminal",
 		Long: `Top shows what is wrong on the machine, a table of its processes, and where the time
-of one of them goes. It asks a running monitor. If none answers and --server is not
+of one of them goes. It asks a running monitor. If none runs and --server is not
 given, it reads the machine in its own process: no port, nothing on disk, and nothing
 is left when it ends. The first line below the verdict says which of the two it is.
 
