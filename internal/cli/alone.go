@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/observe"
@@ -32,12 +33,21 @@ import (
 type alone struct {
 	*monitor
 	begun  chan struct{} // closed when the first rates are known
-	opened chan struct{} // closed when all sources have been read twice; then analysis and from are set
+	opened chan struct{} // closed when all sources have been read twice; then analysis is set
 	read   chan struct{} // closed when all sources have been read for watchedOnce
 	ended  chan struct{} // closed when the work is over; then failed is set
-	from   time.Time     // of the first reading of all sources
+	times  locked.Value[readingTimes]
 	failed error
+	told   bool // failed was returned
+	drop   func() error
 	stop   context.CancelFunc
+}
+
+// readingTimes are when sources were read, on the wall clock.
+type readingTimes struct {
+	first time.Time // of any sources
+	all   time.Time // first of all sources, as first until it is set
+	last  time.Time
 }
 
 const (
@@ -61,7 +71,20 @@ const (
 // watchAlone starts a monitor in this process. If it runs on, rules are evaluated in the background; otherwise only when
 // they are asked for. Close ends it.
 func watchAlone(ctx context.Context, interval time.Duration, runsOn bool) (*alone, error) {
-	s := observe.Settings{Probes: observe.ProbesFolder, Root: "/", Budget: observe.DefaultBudget, Privileges: observe.Least, Read: configReader(false)}
+	a, err := newAlone(ctx, aloneSettings(), interval)
+	if err == nil {
+		a.start(ctx, runsOn)
+	}
+	return a, err
+}
+
+// aloneSettings are the settings of a monitor in the process of a command.
+func aloneSettings() observe.Settings {
+	return observe.Settings{NoPort: true, Probes: observe.ProbesFolder, Root: "/", Budget: observe.DefaultBudget, Privileges: observe.Least, Read: configReader(false)}
+}
+
+// newAlone opens the sources that do not work in the kernel, and reads none.
+func newAlone(ctx context.Context, s observe.Settings, interval time.Duration) (*alone, error) {
 	o, err := s.Observe(ctx, io.Discard) // a log would tear the screen
 	if err != nil {
 		return nil, err
@@ -82,32 +105,43 @@ func watchAlone(ctx context.Context, interval time.Duration, runsOn bool) (*alon
 		return nil, errors.Join(err, o.Close(), memory.Close())
 	}
 	a := &alone{monitor: m, begun: make(chan struct{}), opened: make(chan struct{}), read: make(chan struct{}), ended: make(chan struct{})}
+	a.drop = func() error { return a.Drop(io.Discard, "") }
+	return a, nil
+}
+
+// start begins to read.
+func (a *alone) start(ctx context.Context, runsOn bool) {
 	ctx, a.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(a.ended)
 		a.failed = a.work(ctx, runsOn)
 	}()
-	return a, nil
 }
 
-// Close ends the readings, detaches the sources and forgets the samples.
+// Close ends the readings, detaches the sources and forgets the samples. It returns why the work failed if await has not.
 func (a *alone) Close() error {
 	a.stop()
 	<-a.ended
-	return errors.Join(a.failed, a.Observer.Close(), a.keeper.Close())
+	err := a.failed
+	if a.told {
+		err = nil
+	}
+	return errors.Join(err, a.Observer.Close(), a.keeper.Close())
 }
 
 // work reads the sources until ctx ends. Those that only read files are there at once. What events cost is measured before
 // the others are attached, as in a monitor.
 func (a *alone) work(ctx context.Context, runsOn bool) error {
+	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
+	defer stop() // so that there is an end to wait for
 	measured := make(chan observe.UnitCosts, 1)
 	all.Go(func() { measured <- a.lentCosts(ctx) })
 	tick := time.NewTicker(firstReadings)
 	defer tick.Stop()
 	for n, costs := 1, (chan observe.UnitCosts)(nil); a.costs.Load() == nil; n++ {
-		a.keep(a.Engine.Collect(ctx))
+		a.store(a.Engine.Collect(ctx))
 		if n == 2 {
 			close(a.begun)
 			tick.Reset(eagerReading)
@@ -121,21 +155,25 @@ func (a *alone) work(ctx context.Context, runsOn bool) error {
 			a.costs.Store(&c)
 		}
 	}
+	if ctx.Err() != nil {
+		return nil
+	}
 	all.Go(func() { a.Govern(ctx) })
 	a.OpenKernel()
 	observe.Settle("")
-	if err := a.Drop(io.Discard, ""); err != nil {
+	if err := a.drop(); err != nil {
 		return err
 	}
 	tick.Reset(eagerReading)
-	for calm := false; ; {
-		at, samples := a.Engine.Collect(ctx)
-		a.keep(at, samples)
-		switch since := at.Sub(a.from); {
-		case a.from.IsZero():
-			a.from = at
+	first := true
+	for calm := false; ; first = false {
+		a.store(a.Engine.Collect(ctx))
+		switch since := a.watched(); {
+		case first:
+			a.allRead()
 		case !a.isOpen(): // its rates are known now
-			a.analyse(a.every(eagerRules, eagerReading), a.from)
+			from, _ := a.span()
+			a.analyse(a.every(eagerRules, eagerReading), from)
 			close(a.opened)
 			if runsOn {
 				all.Go(func() { _ = a.analysis.Run(ctx) })
@@ -154,6 +192,42 @@ func (a *alone) work(ctx context.Context, runsOn bool) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// store keeps a round. If the clock was set back, the earlier rounds are forgotten, as the memory forgets them.
+func (a *alone) store(at time.Time, samples []metric.Sample) {
+	a.keep(at, samples)
+	at = time.UnixMilli(at.UnixMilli()) // as it is stored, and without the clock that nobody sets
+	t := a.times.Lock()
+	defer a.times.Unlock()
+	if t.last.IsZero() || at.Before(t.last) {
+		t.first, t.all = at, at
+	}
+	t.last = at
+}
+
+// allRead makes the last reading the first of all sources.
+func (a *alone) allRead() {
+	t := a.times.Lock()
+	defer a.times.Unlock()
+	t.all = t.last
+}
+
+// span is from the first reading, of all sources once these have been read twice, until the last one.
+func (a *alone) span() (from, until time.Time) {
+	t := a.times.Lock()
+	defer a.times.Unlock()
+	if a.isOpen() {
+		return t.all, t.last
+	}
+	return t.first, t.last
+}
+
+// watched is how long all sources have been read.
+func (a *alone) watched() time.Duration {
+	t := a.times.Lock()
+	defer a.times.Unlock()
+	return t.last.Sub(t.all)
 }
 
 // spare switches the source off that another one has replaced by now.
@@ -198,7 +272,18 @@ func (a *alone) await(ctx context.Context, event <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-a.ended:
+		a.told = true
+		return a.over()
+	}
+}
+
+// over is why nothing is read any more; nil while the work goes on.
+func (a *alone) over() error {
+	select {
+	case <-a.ended:
 		return cmp.Or(a.failed, context.Canceled)
+	default:
+		return nil
 	}
 }
 
@@ -221,20 +306,78 @@ func (a *alone) isOpen() bool {
 	}
 }
 
-// witness answers from this process, to a command. Its CPU time counts as that of a page: looking at a measurement must not coarsen it.
-func (a *alone) witness(command string) witness {
+// findings are those of all rules that have been evaluated.
+func (a *alone) findings(ctx context.Context) (f web.Findings, err error) {
+	if err := a.over(); err != nil {
+		return f, err
+	}
+	if a.isOpen() {
+		f, err = a.findingsOf(ctx, findings.Machine{})
+	} else {
+		f = summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.Host.Now()}, a.PlatformNow().Started)
+	}
+	if s := &f.Summary; s.Youth != "" { // a monitor's words
+		words := fmt.Sprintf("This process has watched for %s; the first answers take some seconds.", metric.Length(max(1, f.At.Sub(a.PlatformNow().Started).Seconds())))
+		if s.Headline == s.Youth {
+			s.Headline = words
+		}
+		s.Youth = words
+	}
+	return f, err
+}
+
+// explained says where the time of a process goes. lack is what is not read here, "" for nothing; told is that the user knows it.
+func (a *alone) explained(ctx context.Context, q explain.Question, lack string, told bool) (e web.Explanation, err error) {
+	from, _ := a.span()
+	if !a.isOpen() || q.To.Sub(from) < leastExplained {
+		return e, &explain.Refusal{Reason: fmt.Sprintf("the first one needs readings of %s, and there are fewer yet", metric.Length(leastExplained.Seconds()))}
+	}
+	if q.From.Before(from) {
+		q.From = from
+	}
+	e, err = a.explain(ctx, q)
+	var no *explain.Refusal
+	if !errors.As(err, &no) || !no.NotFound || lack == "" {
+		return e, err
+	}
+	reason := fmt.Sprintf("no process %q was seen here", q.Process)
+	if as := runsAs(a.Host, q.Process); as != "" {
+		reason += "; " + as
+	}
+	if a.runs(ctx, q) {
+		reason = "nothing that is read here shows where its time goes"
+		if !told {
+			reason += ". " + strings.TrimSuffix(lack, ".")
+		}
+	}
+	return e, &explain.Refusal{NotFound: true, Reason: reason}
+}
+
+// runs reports whether there is a process of the name that a question is about.
+func (a *alone) runs(ctx context.Context, q explain.Question) bool {
+	points, err := a.series.Query(ctx, fmt.Sprintf("tee_process_stat_cpu_seconds_total{process=%q}", q.Process), q.To)
+	if err == nil && len(points) > 0 {
+		return true
+	}
+	list, err := running(a.Host, q.Process)
+	return err == nil && len(list) > 0
+}
+
+// witness answers from this process, to a command, whose user has been told what is lacking, or not. Its CPU time counts as that
+// of a page: looking at a measurement must not coarsen it.
+func (a *alone) witness(command string, told bool) witness {
 	return witness{
 		where: "in this process",
 		findings: func(ctx context.Context) (f web.Findings, err error) {
-			if !a.isOpen() {
-				return summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.Host.Now()}, a.Platform.Started), nil
-			}
-			a.Host.Pages.Run(func() { f, err = a.findingsOf(ctx, findings.Machine{}) })
+			a.Host.Pages.Run(func() { f, err = a.findings(ctx) })
 			return f, err
 		},
 		platform: func(ctx context.Context) (web.Platform, error) { return a.platformOf(ctx, findings.Machine{}) },
 		overhead: func(ctx context.Context) (o web.Overhead, err error) {
-			a.Host.Pages.Run(func() { o, err = a.monitor.overhead(ctx, findings.Machine{}) })
+			from, until := a.span()
+			a.Host.Pages.Run(func() {
+				o, err = a.overheadIn(ctx, findings.Machine{}, min(time.Minute, until.Sub(from)+spanMargin), until)
+			})
 			return o, err
 		},
 		query: func(ctx context.Context, expr string, at time.Time) (points []metric.Point, err error) {
@@ -246,27 +389,13 @@ func (a *alone) witness(command string) witness {
 			return lines, err
 		},
 		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (e web.Explanation, err error) {
-			if !a.isOpen() || to.Sub(a.from) < leastExplained {
-				return e, &explain.Refusal{Reason: fmt.Sprintf("the first one needs readings of %s, and there are fewer yet", metric.Length(leastExplained.Seconds()))}
-			}
-			if from.Before(a.from) {
-				from = a.from
-			}
+			lack := a.lacks(command)
 			a.Host.Pages.Run(func() {
-				e, err = a.explain(ctx, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"})
+				e, err = a.explained(ctx, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"}, lack, told)
 			})
-			var no *explain.Refusal
-			if lack := a.lacks(command); lack != "" && errors.As(err, &no) && no.NotFound {
-				err = &explain.Refusal{NotFound: true, Reason: "nothing that is read here shows where its time goes. " + strings.TrimSuffix(lack, ".")}
-			}
 			return e, err
 		},
-		since: func(p web.Platform) time.Time {
-			if a.isOpen() {
-				return a.from
-			}
-			return p.Started
-		},
+		span:  func(web.Platform) (from, until time.Time) { return a.span() },
 		draw:  a.Host.Pages.Run,
 		lacks: func() string { return a.lacks(command) },
 	}

@@ -42,7 +42,7 @@ func linuxCommand(name string) *cobra.Command {
 	}
 }
 
-// needsLinux is the one sentence about what a client cannot do.
+// needsLinux is the one sentence about what a client cannot do, and what it can.
 func needsLinux(what string) error {
-	return fmt.Errorf("%s needs Linux: this is the client, which reads results and asks a monitor elsewhere (compare, report, claims, verify, explain --server, bench list)", what)
+	return fmt.Errorf("%s needs Linux: this is the client, which reads results (compare, gate, report, history, claims, verify, schema, bench list) and asks a monitor elsewhere (explain --server, changes --server)", what)
 }

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -55,6 +57,15 @@ func TestClientCommands(t *testing.T) {
 	}
 	if a, b := bench(full), bench(client); !slices.Equal(a, b) {
 		t.Errorf("bench has %v, that of the client %v", a, b)
+	}
+	var works []string
+	for _, list := range regexp.MustCompile(`\(.*?\)`).FindAllString(needsLinux("x").Error(), -1) {
+		works = append(works, strings.FieldsFunc(list, func(r rune) bool { return !unicode.IsLower(r) })...)
+	}
+	for _, c := range client.Commands() {
+		if name := c.Name(); name != "version" && name != "help" && !c.Hidden && slices.Contains(works, name) == slices.Contains(onlyOnLinux, name) {
+			t.Errorf("of %s, what the client says it can do is not true: %q", name, works)
+		}
 	}
 	for _, name := range onlyOnLinux {
 		refusesHere(t, name)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,16 +52,21 @@ from that: switched off, at another level, narrowed, or counting a part of the t
 			if err != nil {
 				return err
 			}
+			asked := ""
+			var failed error
 			if server != "" {
-				if d.Monitor, err = monitorBeside(c.Context(), server, c.Flags().Changed("server")); err != nil {
+				base, err := serverURL(server)
+				if err != nil {
 					return err
 				}
+				if d.Monitor, failed = monitorBeside(c.Context(), base); failed != nil {
+					if c.Flags().Changed("server") {
+						return failed
+					}
+					asked = base.Redacted()
+				}
 			}
-			asked := server
-			if d.Monitor != nil {
-				asked = ""
-			}
-			d.ThingsToDo = d.thingsToDo(asked)
+			d.ThingsToDo = d.thingsToDo(asked, failed)
 			if asJSON {
 				e := json.NewEncoder(env.Stdout)
 				e.SetIndent("", "  ")
@@ -70,7 +76,7 @@ from that: switched off, at another level, narrowed, or counting a part of the t
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of a table")
-	c.Flags().StringVar(&server, "server", "http://127.0.0.1:9780", "URL of this machine's monitor")
+	serverFlag(c, &server, "address of this machine's monitor")
 	observe.ProbesFlag(c.Flags(), &probes)
 	observe.HostRootFlag(c.Flags(), &root)
 	return c
@@ -93,18 +99,11 @@ type besides struct {
 	Sources []web.Source `json:"sources"`
 }
 
-// monitorBeside asks a monitor for its sources. One that nobody named may be absent.
-func monitorBeside(ctx context.Context, server string, named bool) (*besides, error) {
-	base, err := serverURL(server)
-	if err != nil {
-		return nil, err
-	}
+// monitorBeside asks a monitor for its sources.
+func monitorBeside(ctx context.Context, base *url.URL) (*besides, error) {
 	b := &besides{URL: base.Redacted()}
 	if err := ask(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
-		if named {
-			return nil, err
-		}
-		return nil, nil
+		return nil, err
 	}
 	return b, nil
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/teescope/teescope/internal/web"
@@ -28,7 +30,11 @@ func TestDoctorBesideMonitor(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(list)
 	}))
 	defer server.Close()
-	b, err := monitorBeside(t.Context(), server.URL, true)
+	base, err := serverURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := monitorBeside(t.Context(), base)
 	if err != nil || b == nil || len(b.Sources) != len(list) {
 		t.Fatalf("%+v, %v", b, err)
 	}
@@ -56,28 +62,6 @@ func TestDoctorBesideMonitor(t *testing.T) {
 	}
 }
 
-// TestDoctorWithoutMonitor: only a monitor that the user named must answer.
-func TestDoctorWithoutMonitor(t *testing.T) {
-	agent := httptest.NewServer(http.NotFoundHandler())
-	url := agent.URL
-	if b, err := monitorBeside(t.Context(), url, false); b != nil || err != nil {
-		t.Errorf("an agent: %+v, %v", b, err)
-	}
-	if _, err := monitorBeside(t.Context(), url, true); err == nil || !strings.Contains(err.Error(), "no teescope monitor answers there") {
-		t.Errorf("an agent that was named: %v", err)
-	}
-	agent.Close()
-	if b, err := monitorBeside(t.Context(), url, false); b != nil || err != nil {
-		t.Errorf("nobody: %+v, %v", b, err)
-	}
-	if _, err := monitorBeside(t.Context(), url, true); err == nil || !strings.Contains(err.Error(), "--server") {
-		t.Errorf("nobody where one was named: %v", err)
-	}
-	if _, err := monitorBeside(t.Context(), "ftp://127.0.0.1:9780", false); err == nil {
-		t.Error("a bad URL is no error")
-	}
-}
-
 // TestThingsToDo: the most useful first, from the rows, each with a command; at most three, and none is said.
 func TestThingsToDo(t *testing.T) {
 	bad := func(name, remedy string) web.Source {
@@ -90,19 +74,22 @@ func TestThingsToDo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		d       diagnosis
 		monitor string
+		failed  error
 		want    []string // commands
 		words   []string
 	}{
-		"nobody": {diagnosis{Sources: []web.Source{bad("tls", "run as root"), bad("syscalls", "run as root"), bad("waits", "run as root"), bad("faults", "run as root")}}, url,
+		"nobody": {diagnosis{Sources: []web.Source{bad("tls", "run as root"), bad("syscalls", "run as root"), bad("waits", "run as root"), bad("faults", "run as root")}}, url, syscall.ECONNREFUSED,
 			[]string{"sudo teescope doctor", "sudo teescope monitor"}, []string{"Two things", "not root: 4 sources", "tls, syscalls, waits and 1 more"}},
-		"root": {diagnosis{Platform: root, Sources: []web.Source{bad("kvm", "modprobe kvm_amd, then restart teescope"), bad("disk", "wait"), bad("syscalls", "boot another kernel."), hidden}}, url,
+		"root": {diagnosis{Platform: root, Sources: []web.Source{bad("kvm", "modprobe kvm_amd, then restart teescope"), bad("disk", "wait"), bad("syscalls", "boot another kernel."), hidden}}, url, syscall.ECONNREFUSED,
 			[]string{"teescope doctor", "teescope monitor", "modprobe kvm_amd"}, []string{"Three things", "1. The source syscalls is unavailable: boot another kernel. Then", "3. The source kvm is unavailable: type the command, then restart teescope."}},
-		"a monitor runs": {diagnosis{Platform: root, Sources: []web.Source{bad("cgroups", "mount -t cgroup2 cgroup2 /sys/fs/cgroup")}}, "",
+		"a monitor runs": {diagnosis{Platform: root, Sources: []web.Source{bad("cgroups", "mount -t cgroup2 cgroup2 /sys/fs/cgroup")}}, "", nil,
 			[]string{"mount -t cgroup2 cgroup2 /sys/fs/cgroup"}, []string{"One thing"}},
-		"nothing": {diagnosis{Platform: root, Sources: []web.Source{hidden, {Name: "cpu", State: "available"}}}, "", nil, []string{"Nothing to do"}},
+		"nothing": {diagnosis{Platform: root, Sources: []web.Source{hidden, {Name: "cpu", State: "available"}}}, "", nil, nil, []string{"Nothing to do"}},
+		"a monitor that refuses": {diagnosis{Platform: root}, url, errors.New("ask the monitor: it asks for a user name and a password."),
+			[]string{"teescope doctor --server " + url}, []string{"One thing", "how a monitor has set the sources: ask the monitor: it asks for a user name and a password."}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.d.ThingsToDo = tt.d.thingsToDo(tt.monitor)
+			tt.d.ThingsToDo = tt.d.thingsToDo(tt.monitor, tt.failed)
 			var got []string
 			for _, x := range tt.d.ThingsToDo {
 				got = append(got, x.Command)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -22,8 +23,8 @@ const mostThings = 3
 
 // thingsToDo are what would help most, from the rows that doctor prints, the most useful first: to become root, what the
 // sources that costs rest on lack, a monitor, and then what the other sources lack. monitor is the URL of which none
-// answers, "" where one does or none was asked.
-func (d diagnosis) thingsToDo(monitor string) []thing {
+// answers for the reason failed, "" where one does or none was asked.
+func (d diagnosis) thingsToDo(monitor string, failed error) []thing {
 	out := []thing{}
 	var refused []string
 	lacking := map[bool][]thing{} // by whether costs rest on the source
@@ -46,7 +47,11 @@ func (d diagnosis) thingsToDo(monitor string) []thing {
 		out = append(out, thing{fmt.Sprintf("You are not root: %d sources are limited or unavailable (%s). See what root adds.", len(refused), firstFew(refused)), "sudo teescope doctor"})
 	}
 	out = append(out, lacking[true]...)
-	if monitor != "" {
+	switch {
+	case monitor == "":
+	case !nothingListens(failed):
+		out = append(out, thing{fmt.Sprintf("It is not known how a monitor has set the sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + monitor})
+	default:
 		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so nothing is kept and nobody is told. Start one; `%steescope top` shows this moment without one.", monitor, sudo), sudo + "teescope monitor"})
 	}
 	out = append(out, lacking[false]...)
@@ -90,7 +95,7 @@ func (d diagnosis) thingsText() string {
 		t.Line("%s things to do, the most useful first:", []string{2: "Two", 3: "Three"}[n])
 	}
 	for i, x := range d.ThingsToDo {
-		t.Wrap(fmt.Sprintf("%d. ", i+1), x.What)
+		t.Wrap("", fmt.Sprintf("%d. %s", i+1, x.What))
 		t.Line("     %s", x.Command)
 	}
 	return t.String()

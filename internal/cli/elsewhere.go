@@ -286,7 +286,7 @@ func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time
 func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Findings, error) {
 	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.Host.Now()}
 	if on == (findings.Machine{}) {
-		return summarized(out, m.Platform.Started), nil
+		return summarized(out, m.PlatformNow().Started), nil
 	}
 	rows, err := m.fleet.Rows(ctx)
 	if err != nil {

@@ -29,8 +29,8 @@ func explainCommand(env Env) *cobra.Command {
 		Short: "Show a monitor's findings, and where the time of a process or a benchmark goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed recently. Checks that could not run are listed with the reason, so silence
-is not taken for health. If no monitor answers and --server is not given, it watches
-for 10 s in its own process, and leaves nothing behind.
+is not taken for health. If no monitor runs and --server is not given, it watches
+for 10 s in its own process, which are then the window, and leaves nothing behind.
 
 With --process it shows where the time of that process went: how often something
 happened, what one costs, its share of the time in which the process had work, and
@@ -55,7 +55,7 @@ the environment variable SSL_CERT_FILE.`,
 			if len(args) == 1 {
 				return x.result(env.Stdout, args[0])
 			}
-			x.named = serverNamed(c)
+			x.named, x.lasting = serverNamed(c), c.Flags().Changed("last")
 			return x.run(c.Context(), env)
 		},
 	}
@@ -80,6 +80,7 @@ type explainer struct {
 	named                                bool // the user named the server
 	at                                   engineFlags
 	last                                 duration
+	lasting                              bool // the user gave the window
 	before                               ago
 	json, checks                         bool
 }
@@ -146,7 +147,12 @@ func (x *explainer) witness(ctx context.Context, env Env) (w witness, end func()
 	if err != nil {
 		return w, end, err
 	}
-	if x.named || answers(ctx, base) {
+	if !x.named {
+		if x.named, err = monitorAnswers(ctx, base); err != nil {
+			return w, end, err
+		}
+	}
+	if x.named {
 		return monitorAt(base), end, nil
 	}
 	if x.before.set() {

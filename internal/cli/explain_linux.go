@@ -64,7 +64,11 @@ func (x *explainer) askEngine(ctx context.Context) (witness, error) {
 // watchHere watches for a while in this process, which then answers, and says so.
 func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w witness, end func() error, err error) {
 	end = func() error { return nil }
-	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), watchedOnce)
+	instead := ""
+	if x.lasting {
+		instead = fmt.Sprintf("; what was before is not known, so that is the window, instead of --last %s", &x.last)
+	}
+	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), watchedOnce, instead)
 	a, err := watchAlone(ctx, eagerReading, false)
 	if err != nil {
 		return w, end, err
@@ -72,9 +76,13 @@ func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w wi
 	if err := a.once(ctx); err != nil {
 		return w, end, errors.Join(err, a.Close())
 	}
-	if lack := a.lacks("explain"); lack != "" {
+	command := "explain"
+	if x.process != "" {
+		command += " --process " + quoted(x.process)
+	}
+	if lack := a.lacks(command); lack != "" {
 		fmt.Fprintln(env.Stderr, lack)
 	}
 	x.last = duration(watchedOnce)
-	return a.witness("explain"), a.Close, nil
+	return a.witness(command, true), a.Close, nil
 }

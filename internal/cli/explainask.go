@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -128,14 +127,4 @@ func (a *ago) Set(v string) error {
 func summarized(f web.Findings, started time.Time) web.Findings {
 	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
 	return f
-}
-
-// vector is the Prometheus API's answer to an instant query.
-type vector struct {
-	Data struct {
-		Result []struct {
-			Metric map[string]string
-			Value  [2]json.RawMessage // seconds, and the value as a string
-		}
-	}
 }

@@ -167,6 +167,12 @@ func TestWrongPortFlags(t *testing.T) {
 			t.Errorf("%s: exit status %d, %q, want %q", flags, code, errs, want)
 		}
 	}
+	for _, command := range []string{"agent", "monitor"} {
+		const want = "missing port in address; --listen wants HOST:PORT"
+		if _, errs, code := run(t, command, "--listen", ""); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s without an address: exit status %d, %q, want %q", command, code, errs, want)
+		}
+	}
 	name := filepath.Join(t.TempDir(), "web.yml")
 	writeFile(t, name, "tls: {}\n")
 	if _, errs, code := run(t, "agent", "--web-config", name); code != exitUsage || !strings.Contains(errs, "web configuration "+name+": ") || !strings.Contains(errs, "tls") {

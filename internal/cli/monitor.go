@@ -438,8 +438,13 @@ func (m *monitor) absent(name string) string {
 
 // overhead queries what teescope cost on a machine in the last minute, or longer where readings are rare.
 func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhead, error) {
+	return m.overheadIn(ctx, on, time.Minute, m.Host.Now())
+}
+
+// overheadIn queries what teescope cost on a machine in a time until another, or longer where readings are rare.
+func (m *monitor) overheadIn(ctx context.Context, on findings.Machine, over time.Duration, at time.Time) (web.Overhead, error) {
 	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.Budget)}
-	over, at, absent := time.Minute, m.Host.Now(), m.absent
+	absent := m.absent
 	if m.elsewhere(on) {
 		if _, err := m.known(ctx, on); err != nil {
 			return o, err

@@ -25,14 +25,14 @@ func topCommand(env Env) *cobra.Command {
 		Use:   "top",
 		Short: "Show what is wrong now and which process uses what, in the terminal",
 		Long: `Top shows what is wrong on the machine, a table of its processes, and where the time
-of one of them goes. It asks a running monitor. If none answers and --server is not
+of one of them goes. It asks a running monitor. If none runs and --server is not
 given, it reads the machine in its own process: no port, nothing on disk, and nothing
 is left when it ends. The first line below the verdict says which of the two it is.
 
 Columns that this machine has no data for are left out; ~ marks an estimate from
 samples or from part of the events. Rates are means over the last 15 seconds, or over
-the last minute if readings are further apart; until there are so many readings, they
-are those between the last two. WAIT is how many threads of the process wait for a CPU.
+the last minute if readings are further apart; in the first 15 seconds, they are means
+over the time watched so far. WAIT is how many threads of the process wait for a CPU.
 LAST MIN is the CPU time of the last minute, from 0 to its own maximum.
 
 If the output is not a terminal, or a simple one (TERM=dumb), it prints a table
@@ -51,7 +51,7 @@ time goes, esc goes back, q ends.`,
 	f := c.Flags()
 	serverFlag(c, &t.server, "address of the monitor")
 	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
-	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor also between readings, which else are 5s apart after the first 20s")
+	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor also between readings, from 1s to 5s, which else are 5s apart after the first 20s")
 	f.BoolVar(&t.once, "once", false, "print one table and exit; without a monitor it watches for 10 s first")
 	return c
 }
@@ -105,14 +105,15 @@ func (t topper) witness(ctx context.Context, env Env) (w witness, end func() err
 	if err != nil {
 		return w, end, err
 	}
-	if t.named || answers(ctx, base) {
+	if !t.named {
+		if t.named, err = monitorAnswers(ctx, base); err != nil {
+			return w, end, err
+		}
+	}
+	if t.named {
 		return monitorAt(base), end, nil
 	}
-	reading := usualReading
-	if t.paced {
-		reading = max(t.interval, eagerReading)
-	}
-	a, err := watchAlone(ctx, reading, !t.once)
+	a, err := watchAlone(ctx, t.reading(), !t.once)
 	if err != nil {
 		return w, end, err
 	}
@@ -125,7 +126,15 @@ func (t topper) witness(ctx context.Context, env Env) (w witness, end func() err
 	if err != nil {
 		return w, end, errors.Join(err, a.Close())
 	}
-	return a.witness("top"), a.Close, nil
+	return a.witness("top", false), a.Close, nil
+}
+
+// reading is the time between readings without a monitor. Rates are over 15 s, so longer ones would leave them without values.
+func (t topper) reading() time.Duration {
+	if !t.paced {
+		return usualReading
+	}
+	return min(max(t.interval, eagerReading), usualReading)
 }
 
 // print writes a table now and after each interval.

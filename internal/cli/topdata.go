@@ -121,12 +121,15 @@ type topValue struct {
 
 // over is the time that rates are taken over. A rate over more time than was watched would be too low.
 func (s *topSnapshot) over() time.Duration {
-	const margin = 100 * time.Millisecond // so that the first reading is inside
-	if s.watched <= 0 || s.watched+margin > rated {
+	if s.watched <= 0 || s.watched+spanMargin > rated {
 		return rated
 	}
-	return max(time.Second, s.watched+margin)
+	return s.watched + spanMargin
 }
+
+// spanMargin is what a window has before the first reading, which is else outside: windows are open on the left. A counter
+// from 0 has not counted there, so its first rates are too low by this part.
+const spanMargin = 2 * time.Millisecond
 
 // young reports whether the first rates are still to come, or are of less than a minute.
 func (s *topSnapshot) young() bool { return s.watched > 0 && s.watched < trailSpan }
@@ -145,8 +148,12 @@ func lookAround(ctx context.Context, of witness) (topSnapshot, error) {
 		return s, err
 	}
 	at := s.findings.At
-	if since := of.since(s.platform); !since.IsZero() {
-		s.watched = max(0, at.Sub(since))
+	from, until := of.span(s.platform)
+	if !until.IsZero() {
+		at = until
+	}
+	if !from.IsZero() {
+		s.watched = max(0, at.Sub(from))
 	}
 	processes, err := of.query(ctx, topQuery(s.over()), at)
 	if err != nil {

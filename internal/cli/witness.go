@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -25,8 +27,9 @@ type witness struct {
 	lines    func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
 	// tree explains a process, per "second" or "request".
 	tree func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error)
-	// since is when the observation began; the zero time where that is not known.
-	since func(p web.Platform) time.Time
+	// span is the time that rates can be taken over: from the first reading, or when the observation began, until the last
+	// reading. A zero time is not known; then rates end now.
+	span func(p web.Platform) (from, until time.Time)
 	// draw runs what draws its answers. In this process that must not count as the cost of measuring.
 	draw func(func())
 	// lacks says what is not read, and what would help; "" for nothing, or where only the monitor knows it.
@@ -139,16 +142,25 @@ func monitorAt(base *url.URL) witness {
 			err = ask(ctx, u, &e)
 			return e, err
 		},
-		since: func(p web.Platform) time.Time { return p.Started },
+		span:  func(p web.Platform) (from, until time.Time) { return p.Started, time.Time{} },
 		draw:  func(f func()) { f() },
 		lacks: func() string { return "" },
 	}
 }
 
-// answers reports whether a monitor answers at the address where one is expected.
-func answers(ctx context.Context, base *url.URL) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
+// monitorAnswers reports whether a monitor answers at the address where one is expected; false is that nothing listens there.
+// What listens and does not answer as a monitor is an error: it may be one that asks for a password, or is slow.
+func monitorAnswers(ctx context.Context, base *url.URL) (bool, error) {
 	var f web.Findings
-	return ask(ctx, base.JoinPath("api/teescope/v1/findings"), &f) == nil
+	err := ask(ctx, base.JoinPath("api/teescope/v1/findings"), &f)
+	if nothingListens(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// nothingListens reports whether connecting failed because nothing listens. A machine whose loopback device is down says that
+// its network is unreachable.
+func nothingListens(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH)
 }

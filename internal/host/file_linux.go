@@ -41,11 +41,17 @@ func ownedBy(name string) (uid int, mode fs.FileMode, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
+	uid, ok = ownerOf(fi)
+	return uid, fi.Mode(), ok
+}
+
+// ownerOf returns the user of a file.
+func ownerOf(fi fs.FileInfo) (uid int, ok bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, 0, false
+		return 0, false
 	}
-	return int(st.Uid), fi.Mode(), true
+	return int(st.Uid), true
 }
 
 // kernelFileSystems are those whose regular files may block a reader or change when they are read (trace_pipe, kmsg).

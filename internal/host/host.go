@@ -240,19 +240,61 @@ func (h *Host) MkdirTemp(prefix string) (string, error) {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(dir, h.Root), "/"), h.errAt(err)
 }
 
-// RemoveTemp removes folders that MkdirTemp made with this prefix in processes that were killed: those older than an age.
-// What cannot be removed, as what is another user's, stays.
-func (h *Host) RemoveTemp(prefix string, age time.Duration) {
-	entries, err := os.ReadDir(h.Path(os.TempDir()))
+// RemoveTemp removes folders that MkdirTemp made with this prefix in processes that were killed: those of this user that are
+// older than an age. Everybody can make such folders with whatever in them, so another user's stays. It goes on until ctx ends.
+func (h *Host) RemoveTemp(ctx context.Context, prefix string, age time.Duration) {
+	tmp, err := os.OpenRoot(h.Path(os.TempDir()))
 	if err != nil {
 		return
 	}
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix+"-") {
-			continue
+	defer tmp.Close()
+	_ = eachEntry(ctx, tmp, func(name string) {
+		if !strings.HasPrefix(name, prefix+"-") {
+			return
 		}
-		if fi, err := e.Info(); err == nil && h.Now().Sub(fi.ModTime()) > age {
-			_ = os.RemoveAll(filepath.Join(h.Path(os.TempDir()), e.Name()))
+		if fi, err := tmp.Lstat(name); err != nil || !fi.IsDir() {
+			return
+		}
+		dir, err := tmp.OpenRoot(name)
+		if err != nil {
+			return
+		}
+		defer dir.Close()
+		fi, err := dir.Stat(".") // of what was opened, whatever has its name now
+		if err != nil || h.Now().Sub(fi.ModTime()) <= age {
+			return
+		}
+		if uid, ok := ownerOf(fi); !ok || uid != os.Geteuid() {
+			return
+		}
+		if eachEntry(ctx, dir, func(name string) { _ = dir.RemoveAll(name) }) == nil {
+			_ = tmp.Remove(name)
+		}
+	})
+}
+
+// eachEntry calls do with each name in a folder, until ctx ends. It lists a part at a time, because a folder that everybody may
+// write to can hold millions.
+func eachEntry(ctx context.Context, folder *os.Root, do func(name string)) error {
+	const part = 256
+	f, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(part)
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			do(name)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

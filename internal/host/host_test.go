@@ -257,18 +257,38 @@ func TestRemoveTemp(t *testing.T) {
 		} else {
 			err = os.WriteFile(path, nil, 0o600)
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if folder {
+			err = os.WriteFile(filepath.Join(path, "micro"), nil, 0o700)
+		}
 		old := time.Now().Add(-time.Hour)
 		if err = errors.Join(err, os.Chtimes(path, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.RemoveTemp("ours", 10*time.Minute)
+	want := []string{filepath.Base(dir), "other-old", "ours-file"}
+	if os.Geteuid() == 0 { // only root can make what is another user's
+		theirs := filepath.Join(tmp, "ours-theirs")
+		old := time.Now().Add(-time.Hour)
+		if err := errors.Join(os.Mkdir(theirs, 0o777), os.Chown(theirs, 12345, 12345), os.Chtimes(theirs, old, old)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "ours-theirs")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	h.RemoveTemp(ended, "ours", 10*time.Minute)
+	if _, err := os.Stat(filepath.Join(tmp, "ours-old", "micro")); err != nil {
+		t.Errorf("it goes on after its context has ended: %v", err)
+	}
+	h.RemoveTemp(t.Context(), "ours", 10*time.Minute)
 	var left []string
 	entries, err := os.ReadDir(tmp)
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	want := []string{filepath.Base(dir), "other-old", "ours-file"}
 	slices.Sort(want)
 	if err != nil || !slices.Equal(left, want) {
 		t.Errorf("left are %v, want %v, %v", left, want, err)

@@ -42,6 +42,9 @@ type Settings struct {
 	Listen, Process, Sources, File, Probes, Root string
 	Socket, Operators                            string
 
+	// NoPort is for a command that observes for itself: no port, no socket and no flags of these settings.
+	NoPort bool
+
 	Port       port.Exposure
 	Budget     Share
 	Privileges Privileges
@@ -152,7 +155,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o := &Observer{Host: h, Sources: list, Chosen: chosen, Config: cfg, Filter: filter, Port: s.Port, Budget: s.Budget, Log: log,
 		read: s.Read, file: s.File, asked: servers, keep: s.Privileges}
-	if s.Listen != "" {
+	if !s.NoPort {
 		if o.Listener, err = s.Port.Listen(ctx, s.Listen, log); err != nil {
 			return nil, err
 		}
@@ -161,7 +164,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 		return nil, errors.Join(err, o.Close())
 	}
 	o.Platform.Started = h.Now()
-	if o.Listener != nil {
+	if !s.NoPort {
 		if err := s.openSocket(o); err != nil {
 			return nil, errors.Join(err, o.Close())
 		}
@@ -218,6 +221,9 @@ func (o *Observer) warn(err error) {
 // Drop gives up capabilities that are no longer needed; data is the folder that is written to.
 func (o *Observer) Drop(stdout io.Writer, data string) error {
 	line, err := o.keep.drop(o.Engine.Status(), data)
+	if errors.Is(err, errCgo) && o.Listener != nil { // else there is no such flag
+		err = fmt.Errorf("%w, or use --privileges keep", err)
+	}
 	if line != "" {
 		fmt.Fprintln(stdout, line)
 	}

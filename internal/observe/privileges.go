@@ -53,8 +53,7 @@ func (p Privileges) drop(sources []probe.Status, data string) (string, error) {
 		return "", nil
 	}
 	if usesCgo() {
-		return "", errors.New("drop capabilities: teescope was built with cgo, in which libcap crashes; " +
-			"build it with CGO_ENABLED=0 (as `make build` does), or use --privileges keep")
+		return "", errCgo
 	}
 	have := cap.GetProc()
 	var stay []cap.Value
@@ -139,6 +138,8 @@ func (p Privileges) drop(sources []probe.Status, data string) (string, error) {
 	}
 	return line, nil
 }
+
+var errCgo = errors.New("drop capabilities: teescope was built with cgo, in which libcap crashes; build it with CGO_ENABLED=0 (as `make build` does)")
 
 // usesCgo reports whether this program was built with cgo.
 func usesCgo() bool {

@@ -150,7 +150,7 @@ func MeasureWithin(ctx context.Context, local *host.Host, f machine.Fingerprint,
 	runs, none := jobs(local) // which may take a second: the signature of an enclave
 	limited, stop := context.WithTimeout(ctx, most)
 	defer stop()
-	w, err := newWorker(limited, local)
+	w, err := newWorker(limited, local, most)
 	if err != nil {
 		return nil, err
 	}

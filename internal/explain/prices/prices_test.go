@@ -67,6 +67,14 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestMeasureWithin: what there was no time for names the time that there was.
+func TestMeasureWithin(t *testing.T) {
+	w := &worker{got: map[string]*readings{}, most: 3 * time.Second}
+	if _, err := w.readings("syscall"); err == nil || !strings.Contains(err.Error(), "did not end within 3s,") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

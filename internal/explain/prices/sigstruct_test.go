@@ -137,7 +137,7 @@ func TestEnclaveJobs(t *testing.T) {
 	if here, _ := local.Exists("/dev/sgx_enclave"); here || micro.Program == nil {
 		return
 	}
-	w, err := newWorker(t.Context(), local)
+	w, err := newWorker(t.Context(), local, patience)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ type worker struct {
 	nice string
 	got  map[string]*readings
 	cpu  time.Duration
+	most time.Duration // that measuring may take
 }
 
 // readings are what the runs of a job have said so far.
@@ -35,18 +36,18 @@ type readings struct {
 	err                 error
 }
 
-// newWorker writes the worker's program into a new temporary folder.
-func newWorker(ctx context.Context, h *host.Host) (*worker, error) {
+// newWorker writes the worker's program into a new temporary folder. Its context ends after most.
+func newWorker(ctx context.Context, h *host.Host, most time.Duration) (*worker, error) {
 	if err := micro.Missing(micro.Static); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	const folder = "teescope-calibrate"
-	h.RemoveTemp(folder, 10*time.Minute) // a measurement takes seconds
+	h.RemoveTemp(ctx, folder, 10*time.Minute) // a measurement takes seconds
 	dir, err := h.MkdirTemp(folder)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
-	w := &worker{ctx: ctx, host: h, dir: dir, name: path.Join(dir, "micro"), nice: nice(h), got: map[string]*readings{}}
+	w := &worker{ctx: ctx, host: h, dir: dir, name: path.Join(dir, "micro"), nice: nice(h), got: map[string]*readings{}, most: most}
 	if err := h.Install(w.name, micro.Program, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("calibrate: %w", err), w.close())
 	}
@@ -63,6 +64,11 @@ func nice(h *host.Host) string {
 		return "0"
 	}
 	return "19"
+}
+
+// hurried is why there are too few readings when the time is over.
+func (w *worker) hurried() error {
+	return fmt.Errorf("measuring did not end within %v, because the machine is busy; try again when it is quiet", w.most)
 }
 
 func (w *worker) close() error { return w.host.RemoveAll(w.dir) }
@@ -82,7 +88,7 @@ func (w *worker) run(job string, args []string) {
 	switch text := strings.TrimPrefix(out.Said(), "micro: "); {
 	case w.ctx.Err() != nil && (len(r.seconds) >= leastBatches || r.user+r.kernel > 0): // fewer rounds have to do
 	case w.ctx.Err() != nil:
-		r.err = fmt.Errorf("measuring did not end within %v, because the machine is busy; try again when it is quiet", patience)
+		r.err = w.hurried()
 	case err != nil && text != "":
 		r.err = errors.New(text)
 	case errors.Is(err, fs.ErrPermission):
@@ -98,7 +104,7 @@ func (w *worker) run(job string, args []string) {
 func (w *worker) readings(job string) (*readings, error) {
 	switch r := w.got[job]; {
 	case r == nil:
-		return nil, fmt.Errorf("measuring did not end within %v, because the machine is busy; try again when it is quiet", patience)
+		return nil, w.hurried()
 	case r.err != nil:
 		return nil, r.err
 	case len(r.seconds) < leastBatches && r.user+r.kernel+r.other == 0:
@@ -161,8 +167,8 @@ func (r *readings) add(n uint64, nanoseconds float64) {
 	}
 }
 
-// most is more than a worker can count or time: 19 hours in nanoseconds.
-const most = 1 << 46
+// mostCounted is more than a worker can count or time: 19 hours in nanoseconds.
+const mostCounted = 1 << 46
 
 // numbers reads as many numbers as there is room for.
 func numbers(s string, n []uint64) error {
@@ -175,7 +181,7 @@ func numbers(s string, n []uint64) error {
 		if n[i], err = strconv.ParseUint(f[i], 10, 64); err != nil {
 			return fmt.Errorf("the worker said %.60q: %w", s, err)
 		}
-		if n[i] > most {
+		if n[i] > mostCounted {
 			return fmt.Errorf("the worker said %.60q: no number of it is above 2^46", s)
 		}
 	}

@@ -33,7 +33,7 @@ var processTimes = probe.Source{
 	Metrics: []*metric.Desc{statCPU, statWait},
 	OptIn:   true,
 	Kernels: "waiting needs CONFIG_SCHED_INFO",
-	Cost:    "a file for each process, and one more for each thread of those that ran since the last reading, up to 10,000 processes and 256 threads of each",
+	Cost:    "a file for each process, and one more for each thread of those that ran since the last reading, up to 10,000 processes; of a process with more than 256 threads, and beyond 50,000 threads of all, waiting is not read",
 	Blind:   "what a process did between the last reading and its end, and how long a thread waited that has ended; processes that /proc hides (hidepid)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		up, err := h.ReadString("/proc/uptime")
@@ -53,6 +53,8 @@ const (
 	// mostTimed and mostTimedThreads bound what a reading reads.
 	mostTimed        = 10_000
 	mostTimedThreads = 256
+	// mostTimedWaits bounds what is remembered: the waits of so many threads.
+	mostTimedWaits = 50_000
 	// forgetTimes is after how many readings without a living process a name is forgotten.
 	forgetTimes = 60
 	// kernelThread is PF_KTHREAD of the kernel's include/linux/sched.h.
@@ -66,20 +68,25 @@ type timesReader struct {
 	round     int
 	processes map[int]taskTimes
 	names     map[string]*nameTimes
+	remembers int // threads in processes
 }
 
 // taskTimes is what a process has used until a reading.
 type taskTimes struct {
 	started, ticks uint64
-	waited         uint64 // by its living threads, in ns; 0 until it is read first
-	asked          bool   // waited was read
+	waited         threadWaits // of its living threads
+	asked          bool        // waited was read
 	round          int
 }
+
+// threadWaits are how long the threads of a process have waited for a CPU in their lives, in ns, by thread.
+type threadWaits map[int]uint64
 
 // nameTimes is what the processes of a name have used since the source was opened, in seconds.
 type nameTimes struct {
 	cpu, wait float64
 	waits     bool // the kernel says how long they wait
+	many      bool // not all threads of its processes could be read, so how long they wait is not known
 	round     int  // the last one with a living process
 }
 
@@ -113,6 +120,7 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	}
 	for pid, p := range r.processes {
 		if p.round != r.round {
+			r.remembers -= len(p.waited)
 			delete(r.processes, pid)
 		}
 	}
@@ -124,7 +132,10 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 			continue
 		}
 		out.send(statCPU, t.cpu, name)
-		if t.waits {
+		switch {
+		case t.many:
+			bad.Add(fmt.Errorf("how long %s waits for a CPU is not known: one of its processes has more than %d threads, or there are more than %d in all", name, mostTimedThreads, mostTimedWaits))
+		case t.waits:
 			out.send(statWait, t.wait, name)
 		}
 	}
@@ -151,36 +162,56 @@ func (r *timesReader) readProcess(pid int) error {
 		}
 	}
 	now.waited, now.asked = was.waited, was.asked
-	defer func() { r.processes[pid] = now }()
+	defer func() {
+		r.remembers += len(now.waited) - len(r.processes[pid].waited)
+		r.processes[pid] = now
+	}()
+	name := statName(text, f[0])
 	if now.ticks <= was.ticks && known {
-		if t := r.names[statName(text, f[0])]; t != nil {
+		if t := r.names[name]; t != nil {
 			t.round = r.round
 		}
 		return nil // it has not run, so what it waited for still goes on
 	}
-	waited, err := r.waited(pid)
+	waited, err := r.waited(pid, mostTimedWaits-r.remembers+len(was.waited))
+	many := errors.Is(err, errManyThreads)
 	counts := err == nil
-	if counts {
+	switch {
+	case counts:
 		now.waited, now.asked = waited, true
-	} else if errors.Is(err, fs.ErrNotExist) {
+	case many:
+		now.waited, now.asked, err = nil, false, nil
+	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
 	if now.ticks <= was.ticks {
 		return err
 	}
-	name := statName(text, f[0])
 	t := r.names[name]
 	if t == nil {
 		t = &nameTimes{}
 		r.names[name] = t
 	}
 	t.round = r.round
+	t.many = t.many || many
 	t.cpu += float64(now.ticks-was.ticks) / machine.TicksPerSecond
 	if counts && was.asked {
 		t.waits = true
-		t.wait += float64(now.waited-min(now.waited, was.waited)) / 1e9
+		t.wait += float64(waited.since(was.waited)) / 1e9
 	}
 	return err
+}
+
+// since is how much longer the threads have waited than before. All were read then, so one that is new has begun since, and
+// its whole wait counts; so does that of a new thread with the number of one that has ended.
+func (w threadWaits) since(before threadWaits) (ns uint64) {
+	for thread, now := range w {
+		if was := before[thread]; was <= now {
+			now -= was
+		}
+		ns += now
+	}
+	return ns
 }
 
 // statName is the name of a process as other series have it: kernel threads by the part before the slash.
@@ -192,36 +223,44 @@ func statName(stat string, flags uint64) string {
 	return metric.Label(name)
 }
 
-// waited is how long the living threads of a process have waited for a CPU, in ns.
-func (r *timesReader) waited(pid int) (ns uint64, err error) {
+// errManyThreads is why it is not known how long a process waits.
+var errManyThreads = errors.New("too many threads")
+
+// waited is how long each living thread of a process has waited for a CPU. Of a process with more threads than there is room
+// for, nothing is known: a part of them would change with each thread that ends.
+func (r *timesReader) waited(pid, room int) (threadWaits, error) {
 	folder := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := r.host.ReadDir(folder)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	read := false
-	for _, t := range threads[:min(mostTimedThreads, len(threads))] {
+	if len(threads) > min(mostTimedThreads, room) {
+		return nil, errManyThreads
+	}
+	out := threadWaits{}
+	for _, t := range threads {
+		thread, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", folder, err)
+		}
 		file := folder + "/" + t.Name() + "/schedstat"
 		text, err := r.host.ReadString(file)
 		if gone(err) {
 			continue
 		}
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		f := strings.Fields(text)
 		if len(f) != 3 {
-			return 0, fmt.Errorf("parse %s: %.40q: want three numbers", file, text)
+			return nil, fmt.Errorf("parse %s: %.40q: want three numbers", file, text)
 		}
-		n, err := strconv.ParseUint(f[1], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("parse %s: %w", file, err)
+		if out[thread], err = strconv.ParseUint(f[1], 10, 64); err != nil {
+			return nil, fmt.Errorf("parse %s: %w", file, err)
 		}
-		ns += n
-		read = true
 	}
-	if !read {
-		return 0, fmt.Errorf("%s has no schedstat: %w", folder, fs.ErrNotExist)
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s has no schedstat: %w", folder, fs.ErrNotExist)
 	}
-	return ns, nil
+	return out, nil
 }

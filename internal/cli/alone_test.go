@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/observe"
+	"github.com/teescope/teescope/internal/probe/sources"
+)
+
+// closedAlone is a monitor in this process that reads nothing by itself and is closed at the end of the test.
+func closedAlone(t *testing.T) *alone {
+	t.Helper()
+	s := aloneSettings()
+	s.Sources, s.Probes = "^process_times$", t.TempDir()
+	a, err := newAlone(t.Context(), s, usualReading)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// steady is a monitor in this process on a virtual clock, to which a test gives the readings: the process steady uses half a
+// core, and two of its threads wait; teescope itself uses a quarter of a core.
+type steady struct {
+	*alone
+	t     *testing.T
+	now   time.Time
+	begun time.Time // the counters' zero
+}
+
+func newSteady(t *testing.T) *steady {
+	a := &steady{alone: closedAlone(t), t: t, now: time.Now()}
+	a.Host.Now = func() time.Time { return a.now }
+	a.Platform.Started = a.now
+	a.pass(700 * time.Millisecond)
+	a.begun = a.now
+	t.Cleanup(func() {
+		if err := errors.Join(a.Observer.Close(), a.keeper.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func (a *steady) pass(d time.Duration) { a.now = a.now.Add(d) }
+
+// reading stores one.
+func (a *steady) reading() {
+	a.t.Helper()
+	var out []metric.Sample
+	s := a.now.Sub(a.begun).Seconds()
+	put := func(name string, v float64, label string) {
+		a.t.Helper()
+		for _, source := range sources.All {
+			for _, d := range source.Metrics {
+				if d.Name == name {
+					out = append(out, metric.Sample{Desc: d, Value: v, Labels: []string{label}})
+					return
+				}
+			}
+		}
+		a.t.Fatalf("nothing emits %s", name)
+	}
+	put("tee_process_stat_cpu_seconds_total", s/2, "steady")
+	put("tee_process_stat_wait_seconds_total", 2*s, "steady")
+	put("teescope_overhead_cpu_seconds_total", s/4, "dispatch")
+	a.store(a.now, out)
+}
+
+// open tells that all sources have been read twice.
+func (a *steady) open() {
+	from, _ := a.span()
+	a.analyse(a.every(eagerRules, eagerReading), from)
+	close(a.opened)
+}
+
+// exact checks the rates that top shows now.
+func (a *steady) exact(when string) {
+	a.t.Helper()
+	s, err := lookAround(a.t.Context(), a.witness("top", false))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if len(s.rows) != 1 {
+		a.t.Errorf("%s: the rows are %v", when, s.rows)
+		return
+	}
+	near := func(what string, got, want float64) {
+		a.t.Helper()
+		if math.Abs(got-want) > want/100 { // spanMargin of the first 250 ms
+			a.t.Errorf("%s: %s is %v, want %v", when, what, got, want)
+		}
+	}
+	near("CPU%", s.rows[0].values["cpu"].number, 50)
+	near("WAIT", s.rows[0].values["wait"].number, 2)
+	near("its own cost", s.overhead.CPU["dispatch"], 0.25)
+}
+
+// TestAloneRates: rates are right from the second reading on, whenever they are looked at.
+func TestAloneRates(t *testing.T) {
+	a := newSteady(t)
+	a.reading()
+	a.pass(firstReadings)
+	a.reading()
+	a.exact("at the second reading")
+	a.pass(900 * time.Millisecond)
+	a.exact("before the third")
+	a.pass(100 * time.Millisecond)
+	a.reading()
+	a.exact("at the third")
+	a.allRead()
+	for n := range 30 {
+		a.pass(eagerReading)
+		a.reading()
+		if n == 0 {
+			a.open()
+		}
+		a.pass(700 * time.Millisecond)
+		a.exact("of all sources")
+		a.pass(100 * time.Millisecond)
+	}
+	for range 4 {
+		a.pass(topper{interval: time.Minute, paced: true}.reading())
+		a.reading()
+		a.exact("of the longest interval")
+	}
+}
+
+// TestAloneClockSetBack: what was read before the clock was set back is forgotten, and does not count as the future.
+func TestAloneClockSetBack(t *testing.T) {
+	a := newSteady(t)
+	a.reading()
+	a.allRead()
+	a.pass(eagerReading)
+	a.reading()
+	a.open()
+	a.pass(-time.Hour)
+	a.begun = a.now
+	a.reading()
+	for range 6 {
+		a.pass(eagerReading)
+		a.reading()
+	}
+	a.exact("after the clock was set back")
+	if from, until := a.span(); until.Sub(from) != 6*eagerReading {
+		t.Errorf("it was watched from %v until %v", from, until)
+	}
+	var no *explain.Refusal
+	_, err := a.explained(t.Context(), explain.Question{Process: "steady", From: a.now.Add(-treeSpan), To: a.now}, "", false)
+	if errors.As(err, &no) && !no.NotFound {
+		t.Errorf("an explanation is refused: %v", err)
+	}
+}
+
+// TestAloneExplains: what is not read is the reason only for a process that there is.
+func TestAloneExplains(t *testing.T) {
+	a := newSteady(t)
+	a.reading()
+	a.allRead()
+	a.pass(eagerReading)
+	a.reading()
+	a.open()
+	a.pass(leastExplained)
+	a.reading()
+	const lack = "Not root."
+	for process, want := range map[string][2]string{
+		"steady":            {"nothing that is read here shows where its time goes. Not root", "nothing that is read here shows where its time goes"},
+		"teescope-nonesuch": {`no process "teescope-nonesuch" was seen here`, `no process "teescope-nonesuch" was seen here`},
+	} {
+		for i, told := range []bool{false, true} {
+			var no *explain.Refusal
+			_, err := a.explained(t.Context(), explain.Question{Process: process, From: a.now.Add(-treeSpan), To: a.now}, lack, told)
+			if !errors.As(err, &no) || no.Reason != want[i] {
+				t.Errorf("%s, told: %v: %v, want %q", process, told, err, want[i])
+			}
+		}
+	}
+}
+
+// TestAloneYouth: the first words are about this process, and no monitor.
+func TestAloneYouth(t *testing.T) {
+	a := newSteady(t)
+	a.reading()
+	f, err := a.witness("top", false).findings(t.Context())
+	if want := "This process has watched for 1 s; the first answers take some seconds."; err != nil || f.Summary.Headline != want || f.Summary.Youth != want {
+		t.Errorf("%v, %+v, want %q", err, f.Summary, want)
+	}
+}
+
+// TestAloneEndsWhenDropFails: whoever waits gets the reason, and so does who asks later.
+func TestAloneEndsWhenDropFails(t *testing.T) {
+	a := closedAlone(t)
+	fault := errors.New("capabilities stay")
+	a.drop = func() error { return fault }
+	a.costs.Store(&observe.UnitCosts{}) // else it waits for them first
+	a.start(t.Context(), true)
+	if err := a.await(t.Context(), a.opened); !errors.Is(err, fault) {
+		t.Errorf("who waits gets %v", err)
+	}
+	if _, err := lookAround(t.Context(), a.witness("top", false)); !errors.Is(err, fault) {
+		t.Errorf("who asks gets %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Errorf("the reason is told again: %v", err)
+	}
+}
+
+// TestTopReading: readings are never further apart than the rates can do with.
+func TestTopReading(t *testing.T) {
+	for interval, want := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: eagerReading, time.Second: time.Second, 3 * time.Second: 3 * time.Second, time.Minute: usualReading,
+	} {
+		if got := (topper{interval: interval, paced: true}).reading(); got != want {
+			t.Errorf("--interval %v reads each %v, want %v", interval, got, want)
+		}
+	}
+	if got := (topper{interval: 2 * time.Second}).reading(); got != usualReading {
+		t.Errorf("without --interval it reads each %v", got)
+	}
+}
+
+// TestMonitorAnswers: there is no monitor only where nothing listens.
+func TestMonitorAnswers(t *testing.T) {
+	answer := func(code int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	for name, tt := range map[string]struct {
+		url   string
+		there bool
+		want  string // in the error
+	}{
+		"nobody":     {nobody(t), false, ""},
+		"a monitor":  {answer(http.StatusOK, "{}"), true, ""},
+		"a password": {answer(http.StatusUnauthorized, ""), false, "USER:PASSWORD"},
+		"an agent":   {answer(http.StatusNotFound, `{"error":"GET /: no such call"}`), false, "perhaps an agent"},
+		"busy":       {answer(http.StatusServiceUnavailable, `{"error":"too many requests"}`), false, "too many requests"},
+	} {
+		base, err := serverURL(tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := monitorAnswers(t.Context(), base)
+		if there != tt.there || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, %v, want %v, %q", name, there, err, tt.there, tt.want)
+		}
+	}
+}
+
+// TestExplainSaysItsWindow: a window that nobody watched is not replaced in silence.
+func TestExplainSaysItsWindow(t *testing.T) {
+	base, err := serverURL(nobody(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, lasting := range []bool{true, false} {
+		var errs strings.Builder
+		x := explainer{last: duration(time.Hour), lasting: lasting}
+		if _, _, err := x.watchHere(ended, Env{Stderr: &errs}, base); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if strings.Contains(errs.String(), "instead of --last 1h") != lasting {
+			t.Errorf("--last is given: %v: it says %q", lasting, &errs)
+		}
+	}
+}
