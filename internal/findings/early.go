@@ -42,19 +42,20 @@ func (p *Pass) Settled(on Machine, subject string) bool {
 	return p.settled != nil && p.settled(on, subject)
 }
 
-// settled returns which subjects of a rule the early window has nothing to add to.
+// settled returns which subjects of a rule the early window has nothing to add to: those with an open finding whose short
+// window holds. One whose short window has stopped to hold would close after a pause that is shorter than it, and open again.
 func (b *book) settled(r *Rule) func(Machine, string) bool {
 	known := map[who]bool{}
-	for k, rec := range b.open {
+	for k := range b.open {
 		if k.rule == r.Name {
-			_, holds := b.began[k]
-			known[k.who] = holds || !rec.Early
+			_, known[k.who] = b.began[k]
 		}
 	}
 	return func(on Machine, subject string) bool { return known[who{on, subject}] }
 }
 
-// openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it opened. i is the place of the rule.
+// openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it
+// opened. A finding that is early no more stays so, with the severity that was sent. i is the place of the rule.
 func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.Time) (opened []Record) {
 	for _, w := range slices.SortedFunc(maps.Keys(early), who.compare) {
 		k := key{r.Name, w}
@@ -66,7 +67,11 @@ func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.T
 			rec = &Record{ID: id(k, at), State: Open, Since: since, Early: true}
 			b.open[k] = rec
 		}
-		b.keep(k, rec, early[w], at)
+		f := early[w]
+		if !rec.Early {
+			f.Severity = rec.Severity
+		}
+		b.keep(k, rec, f, at)
 		b.stats[i].Answer, b.stats[i].Reason = Fires, ""
 		if !isOpen {
 			opened = append(opened, b.marked(*rec))
