@@ -73,6 +73,11 @@ Not compared:
 	if err := f.run(t.Context(), &out, now); err != nil || !strings.Contains(out.String(), "No change exceeds 3 times the spread") {
 		t.Errorf("nothing: %v, %s", err, out.String())
 	}
+	answer.Compared = 0
+	out.Reset()
+	if err := f.run(t.Context(), &out, now); err != nil || strings.Contains(out.String(), "No change") || !strings.Contains(out.String(), "No series has enough readings") {
+		t.Errorf("nothing compared: %v, %s", err, out.String())
+	}
 	for name, tt := range map[string]struct {
 		change func(*changesFlags)
 		want   string
