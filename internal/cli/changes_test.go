@@ -62,6 +62,7 @@ Not compared:
 		}
 	}
 
+	t.Setenv(serverVariable, "ftp://set:9780")
 	f.json = true
 	out.Reset()
 	var got anomaly.Changes
@@ -84,6 +85,7 @@ Not compared:
 	}{
 		"bad regex": {func(f *changesFlags) { f.process = "(" }, "missing closing )"},
 		"no URL":    {func(f *changesFlags) { f.server = "ftp://localhost:9780" }, "--server"},
+		"variable":  {func(f *changesFlags) { f.server = "ftp://set:9780" }, serverVariable},
 		"none":      {func(f *changesFlags) { f.top = 0 }, "--top 0"},
 		"elsewhere": {func(f *changesFlags) { f.server = s.URL + "/other" }, "404"},
 	} {

@@ -171,7 +171,7 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		Page     string `json:"page,omitempty"`
 		Text     string `json:"text"`
 		// Problem is the title of the problem that the finding is part of; Problems are all of its machine that are open
-		// when the message is sent, as the page shows them.
+		// when the message is sent, as the page shows them, but without early findings.
 		Problem  string             `json:"problem,omitempty"`
 		Problems []findings.Problem `json:"problems"`
 	}{s.tellNow(list[0]), s.instance(list[0]), s.link(list[0]), s.text(list[0]), titleOf(problems, list[0].ID), problems})
