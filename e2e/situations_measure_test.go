@@ -43,8 +43,8 @@ var roles = map[string]string{"lockfight": "locks", "paylog": "syncs", "paysvc":
 // mostWait is how long a situation is given to show; one that does not counts as this.
 const mostWait = 90 * time.Second
 
-// TestSituationsLive runs the twelve situations one after the other, on a monitor that has watched the machine before. The first two lines
-// are the titles of the first two problems, as the page and explain show them.
+// TestSituationsLive runs the twelve situations one after the other, on a monitor that has watched the machine before.
+// The first two lines are the titles of the first two problems, as the page and explain show them.
 func TestSituationsLive(t *testing.T) {
 	needRoot(t)
 	redis := tool(t, "redis-server", "redis-server")
@@ -169,8 +169,8 @@ func (m *monitor) problems(t *testing.T) (a answer) {
 	return a
 }
 
-// settles waits until no program of a situation is part of a finding, and the machine is short of nothing: the next situation
-// would continue that finding instead of opening its own.
+// settles waits until no program of a situation is part of a finding, and the machine is short of nothing: the next
+// situation would continue that finding instead of opening its own.
 func (m *monitor) settles(t *testing.T) {
 	t.Helper()
 	await.Event(t, "the situation before is over", func() error {
@@ -191,8 +191,8 @@ func (m *monitor) settles(t *testing.T) {
 	})
 }
 
-// firstTwo returns the first two lines, and who of the truth is missing in them, or wrongly blamed. A line whose finding was
-// open before the situation names nobody.
+// firstTwo returns the first two lines, and who of the truth is missing in them, or wrongly blamed. A line whose
+// finding was open before the situation names nobody.
 func (m *monitor) firstTwo(t *testing.T, s liveSituation, earlier map[string]bool) (lines, missing []string) {
 	t.Helper()
 	a := m.problems(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// escapeMarkdown makes a text what it says: names of processes can hold anything. A mention has no escape, so a space without
-// width follows its mark.
+// escapeMarkdown makes a text what it says: names of processes can hold anything. A mention has no escape, so a space
+// without width follows its mark.
 var escapeMarkdown = strings.NewReplacer("\\", `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "#", `\#`, "|", `\|`, "\n", " ", "\r", " ", "&", `\&`, "@", "@\u200b")
 
 // webAddress is written as it is: an escape would be part of it.

@@ -46,8 +46,8 @@ func AtMost(t testing.TB, promise, unit string, bound float64, values []float64)
 	report(t, judge(promise, unit, bound, values))
 }
 
-// EachAtMost judges the promise that every value is at most the bound, and reports the row, which has the largest value. The
-// test fails if one is above.
+// EachAtMost judges the promise that every value is at most the bound, and reports the row, which has the largest
+// value. The test fails if one is above.
 func EachAtMost(t testing.TB, promise, unit string, bound float64, values []float64) {
 	t.Helper()
 	report(t, judgeEach(promise, unit, bound, values))

@@ -22,8 +22,8 @@ type Change struct {
 	// Before and After are medians, or of an event the mean while the process lived; nil where the series had no values.
 	Before *float64 `json:"before"`
 	After  *float64 `json:"after"`
-	// Score is the difference in units of the spread within the windows, which ranks the changes, or of an event the CPU time
-	// over the least that is listed; Ratio is After / Before, nil where that is no number.
+	// Score is the difference in units of the spread within the windows, which ranks the changes, or of an event its
+	// use over the least that is listed, times LeastScore; Ratio is After / Before, nil where that is no number.
 	Score float64  `json:"score"`
 	Ratio *float64 `json:"ratio"`
 	// Since is the approximate time of the change; nil where no moment stands out.

@@ -287,9 +287,9 @@ type event struct {
 // lives returns the processes that started or stopped between the windows, on machines that were watched in both. A name
 // whose processes come and go, such as a compiler's, lives all the time.
 //
-// The start of a process is read only once it has done something, so one that was idle has none, and one that wakes has an
-// old one: only a start after the window before is one. The counters of a process go on after its end, but not after a
-// restart of the monitor: only a process that is still counted, without a start, has stopped.
+// The start of a process is read only once it has done something, so one that was idle has none, and one that wakes has
+// an old one: only a start after the window before is one. The counters of a process go on after its end, but not after
+// a restart of the monitor: only a process that is still counted, without a start, has stopped.
 func (c *comparison) lives(ctx context.Context) (events, error) {
 	values := func(function, series string, span time.Duration, to time.Time) (map[string]float64, map[string]bool, error) {
 		points, err := c.q.Query(ctx, fmt.Sprintf("%s(%s{%s}[%s])", function, series, c.matcher, findings.PromDuration(span.Truncate(time.Second))), to)

@@ -279,8 +279,8 @@ func TestBetweenInTime(t *testing.T) {
 	})
 }
 
-// TestBetweenOnAYoungMonitor: the windows share the time that has readings, and a monitor without two minutes of them says when to
-// ask again.
+// TestBetweenOnAYoungMonitor: the windows share the time that has readings, and a monitor without two minutes of them
+// says when to ask again.
 func TestBetweenOnAYoungMonitor(t *testing.T) {
 	load := func(first int) *storetest.Store { // the event is halfway
 		n := (720 - first) / 2

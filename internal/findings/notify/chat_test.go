@@ -78,7 +78,8 @@ func TestChatsOfOddNames(t *testing.T) {
 	}
 }
 
-// TestWhatIsSent: a receiver gets the findings whose subjects meet all its conditions, and an early one once its windows are met.
+// TestWhatIsSent: a receiver gets the findings whose subjects meet all its conditions, and an early one once its
+// windows are met.
 func TestWhatIsSent(t *testing.T) {
 	s := newServer(t, nil)
 	only := func(p string) Subjects { return Subjects{Only: regexp.MustCompile("^(?:" + p + ")$")} }

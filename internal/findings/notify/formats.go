@@ -36,7 +36,8 @@ var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats
 // closes: the JSON of a Record, with the machine, its page and its open problems, and all of it as a text.
 var Webhook = &Format{Name: "webhook", encode: hook}
 
-// Slack takes the text of a finding, as Slack's incoming webhooks do (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
+// Slack takes the text of a finding, as Slack's incoming webhooks do
+// (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
 var Slack = &Format{Name: "slack", encode: func(s *sender, list []findings.Record) ([]byte, error) {
 	r := s.tellNow(list[0])
 	out := fmt.Sprintf("%s *%s*", slackText.Replace(s.opening(r)), slackBold.Replace(slackText.Replace(oneLine(r.Sentence))))
@@ -66,12 +67,12 @@ var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // slackBold replaces what would end bold text, and has no escape, by characters that look alike.
 var slackBold = strings.NewReplacer("*", "\u2217", "`", "\u02cb")
 
-// unmentioned keeps names from being mentions: @all in Mattermost, <users/all> in Google Chat. These have no escapes, so a
-// space without width follows the mark.
+// unmentioned keeps names from being mentions: @all in Mattermost, <users/all> in Google Chat. These have no escapes,
+// so a space without width follows the mark.
 var unmentioned = strings.NewReplacer("@", "@\u200b", "<", "<\u200b")
 
-// oneLine returns a text on one line, and what is not printable as U+FFFD: processes and machines can have any name, and a
-// line of one could pass for a line of ours.
+// oneLine returns a text on one line, and what is not printable as U+FFFD: processes and machines can have any name,
+// and a line of one could pass for a line of ours.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

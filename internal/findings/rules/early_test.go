@@ -30,7 +30,8 @@ type watched struct {
 	list []findings.Record
 }
 
-// watchBursts plays a machine with bursts back to a monitor that starts with it, and returns what it shows after each reading.
+// watchBursts plays a machine with bursts back to a monitor that starts with it, and returns what it shows after each
+// reading.
 func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
 	t.Helper()
 	var text strings.Builder
@@ -68,8 +69,9 @@ func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
 	return out
 }
 
-// TestEarly: on a monitor that has watched a calm machine for 20 minutes, a shortage that begins opens a finding within 25 s, which
-// says for how long it has been so. Once both windows are met, it is the same finding, and says that no more.
+// TestEarly: on a monitor that has watched a calm machine for 20 minutes, a shortage that begins opens a finding within
+// 25 s, which says for how long it has been so. Once both windows are met, it is the same finding, and says that no
+// more.
 func TestEarly(t *testing.T) {
 	const begin = 1202.0
 	opened, met := 0.0, 0.0
@@ -136,8 +138,9 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestBursts: a burst of less than 19 s opens no early finding, one of 24 s does, whenever it begins between two readings. A machine
-// with usual bursts, of 3 s each minute, 15 s each ten minutes and 40 s each hour, opens one an hour, for the last.
+// TestBursts: a burst of less than 19 s opens no early finding, one of 24 s does, whenever it begins between two
+// readings. A machine with usual bursts, of 3 s each minute, 15 s each ten minutes and 40 s each hour, opens one an
+// hour, for the last.
 func TestBursts(t *testing.T) {
 	count := func(length float64, bursts []burst) map[string]findings.Record {
 		seen := map[string]findings.Record{}

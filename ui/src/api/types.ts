@@ -1530,7 +1530,7 @@ export interface AnomalyChange {
   /** Before and After are medians, or of an event the mean while the process lived; nil where the series had no values. */
   before: number | null;
   after: number | null;
-  /** Score is the difference in units of the spread within the windows, which ranks the changes, or of an event the CPU time over the least that is listed; Ratio is After / Before, nil where that is no number. */
+  /** Score is the difference in units of the spread within the windows, which ranks the changes, or of an event its use over the least that is listed, times LeastScore; Ratio is After / Before, nil where that is no number. */
   score: number;
   ratio: number | null;
   /** Since is the approximate time of the change; nil where no moment stands out. */
