@@ -33,6 +33,7 @@ type liveSituation struct {
 	}
 	FirstTwoLines struct {
 		Culprits, Victims []string
+		Never             []string `yaml:"never_culprit"`
 	} `yaml:"first_two_lines"`
 }
 
@@ -42,8 +43,8 @@ var roles = map[string]string{"lockfight": "locks", "paylog": "syncs", "paysvc":
 // mostWait is how long a situation is given to show; one that does not counts as this.
 const mostWait = 90 * time.Second
 
-// TestSituationsLive runs the twelve situations one after the other, on a monitor that has watched the machine before. The first two lines
-// are the titles of the first two problems, as the page and explain show them.
+// TestSituationsLive runs the twelve situations one after the other, on a monitor that has watched the machine before.
+// The first two lines are the titles of the first two problems, as the page and explain show them.
 func TestSituationsLive(t *testing.T) {
 	needRoot(t)
 	redis := tool(t, "redis-server", "redis-server")
@@ -57,7 +58,7 @@ func TestSituationsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := startMonitor(t, "monitor", "--config", config, "--budget", "1%")
-	time.Sleep(30 * time.Second)
+	time.Sleep(findings.DefaultOptions().Windows.Long + 30*time.Second) // a younger monitor's windows are shorter
 	var seconds []float64
 	for _, file := range files {
 		var s liveSituation
@@ -70,19 +71,23 @@ func TestSituationsLive(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s-%d", s.Situation, s.Neighbours), func(t *testing.T) {
 			m.settles(t)
+			earlier := map[string]bool{}
+			for _, r := range m.problems(t).Findings {
+				earlier[r.ID] = true
+			}
 			began := time.Now()
 			s.begin(t, compiled, redis)
-			lines, missing := m.firstTwo(t, s)
+			lines, missing := m.firstTwo(t, s, earlier)
 			for len(missing) > 0 && time.Since(began) < mostWait {
 				time.Sleep(time.Second)
-				lines, missing = m.firstTwo(t, s)
+				lines, missing = m.firstTwo(t, s, earlier)
 			}
 			took := min(time.Since(began), mostWait)
 			t.Logf("after %.0f s, missing %q:\n%s", took.Seconds(), missing, strings.Join(lines, "\n"))
 			seconds = append(seconds, took.Seconds())
 		})
 	}
-	judged.AtMost(t, "culprit and victim of a situation are on the first two lines, of twelve situations with 0, 2 and 6 busy neighbours, on a monitor that watched before", "s", 30, seconds)
+	judged.EachAtMost(t, "culprit and victim of each situation are on the first two lines, and nobody else is blamed, of twelve situations with 0, 2 and 6 busy neighbours, on a monitor that watched before", "s", 30, seconds)
 }
 
 // begin starts the programs of a situation, for as long as the test runs.
@@ -164,7 +169,8 @@ func (m *monitor) problems(t *testing.T) (a answer) {
 	return a
 }
 
-// settles waits until no service of a situation is part of a problem. A compiler of the machine's own may go on.
+// settles waits until no program of a situation is part of a finding, and the machine is short of nothing: the next
+// situation would continue that finding instead of opening its own.
 func (m *monitor) settles(t *testing.T) {
 	t.Helper()
 	await.Event(t, "the situation before is over", func() error {
@@ -173,26 +179,34 @@ func (m *monitor) settles(t *testing.T) {
 			for _, p := range slices.Concat(r.Takers, r.Waiters) {
 				names = append(names, p.Name)
 			}
+			short := r.Rule == "pressure" || r.Rule == "io_saturation"
 			for name := range roles {
-				if name != "compile" && r.State == findings.Open && slices.Contains(names, name) {
-					return fmt.Errorf("%s", r.Sentence)
-				}
+				short = short || slices.Contains(names, name)
+			}
+			if short && r.State == findings.Open {
+				return fmt.Errorf("%s", r.Sentence)
 			}
 		}
 		return nil
 	})
 }
 
-// firstTwo returns the first two lines, and who of the truth is missing in them, or wrongly blamed.
-func (m *monitor) firstTwo(t *testing.T, s liveSituation) (lines, missing []string) {
+// firstTwo returns the first two lines, and who of the truth is missing in them, or wrongly blamed. A line whose
+// finding was open before the situation names nobody.
+func (m *monitor) firstTwo(t *testing.T, s liveSituation, earlier map[string]bool) (lines, missing []string) {
 	t.Helper()
 	a := m.problems(t)
 	var takers, waiters []string
 	for _, p := range a.Problems[:min(2, len(a.Problems))] {
 		lines = append(lines, p.Title)
 		i := slices.IndexFunc(a.Findings, func(r findings.Record) bool { return r.ID == p.Lead })
-		if i < 0 {
+		if i < 0 || earlier[p.Lead] {
 			continue
+		}
+		for _, name := range s.FirstTwoLines.Never {
+			if slices.Contains(namesOf(a.Findings[i].Takers, ""), name) {
+				missing = append(missing, name+" does not take")
+			}
 		}
 		takers, waiters = append(takers, namesOf(a.Findings[i].Takers, a.Findings[i].Subject)...), append(waiters, namesOf(a.Findings[i].Waiters, a.Findings[i].Subject)...)
 	}

@@ -43,9 +43,26 @@ func serverURL(server string) (*url.URL, error) {
 	}
 	base, err := url.Parse(text)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("--server %q: want an address like 127.0.0.1:9780 or https://monitor.example:9780", server)
+		name := "--server"
+		if server == os.Getenv(serverVariable) {
+			name = serverVariable
+		}
+		return nil, fmt.Errorf("%s %q: want an address like 127.0.0.1:9780 or https://monitor.example:9780", name, withoutPassword(server))
 	}
 	return base, nil
+}
+
+// withoutPassword leaves out what stands before the host of an address: it may hold a password, also where the address is wrong.
+func withoutPassword(server string) string {
+	i := strings.LastIndex(server, "@")
+	if i < 0 {
+		return server
+	}
+	scheme, _, found := strings.Cut(server[:i], "://")
+	if !found {
+		return "..." + server[i:]
+	}
+	return scheme + "://..." + server[i:]
 }
 
 // answerLimit, in bytes, is enough for some ten thousand findings.
@@ -94,7 +111,7 @@ func ask(ctx context.Context, u *url.URL, answer any) error {
 			}
 		}
 		if strings.HasSuffix(e.Error, noSuchCall) {
-			e.Error = "that is no monitor, but perhaps an agent, which stores nothing and has no findings"
+			e.Error = "no monitor with this call answers there: perhaps an agent, which stores nothing and has no findings, or an older monitor"
 		}
 		return &notAnswered{e.Error, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}

@@ -89,7 +89,10 @@ func listChanges(found anomaly.Changes, now time.Time) string {
 		t.Wrap("", found.Note)
 	}
 	t.Line("")
-	if len(found.Changes) == 0 {
+	switch {
+	case len(found.Changes) == 0 && found.Compared == 0:
+		t.Wrap("", "No series has enough readings in both windows to be compared.")
+	case len(found.Changes) == 0:
 		t.Wrap("", fmt.Sprintf("No change exceeds %d times the spread within the windows.", anomaly.LeastScore))
 	}
 	for i, c := range found.Changes {

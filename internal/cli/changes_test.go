@@ -62,6 +62,7 @@ Not compared:
 		}
 	}
 
+	t.Setenv(serverVariable, "ftp://set:9780")
 	f.json = true
 	out.Reset()
 	var got anomaly.Changes
@@ -73,12 +74,18 @@ Not compared:
 	if err := f.run(t.Context(), &out, now); err != nil || !strings.Contains(out.String(), "No change exceeds 3 times the spread") {
 		t.Errorf("nothing: %v, %s", err, out.String())
 	}
+	answer.Compared = 0
+	out.Reset()
+	if err := f.run(t.Context(), &out, now); err != nil || strings.Contains(out.String(), "No change") || !strings.Contains(out.String(), "No series has enough readings") {
+		t.Errorf("nothing compared: %v, %s", err, out.String())
+	}
 	for name, tt := range map[string]struct {
 		change func(*changesFlags)
 		want   string
 	}{
 		"bad regex": {func(f *changesFlags) { f.process = "(" }, "missing closing )"},
 		"no URL":    {func(f *changesFlags) { f.server = "ftp://localhost:9780" }, "--server"},
+		"variable":  {func(f *changesFlags) { f.server = "ftp://set:9780" }, serverVariable},
 		"none":      {func(f *changesFlags) { f.top = 0 }, "--top 0"},
 		"elsewhere": {func(f *changesFlags) { f.server = s.URL + "/other" }, "404"},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/observe"
@@ -23,8 +24,9 @@ func checkConfigCommand(env Env) *cobra.Command {
 		Use:   "check-config FILE",
 		Short: "Check a configuration file without starting a monitor",
 		Long: `Check-config reads a file of --config as the monitor does, and says what is wrong with it,
-with the line. It starts nothing, asks nobody, and does not read the secrets that the
-file names. deploy/teescope.yaml is an example with every key.
+with the line. It starts nothing and asks nobody. As the monitor at its start, it reads the
+files of the tls_config of receivers; it reads no other secret that the file names.
+deploy/teescope.yaml is an example with every key.
 
 Exit status: 0 without a fault, 1 with one, 4 if the file cannot be read. A metric that
 nothing here emits is a remark: a scraped target may have it.`,
@@ -41,7 +43,8 @@ nothing here emits is a remark: a scraped target may have it.`,
 
 // reviewConfig prints what is wrong with a file.
 func reviewConfig(env Env, name, probes string, agent bool) error {
-	if _, err := os.ReadFile(name); err != nil {
+	text, err := os.ReadFile(name)
+	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
 	own, err := sources.UserProbes(host.Local(), probes)
@@ -49,8 +52,8 @@ func reviewConfig(env Env, name, probes string, agent bool) error {
 		return err
 	}
 	list := slices.Concat(sources.All, own)
-	c, err := readConfig(name, list, agent)
-	if err != nil {
+	var c config
+	if err := configfile.Check(name, text, c.parse(list, agent)); err != nil {
 		fmt.Fprintln(env.Stderr, err)
 		return outcome(exitRegression)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -47,6 +48,43 @@ func TestCheckConfig(t *testing.T) {
 	}
 	if _, errs, code := run(t, "check-config", "--agent", file, "--probes", t.TempDir()); code != exitRegression || !strings.Contains(errs, "line 1: notify") {
 		t.Errorf("of an agent: status %d, %q", code, errs)
+	}
+}
+
+// TestCheckConfigOfAPipe: what can be read once is read once.
+func TestCheckConfigOfAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, err = w.WriteString("notify: {min_severty: a}\n")
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := run(t, "check-config", fmt.Sprintf("/proc/self/fd/%d", r.Fd()), "--probes", t.TempDir())
+	if code != exitRegression || !strings.Contains(errs, "min_severty is not a known key") {
+		t.Errorf("status %d, %q and %q", code, out, errs)
+	}
+}
+
+// TestCheckConfigReadsNoSecrets: the files of tls_config are read, so that a wrong one is a fault; other secrets are not.
+func TestCheckConfigReadsNoSecrets(t *testing.T) {
+	for settings, want := range map[string]int{
+		"basic_auth: {username: u, password_file: /none}": exitOK,
+		"authorization: {credentials_file: /none}":        exitOK,
+		"headers_from: {X-Token: /none}":                  exitOK,
+		"tls_config: {ca_file: /none}":                    exitRegression,
+		"tls_config: {cert_file: /none, key_file: /none}": exitRegression,
+	} {
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		text := "notify: {webhooks: [{url: 'https://127.0.0.1:1/', " + settings + "}]}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, errs, code := run(t, "check-config", file, "--probes", t.TempDir()); code != want {
+			t.Errorf("%s: status %d, %q and %q; want %d", settings, code, out, errs, want)
+		}
 	}
 }
 

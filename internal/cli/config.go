@@ -53,16 +53,20 @@ type windowsConfig struct {
 // readConfig reads and checks the file, for an agent or for a monitor; "" is the empty configuration.
 func readConfig(name string, list []*probe.Source, agent bool) (config, error) {
 	var c config
-	err := configfile.Read(name, func(b []byte, dir string) (err error) {
-		if c, err = parseConfig(b, dir, list); err == nil && agent {
-			err = c.unused
-		}
-		return err
-	})
-	if err != nil {
+	if err := configfile.Read(name, c.parse(list, agent)); err != nil {
 		return config{}, err
 	}
 	return c, nil
+}
+
+// parse returns what parses a file into c.
+func (c *config) parse(list []*probe.Source, agent bool) func(text []byte, dir string) error {
+	return func(text []byte, dir string) (err error) {
+		if *c, err = parseConfig(text, dir, list); err == nil && agent {
+			err = c.unused
+		}
+		return err
+	}
 }
 
 // configReader returns readConfig as an observer calls it.

@@ -143,7 +143,7 @@ func TestExplainFails(t *testing.T) {
 		want []string
 	}{
 		"nobody there":  {[]string{"--server", gone}, []string{gone, "connection refused", "`teescope monitor`"}},
-		"an agent":      {[]string{"--server", answer(404, `{"error":"GET /api/teescope/v1/findings: no such call"}`)}, []string{"no monitor", "an agent"}},
+		"an agent":      {[]string{"--server", answer(404, `{"error":"GET /api/teescope/v1/findings: no such call"}`)}, []string{"no monitor", "an agent", "an older monitor"}},
 		"something":     {[]string{"--server", answer(404, `<html>`)}, []string{"404 Not Found", "no teescope monitor"}},
 		"no password":   {[]string{"--server", answer(401, "Unauthorized\n")}, []string{"://USER:PASSWORD@"}},
 		"bad password":  {[]string{"--server", strings.Replace(answer(401, ""), "://", "://me:secret@", 1)}, []string{"USER:PASSWORD"}},
@@ -153,6 +153,8 @@ func TestExplainFails(t *testing.T) {
 		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
 		"no URL":        {[]string{"--server", "::"}, []string{"--server", "127.0.0.1:9780"}},
 		"bad scheme":    {[]string{"--server", "ftp://localhost:9780"}, []string{"--server", "127.0.0.1:9780"}},
+		"secret scheme": {[]string{"--server", "ftp://me:secret@localhost:9780"}, []string{"ftp://...@localhost:9780"}},
+		"secret bytes":  {[]string{"--server", "me:secret%@localhost"}, []string{"...@localhost"}},
 		"no scheme":     {[]string{"--server", strings.TrimPrefix(gone, "http://")}, []string{gone, "connection refused"}},
 		"bad window":    {[]string{"--process", "x", "--before", "1h..2h"}, []string{"--before", "2h..1h"}},
 		"no process":    {[]string{"--before", "2h..1h"}, []string{"--before", "--process"}},

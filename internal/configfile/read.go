@@ -17,7 +17,12 @@ func Read(name string, parse func(text []byte, dir string) error) error {
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	if err := contain.Call("reading the configuration", func() error { return parse(b, filepath.Dir(name)) }); err != nil {
+	return Check(name, b, parse)
+}
+
+// Check has the text of a file parsed. A pipe can be read once only.
+func Check(name string, text []byte, parse func(text []byte, dir string) error) error {
+	if err := contain.Call("reading the configuration", func() error { return parse(text, filepath.Dir(name)) }); err != nil {
 		return fmt.Errorf("configuration %s: %w", name, err)
 	}
 	return nil

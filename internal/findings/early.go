@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// On a monitor that is older than the long window, a rule's windows show a shortage of a machine only after most of that window.
-// A rule that is Early is also judged over a window of five readings, with its early limits, as alerts on burn rates are: the
-// shorter the window, the higher the limit (https://sre.google/workbook/alerting-on-slos/, numbers 5 and 6).
+// On a monitor that is older than the long window, a rule's windows show a shortage of a machine only after most of
+// that window. A rule that is Early is also judged over a window of five readings, with its early limits, as alerts on
+// burn rates are: the shorter the window, the higher the limit (https://sre.google/workbook/alerting-on-slos/, numbers
+// 5 and 6).
 
 // leastEarly is the length of the early window at the default interval.
 const leastEarly = 25 * time.Second
@@ -22,8 +23,9 @@ func (v *evaluation) earlySince(at time.Time) time.Time {
 	return at.Add(v.opts.Interval - v.earlyWindow())
 }
 
-// findEarly returns a rule's findings over the early window, about machines only: a process that is young has a window of its
-// own, and a burst of an old one is usual. Those that settled reports are left out. Without an answer there is none.
+// findEarly returns a rule's findings over the early window, about machines only: a process that is young has a window
+// of its own, and a burst of an old one is usual. Those that settled reports are left out. Without an answer there is
+// none.
 func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(Machine, string) bool, at time.Time) map[who]Finding {
 	window := v.earlyWindow()
 	if !r.Early || window >= v.windows(r).Short || at.Sub(v.opts.Started) < window {
@@ -37,24 +39,27 @@ func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(Machin
 	return found
 }
 
-// Settled reports whether a subject needs no answer: in a pass over the early window, one with a finding whose windows are met.
+// Settled reports whether a subject needs no answer: in a pass over the early window, one with a finding whose short
+// window holds.
 func (p *Pass) Settled(on Machine, subject string) bool {
 	return p.settled != nil && p.settled(on, subject)
 }
 
-// settled returns which subjects of a rule the early window has nothing to add to.
+// settled returns which subjects of a rule the early window has nothing to add to: those with an open finding whose
+// short window holds. One whose short window has stopped to hold would close after a pause that is shorter than it, and
+// open again.
 func (b *book) settled(r *Rule) func(Machine, string) bool {
 	known := map[who]bool{}
-	for k, rec := range b.open {
+	for k := range b.open {
 		if k.rule == r.Name {
-			_, holds := b.began[k]
-			known[k.who] = holds || !rec.Early
+			_, known[k.who] = b.began[k]
 		}
 	}
 	return func(on Machine, subject string) bool { return known[who{on, subject}] }
 }
 
-// openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it opened. i is the place of the rule.
+// openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it
+// opened. A finding that is early no more stays so, with the severity that was sent. i is the place of the rule.
 func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.Time) (opened []Record) {
 	for _, w := range slices.SortedFunc(maps.Keys(early), who.compare) {
 		k := key{r.Name, w}
@@ -66,7 +71,11 @@ func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.T
 			rec = &Record{ID: id(k, at), State: Open, Since: since, Early: true}
 			b.open[k] = rec
 		}
-		b.keep(k, rec, early[w], at)
+		f := early[w]
+		if !rec.Early {
+			f.Severity = rec.Severity
+		}
+		b.keep(k, rec, f, at)
 		b.stats[i].Answer, b.stats[i].Reason = Fires, ""
 		if !isOpen {
 			opened = append(opened, b.marked(*rec))
@@ -75,8 +84,8 @@ func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.T
 	return opened
 }
 
-// lookEarly judges a rule over the early window at a reading, if it has an answer otherwise. It returns the findings that it
-// opened, and whether it found any.
+// lookEarly judges a rule over the early window at a reading, if it has an answer otherwise. It returns the findings
+// that it opened, and whether it found any.
 func (e *Engine) lookEarly(ctx context.Context, v *evaluation, i int, at time.Time) (opened []Record, found bool) {
 	r := v.rules[i]
 	if !r.Early {

@@ -13,8 +13,8 @@ var metricsOf = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*\{`)
 // twoSided is the 97.5 % quantile of the normal distribution, as in explanations.
 const twoSided = 1.959964
 
-// bound adds the intervals to a finding's rates that a source estimates from part of the events. The standard error is that which
-// explanations use: of the sum and of the rest the larger, mean of the window.
+// bound adds the intervals to a finding's rates that a source estimates from part of the events. The standard error is
+// that which explanations use: of the sum and of the rest the larger, mean of the window.
 func (v *evaluation) bound(ctx context.Context, p *Pass, f *Finding) {
 	if v.opts.Source == nil {
 		return

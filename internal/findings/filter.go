@@ -16,7 +16,8 @@ type Filter struct {
 	// Subject must match; use Whole to match whole subjects.
 	Subject *regexp.Regexp
 	State   State
-	// Machine selects the findings of one machine, all for the zero value; On replaces the comparison with it. May be nil.
+	// Machine selects the findings of one machine, all for the zero value; On replaces the comparison with it. May be
+	// nil.
 	Machine Machine
 	On      func(Machine) bool
 	// Limit is the largest number of findings, the first in Sort's order; 0 is no bound.
@@ -53,7 +54,8 @@ func (f Filter) selects(r *Record) bool {
 	return f.Machine == Machine{} || f.Machine == r.Machine
 }
 
-// Sort puts open findings first, those whose subject has not ended, by severity and then newest first. Closed findings follow, the last closed first.
+// Sort puts open findings first, those whose subject has not ended, by severity and then newest first. Closed findings
+// follow, the last closed first.
 func Sort(list []Record) {
 	slices.SortFunc(list, func(a, b Record) int {
 		switch {

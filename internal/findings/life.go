@@ -81,8 +81,8 @@ func (r *reading) fresh(selector string) string {
 	return fmt.Sprintf("(%s and timestamp(%[1]s) > time() - %g)", selector, max(2*r.v.opts.Interval, time.Second).Seconds())
 }
 
-// mostRestarts is how often a subject may start anew within a window to count as one service that was restarted. A name with more
-// starts is that of many short processes, such as a compiler's, which are judged together.
+// mostRestarts is how often a subject may start anew within a window to count as one service that was restarted. A name
+// with more starts is that of many short processes, such as a compiler's, which are judged together.
 const mostRestarts = 2
 
 // restarts returns how often the oldest process of a name was another one than before, within a window.
@@ -154,9 +154,9 @@ func (e *Engine) Read() {
 // looksToClose is in how many readings in a row a subject must be missing before its findings close.
 const looksToClose = 2
 
-// Look marks open findings whose subject is not in the newest reading as ended, and closes them when the next reading lacks it too. While
-// rules are not slowed, it also brings those with open findings up to date whose values would be older than two
-// readings before their next evaluation.
+// Look marks open findings whose subject is not in the newest reading as ended, and closes them when the next reading
+// lacks it too. While rules are not slowed, it also brings those with open findings up to date whose values would be
+// older than two readings before their next evaluation.
 func (e *Engine) Look(ctx context.Context) {
 	v := e.running.TryLock()
 	if v == nil {
@@ -200,7 +200,8 @@ func (e *Engine) Look(ctx context.Context) {
 	}
 }
 
-// mark notes which subjects have ended, closes the findings of those that stay away, and reports whether any mark changed.
+// mark notes which subjects have ended, closes the findings of those that stay away, and reports whether any mark
+// changed.
 func (b *book) mark(lives map[key]life, at time.Time) (closed []Record, marked bool) {
 	for k, l := range lives {
 		rec, ok := b.open[k]

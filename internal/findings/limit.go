@@ -40,8 +40,8 @@ func (p *Pass) Least(threshold string) float64 {
 	return p.raised(t, v)
 }
 
-// raised returns a limit as it is in the pass: in an early one, a user's setting is raised as the default is. Of a ratio, what
-// is left to 1 shrinks by the same factor.
+// raised returns a limit as it is in the pass: in an early one, a user's setting is raised as the default is. Of a
+// ratio, what is left to 1 shrinks by the same factor.
 func (p *Pass) raised(t Threshold, v float64) float64 {
 	switch {
 	case !p.early || t.Early == 0:

@@ -28,7 +28,7 @@ func (r Record) Told(now time.Time, fresh time.Duration) Record {
 	case fresh > 0 && age > fresh:
 		r.Sentence = past + ", until " + ago(r.LastSeen) + "."
 	case r.Early:
-		r.Sentence = fmt.Sprintf("%s (so far for %s).", strings.TrimSuffix(r.Title, "."), length(now.Sub(r.Since)))
+		r.Sentence = fmt.Sprintf("%s (so far for %s).", strings.TrimSuffix(r.Title, "."), length(now.Round(0).Sub(r.Since.Round(0))))
 	default:
 		r.Sentence = r.Title
 	}

@@ -1,18 +1,19 @@
 package findings
 
-// ActiveTime is the whole of a share of a process's time, everywhere: what its threads ran, or waited for a CPU, a disk or a
-// lock. Explanations divide by it, too.
+// ActiveTime is the whole of a share of a process's time, everywhere: what its threads ran, or waited for a CPU, a disk
+// or a lock. Explanations divide by it, too.
 const ActiveTime = "its active time"
 
 // timeInUse is the whole of a share of a machine, where its rule names no other.
 const timeInUse = "the CPU time in use"
 
-// Harm limits: the share of its active time that a cause costs a service. At one half it takes at least twice as long as without
-// the cause; below a twentieth explanations leave a cause out.
+// Harm limits: the share of its active time that a cause costs a service. At one half it takes at least twice as long
+// as without the cause; below a twentieth explanations leave a cause out.
 const (
 	criticalHarm = 0.50
 	warningHarm  = 0.05
-	// steady: a severity falls back when the share is a tenth below its limit, so a share near the limit sends no messages.
+	// steady: a severity falls back when the share is a tenth below its limit, so a share near the limit sends no
+	// messages.
 	steady = 0.9
 )
 

@@ -6,6 +6,7 @@ package measured
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/teescope/teescope/internal/stats"
@@ -14,7 +15,7 @@ import (
 // Answer is what a measurement says of a promise.
 type Answer string
 
-// The answers. Broken means that the whole interval is beyond the bound.
+// The answers. Broken means that the whole interval is beyond the bound, or the largest value.
 const (
 	Holds      Answer = "holds"
 	Broken     Answer = "broken"
@@ -25,8 +26,8 @@ const (
 type Row struct {
 	Promise string // a sentence, as in "the monitor costs nginx at most 2 % of its throughput"
 	Unit    string // of the numbers: "ratio", "s"; empty for ratios
-	// The centre of the values (Hodges-Lehmann) with its exact 95 % signed-rank interval; the interval is absent with
-	// fewer than six values.
+	// The centre of the values (Hodges-Lehmann) with its exact 95 % signed-rank interval, which is absent with fewer than
+	// six values; or, of EachAtMost, the largest, without one.
 	Value     float64
 	Low, High *float64
 	Bound     float64
@@ -43,6 +44,26 @@ const Prefix = "measured: "
 func AtMost(t testing.TB, promise, unit string, bound float64, values []float64) {
 	t.Helper()
 	report(t, judge(promise, unit, bound, values))
+}
+
+// EachAtMost judges the promise that every value is at most the bound, and reports the row, which has the largest
+// value. The test fails if one is above.
+func EachAtMost(t testing.TB, promise, unit string, bound float64, values []float64) {
+	t.Helper()
+	report(t, judgeEach(promise, unit, bound, values))
+}
+
+// judgeEach makes the row of a promise about every value. The largest is what was seen, and has no interval.
+func judgeEach(promise, unit string, bound float64, values []float64) Row {
+	r := Row{Promise: promise, Unit: unit, Bound: bound, Values: len(values), Answer: CannotTell}
+	if len(values) == 0 {
+		r.Need = "a value; there is none"
+		return r
+	}
+	if r.Value, r.Answer = slices.Max(values), Holds; r.Value > bound {
+		r.Answer = Broken
+	}
+	return r
 }
 
 // judge makes the row of a promise.
@@ -78,6 +99,10 @@ func report(t testing.TB, r Row) {
 	}
 	t.Logf("%s%s", Prefix, b)
 	if r.Answer == Broken {
-		t.Errorf("%s: broken: %.4g %s [%.4g, %.4g], more than %.4g", r.Promise, r.Value, r.Unit, *r.Low, *r.High, r.Bound)
+		interval := ""
+		if r.Low != nil {
+			interval = fmt.Sprintf(" [%.4g, %.4g]", *r.Low, *r.High)
+		}
+		t.Errorf("%s: broken: %.4g %s%s, more than %.4g", r.Promise, r.Value, r.Unit, interval, r.Bound)
 	}
 }

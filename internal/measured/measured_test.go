@@ -2,6 +2,23 @@ package measured
 
 import "testing"
 
+// TestJudgeEach: one value above the bound breaks the promise, however many are below.
+func TestJudgeEach(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   Answer
+		value  float64
+	}{
+		{[]float64{0.1, 1, 0.3, 0.2, 0.1, 0.3, 0.2}, Holds, 1},
+		{[]float64{0.1, 0.2, 0.3, 0.2, 0.1, 0.3, 1.1}, Broken, 1.1},
+		{nil, CannotTell, 0},
+	} {
+		if r := judgeEach("it costs little", "s", 1, c.values); r.Answer != c.want || r.Value != c.value || r.Low != nil || (r.Need == "") != (r.Answer != CannotTell) {
+			t.Errorf("%v: %+v, want %s", c.values, r, c.want)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -19,18 +19,18 @@ type Change struct {
 	Labels map[string]string `json:"labels"`
 	Expr   string            `json:"expr"`
 	Unit   string            `json:"unit"`
-	// Before and After are medians; nil where the series had no values.
+	// Before and After are medians, or of an event the mean while the process lived; nil where the series had no values.
 	Before *float64 `json:"before"`
 	After  *float64 `json:"after"`
-	// Score is the difference in units of the spread within the windows, which ranks
-	// the changes; Ratio is After / Before, nil where that is no number.
+	// Score is the difference in units of the spread within the windows, which ranks the changes, or of an event its
+	// use over the least that is listed, times LeastScore; Ratio is After / Before, nil where that is no number.
 	Score float64  `json:"score"`
 	Ratio *float64 `json:"ratio"`
 	// Since is the approximate time of the change; nil where no moment stands out.
 	Since *time.Time `json:"since"`
 	// Alike is the number of series of the same metric that also changed and are not listed.
 	Alike int `json:"alike"`
-	// Event is "started" or "stopped" for a process that ran in one of the windows only; "" for others.
+	// Event is "started" or "stopped" for a process that did so between the windows; "" for others.
 	Event string `json:"event,omitempty"`
 	// Text is the change as a sentence.
 	Text string `json:"text"`

@@ -43,29 +43,29 @@ const (
 // deviations of both. The spread is at least 5 % of the level, a thousandth of the sum over all series of a counter,
 // and the square root of the number of events, so a cron job on a busy machine is not news.
 //
-// Processes that ran in one window only come first, as started or stopped. For each metric of the others it lists the largest change of each process, at most three; Alike counts the others. With
-// Options.Process the limits are five and ten. The monitor's own series come last.
+// Processes that started or stopped between the windows come first. For each metric of the others it lists the largest
+// change of each process, at most three; Alike counts the others. With Options.Process the limits are five and ten. The
+// monitor's own series come last.
 func Between(ctx context.Context, q findings.RangeQuerier, before, after Window, o Options) (Changes, error) {
 	out := Changes{Before: before, After: after, Changes: []Change{}, Unable: []string{}}
 	for _, w := range []Window{before, after} {
 		if w.length() < LeastWindow {
-			return out, fmt.Errorf("window from %s to %s: want at least %s", w.From.UTC().Format(time.RFC3339), w.To.UTC().Format(time.RFC3339), LeastWindow)
+			return out, fmt.Errorf("window from %s to %s: want at least %s", w.From.UTC().Format(time.RFC3339), w.To.UTC().Format(time.RFC3339), metric.Length(LeastWindow.Seconds()))
 		}
 	}
 	c := comparison{q: q, before: before, after: after}
-	var matchers []string
 	if o.Machine != (findings.Machine{}) {
-		matchers = append(matchers, o.Machine.Matchers())
+		c.machine = o.Machine.Matchers()
 	}
-	note, err := c.fit(ctx, strings.Join(matchers, ","))
+	note, err := c.fit(ctx)
 	if err != nil {
 		return out, err
 	}
 	out.Before, out.After, out.Note = c.before, c.after, note
+	c.matcher = c.machine
 	if o.Process != "" {
-		matchers = append(matchers, fmt.Sprintf("process=~%q", ".*(?:"+o.Process+").*")) // PromQL anchors
+		c.matcher = strings.TrimPrefix(fmt.Sprintf("%s,process=~%q", c.machine, ".*(?:"+o.Process+").*"), ",") // PromQL anchors
 	}
-	c.matcher = strings.Join(matchers, ",")
 	names, err := c.names(ctx)
 	if err != nil {
 		return out, err
@@ -99,10 +99,10 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 	return out, err
 }
 
-// fit shortens the windows to the time that has readings, and says so. Windows that follow each other share that time in halves
-// where the first would be too short. It fails where less than two of the shortest windows are left.
-func (c *comparison) fit(ctx context.Context, matcher string) (note string, err error) {
-	first, err := c.firstReading(ctx, matcher)
+// fit shortens the windows to the time that has readings, and says so. Windows that follow each other share that time in
+// halves where the first would be too short. It fails where less than two of the shortest windows are left.
+func (c *comparison) fit(ctx context.Context) (note string, err error) {
+	first, err := c.firstReading(ctx)
 	if err != nil || first.Sub(c.before.From) <= c.before.length()/12 {
 		return "", err
 	}
@@ -114,7 +114,8 @@ func (c *comparison) fit(ctx context.Context, matcher string) (note string, err 
 		middle := first.Add(c.after.To.Sub(first) / 2).Truncate(time.Second)
 		c.before, c.after = Window{first, middle}, Window{middle, c.after.To}
 	case adjacent:
-		return "", fmt.Errorf("the first reading is of %s; changes need %s of readings: ask again in %s", clock(first), 2*LeastWindow, (2*LeastWindow - c.after.To.Sub(first)).Round(time.Second))
+		missing := max(time.Second, 2*LeastWindow-c.after.To.Sub(first))
+		return "", fmt.Errorf("the first reading is of %s; changes need %s of readings: ask again in %s", clock(first), metric.Length((2 * LeastWindow).Seconds()), metric.Length(missing.Round(time.Second).Seconds()))
 	default:
 		return "", fmt.Errorf("no samples in the window before, from %s to %s: the first reading is of %s; choose a later one", clock(c.before.From), clock(c.before.To), clock(first))
 	}
@@ -122,8 +123,8 @@ func (c *comparison) fit(ctx context.Context, matcher string) (note string, err 
 }
 
 // firstReading returns the time of the first reading of any series since the window before.
-func (c *comparison) firstReading(ctx context.Context, matcher string) (time.Time, error) {
-	expr := "count({" + strings.TrimPrefix(matcher+`,__name__=~".+"`, ",") + "})"
+func (c *comparison) firstReading(ctx context.Context) (time.Time, error) {
+	expr := "count({" + anyOf(c.machine) + "})"
 	there, err := c.q.Query(ctx, expr, c.before.From)
 	if err != nil || len(there) > 0 {
 		return c.before.From, err
@@ -145,13 +146,17 @@ func (c *comparison) firstReading(ctx context.Context, matcher string) (time.Tim
 	return first, nil
 }
 
+// anyOf selects all series that a matcher does. A selector of none is invalid.
+func anyOf(matcher string) string { return strings.TrimPrefix(matcher+`,__name__=~".+"`, ",") }
+
 func (w Window) length() time.Duration { return w.To.Sub(w.From) }
 
 // comparison of two windows.
 type comparison struct {
 	q             findings.RangeQuerier
 	before, after Window
-	matcher       string // matches every series must have; "" for none
+	machine       string // what selects the machine; "" for all
+	matcher       string // what every series must match, with the process; "" for none
 }
 
 // name is a metric and the number of its series.
@@ -161,15 +166,24 @@ type name struct {
 	series int
 }
 
-// names lists the metrics that have series in one of the windows, sampled at twelve moments of each.
+// names lists the metrics that have series in one of the windows, sampled at twelve moments of each. It fails where a
+// window has none, whatever the process: that nothing changed would be said of nothing.
 func (c *comparison) names(ctx context.Context) ([]name, error) {
 	series := map[string]int{}
-	for _, w := range []Window{c.before, c.after} {
+	for i, w := range []Window{c.before, c.after} {
 		step := w.length() / 12
-		expr := "count by (__name__) ({" + strings.TrimPrefix(c.matcher+`,__name__=~".+"`, ",") + "})"
-		found, err := c.q.QueryRange(ctx, expr, w.From.Add(step), w.To, step)
+		found, err := c.q.QueryRange(ctx, "count by (__name__) ({"+anyOf(c.matcher)+"})", w.From.Add(step), w.To, step)
 		if err != nil {
 			return nil, err
+		}
+		all := found
+		if len(found) == 0 && c.matcher != c.machine {
+			if all, err = c.q.QueryRange(ctx, "count({"+anyOf(c.machine)+"})", w.From.Add(step), w.To, step); err != nil {
+				return nil, err
+			}
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("no samples in the window %s, from %s to %s; choose another", [...]string{"before", "after"}[i], w.From.UTC().Format(time.RFC3339), w.To.UTC().Format(time.RFC3339))
 		}
 		for _, s := range found {
 			n := s.Labels["__name__"]
@@ -257,84 +271,121 @@ const mostEvents = 10
 // cpuOfProcess is the metric that says that a process ran.
 const cpuOfProcess = "tee_process_cpu_seconds_total"
 
-// startTimes is the metric that each reading has of each process that lives.
-const startTimes = "tee_process_start_time_seconds"
+// sourceOfLives is the source of the starts and of the CPU time of processes.
+const sourceOfLives = "switches"
 
-// events says which processes started or stopped between the windows, and when, where that is known.
+// events says which processes started or stopped between the windows.
 type events map[string]event
 
 // event is the start or the end of a process.
 type event struct {
-	name string // "started" or "stopped"
-	at   *time.Time
+	name string        // "started" or "stopped"
+	at   *time.Time    // nil where it is not known
+	over time.Duration // how long the process lived in the window that has it
 }
 
-// lives returns the processes that lived in one window only. Counters go on after the end of a process, so only its life tells;
-// a name whose processes come and go, such as a compiler's, lives all the time.
+// lives returns the processes that started or stopped between the windows, on machines that were watched in both. A name
+// whose processes come and go, such as a compiler's, lives all the time.
+//
+// The start of a process is read only once it has done something, so one that was idle has none, and one that wakes has
+// an old one: only a start after the window before is one. The counters of a process go on after its end, but not after
+// a restart of the monitor: only a process that is still counted, without a start, has stopped.
 func (c *comparison) lives(ctx context.Context) (events, error) {
-	present := func(span time.Duration, to time.Time) (map[string]float64, error) {
-		points, err := c.q.Query(ctx, fmt.Sprintf("last_over_time(%s{%s}[%s])", startTimes, c.matcher, findings.PromDuration(span.Truncate(time.Second))), to)
-		out := map[string]float64{}
+	values := func(function, series string, span time.Duration, to time.Time) (map[string]float64, map[string]bool, error) {
+		points, err := c.q.Query(ctx, fmt.Sprintf("%s(%s{%s}[%s])", function, series, c.matcher, findings.PromDuration(span.Truncate(time.Second))), to)
+		out, machines := map[string]float64{}, map[string]bool{}
 		for _, p := range points {
-			out[processOf(p.Labels)] = p.Value
+			out[processOf(p.Labels)], machines[machineOf(p.Labels)] = p.Value, true
 		}
-		return out, err
+		return out, machines, err
 	}
-	before, err := present(c.before.length(), c.before.To)
+	before, watchedBefore, err := values("min_over_time", findings.StartTime, c.before.length(), c.before.To)
 	if err != nil {
 		return nil, err
 	}
-	now, err := present(c.after.length()/2, c.after.To)
-	if err != nil || len(before) == 0 || len(now) == 0 {
-		return nil, err // a store without lives
+	after, _, err := values("min_over_time", findings.StartTime, c.after.length(), c.after.To)
+	if err != nil {
+		return nil, err
+	}
+	now, watchedNow, err := values("last_over_time", findings.StartTime, c.after.length()/2, c.after.To)
+	if err != nil {
+		return nil, err
+	}
+	counted, _, err := values("last_over_time", cpuOfProcess, c.after.length()/2, c.after.To)
+	if err != nil {
+		return nil, err
+	}
+	up, err := c.q.Query(ctx, fmt.Sprintf("teescope_source_up{%s} == 1", strings.TrimPrefix(fmt.Sprintf("%s,source=%q", c.machine, sourceOfLives), ",")), c.after.To)
+	if err != nil {
+		return nil, err
+	}
+	works := map[string]bool{}
+	for _, p := range up {
+		works[machineOf(p.Labels)] = true
 	}
 	out := events{}
-	for name, started := range now {
-		if _, known := before[name]; !known {
-			at := time.UnixMilli(int64(started * 1000))
-			out[name] = event{"started", &at}
+	for name := range now {
+		first := time.UnixMilli(int64(after[name] * 1000))
+		if _, known := before[name]; !known && watchedBefore[machineIn(name)] && !first.Before(c.before.To) {
+			out[name] = event{"started", &first, c.after.To.Sub(later(first, c.after.From))}
 		}
 	}
-	for name := range before {
-		if _, goesOn := now[name]; !goesOn {
-			out[name] = event{name: "stopped"}
+	for name, started := range before {
+		_, goesOn := now[name]
+		_, isCounted := counted[name]
+		if machine := machineIn(name); !goesOn && isCounted && watchedNow[machine] && works[machine] {
+			first := time.UnixMilli(int64(started * 1000))
+			out[name] = event{"stopped", nil, c.before.To.Sub(later(first, c.before.From))}
 		}
 	}
 	return out, nil
 }
 
-// leastUsed is the CPU time, in cores over its window, below which the start or the end of a process is not listed.
-const leastUsed = 0.02
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
 
-// happened returns the processes that started or stopped, those that used the most CPU time first, and their places in the list.
+const (
+	// leastUsed is the mean CPU time of a life in its window, in cores, below which its start or end is not listed;
+	// leastCPU is the least in seconds: a command that a shell runs is no news.
+	leastUsed, leastCPU = 0.02, 1.0
+)
+
+// happened returns the processes that started or stopped, those that used the most CPU time first, and their places in
+// the list. What a process uses is its mean over its life in the window: the rest of the window says nothing about it.
 func (c *comparison) happened(ctx context.Context, all []candidate, of events, most int, machine bool) (out []Change, at map[string]int, err error) {
 	out, at = []Change{}, map[string]int{}
-	var cores [2]map[string]metric.Point
+	type use struct {
+		metric.Point         // CPU time in the window, in seconds
+		cores        float64 // over the life
+	}
+	used := map[string]use{}
 	for i, w := range []Window{c.before, c.after} {
-		points, err := c.q.Query(ctx, fmt.Sprintf("rate(%s{%s}[%s]) >= %g", cpuOfProcess, c.matcher, findings.PromDuration(w.length().Truncate(time.Second)), leastUsed), w.To)
+		points, err := c.q.Query(ctx, fmt.Sprintf("increase(%s{%s}[%s]) >= %g", cpuOfProcess, c.matcher, findings.PromDuration(w.length().Truncate(time.Second)), leastCPU), w.To)
 		if err != nil {
 			return out, at, err
 		}
-		cores[i] = map[string]metric.Point{}
 		for _, p := range points {
-			cores[i][processOf(p.Labels)] = p
+			name := processOf(p.Labels)
+			e, ok := of[name]
+			if !ok || (e.name == "started") != (i == 1) {
+				continue
+			}
+			if cores := p.Value / max(e.over, time.Second).Seconds(); cores >= leastUsed {
+				used[name] = use{p, cores}
+			}
 		}
 	}
-	side := map[string]int{"stopped": 0, "started": 1}
-	var came []string
-	for name, e := range of {
-		if _, ok := cores[side[e.name]][name]; ok {
-			came = append(came, name)
-		}
-	}
-	used := func(name string) metric.Point { return cores[side[of[name].name]][name] }
-	slices.SortFunc(came, func(a, b string) int {
-		return cmp.Or(cmp.Compare(used(b).Value, used(a).Value), strings.Compare(a, b))
+	came := slices.SortedFunc(maps.Keys(used), func(a, b string) int {
+		return cmp.Or(cmp.Compare(used[b].Value, used[a].Value), strings.Compare(a, b))
 	})
 	for _, name := range came[:min(most, len(came))] {
-		e, p := of[name], used(name)
+		e, p := of[name], used[name]
 		selector := findings.Selector(cpuOfProcess, withoutName(p.Labels))
-		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: "rate(" + selector + "[1m])", Unit: "cores", Score: p.Value / leastUsed * LeastScore, Event: e.name, Since: e.at}
+		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: "rate(" + selector + "[1m])", Unit: "cores", Score: p.cores / leastUsed * LeastScore, Event: e.name, Since: e.at}
 		if i := slices.IndexFunc(all, func(x candidate) bool { return x.Metric == cpuOfProcess && x.process() == name }); i >= 0 && e.at == nil {
 			x.Since = all[i].since()
 		}
@@ -343,10 +394,10 @@ func (c *comparison) happened(ctx context.Context, all []candidate, of events, m
 			who = findings.On(who, p.Labels["instance"])
 		}
 		verb := "uses"
-		if x.After = &p.Value; e.name == "stopped" {
+		if x.After = &p.cores; e.name == "stopped" {
 			verb, x.Before, x.After = "used", x.After, nil
 		}
-		x.Text = fmt.Sprintf("%s %s: it %s %s", who, e.name, verb, metric.Value(p.Value, x.Unit))
+		x.Text = fmt.Sprintf("%s %s: it %s %s", who, e.name, verb, metric.Value(p.cores, x.Unit))
 		at[name] = len(out)
 		out = append(out, x)
 	}
@@ -364,8 +415,14 @@ func withoutName(labels map[string]string) map[string]string {
 func (x candidate) process() string { return processOf(x.Labels) }
 
 func processOf(labels map[string]string) string {
-	return labels["job"] + "\x00" + labels["instance"] + "\x00" + labels["process"]
+	return machineOf(labels) + "\x00" + labels["process"]
 }
+
+// machineOf identifies the machine of a series.
+func machineOf(labels map[string]string) string { return labels["job"] + "\x00" + labels["instance"] }
+
+// machineIn returns the machine of a process.
+func machineIn(process string) string { return process[:strings.LastIndexByte(process, 0)] }
 
 // fold is the size of the ratio in either direction, as a logarithm.
 func (c *Change) fold() float64 {

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -84,9 +86,47 @@ func TestBetween(t *testing.T) {
 				tee_process_start_time_seconds{process="db"} 0x719
 				tee_process_start_time_seconds{process="idle"} 0x719
 				tee_process_start_time_seconds{process="link"} _x100 2990 _x610 3590
-				tee_process_start_time_seconds{process="old"} 0x600 stale`,
-			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 39.7 % of a core", "db: futex syscalls 40 -> 4,100/s",
+				tee_process_start_time_seconds{process="old"} 0x600 stale
+				teescope_source_up{source="switches"} 1x719`,
+			want: []string{"old stopped: it used 80 % of a core", "batch started: it uses 40 % of a core", "db: futex syscalls 40 -> 4,100/s",
 				"idle: process cpu 0.2 -> 0 cores", "link: process cpu 0.2 -> 0 cores"}, since: true,
+		},
+		"one that started late": { // its mean is that of its life, not of the window
+			load: `tee_process_cpu_seconds_total{process="batch"} _x707 0+5x12
+				tee_process_start_time_seconds{process="batch"} _x707 3535x12
+				tee_process_start_time_seconds{process="db"} 0x719
+				teescope_source_up{source="switches"} 1x719`,
+			want: []string{"batch started: it uses 100 % of a core"},
+		},
+		"an idle one that wakes": { // it has lived since before the window, although no reading had it
+			load: `tee_process_cpu_seconds_total{process="cronjobd"} _x601 0+2x119
+				tee_process_start_time_seconds{process="cronjobd"} _x601 2000x119
+				tee_process_start_time_seconds{process="db"} 0x719
+				teescope_source_up{source="switches"} 1x719`,
+			want: []string{"cronjobd: process cpu: none -> 0.4 cores"},
+		},
+		"a machine that was added": {
+			load: `tee_process_cpu_seconds_total{process="batch",instance="b"} _x601 0+2x119
+				tee_process_start_time_seconds{process="batch",instance="b"} _x601 3005x119
+				tee_process_start_time_seconds{process="db",instance="a"} 0x719
+				teescope_source_up{source="switches",instance="a"} 1x719
+				teescope_source_up{source="switches",instance="b"} _x601 1x119`,
+			want: []string{"batch: process cpu: none -> 0.4 cores"},
+		},
+		"a machine that was lost": { // some readings into the later window
+			load: `tee_process_cpu_seconds_total{process="batch",instance="b"} 0+2x670 stale
+				tee_process_start_time_seconds{process="batch",instance="b"} 0x600 stale
+				tee_process_start_time_seconds{process="db",instance="b"} 0x670 stale
+				tee_process_start_time_seconds{process="db",instance="a"} 0x719
+				teescope_source_up{source="switches",instance="a"} 1x719
+				teescope_source_up{source="switches",instance="b"} 1x670 stale`,
+		},
+		"an idle one after a restart of the monitor": { // it is counted no more, and has no start
+			load: `tee_process_cpu_seconds_total{process="cronjobd"} 0+2x600 stale
+				tee_process_start_time_seconds{process="cronjobd"} 0x600 stale
+				tee_process_start_time_seconds{process="db"} 0x719
+				teescope_source_up{source="switches"} 1x719`,
+			want: []string{"cronjobd: process cpu: 0.4 cores -> none"},
 		},
 		"processors": {
 			load: `node_cpu_seconds_total{cpu="0",mode="user",instance="vm"} 0+1x600 604+4x119
@@ -181,19 +221,25 @@ func TestBetweenIsQuiet(t *testing.T) {
 }
 
 func TestBetweenRefuses(t *testing.T) {
-	st := storetest.Load(t, "load 5s\n  up 1x719\n  tee_syscalls_total{process=\"p\"} 0+1x719")
+	st := storetest.Load(t, "load 5s\n  up 1x719\n  tee_syscalls_total{process=\"p\",job=\"j\",instance=\"i\"} 0+1x719")
 	short := Window{time.Unix(0, 0), time.Unix(30, 0)}
 	for name, tt := range map[string]struct {
 		before, after Window
 		want          string
 	}{
-		"a short window":    {theHour, short, "want at least 1m0s"},
-		"a window reversed": {Window{theHour.To, theHour.From}, tenMinutes, "want at least 1m0s"},
+		"a short window":    {theHour, short, "want at least 1 min"},
+		"a window reversed": {Window{theHour.To, theHour.From}, tenMinutes, "want at least 1 min"},
 		"nothing there":     {Window{time.Unix(-7200, 0), time.Unix(-3600, 0)}, tenMinutes, "no samples in the window before"},
+		"nothing after":     {theHour, Window{time.Unix(7200, 0), time.Unix(7800, 0)}, "no samples in the window after"},
 	} {
-		if _, err := Between(t.Context(), st, tt.before, tt.after, Options{}); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		for _, o := range []Options{{}, {Process: "p"}, {Machine: findings.Machine{Job: "j", Instance: "i"}}} {
+			if _, err := Between(t.Context(), st, tt.before, tt.after, o); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s, %+v: %v, want %q", name, o, err, tt.want)
+			}
 		}
+	}
+	if got, err := Between(t.Context(), st, theHour, tenMinutes, Options{Process: "other"}); err != nil || got.Compared != 0 {
+		t.Errorf("a process that is not there: %+v, %v", got, err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -233,8 +279,8 @@ func TestBetweenInTime(t *testing.T) {
 	})
 }
 
-// TestBetweenOnAYoungMonitor: the windows share the time that has readings, and a monitor without two minutes of them says when to
-// ask again.
+// TestBetweenOnAYoungMonitor: the windows share the time that has readings, and a monitor without two minutes of them
+// says when to ask again.
 func TestBetweenOnAYoungMonitor(t *testing.T) {
 	load := func(first int) *storetest.Store { // the event is halfway
 		n := (720 - first) / 2
@@ -251,8 +297,21 @@ func TestBetweenOnAYoungMonitor(t *testing.T) {
 	if err != nil || !got.Before.To.Equal(theHour.To) || got.Before.From.Unix() < 2400 || got.After != tenMinutes || got.Note == "" {
 		t.Errorf("ten minutes before: %+v and %+v, %q, %v", got.Before, got.After, got.Note, err)
 	}
-	if _, err = Between(t.Context(), load(708), theHour, tenMinutes, Options{}); err == nil || !strings.Contains(err.Error(), "ask again in 1m") {
+	if _, err = Between(t.Context(), load(708), theHour, tenMinutes, Options{}); err == nil || !strings.Contains(err.Error(), "ask again in 1 min") {
 		t.Errorf("after a minute: %v", err)
+	}
+}
+
+// TestSourceOfLives: the source that is asked whether it works has the starts and the CPU time.
+func TestSourceOfLives(t *testing.T) {
+	found := map[string]string{}
+	for _, s := range sources.All {
+		for _, d := range s.Metrics {
+			found[d.Name] = s.Name
+		}
+	}
+	if found[findings.StartTime] != sourceOfLives || found[cpuOfProcess] != sourceOfLives {
+		t.Errorf("%s is of source %q, %s of %q", findings.StartTime, found[findings.StartTime], cpuOfProcess, found[cpuOfProcess])
 	}
 }
 

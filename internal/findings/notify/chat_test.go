@@ -32,8 +32,8 @@ func TestChats(t *testing.T) {
 			"CRITICAL on vm1: *&lt;db&gt; spends 80 % of its active time on R&amp;D.*\nUse &lt; 3 locks.\n<LINK|Open in teescope>",
 			"ENDED on vm1: *&lt;db&gt; spent 80 % of its active time on R&amp;D.*\n<LINK|Open in teescope>"}},
 		{other, []string{
-			"CRITICAL on vm1: <db> spends 80 % of its active time on R&D.\nUse < 3 locks.\nLINK",
-			"ENDED on vm1: <db> spent 80 % of its active time on R&D.\nLINK"}},
+			"CRITICAL on vm1: <\u200bdb> spends 80 % of its active time on R&D.\nUse <\u200b 3 locks.\nLINK",
+			"ENDED on vm1: <\u200bdb> spent 80 % of its active time on R&D.\nLINK"}},
 	} {
 		tt.mu.Lock()
 		for i, body := range tt.bodies {
@@ -52,7 +52,34 @@ func TestChats(t *testing.T) {
 	}
 }
 
-// TestWhatIsSent: a receiver gets the findings whose subjects meet all its conditions, and an early one once its windows are met.
+// TestChatsOfOddNames: what processes and machines call themselves mentions nobody, adds no line and ends no markup.
+func TestChatsOfOddNames(t *testing.T) {
+	slack, other := newServer(t, nil), newServer(t, nil)
+	n := newTeller(t, t.TempDir(), Settings{Receivers: []Receiver{
+		{Name: "slack", Format: Slack, URL: slack.URL}, {Name: "text", Format: Text, URL: other.URL}}, Least: findings.Info}, nil)
+	r := opened("a")
+	r.Instance, r.Subject, r.Severity = "<!channel>\nvm", "@all*`\u2028<users/all>\x1b", findings.Critical
+	r.Title, r.Remedy = r.Subject+" waits.", "Use `nice`\nnow."
+	n.Tell(list(r), list(r))
+	eventually(t, "both messages", func() bool { return len(slack.got()) == 1 && len(other.got()) == 1 })
+	for _, tt := range []struct {
+		*server
+		want string
+	}{
+		{slack, "CRITICAL on &lt;!channel&gt; vm: *@all\u2217\u02cb &lt;users/all&gt;\uFFFD waits.*\nUse `nice` now."},
+		{other, "CRITICAL on <\u200b!channel> vm: @\u200ball*` <\u200busers/all>\uFFFD waits.\nUse `nice` now."},
+	} {
+		tt.mu.Lock()
+		var got chat
+		if err := json.Unmarshal([]byte(tt.bodies[0]), &got); err != nil || got.Text != tt.want {
+			t.Errorf("got %q, want %q (%v)", got.Text, tt.want, err)
+		}
+		tt.mu.Unlock()
+	}
+}
+
+// TestWhatIsSent: a receiver gets the findings whose subjects meet all its conditions, and an early one once its
+// windows are met.
 func TestWhatIsSent(t *testing.T) {
 	s := newServer(t, nil)
 	only := func(p string) Subjects { return Subjects{Only: regexp.MustCompile("^(?:" + p + ")$")} }

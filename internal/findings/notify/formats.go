@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/teescope/teescope/internal/findings"
 )
@@ -35,12 +36,13 @@ var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats
 // closes: the JSON of a Record, with the machine, its page and its open problems, and all of it as a text.
 var Webhook = &Format{Name: "webhook", encode: hook}
 
-// Slack takes the text of a finding, as Slack's incoming webhooks do (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
+// Slack takes the text of a finding, as Slack's incoming webhooks do
+// (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
 var Slack = &Format{Name: "slack", encode: func(s *sender, list []findings.Record) ([]byte, error) {
 	r := s.tellNow(list[0])
-	out := fmt.Sprintf("%s *%s*", s.opening(r), slackText.Replace(r.Sentence))
+	out := fmt.Sprintf("%s *%s*", slackText.Replace(s.opening(r)), slackBold.Replace(slackText.Replace(oneLine(r.Sentence))))
 	if advice := r.Remedy; advice != "" && r.State == findings.Open {
-		out += "\n" + slackText.Replace(advice)
+		out += "\n" + slackText.Replace(oneLine(advice))
 	}
 	if link := s.link(r); link != "" {
 		out += "\n<" + slackText.Replace(link) + "|Open in teescope>"
@@ -62,12 +64,33 @@ type chat struct {
 // (https://docs.slack.dev/messaging/formatting-message-text/#escaping).
 var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
+// slackBold replaces what would end bold text, and has no escape, by characters that look alike.
+var slackBold = strings.NewReplacer("*", "\u2217", "`", "\u02cb")
+
+// unmentioned keeps names from being mentions: @all in Mattermost, <users/all> in Google Chat. These have no escapes,
+// so a space without width follows the mark.
+var unmentioned = strings.NewReplacer("@", "@\u200b", "<", "<\u200b")
+
+// oneLine returns a text on one line, and what is not printable as U+FFFD: processes and machines can have any name,
+// and a line of one could pass for a line of ours.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
 // text returns a finding as a text of a few lines, without markup.
 func (s *sender) text(r findings.Record) string {
 	r = s.tellNow(r)
-	out := s.opening(r) + " " + r.Sentence
+	out := unmentioned.Replace(s.opening(r) + " " + oneLine(r.Sentence))
 	if r.Remedy != "" && r.State == findings.Open {
-		out += "\n" + r.Remedy
+		out += "\n" + unmentioned.Replace(oneLine(r.Remedy))
 	}
 	if link := s.link(r); link != "" {
 		out += "\n" + link
@@ -81,7 +104,7 @@ func (s *sender) opening(r findings.Record) string {
 	if r.State == findings.Closed {
 		word = "ENDED"
 	}
-	return word + " on " + s.instance(r) + ":"
+	return word + " on " + oneLine(s.instance(r)) + ":"
 }
 
 // lifetimes is the number of missed repetitions after which an alert ends, as in
@@ -149,7 +172,7 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		Page     string `json:"page,omitempty"`
 		Text     string `json:"text"`
 		// Problem is the title of the problem that the finding is part of; Problems are all of its machine that are open
-		// when the message is sent, as the page shows them.
+		// when the message is sent, as the page shows them, but without early findings.
 		Problem  string             `json:"problem,omitempty"`
 		Problems []findings.Problem `json:"problems"`
 	}{s.tellNow(list[0]), s.instance(list[0]), s.link(list[0]), s.text(list[0]), titleOf(problems, list[0].ID), problems})

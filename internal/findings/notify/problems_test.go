@@ -20,7 +20,9 @@ func TestMessagesNameProblems(t *testing.T) {
 	far.Job, far.Instance = "agents", "far"
 	note.Severity = findings.Info
 	open := list(note, effect, cause, far)
-	n.Tell(open, open)
+	early := opened("early")
+	early.Subject, early.Early = "machine", true
+	n.Tell(open, append(list(early), open...))
 	eventually(t, "all messages", func() bool { return hooks.requests() == len(open) && manager.requests() == len(open) })
 
 	here := findings.Problems(list(cause, effect, note))

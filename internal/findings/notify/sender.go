@@ -101,13 +101,13 @@ func (s *sender) keepTelling(open []findings.Record) {
 	s.state.Unlock()
 }
 
-// problems returns the open problems of a machine, the worst first.
+// problems returns the open problems of a machine, the worst first. Early findings are sent to nobody.
 func (s *sender) problems(instance string) []findings.Problem {
 	all := s.state.Lock().all
 	s.state.Unlock()
 	var list []findings.Record
 	for _, r := range all {
-		if s.instance(r) == instance {
+		if !r.Early && s.instance(r) == instance {
 			list = append(list, s.tellNow(r))
 		}
 	}

@@ -30,7 +30,8 @@ type watched struct {
 	list []findings.Record
 }
 
-// watchBursts plays a machine with bursts back to a monitor that starts with it, and returns what it shows after each reading.
+// watchBursts plays a machine with bursts back to a monitor that starts with it, and returns what it shows after each
+// reading.
 func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
 	t.Helper()
 	var text strings.Builder
@@ -68,8 +69,9 @@ func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
 	return out
 }
 
-// TestEarly: on a monitor that has watched a calm machine for 20 minutes, a shortage that begins opens a finding within 25 s, which
-// says for how long it has been so. Once both windows are met, it is the same finding, and says that no more.
+// TestEarly: on a monitor that has watched a calm machine for 20 minutes, a shortage that begins opens a finding within
+// 25 s, which says for how long it has been so. Once both windows are met, it is the same finding, and says that no
+// more.
 func TestEarly(t *testing.T) {
 	const begin = 1202.0
 	opened, met := 0.0, 0.0
@@ -112,8 +114,33 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// TestBursts: a burst of less than 19 s opens no early finding, one of 24 s does, whenever it begins between two readings. A machine
-// with usual bursts, of 3 s each minute, 15 s each ten minutes and 40 s each hour, opens one an hour, for the last.
+// TestPause: a shortage that pauses for less than the short window is one finding, before its windows are met and after.
+func TestPause(t *testing.T) {
+	for _, before := range []float64{60, 900} {
+		var first findings.Record
+		for _, w := range watchBursts(t, 1600+before, []burst{{1202, before}, {1222 + before, 1000}}) {
+			if len(w.list) == 0 && first.ID == "" {
+				continue
+			}
+			if first.ID == "" {
+				first = w.list[0]
+			}
+			if len(w.list) != 1 || w.list[0].ID != first.ID || w.list[0].State != findings.Open {
+				t.Fatalf("%g s of shortage and a pause of 20 s: at %g s %+v, want one finding, %s", before, w.at, w.list, first.ID)
+			}
+			if before == 900 && w.at > 1202+before && w.list[0].Early {
+				t.Fatalf("at %g s it is early again", w.at)
+			}
+		}
+		if first.ID == "" {
+			t.Fatal("no finding opened")
+		}
+	}
+}
+
+// TestBursts: a burst of less than 19 s opens no early finding, one of 24 s does, whenever it begins between two
+// readings. A machine with usual bursts, of 3 s each minute, 15 s each ten minutes and 40 s each hour, opens one an
+// hour, for the last.
 func TestBursts(t *testing.T) {
 	count := func(length float64, bursts []burst) map[string]findings.Record {
 		seen := map[string]findings.Record{}

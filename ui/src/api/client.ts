@@ -23,7 +23,9 @@ export function asking(name: string, params: Record<string, string | number>): s
 
 /** A finding as Markdown, for a ticket. */
 export async function getMarkdown(id: string): Promise<string> {
-  return requestText(`${own}${asking("findings", { id, as: "markdown" })}`);
+  const text = await requestText(`${own}${asking("findings", { id, as: "markdown" })}`);
+  if (text.trim() === "") throw new Error("the monitor's history no longer has this finding; reload the page");
+  return text;
 }
 
 /** Switches a source, or changes its level of detail, filters or sampling. */

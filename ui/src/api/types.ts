@@ -1527,17 +1527,17 @@ export interface AnomalyChange {
   labels: { [key: string]: string } | null;
   expr: string;
   unit: string;
-  /** Before and After are medians; nil where the series had no values. */
+  /** Before and After are medians, or of an event the mean while the process lived; nil where the series had no values. */
   before: number | null;
   after: number | null;
-  /** Score is the difference in units of the spread within the windows, which ranks the changes; Ratio is After / Before, nil where that is no number. */
+  /** Score is the difference in units of the spread within the windows, which ranks the changes, or of an event its use over the least that is listed, times LeastScore; Ratio is After / Before, nil where that is no number. */
   score: number;
   ratio: number | null;
   /** Since is the approximate time of the change; nil where no moment stands out. */
   since: string | null;
   /** Alike is the number of series of the same metric that also changed and are not listed. */
   alike: number;
-  /** Event is "started" or "stopped" for a process that ran in one of the windows only; "" for others. */
+  /** Event is "started" or "stopped" for a process that did so between the windows; "" for others. */
   event?: string;
   /** Text is the change as a sentence. */
   text: string;

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
-import type { AnomalyChange, AnomalyChanges } from "../api/types";
+import type { AnomalyChange, AnomalyChanges, AnomalyWindow } from "../api/types";
 import { BeforePicker } from "../explain/picker";
 import { formatTimes, formatValue, rawValue, unitOf } from "../format/number";
 import { formatLength, formatMoment, formatSince } from "../format/time";
@@ -24,11 +24,13 @@ export function Changes() {
   const [all, setAll] = useState(false);
   const list = data.data?.changes ?? [];
   const shown = all ? list : list.slice(0, first);
+  // The answer's windows may be shorter than those that were asked for.
+  const compared = data.data ? { before: spanOf(data.data.before), after: spanOf(data.data.after) } : { before, after: now };
   return (
     <section className="card" aria-labelledby="changes" data-loading={data.loading}>
       <div className="section-head">
         <h2 id="changes">What changed</h2>
-        <p>{before ? `${spanText(before)} against ${spanText(now)}, the most unusual change first.` : "Compares all series of two windows."}</p>
+        <p>{before && compared.before ? `${spanText(compared.before)} against ${spanText(compared.after)}, the most unusual change first.` : "Compares all series of two windows."}</p>
       </div>
       <BeforePicker />
       {data.error && <Problem message={data.error} retry={data.retry} stale={data.data !== null} />}
@@ -37,9 +39,8 @@ export function Changes() {
       {before && data.data && (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
           {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}
-          <p>
-            {list.length === 0 ? `None of ${data.data.compared} series changed beyond its usual spread.` : `${list.length} of ${data.data.compared} series changed beyond their usual spread.`}
-          </p>
+          {data.data.note && <p className="note">{data.data.note}</p>}
+          <p>{summary(list, data.data.compared)}</p>
           {list.length > 0 && (
             <div className="scroll" tabIndex={0} role="group" aria-label="Changes">
               <table className="data" id="change-list">
@@ -112,11 +113,27 @@ function ChangeRow({ change: c }: { change: AnomalyChange }) {
         </td>
       ))}
       <td className="num">{c.ratio === null ? "–" : formatTimes(c.ratio)}</td>
-      <td className="num" title={String(c.score)}>
-        {formatValue(Math.abs(c.score), "")} spreads
-      </td>
+      {c.event ? (
+        <td className="num" title="A start or an end has no spread to compare with" />
+      ) : (
+        <td className="num" title={String(c.score)}>
+          {formatValue(Math.abs(c.score), "")} spreads
+        </td>
+      )}
     </tr>
   );
+}
+
+function summary(list: AnomalyChange[], compared: number): string {
+  const events = list.filter((c) => c.event).length;
+  const changed = list.length - events;
+  const ran = events === 0 ? "" : `${events} ${events === 1 ? "process" : "processes"} started or stopped. `;
+  if (compared === 0) return `${ran}No series has enough readings in both windows to be compared.`;
+  return ran + (changed === 0 ? `None of ${compared} series changed beyond its usual spread.` : `${changed} of ${compared} series changed beyond ${changed === 1 ? "its" : "their"} usual spread.`);
+}
+
+function spanOf(w: AnomalyWindow): Span {
+  return { from: Date.parse(w.from) / 1000, to: Date.parse(w.to) / 1000 };
 }
 
 function spanText({ from, to }: Span): string {

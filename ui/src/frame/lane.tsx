@@ -21,26 +21,26 @@ export function Lane() {
   return (
     <>
       <div className="lane" role={marks.length > 0 ? "group" : undefined} aria-label={marks.length > 0 ? "Findings of this window" : undefined}>
-      {marks.map((m) => (
-        <PlaceLink
-          key={m.id}
-          to={{ problem: m.id }}
-          className={`lane-mark lane-${m.level}`}
-          style={{ left: `${at(m.from)}%`, width: `${at(m.to) - at(m.from)}%` }}
-          label={`${m.level === "info" ? "note" : m.level}, ${formatMoment(m.from, w.to - w.from)} to ${formatMoment(m.to, w.to - w.from)}: ${m.title}`}
-        />
-      ))}
-    </div>
-    {shown.length > 0 && (
-      <p className="lane-legend small dim">
-        Findings in this time:
-        {shown.map((l) => (
-          <span key={l}>
-            <span className={`lane-key lane-${l}`} aria-hidden="true" /> {l === "info" ? "note" : l}
-          </span>
+        {marks.map((m) => (
+          <PlaceLink
+            key={m.id}
+            to={{ problem: m.id }}
+            className={`lane-mark lane-${m.level}`}
+            style={{ left: `${at(m.from)}%`, width: `${at(m.to) - at(m.from)}%` }}
+            label={`${m.level === "info" ? "note" : m.level}, ${formatMoment(m.from, w.to - w.from)} to ${formatMoment(m.to, w.to - w.from)}: ${m.title}`}
+          />
         ))}
-      </p>
-    )}
+      </div>
+      {shown.length > 0 && (
+        <p className="lane-legend small dim">
+          Findings in this time:
+          {shown.map((l) => (
+            <span key={l}>
+              <span className={`lane-key lane-${l}`} aria-hidden="true" /> {l === "info" ? "note" : l}
+            </span>
+          ))}
+        </p>
+      )}
     </>
   );
 }
