@@ -14,10 +14,15 @@ const madeAtOnce = 2
 // wait or fail, and not the monitor.
 func (s *Store) held(next http.Handler) http.Handler {
 	making := make(queue, madeAtOnce)
+	read := s.readInTurn(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w = lenient{w}
 		if r.URL.Path == "/query" || r.URL.Path == "/query_range" {
 			next.ServeHTTP(w, plain(r))
+			return
+		}
+		if r.URL.Path == "/read" && r.Method == http.MethodPost {
+			read(w, r)
 			return
 		}
 		if err := making.enter(r.Context()); err != nil {
