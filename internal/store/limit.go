@@ -41,6 +41,9 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 // preparation for a fault of the expression.
 func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Query, error)) (promql.Query, error) {
 	b.until = time.Now().Add(e.opts.Timeout)
+	if tooDeep(b.expr) {
+		return nil, errTooDeep
+	}
 	parsed, err := e.requests().Take(int64(len(b.expr)) * parseBytes)
 	if err != nil {
 		return &refusedBefore{b.expr, err}, nil
