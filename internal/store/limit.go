@@ -115,7 +115,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	if err != nil {
 		return &promql.Result{Err: err}
 	}
-	need := int64(min(c.values, float64(b.engine.opts.MaxSamples)) * valueBytes)
+	need := c.bytes(b.engine.opts.MaxSamples)
 	asIs := ctx.Value(notEncoded{}) != nil
 	if asIs {
 		need *= 2 // what is evaluated, and then its values at all steps
