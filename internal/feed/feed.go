@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
@@ -247,7 +248,7 @@ func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, re
 	if k.covers(q, now) && k.noted(q, now) {
 		reserved, err := f.o.Reserve(k.answerBytes(q))
 		if err != nil {
-			return a, release, err, true
+			return a, release, fmt.Errorf("the answer has %d lines: %w; a longer step, a shorter range or fewer lines need less", len(k.lines), err), true
 		}
 		return k.answer(q), reserved, nil, true
 	}
@@ -386,23 +387,27 @@ func (k *kept) merge(lines []metric.Line, warnings []string, from, to time.Time,
 		k.warnings[w] = true
 	}
 	first, n := steps(k.from, from, k.step), steps(k.from, to, k.step)+1
-	for i := range k.lines {
-		k.lines[i].Values = pad(k.lines[i].Values[:min(first, len(k.lines[i].Values))], n)
+	for i := range k.lines { // what is evaluated again
+		v := &k.lines[i].Values
+		*v = (*v)[:min(len(*v), max(0, first-k.lines[i].Skip))]
 	}
 	for _, l := range lines {
 		name := labelKey(l.Labels)
+		l.Skip += first
 		i, known := k.at[name]
 		if !known {
-			i = len(k.lines)
-			k.at[name] = i
-			if first > 0 || len(l.Values) != n { // else they are kept as they are
-				l.Values = append(pad(nil, first), l.Values...)
-			}
-			k.lines = append(k.lines, metric.Line{Labels: l.Labels, Values: pad(l.Values, n)[:n]})
+			k.at[name] = len(k.lines)
+			k.lines = append(k.lines, l)
 			k.names = append(k.names, name)
 			continue
 		}
-		copy(k.lines[i].Values[first:], l.Values)
+		switch was := &k.lines[i]; {
+		case len(l.Values) == 0:
+		case len(was.Values) == 0:
+			was.Skip, was.Values = l.Skip, l.Values
+		default:
+			was.Values = append(pad(was.Values, l.Skip-was.Skip), l.Values...)
+		}
 	}
 	if n > keptSteps {
 		k.trim(steps(k.from, wanted, k.step))
@@ -418,7 +423,8 @@ func (k *kept) trim(first int) {
 	lines, names := k.lines[:0], k.names[:0]
 	clear(k.at)
 	for i, l := range k.lines {
-		l.Values = slices.Clone(l.Values[min(first, len(l.Values)):])
+		l.Values = slices.Clone(l.Values[min(max(0, first-l.Skip), len(l.Values)):])
+		l.Skip = max(0, l.Skip-first)
 		if slices.ContainsFunc(l.Values, known) {
 			k.at[k.names[i]] = len(lines)
 			lines, names = append(lines, l), append(names, k.names[i])
@@ -459,11 +465,15 @@ func (k *kept) answer(q Query) Answer {
 		}
 	}
 	cut := func(l metric.Line) metric.Line {
-		return metric.Line{Labels: l.Labels, Values: slices.Clone(l.Values[from:end])}
+		values := make([]float64, end-from)
+		for i := range values {
+			values[i] = l.At(from + i)
+		}
+		return metric.Line{Labels: l.Labels, Values: values}
 	}
 	if q.Top == 0 {
 		for _, l := range k.lines {
-			if k.step == 0 || slices.ContainsFunc(l.Values[from:end], known) {
+			if k.step == 0 || slices.ContainsFunc(between(l, from, end), known) {
 				a.Lines = append(a.Lines, cut(l))
 			}
 		}
@@ -479,7 +489,8 @@ func (k *kept) answer(q Query) Answer {
 	if a.Folded = len(others); a.Folded > 0 {
 		rest := pad(nil, end-from)
 		for _, i := range others {
-			for j, v := range k.lines[i].Values[from:end] {
+			for j := range rest {
+				v := k.lines[i].At(from + j)
 				switch {
 				case !known(v):
 				case known(rest[j]):
@@ -494,13 +505,20 @@ func (k *kept) answer(q Query) Answer {
 	return a
 }
 
+// between returns those of a line's values that are at steps from one to before another.
+func between(l metric.Line, from, end int) []float64 {
+	n := len(l.Values)
+	from, end = min(n, max(0, from-l.Skip)), min(n, max(0, end-l.Skip))
+	return l.Values[from:max(from, end)]
+}
+
 // rank divides the lines with a sum above zero into the largest and the others. One line
 // alone needs no sum of others.
 func (k *kept) rank(most, first, end int) (top, others []int) {
 	sums := make([]float64, len(k.lines))
 	var order []int
 	for i, l := range k.lines {
-		for _, v := range l.Values[first:end] {
+		for _, v := range between(l, first, end) {
 			if known(v) && !math.IsInf(v, 0) {
 				sums[i] += v
 			}
@@ -556,7 +574,12 @@ func (b *books) evict(now time.Time, keep *kept) {
 }
 
 // size is the number of values that are kept, with a line's labels as so many more.
-func (k *kept) size() int { return len(k.lines) * (steps(k.from, k.to, k.step) + 1 + lineBytes/8) }
+func (k *kept) size() (n int) {
+	for _, l := range k.lines {
+		n += len(l.Values) + lineBytes/8
+	}
+	return n
+}
 
 // labelKey is a text that only equal labels share.
 func labelKey(labels map[string]string) string {

@@ -187,10 +187,20 @@ type Series struct {
 }
 
 // Line is one element of a query's result on a grid of steps: a value for each step, NaN
-// where there is none.
+// where there is none. Values begin after Skip steps, and may end before the last step: where
+// names come and go, most lines have values at few steps.
 type Line struct {
 	Labels map[string]string
+	Skip   int
 	Values []float64
+}
+
+// At returns the value at a step, NaN if there is none.
+func (l Line) At(step int) float64 {
+	if i := step - l.Skip; i >= 0 && i < len(l.Values) {
+		return l.Values[i]
+	}
+	return math.NaN()
 }
 
 // Check reports what is wrong with a declaration: naming rules of Prometheus

@@ -93,7 +93,7 @@ func (a *Archive) Bytes(id string) ([]byte, error) {
 }
 
 // regular returns a file of the archive: others may write to its folder, so it must be a regular one.
-func regular(name string) ([]byte, error) { return host.ReadRegular(name, mostUnpacked) }
+func regular(name string) ([]byte, error) { return host.ReadRegular(name, mostText()) }
 
 func readRegular(name string) (*Experiment, error) {
 	_, e, err := documentOf(name, regular)

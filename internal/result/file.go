@@ -45,7 +45,7 @@ func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e 
 	if err != nil {
 		return nil, nil, err
 	}
-	if text, err = unpacked(text, min(mostUnpacked, memory().Limit)); err == nil {
+	if text, err = unpacked(text, mostText()); err == nil {
 		e, err = Parse(text)
 	}
 	if err != nil {
@@ -56,6 +56,9 @@ func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e 
 
 // mostUnpacked bounds what a small file may expand to.
 const mostUnpacked = 1 << 30
+
+// mostText is the longest text of a document in the memory of results: while it is read it is in two buffers, and then it is parsed.
+func mostText() int64 { return min(mostUnpacked, memory().Limit/4) }
 
 // memory is what documents may use together while they are read.
 var memory = func() *quota.Share { return quota.Own().Results }

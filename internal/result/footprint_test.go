@@ -66,7 +66,7 @@ func TestTooLarge(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "it has more than 8388608 bytes") {
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "it has more than 2097152 bytes") {
 		t.Errorf("a small file that is large: %v", err)
 	}
 	if share.Used() != 0 {

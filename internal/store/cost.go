@@ -23,6 +23,8 @@ type cost struct {
 	alone float64
 	// values is how many are in memory at the end; a part of an expression keeps its own until the whole is done.
 	values float64
+	// opened is how many series are opened, those of different parts of the span counted apart.
+	opened float64
 
 	// The part that looks at the most, for the refusal.
 	most, steps, window, series float64
@@ -37,6 +39,11 @@ func (c *cost) add(series, steps, window, weight float64) {
 	if n > c.most {
 		c.most, c.steps, c.window, c.series = n, steps, max(1, window), series
 	}
+}
+
+// bytes is what evaluating takes.
+func (c *cost) bytes(mostSamples int) int64 {
+	return int64(min(c.values, float64(mostSamples))*valueBytes + c.opened*openedBytes)
 }
 
 // tooCostly refuses a query before it is evaluated.
@@ -75,18 +82,20 @@ func rounded(n float64) string {
 	return strconv.FormatFloat(math.Round(n), 'f', -1, 64)
 }
 
-// spread is what a store holds: the number of its series, those of different blocks counted apart, and the times of its first and
-// last sample in Unix milliseconds.
+// spread is what a store holds: a number of series, those of different blocks counted apart, and the times of its first and last sample
+// in Unix milliseconds.
 type spread struct {
 	series      float64
 	first, last int64
 }
 
 // measurable is a store that can say what it holds.
-type measurable interface{ spread() spread }
+type measurable interface {
+	spread(from, to time.Time) spread
+}
 
-// spread returns what the open database holds.
-func (d door) spread() (out spread) {
+// spread returns what the open database holds; its series are those of parts with samples between two times.
+func (d door) spread(from, to time.Time) (out spread) {
 	db, err := d.s.lease()
 	if err != nil {
 		return out // the query itself reports it
@@ -95,7 +104,9 @@ func (d door) spread() (out spread) {
 	out = spread{float64(db.Head().NumSeries()), db.Head().MinTime(), db.Head().MaxTime()}
 	for _, b := range db.Blocks() {
 		m := b.Meta()
-		out.series += float64(m.Stats.NumSeries)
+		if m.MinTime <= to.UnixMilli() && m.MaxTime >= from.UnixMilli() {
+			out.series += float64(m.Stats.NumSeries)
+		}
 		out.first, out.last = min(out.first, m.MinTime), max(out.last, m.MaxTime)
 	}
 	return out
@@ -234,29 +245,33 @@ func (e *Engine) estimate(ctx context.Context, q storage.Queryable, expr string,
 	if !ok || e.opts.MaxLooked == 0 {
 		return cost{}, nil
 	}
-	held := m.spread()
+	_, first := selectors(expr, from)
+	held := m.spread(first, to)
 	parsed, err := e.parser.ParseExpr(expr)
 	if err != nil {
 		return cost{}, err
 	}
 	all := estimator{held: held, interval: float64(e.opts.Interval.Milliseconds()), count: func(*parser.VectorSelector, int64, int64) float64 { return held.series }}
+	all.opened = held.series
 	all.part(parsed, from.UnixMilli(), to.UnixMilli(), step.Milliseconds())
-	if e.opts.fits(all.cost) && all.values*valueBytes <= float64(e.opts.largeQuery()) {
+	if e.opts.fits(all.cost) && all.bytes(e.opts.MaxSamples) <= e.opts.largeQuery() {
 		return all.cost, nil
 	}
-	matched := map[*parser.VectorSelector]float64{}
+	matched, opens := map[*parser.VectorSelector]float64{}, 0.0
 	exact := estimator{held: held, interval: all.interval, count: func(v *parser.VectorSelector, from, to int64) float64 {
 		if n, ok := matched[v]; ok {
 			return n
 		}
-		n, failed := matching(ctx, q, v.LabelMatchers, from, to)
+		n, opened, failed := matching(ctx, q, v.LabelMatchers, max(from, held.first), min(to, held.last+1))
 		if failed != nil {
 			err = failed
 		}
 		matched[v] = n
+		opens += opened
 		return n
 	}}
 	exact.part(parsed, from.UnixMilli(), to.UnixMilli(), step.Milliseconds())
+	exact.opened = opens
 	switch {
 	case err != nil:
 		return exact.cost, err
@@ -275,8 +290,26 @@ func (o EngineOptions) fits(c cost) bool {
 	return o.MaxLooked == 0 || c.looked <= o.MaxLooked && c.alone <= o.MaxAlone
 }
 
-// matching counts the series that matchers select in a span of time.
-func matching(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (n float64, err error) {
+// spanParts is the number of the parts of a span in which series are counted apart.
+const spanParts = 12
+
+// matching counts the series that matchers select in a span of time, in the mean of parts of it: where names come and go, most series
+// have samples in few of them. It also returns the sum.
+func matching(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (mean, sum float64, err error) {
+	length := max(1, (to-from)/spanParts)
+	parts := 0.0
+	for at := from; at < to || parts == 0; at += length {
+		n, err := matchingIn(ctx, q, ms, at, min(to, at+length))
+		if err != nil {
+			return 0, 0, err
+		}
+		sum += n
+		parts++
+	}
+	return math.Ceil(sum / parts), sum, nil
+}
+
+func matchingIn(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (n float64, err error) {
 	querier, err := q.Querier(from, to)
 	if err != nil {
 		return 0, err

@@ -123,15 +123,15 @@ func TestCostlyQueries(t *testing.T) {
 // TestAnswersBeyondMemory: an answer of a page with very many gaps is refused with the numbers, one of the API with very many points
 // too; and then all memory is given back.
 func TestAnswersBeyondMemory(t *testing.T) {
-	db, memory, now := small(t, 200)
-	_, _, err := db.Steps(t.Context(), `{n=~".+"}`, now.Add(-10_990*time.Second), now, time.Second)
+	db, memory, now := small(t, 4000)
+	_, _, err := db.Steps(t.Context(), `{n=~".+"}`, now.Add(-10_000*time.Second), now.Add(300*time.Second), time.Second)
 	var status interface{ Status() int }
-	if !errors.As(err, &status) || status.Status() != 422 || !strings.Contains(err.Error(), "the answer has 200 lines, with 2198200 values and gaps at all steps; the limit is 1048576") {
+	if !errors.As(err, &status) || status.Status() != 422 || !strings.Contains(err.Error(), "the answer has 4000 lines, with more than 1048576 values and gaps, which is the limit: use a longer step") {
 		t.Errorf("a page: %v", err)
 	}
 	srv := httptest.NewServer(db.Handler())
 	defer srv.Close()
-	q := url.Values{"query": {`{n=~".+"}`}, "start": {strconv.FormatInt(now.Unix(), 10)}, "end": {strconv.FormatInt(now.Unix()+290, 10)}, "step": {"0.1"}}
+	q := url.Values{"query": {`{n=~".+"}`}, "start": {strconv.FormatInt(now.Unix(), 10)}, "end": {strconv.FormatInt(now.Unix()+290, 10)}, "step": {"1"}}
 	code, body := ask(t, srv.URL+"/api/v1/query_range?"+q.Encode())
 	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "all answers together may have 32 MiB") {
 		t.Errorf("the API: %d %.300s", code, body)

@@ -41,6 +41,9 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 // preparation for a fault of the expression.
 func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Query, error)) (promql.Query, error) {
 	b.until = time.Now().Add(e.opts.Timeout)
+	if tooDeep(b.expr) {
+		return nil, errTooDeep
+	}
 	parsed, err := e.requests().Take(int64(len(b.expr)) * parseBytes)
 	if err != nil {
 		return &refusedBefore{b.expr, err}, nil
@@ -112,7 +115,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	if err != nil {
 		return &promql.Result{Err: err}
 	}
-	need := int64(min(c.values, float64(b.engine.opts.MaxSamples)) * valueBytes)
+	need := c.bytes(b.engine.opts.MaxSamples)
 	asIs := ctx.Value(notEncoded{}) != nil
 	if asIs {
 		need *= 2 // what is evaluated, and then its values at all steps

@@ -50,6 +50,8 @@ const (
 	maxAlone = 100e6
 	// valueBytes is a value in the engine's memory: promql.FPoint.
 	valueBytes = 16
+	// openedBytes is a series that is opened, in each part of the span where it has samples: its labels and its list of chunks.
+	openedBytes = 1 << 10
 	// encodedBytes is a value of an answer of the API with its JSON while that is made.
 	encodedBytes = 64
 	// labelBytes is a series of an answer: its labels, twice.

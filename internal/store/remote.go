@@ -341,11 +341,17 @@ func (s stream) onGrid(from, to time.Time, step time.Duration) metric.Line {
 	for i := range l.Values {
 		l.Values[i] = math.NaN()
 	}
+	first, end := len(l.Values), 0
 	for _, p := range s.Values {
 		if i := int((p.t - from.UnixMilli()) / step.Milliseconds()); i >= 0 && i < len(l.Values) {
 			l.Values[i] = p.v
+			first, end = min(first, i), max(end, i+1)
 		}
 	}
+	if first >= end {
+		return metric.Line{Labels: s.Metric}
+	}
+	l.Skip, l.Values = first, slices.Clone(l.Values[first:end])
 	return l
 }
 

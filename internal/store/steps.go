@@ -56,36 +56,45 @@ func (s *Store) Steps(ctx context.Context, expr string, from, to time.Time, step
 		if step == 0 {
 			break
 		}
-		if n, most := len(v)*(int(to.Sub(from)/step)+1), s.pages.opts.maxPageValues(); n > most {
-			return nil, nil, &tooManyValues{len(v), n, most}
-		}
+		n, most := 0, s.pages.opts.maxPageValues()
 		lines := make([]metric.Line, 0, len(v))
 		for i := range v {
-			lines = append(lines, onGrid(v[i], from, to, step))
+			l := onGrid(v[i], from, to, step)
+			if n += len(l.Values); n > most {
+				return nil, nil, &tooManyValues{len(v), most}
+			}
+			lines = append(lines, l)
 		}
 		return lines, warnings, nil
 	}
 	return nil, nil, fmt.Errorf("the query gives a %s; pages show instant vectors and scalars, as of rate(...)", parser.DocumentedType(res.Value.Type()))
 }
 
-// tooManyValues refuses an answer that would have a value, or a gap, for each of very many steps of its lines.
-type tooManyValues struct{ lines, values, most int }
+// tooManyValues refuses an answer with very many values and gaps between them.
+type tooManyValues struct{ lines, most int }
 
 // Status is that of an answer over HTTP.
 func (e *tooManyValues) Status() int { return http.StatusUnprocessableEntity }
 
 func (e *tooManyValues) Error() string {
-	return fmt.Sprintf("the answer has %d lines, with %d values and gaps at all steps; the limit is %d: use a longer step or a shorter range, or ask for fewer lines", e.lines, e.values, e.most)
+	return fmt.Sprintf("the answer has %d lines, with more than %d values and gaps, which is the limit: use a longer step or a shorter range, or ask for fewer lines", e.lines, e.most)
 }
 
-// onGrid returns a value for each step, NaN where the series has none.
+// onGrid returns a value for each step from the first to the last that the series has, NaN where it has none between.
 func onGrid(s promql.Series, from, to time.Time, step time.Duration) metric.Line {
-	l := metric.Line{Labels: s.Metric.Map(), Values: make([]float64, int(to.Sub(from)/step)+1)}
+	l := metric.Line{Labels: s.Metric.Map()}
+	if len(s.Floats) == 0 {
+		return l
+	}
+	at := func(p promql.FPoint) int { return int((p.T - from.UnixMilli()) / step.Milliseconds()) }
+	last := min(at(s.Floats[len(s.Floats)-1]), int(to.Sub(from)/step))
+	l.Skip = max(0, at(s.Floats[0]))
+	l.Values = make([]float64, max(0, last-l.Skip+1))
 	for i := range l.Values {
 		l.Values[i] = math.NaN()
 	}
 	for _, p := range s.Floats {
-		if i := int((p.T - from.UnixMilli()) / step.Milliseconds()); i >= 0 && i < len(l.Values) {
+		if i := at(p) - l.Skip; i >= 0 && i < len(l.Values) {
 			l.Values[i] = p.F
 		}
 	}

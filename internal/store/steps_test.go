@@ -71,7 +71,11 @@ func TestSteps(t *testing.T) {
 				n, _ := strconv.ParseFloat(v[1].(string), 64)
 				values[int(v[0].(float64)-float64(from.Unix()))/5] = n
 			}
-			if fmt.Sprint(got[i].Labels) != fmt.Sprint(r.Metric) || fmt.Sprint(got[i].Values) != fmt.Sprint(values) {
+			var have []float64
+			for step := range values {
+				have = append(have, got[i].At(step))
+			}
+			if fmt.Sprint(got[i].Labels) != fmt.Sprint(r.Metric) || fmt.Sprint(have) != fmt.Sprint(values) {
 				t.Errorf("%s: line %d is\n%v, want\n%v", expr, i, got[i], values)
 			}
 		}
