@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/teescope/teescope/internal/quota"
 )
@@ -175,6 +176,9 @@ func (s *reservedSet) Err() error {
 	return s.SeriesSet.Err()
 }
 
+// Warnings returns none: remote read cannot send them, so Prometheus would log them, with which any user could fill the log.
+func (s *reservedSet) Warnings() annotations.Annotations { return nil }
+
 // At returns the series.
 func (s *reservedSet) At() storage.Series { return reservedSeries{s.SeriesSet.At(), s} }
 
@@ -256,3 +260,6 @@ func (s *reservedChunkSet) Err() error {
 	}
 	return s.ChunkSeriesSet.Err()
 }
+
+// Warnings returns none, as those of a reservedSet.
+func (s *reservedChunkSet) Warnings() annotations.Annotations { return nil }
