@@ -24,6 +24,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/prompb"
+
 	"github.com/teescope/teescope/internal/await"
 )
 
@@ -37,8 +40,9 @@ const shippedMemory = 256 << 20
 // target is a monitor that is attacked.
 type target struct {
 	*monitor
-	group memoryGroup
-	http  *http.Client
+	group   memoryGroup
+	http    *http.Client
+	results string // the folder
 }
 
 // startTarget runs a monitor in a group with the shipped memory, with two hostile scrape targets and a hostile file of results.
@@ -65,7 +69,7 @@ func startTarget(t *testing.T) *target {
 	m.opened(t)
 	ready()
 	t.Cleanup(func() { _ = os.Remove(m.socket) })
-	a := &target{m, g, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Minute}}
+	a := &target{m, g, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Minute}, filepath.Join(data, "results")}
 	await.Event(t, "some rounds are stored", func() error {
 		n, err := strconv.ParseFloat(m.sampleOf("count_over_time(teescope_memory_limit_bytes[1h])"), 64)
 		if err != nil || n < 3 {
@@ -277,7 +281,7 @@ var attacks = []struct {
 	{"own: the deepest expressions", func(t *testing.T, a *target) {
 		atOnce(20, func(int) {
 			status, text := a.ask("POST", "/api/v1/query", url.Values{"query": {strings.Repeat("(", 10_000) + "1" + strings.Repeat(")", 10_000)}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
-			a.want(t, "10,000 brackets", status, text, 200, 400, 422, 503)
+			a.want(t, "10,000 brackets", status, text, 400)
 		})
 	}},
 	{"own: a query that is too long", func(t *testing.T, a *target) {
@@ -294,8 +298,93 @@ var attacks = []struct {
 	{"own: remote read of garbage", func(t *testing.T, a *target) {
 		for _, body := range []string{"", "garbage", "\xff\xff\xff\xff\x0f", "\xfe\xff\xff\xff\x07" + strings.Repeat("\xff", 10_000)} {
 			status, text := a.ask("POST", "/api/v1/read", body, "Content-Encoding", "snappy")
-			a.want(t, "remote read", status, text, 200, 400)
+			a.want(t, "remote read", status, text, 400, 413)
 		}
+	}},
+	{"review 2: remote read of all, a hundred times", func(t *testing.T, a *target) {
+		status, text := a.ask("POST", "/api/v1/read", remoteReadCall(100), "Content-Encoding", "snappy")
+		a.want(t, "100 queries", status, text, 422)
+		// Sixteen take more than the share, or, of a monitor that has just started, not.
+		atOnce(4, func(int) {
+			status, text := a.ask("POST", "/api/v1/read", remoteReadCall(16), "Content-Encoding", "snappy")
+			a.want(t, "16 queries", status, text, 200, 422, 503)
+		})
+	}},
+	{"review 2: remote readers that do not read", func(t *testing.T, a *target) {
+		call := remoteReadCall(1)
+		head := fmt.Sprintf("POST /api/v1/read HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", strings.TrimPrefix(a.url, "http://"), len(call))
+		defer a.unread(t, 10, head+call)()
+		status, text := a.ask("GET", "/api/v1/labels", "")
+		a.want(t, "labels meanwhile", status, text, 200)
+	}},
+	{"review 2: very many selectors", func(t *testing.T, a *target) {
+		selectors := strings.TrimSuffix(strings.Repeat("match[]="+url.QueryEscape(`{__name__!=""}`)+"&", 1400), "&")
+		for _, path := range []string{"series", "labels"} {
+			atOnce(2, func(int) {
+				status, text := a.ask("POST", "/api/v1/"+path, selectors, "Content-Type", "application/x-www-form-urlencoded")
+				a.want(t, path, status, text, 422)
+			})
+		}
+	}},
+	{"review 2: nesting that is only parsed or formatted", func(t *testing.T, a *target) {
+		for _, expr := range []string{strings.Repeat("(", 3000) + "1" + strings.Repeat(")", 3000), "1" + strings.Repeat("+1", 4000), strings.Repeat("-", 5000) + "1"} {
+			for _, path := range []string{"format_query", "parse_query"} {
+				status, text := a.ask("POST", "/api/v1/"+path, "query="+url.QueryEscape(expr), "Content-Type", "application/x-www-form-urlencoded")
+				a.want(t, path+" "+expr[:3], status, text, 422)
+			}
+		}
+	}},
+	{"review 2: distributions of subqueries", func(t *testing.T, a *target) {
+		now := time.Now().Unix()
+		status, text := a.ask("GET", "/api/teescope/v1/distributions?"+url.Values{"query": {`max_over_time((max_over_time(vector(1)[1d:1s]))[10d:1s])`},
+			"from": {fmt.Sprint(now - 600)}, "to": {fmt.Sprint(now)}, "windows": {"10"}}.Encode(), "")
+		a.want(t, "distributions", status, text, 422)
+	}},
+	{"review 2: labels that grow", func(t *testing.T, a *target) {
+		expr := `label_replace(` + everything + `,"x","aaaaaaaa","","")`
+		for range 8 {
+			expr = `label_join(` + expr + `,"x","","x","x","x","x","x","x","x","x")`
+		}
+		status, text := a.ask("GET", rangeQuery(expr, 600, 1), "")
+		a.want(t, "label_join in label_join", status, text, 422)
+	}},
+	{"review 2: a query in the far future", func(t *testing.T, a *target) {
+		status, text := a.ask("GET", "/api/v1/query_range?"+url.Values{"query": {`max_over_time((max_over_time(vector(1)[1d:1s]))[10d:1s])`},
+			"start": {"33000000000"}, "end": {"33000003600"}, "step": {"1"}}.Encode(), "")
+		a.want(t, "the year 3015", status, text, 422)
+	}},
+	{"review 2: results at the same time", func(t *testing.T, a *target) {
+		long := resultBomb(14 << 20) // within the length that a text may have
+		for i := range 6 {
+			if err := os.WriteFile(filepath.Join(a.results, fmt.Sprintf("parallel%d.json", i)), long, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		atOnce(24, func(i int) {
+			id := fmt.Sprintf("parallel%d", i%6)
+			status, text := a.ask("GET", "/api/teescope/v1/results/"+id, "")
+			a.want(t, id, status, text, 422)
+			status, text = a.ask("GET", "/api/teescope/v1/results/"+id+"/origin", "")
+			a.want(t, id+"'s origin", status, text, 422)
+		})
+	}},
+	{"review 2: root's access during slow bodies", func(t *testing.T, a *target) {
+		head := "POST /api/teescope/v1/queries HTTP/1.1\r\nHost: " + strings.TrimPrefix(a.url, "http://") + "\r\nContent-Length: 200000\r\n\r\n"
+		defer a.unread(t, 150, head+`{"queries":[{"query":"`+strings.Repeat("a", 40_000))()
+		defer a.unread(t, 100, head+`{"queries":[{"query":"`+strings.Repeat("a", 100))()
+		status, text := a.ask("POST", "/api/teescope/v1/queries", charts(1, func(int) string { return "up" }, 60))
+		a.want(t, "the page meanwhile", status, text, 200)
+		root := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", a.socket)
+		}}}
+		resp, err := root.Post("http://localhost/api/teescope/v1/silences", "application/json", strings.NewReader(`{}`))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		a.want(t, "root's silence, which names nothing", resp.StatusCode, string(b), 400)
 	}},
 	{"own: regular expressions that explode", func(t *testing.T, a *target) {
 		for _, re := range []string{strings.Repeat("(", 500) + "a" + strings.Repeat("*)", 500), "(a{0,1000}){0,1000}", strings.Repeat("(a|b|c)?", 2000)} {
@@ -335,6 +424,18 @@ var attacks = []struct {
 		status, text := a.ask("GET", "/-/healthy", "")
 		a.want(t, "healthy meanwhile", status, text, 200)
 	}},
+}
+
+// remoteReadCall is a call of Prometheus' remote read with n queries for all series of the last hour.
+func remoteReadCall(n int) string {
+	now := time.Now().UnixMilli()
+	query := &prompb.Query{StartTimestampMs: now - time.Hour.Milliseconds(), EndTimestampMs: now,
+		Matchers: []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "__name__", Value: ".+"}}}
+	b, err := (&prompb.ReadRequest{Queries: slices.Repeat([]*prompb.Query{query}, n)}).Marshal()
+	if err != nil {
+		panic(err) // it is made of constants
+	}
+	return string(snappy.Encode(nil, b))
 }
 
 // hostilePageNames are the jobs that scrape hostilePages.
@@ -443,7 +544,7 @@ func TestHostileClients(t *testing.T) {
 	for _, attack := range attacks {
 		began := time.Now()
 		attack.do(t, a)
-		t.Logf("%-45s %v", attack.name, time.Since(began).Round(time.Millisecond)) // clock: it is only printed
+		t.Logf("%-45s %v", attack.name, time.Since(began).Round(time.Millisecond)) // clock: only logged
 		if n := a.group.kills(t); n > 0 {
 			t.Fatalf("%s: the kernel killed the monitor", attack.name)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,5 +87,32 @@ func (m *monitor) changes(ctx context.Context, before, after anomaly.Window, o a
 
 // boxes describes the values of a PromQL expression in windows.
 func (m *monitor) boxes(ctx context.Context, query string, from, to time.Time, windows int) ([]anomaly.Box, error) {
-	return anomaly.Boxes(ctx, m.series, query, from, to, windows)
+	return anomaly.Boxes(ctx, asPage{m.served}, query, from, to, windows)
+}
+
+// asPage evaluates what others ask for within the limits of pages: without the engine of rules, which has none.
+type asPage struct{ served }
+
+// QueryRange is that of findings.RangeQuerier.
+func (p asPage) QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
+	step = max(time.Millisecond, step.Truncate(time.Millisecond)) // PromQL's unit
+	lines, _, err := p.Steps(ctx, expr, from, to, step)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	first := from.Truncate(time.Millisecond)
+	var out []metric.Series
+	for _, l := range lines {
+		s := metric.Series{Labels: l.Labels}
+		for i, v := range l.Values {
+			if !math.IsNaN(v) {
+				s.At = append(s.At, first.Add(time.Duration(l.Skip+i)*step))
+				s.Values = append(s.Values, v)
+			}
+		}
+		if len(s.Values) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, nil
 }

@@ -7,6 +7,9 @@ const (
 	piece = 4 << 10
 	// bodyFactor is what a byte of a body costs: it is held while the next larger buffer is filled, and then as what it says.
 	bodyFactor = 3
+	// smallPieces is how many pieces make a small body. Longer ones have only half of the share, so that clients who hold long bodies
+	// without an end do not keep out small ones: a page's queries have some 10 KiB.
+	smallPieces = 3
 )
 
 // Body reserves what is read of a body as it arrives: a client that is slow holds no more than it has sent. Close ends the
@@ -28,6 +31,10 @@ type body struct {
 // Read is that of io.Reader; its error is Exceeded where the share is used up.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left == 0 {
+		if used := b.share.Used(); len(b.releases) >= smallPieces && used+piece*bodyFactor > b.share.Limit/2 {
+			b.share.refused.Add(1)
+			return 0, &Exceeded{b.share.Name, piece * bodyFactor, used, b.share.Limit}
+		}
 		release, err := b.share.Take(piece * bodyFactor)
 		if err != nil {
 			return 0, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/quota"
 )
 
 // Archive is a folder of finished documents, one file per experiment. Add names a file by the id of its document; a
@@ -50,20 +51,48 @@ func (a *Archive) file(id string) (string, error) {
 }
 
 // Get returns a document by its id, whatever its file name. Without such a document the error wraps fs.ErrNotExist.
-func (a *Archive) Get(id string) (*Experiment, error) {
+func (a *Archive) Get(id string) (e *Experiment, err error) {
 	name, err := a.file(id)
 	if err != nil {
 		return nil, errors.Join(err, fs.ErrNotExist)
 	}
-	e, err := readRegular(name)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if e, err = a.one(name); !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
-	all, _ := a.List() // unreadable files have no id
-	if i := slices.IndexFunc(all, func(e *Experiment) bool { return e.ID == id }); i >= 0 {
-		return all[i], nil
+	list, _ := a.List() // unreadable files have no id
+	if i := slices.IndexFunc(list, func(e *Experiment) bool { return e.ID == id }); i >= 0 {
+		return list[i], nil
 	}
 	return nil, err
+}
+
+// one returns the document of a file. Files are read one after the other, and again only once they have changed.
+func (a *Archive) one(name string) (*Experiment, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fi, err := os.Stat(name)
+	if err != nil { // also of one that is not finished, which has its own reason
+		_, e, err := documentOf(name, regular)
+		return e, err
+	}
+	en := a.entry(fi)
+	if a.seen == nil {
+		a.seen = map[string]entry{}
+	}
+	a.seen[fi.Name()] = en
+	return en.e, en.err
+}
+
+// entry returns a file as it is now. a.mu is held.
+func (a *Archive) entry(fi fs.FileInfo) entry {
+	en, ok := a.seen[fi.Name()]
+	var full *quota.Exceeded
+	if ok && en.at.Equal(fi.ModTime()) && en.size == fi.Size() && !(errors.As(en.err, &full) && full.Busy()) {
+		return en
+	}
+	en = entry{at: fi.ModTime(), size: fi.Size()}
+	_, en.e, en.err = documentOf(filepath.Join(a.Dir, fi.Name()), regular)
+	return en
 }
 
 // Bytes returns the file of a document as it is, whatever its name. Without such a document the error wraps
@@ -73,31 +102,45 @@ func (a *Archive) Bytes(id string) ([]byte, error) {
 	if err != nil {
 		return nil, errors.Join(err, fs.ErrNotExist)
 	}
-	b, err := regular(name)
+	b, err := bytesOf(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return b, err
 	}
-	all, _ := a.List() // unreadable files have no id
-	i := slices.IndexFunc(all, func(e *Experiment) bool { return e.ID == id })
+	list, _ := a.List() // unreadable files have no id
+	i := slices.IndexFunc(list, func(e *Experiment) bool { return e.ID == id })
 	if i < 0 {
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for file, en := range a.seen {
-		if en.e == all[i] {
-			return regular(filepath.Join(a.Dir, file))
+		if en.e == list[i] {
+			return bytesOf(filepath.Join(a.Dir, file))
 		}
 	}
 	return nil, err // its file has just changed
 }
 
-// regular returns a file of the archive: others may write to its folder, so it must be a regular one.
-func regular(name string) ([]byte, error) { return host.ReadRegular(name, mostText()) }
+// regular opens a file of the archive: others may write to its folder, so it must be a regular one.
+func regular(name string) (*os.File, error) {
+	f, _, err := host.OpenRegular(name)
+	return f, err
+}
 
-func readRegular(name string) (*Experiment, error) {
-	_, e, err := documentOf(name, regular)
-	return e, err
+// bytesOf returns a file of the archive as it is.
+func bytesOf(name string) ([]byte, error) {
+	f, err := regular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	hold := memory().Growing()
+	defer hold.Release()
+	b, err := all(f, hold)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, nil
 }
 
 // List returns all documents, the newest first. Unreadable ones are left out and named in the error. A missing folder
@@ -120,11 +163,7 @@ func (a *Archive) List() ([]*Experiment, error) {
 		if filepath.Ext(f.Name()) != ".json" || strings.HasPrefix(f.Name(), ".") || err != nil || !fi.Mode().IsRegular() {
 			continue
 		}
-		en, ok := a.seen[f.Name()]
-		if !ok || !en.at.Equal(fi.ModTime()) || en.size != fi.Size() {
-			en = entry{at: fi.ModTime(), size: fi.Size()}
-			en.e, en.err = readRegular(filepath.Join(a.Dir, f.Name()))
-		}
+		en := a.entry(fi)
 		now[f.Name()] = en
 		if en.err != nil {
 			errs = append(errs, en.err)

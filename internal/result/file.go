@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
@@ -29,11 +30,11 @@ func Read(path string) (*Experiment, error) {
 
 // Document is Read that also returns the text of the document, expanded.
 func Document(path string) (text []byte, e *Experiment, err error) {
-	return documentOf(path, os.ReadFile) // a user's own argument may be a pipe
+	return documentOf(path, func(path string) (*os.File, error) { return os.Open(path) }) // a user's own argument may be a pipe
 }
 
-func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e *Experiment, err error) {
-	text, err = read(path)
+func documentOf(path string, open func(string) (*os.File, error)) (text []byte, e *Experiment, err error) {
+	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		switch _, e := os.Stat(partial(path)); {
 		case e == nil && busy(partial(path)):
@@ -45,8 +46,11 @@ func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e 
 	if err != nil {
 		return nil, nil, err
 	}
-	if text, err = unpacked(text, mostText()); err == nil {
-		e, err = Parse(text)
+	defer f.Close()
+	hold := memory().Growing()
+	defer hold.Release()
+	if text, err = unpacked(f, hold); err == nil {
+		e, err = parsed(text, hold)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
@@ -57,7 +61,7 @@ func documentOf(path string, read func(string) ([]byte, error)) (text []byte, e 
 // mostUnpacked bounds what a small file may expand to.
 const mostUnpacked = 1 << 30
 
-// mostText is the longest text of a document in the memory of results: while it is read it is in two buffers, and then it is parsed.
+// mostText is the longest text of a document in the memory of results: it is in memory twice, and then it is parsed.
 func mostText() int64 { return min(mostUnpacked, memory().Limit/4) }
 
 // memory is what documents may use together while they are read.
@@ -67,9 +71,11 @@ var memory = func() *quota.Share { return quota.Own().Results }
 // makes of it; measured with numbers, empty lists and objects.
 const parsedBytes = 120
 
-// footprint estimates what reading a document takes, in bytes: its text twice, and its values, which a small file can have very many
-// of.
-func footprint(b []byte) int64 {
+// textBytes is what reading a byte of a document's text takes: it is read in pieces, which are then joined.
+const textBytes = 2
+
+// valuesBytes estimates what the values of a document take in bytes: a small file can have very many.
+func valuesBytes(b []byte) int64 {
 	values := int64(1)
 	inText := false
 	for i := 0; i < len(b); i++ {
@@ -82,41 +88,85 @@ func footprint(b []byte) int64 {
 			values++
 		}
 	}
-	return 2*int64(len(b)) + values*parsedBytes
+	return values * parsedBytes
 }
 
-// unpacked expands a document that is compressed with gzip (RFC 1952).
-func unpacked(b []byte, most int64) ([]byte, error) {
-	if !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
-		return b, nil
+// unpacked reads a document, and expands it if it is compressed with gzip (RFC 1952). Its memory is reserved as it is read.
+func unpacked(f io.Reader, hold *quota.Growing) ([]byte, error) {
+	buffered := bufio.NewReader(f)
+	magic, _ := buffered.Peek(2) // reading it again has the same error
+	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return all(buffered, hold)
 	}
-	r, err := gzip.NewReader(bytes.NewReader(b))
+	r, err := gzip.NewReader(buffered)
+	var b []byte
 	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(r, most+1))
+		b, err = all(r, hold)
 	}
+	var full *quota.Exceeded
 	switch {
+	case errors.As(err, &full), errors.Is(err, errTooLong):
+		return nil, fmt.Errorf("expand it: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("expand it: %w; if the file was cut off, copy it again", err)
-	case int64(len(b)) > most:
-		return nil, fmt.Errorf("expand it: it has more than %d bytes", most)
 	}
 	return b, nil
 }
 
+// errTooLong is wrapped by the error of a text longer than mostText.
+var errTooLong = errors.New("it is too long")
+
+// all reads a text to its end, within mostText and what hold may have.
+func all(r io.Reader, hold *quota.Growing) ([]byte, error) {
+	var parts [][]byte
+	most, size := mostText(), int64(0)
+	for {
+		const piece = 64 << 10
+		if err := hold.Add(piece * textBytes); err != nil {
+			return nil, err
+		}
+		b := make([]byte, piece)
+		n, err := 0, error(nil)
+		for n < piece && err == nil {
+			var got int
+			got, err = r.Read(b[n:])
+			n += got
+		}
+		parts = append(parts, b[:n])
+		size += int64(n)
+		switch {
+		case size > most:
+			return nil, fmt.Errorf("%w: it has more than %d bytes", errTooLong, most)
+		case err == io.EOF: //nolint:errorlint // Read returns exactly this; a text that was cut off has another
+			return bytes.Join(parts, nil), nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
 // Parse reads a document from memory and checks it against the schema.
 func Parse(b []byte) (e *Experiment, err error) {
+	hold := memory().Growing()
+	defer hold.Release()
+	if err := hold.Add(int64(len(b)) * textBytes); err != nil {
+		return nil, err
+	}
+	return parsed(b, hold)
+}
+
+// parsed is Parse of a text whose memory is reserved.
+func parsed(b []byte, hold *quota.Growing) (e *Experiment, err error) {
+	if err := hold.Add(valuesBytes(b)); err != nil {
+		return nil, err
+	}
 	err = contain.Call("reading a result", func() (err error) { e, err = parse(b); return err })
 	return e, err
 }
 
 func parse(b []byte) (*Experiment, error) {
-	release, err := memory().Take(footprint(b))
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	size := len(b)
-	b, err = document.One(b)
+	b, err := document.One(b)
 	var v any
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(b))

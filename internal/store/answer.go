@@ -1,7 +1,11 @@
 package store
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/teescope/teescope/internal/quota"
 )
@@ -14,20 +18,88 @@ const madeAtOnce = 2
 // wait or fail, and not the monitor.
 func (s *Store) held(next http.Handler) http.Handler {
 	making := make(queue, madeAtOnce)
+	read := s.readInTurn(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w = lenient{w}
 		if r.URL.Path == "/query" || r.URL.Path == "/query_range" {
 			next.ServeHTTP(w, plain(r))
 			return
 		}
-		if err := making.enter(r.Context()); err != nil {
+		if r.URL.Path == "/read" && r.Method == http.MethodPost {
+			read(w, r)
+			return
+		}
+		if err := tooMuchToMake(r); err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		wait, cancel := context.WithTimeout(r.Context(), s.opts.Query.Timeout)
+		err := making.enter(wait)
+		cancel()
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
+		}
+		if formats(r) {
+			if err := chained(r.Form.Get("query")); err != nil {
+				making.leave()
+				http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+				return
+			}
 		}
 		a := &madeAnswer{ResponseWriter: w, share: s.pages.answers(), making: making}
 		defer a.end()
 		next.ServeHTTP(a, plain(r))
 	})
+}
+
+const (
+	// maxSelectors is how many match[] a call may have: each is looked up by itself, and all are joined.
+	maxSelectors = 32
+	// maxFormatted bounds the text of an expression that is only parsed or formatted, in bytes.
+	maxFormatted = 8 << 10
+)
+
+// tooMuchToMake refuses a call, other than a query, whose answer would take long or much memory to make. None of these stops when
+// its client leaves.
+func tooMuchToMake(r *http.Request) error {
+	expr := r.Form.Get("query")
+	if n := len(r.Form["match[]"]); n > maxSelectors {
+		return fmt.Errorf("the call has %d selectors (match[]), the limit is %d: make several calls, or join them with a regular expression", n, maxSelectors)
+	}
+	if tooDeep(expr) {
+		return errTooDeep
+	}
+	if formats(r) && len(expr) > maxFormatted {
+		return fmt.Errorf("the query has %d bytes; at most %d are parsed or formatted here", len(expr), maxFormatted)
+	}
+	return nil
+}
+
+// formats reports whether a call only parses or formats an expression.
+func formats(r *http.Request) bool {
+	return r.URL.Path == "/format_query" || r.URL.Path == "/parse_query"
+}
+
+// chained refuses an expression with a long row of operators. Each is a part within the next one, and the formatter prints each part
+// again for each part around it: 2,000 of them take seconds.
+func chained(expr string) error {
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		return nil //nolint:nilerror // the API says what is wrong with it
+	}
+	if depth(e)-1 > maxNesting {
+		return fmt.Errorf("the query has more than %d operators in a row or parts inside each other: format it in pieces", maxNesting)
+	}
+	return nil
+}
+
+// depth is how many parts of an expression are inside each other.
+func depth(n parser.Node) (deepest int) {
+	for child := range parser.ChildrenIter(n) {
+		deepest = max(deepest, depth(child))
+	}
+	return deepest + 1
 }
 
 // lenient is an answer whose client may leave: Prometheus would log a line of each, with which any user could fill the log.

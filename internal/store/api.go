@@ -79,12 +79,7 @@ func statusOf[kind any](_ kind, err error) (code int, override bool) {
 // noOrigin matches no origin.
 var noOrigin = regexp.MustCompile(`^\b$`)
 
-const (
-	// Remote read bypasses the engine, so it has its own limits.
-	remoteReadConcurrent = 2
-	remoteReadFrame      = 1 << 20
-	searchLimit          = 1_000
-)
+const searchLimit = 1_000
 
 func (s *Store) api() *apiv1.API {
 	ready := func(next http.HandlerFunc) http.HandlerFunc {
@@ -99,8 +94,8 @@ func (s *Store) api() *apiv1.API {
 	listed := targets{s.scrape, s.local}
 	return apiv1.NewAPI(
 		s.pages,
-		noted{door{s}}, // queries
-		nil, nil,       // no appender: nothing is written over HTTP
+		reserving{noted{door{s}}}, // queries
+		nil, nil,                  // no appender: nothing is written over HTTP
 		door{s}, // exemplars
 		func(context.Context) apiv1.ScrapePoolsRetriever { return listed },
 		func(context.Context) apiv1.TargetRetriever { return listed },

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -25,6 +26,8 @@ type cost struct {
 	values float64
 	// opened is how many series are opened, those of different parts of the span counted apart.
 	opened float64
+	// texts is how many bytes of labels functions make, and widest how many a series then has.
+	texts, widest float64
 
 	// The part that looks at the most, for the refusal.
 	most, steps, window, series float64
@@ -43,7 +46,7 @@ func (c *cost) add(series, steps, window, weight float64) {
 
 // bytes is what evaluating takes.
 func (c *cost) bytes(mostSamples int) int64 {
-	return int64(min(c.values, float64(mostSamples))*valueBytes + c.opened*openedBytes)
+	return int64(min(c.values, float64(mostSamples))*valueBytes + c.opened*openedBytes + 2*c.texts) // made anew, from others
 }
 
 // tooCostly refuses a query before it is evaluated.
@@ -112,29 +115,48 @@ func (d door) spread(from, to time.Time) (out spread) {
 	return out
 }
 
+// shape is what a part of an expression gives at each step.
+type shape struct {
+	series float64
+	// labels is how many bytes a series' labels have at most, and longest how many of them one value has.
+	labels, longest float64
+	// made is how many bytes of labels functions have made for it, those that others replaced left out.
+	made float64
+}
+
+// with is the larger of both in all that a shape has.
+func (s shape) with(o shape) shape {
+	return shape{max(s.series, o.series), max(s.labels, o.labels), max(s.longest, o.longest), max(s.made, o.made)}
+}
+
 // estimator computes the cost of an expression. Times are in milliseconds.
 type estimator struct {
 	cost
 	held     spread
 	interval float64 // between two samples
-	count    func(v *parser.VectorSelector, from, to int64) float64
+	lookback int64
+	count    func(v *parser.VectorSelector, from, to int64) shape
 }
 
 // weights are of functions that do more with a window than look at it once: sorting, or several numbers for each value.
 var weights = map[string]float64{"quantile_over_time": 16, "predict_linear": 4, "deriv": 4, "stddev_over_time": 2, "stdvar_over_time": 2}
 
-// part counts what evaluating a part at each step takes, and returns the number of its series.
-func (e *estimator) part(n parser.Node, from, to, step int64) (series float64) {
+// part counts what evaluating a part at each step takes, and returns what it gives.
+func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 	steps := 1.0
 	if step > 0 {
-		steps = float64((to-from)/step + 1)
+		steps = max(1, float64((to-from)/step+1))
 	}
 	switch n := n.(type) {
 	case *parser.VectorSelector:
-		series = e.count(n, from-n.OriginalOffset.Milliseconds(), to-n.OriginalOffset.Milliseconds())
-		e.cost.add(series, e.stepsWithData(from, to, step, 5*60_000), 1, 1)
-		e.values += series * steps // room is made for all, also where there are no samples
-		return series
+		if n.Timestamp != nil {
+			from, to = clampTime(*n.Timestamp), clampTime(*n.Timestamp)
+		}
+		offset := n.OriginalOffset.Milliseconds()
+		s = e.count(n, from-offset-e.lookback, to-offset)
+		e.cost.add(s.series, e.stepsWithData(from-offset, to-offset, step, e.lookback), 1, 1)
+		e.values += s.series * steps // room is made for all, also where there are no samples
+		return s
 	case *parser.MatrixSelector: // the top of an instant query
 		return e.window("", n, from, to, step, 1)
 	case *parser.SubqueryExpr:
@@ -143,43 +165,82 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (series float64) {
 		for _, a := range n.Args {
 			switch inner(a).(type) {
 			case *parser.MatrixSelector, *parser.SubqueryExpr:
-				series = max(series, e.window(n.Func.Name, inner(a), from, to, step, steps))
+				s = s.with(e.window(n.Func.Name, inner(a), from, to, step, steps))
 			default:
-				series = max(series, e.part(a, from, to, step))
+				s = s.with(e.part(a, from, to, step))
 			}
 		}
 		if len(n.Args) == 0 {
-			series = 1
+			s.series = 1
 		}
-		e.values += series * steps
-		return series
+		e.values += s.series * steps
+		return e.labeled(n, s)
 	case *parser.AggregateExpr:
-		series = e.part(n.Expr, from, to, step)
+		s = e.part(n.Expr, from, to, step)
 		if n.Param != nil {
 			e.part(n.Param, from, to, step)
 		}
-		if len(n.Grouping) == 0 && !n.Without && n.Op != parser.TOPK && n.Op != parser.BOTTOMK && n.Op != parser.COUNT_VALUES && n.Op != parser.LIMITK {
-			series = min(series, 1)
+		switch {
+		case n.Op == parser.COUNT_VALUES:
+			if name, ok := inner(n.Param).(*parser.StringLiteral); ok {
+				s = e.longer(s, float64(len(name.Val)), 32) // a number as a text
+			}
+		case len(n.Grouping) == 0 && !n.Without && n.Op != parser.TOPK && n.Op != parser.BOTTOMK && n.Op != parser.LIMITK:
+			s.series = min(s.series, 1)
 		}
-		e.cost.add(series, steps, 1, 1)
-		return series
+		e.cost.add(s.series, steps, 1, 1)
+		return s
 	case *parser.BinaryExpr:
-		series = max(e.part(n.LHS, from, to, step), e.part(n.RHS, from, to, step))
+		l, r := e.part(n.LHS, from, to, step), e.part(n.RHS, from, to, step)
+		s = l.with(r)
 		if n.Op == parser.LOR {
-			series *= 2
+			s.series *= 2
 		}
-		e.cost.add(series, steps, 1, 1)
-		return series
+		if m := n.VectorMatching; m != nil && len(m.Include) > 0 { // labels of both sides
+			s.labels = l.labels + r.labels
+		}
+		e.cost.add(s.series, steps, 1, 1)
+		return s
 	case *parser.ParenExpr:
 		return e.part(n.Expr, from, to, step)
 	case *parser.UnaryExpr:
 		return e.part(n.Expr, from, to, step)
-	case *parser.StepInvariantExpr:
-		return e.part(n.Expr, from, to, step)
+	case *parser.StepInvariantExpr: // evaluated once, and then repeated at each step
+		s = e.part(n.Expr, from, from, 0)
+		e.values += s.series * steps
+		return s
 	default: // a number or a text
 		e.cost.add(1, steps, 1, 1)
-		return 1
+		return shape{series: 1}
 	}
+}
+
+// labeled counts the texts of a function that makes labels of labels.
+func (e *estimator) labeled(n *parser.Call, s shape) shape {
+	text := func(i int) string {
+		if t, ok := inner(n.Args[i]).(*parser.StringLiteral); ok {
+			return t.Val
+		}
+		return ""
+	}
+	switch n.Func.Name {
+	case "label_replace": // v, destination, replacement, source, pattern
+		return e.longer(s, float64(len(text(1))), float64(len(text(2)))+float64(strings.Count(text(2), "$"))*s.longest)
+	case "label_join": // v, destination, separator, sources
+		return e.longer(s, float64(len(text(1))), float64(len(n.Args)-3)*(s.longest+float64(len(text(2)))))
+	}
+	return s
+}
+
+// longer is s with one label more in each series, whose labels are all made anew.
+func (e *estimator) longer(s shape, name, value float64) shape {
+	s.labels += name + value
+	s.longest = max(s.longest, value)
+	e.widest = max(e.widest, s.labels)
+	all := s.series * s.labels
+	e.texts += max(0, all-s.made)
+	s.made = all
+	return s
 }
 
 // inner returns what is in brackets.
@@ -197,132 +258,186 @@ func inner(e parser.Expr) parser.Expr {
 }
 
 // window counts a function that looks at a window at each step, and what is in the window.
-func (e *estimator) window(function string, n parser.Node, from, to, step int64, steps float64) (series float64) {
+func (e *estimator) window(function string, n parser.Node, from, to, step int64, steps float64) (s shape) {
 	weight := max(1, weights[function])
 	switch n := n.(type) {
 	case *parser.MatrixSelector:
 		v, ok := n.VectorSelector.(*parser.VectorSelector)
 		if !ok {
-			return 0
+			return s
 		}
 		length, offset := n.Range.Milliseconds(), v.OriginalOffset.Milliseconds()
-		series = e.count(v, from-offset-length, to-offset)
-		samples := min(float64(length), max(0, float64(e.held.last-e.held.first))) / e.interval
-		if v.Timestamp != nil || v.StartOrEnd != 0 {
-			steps = 1 // the same window at all steps
+		if v.Timestamp == nil {
+			steps = min(steps, e.stepsWithData(from-offset, to-offset, step, length))
+		} else { // the same window at all steps
+			from, to = clampTime(*v.Timestamp), clampTime(*v.Timestamp)
 		}
-		e.cost.add(series, min(steps, e.stepsWithData(from, to, step, length)), samples, weight)
+		s = e.count(v, from-offset-length, to-offset)
+		samples := min(float64(length), max(0, float64(e.held.last)-float64(e.held.first))) / e.interval
+		e.cost.add(s.series, steps, samples, weight)
 	case *parser.SubqueryExpr:
 		length, offset, each := n.Range.Milliseconds(), n.OriginalOffset.Milliseconds(), n.Step.Milliseconds()
 		if each <= 0 {
 			each = subqueryStep.Milliseconds()
 		}
 		if n.Timestamp != nil {
-			from, to, steps = *n.Timestamp, *n.Timestamp, 1
+			from, to = clampTime(*n.Timestamp), clampTime(*n.Timestamp)
 		}
-		series = e.part(n.Expr, from-offset-length, to-offset, each)
-		e.cost.add(series, steps, float64(length)/float64(each), weight)
+		s = e.part(n.Expr, from-offset-length, to-offset, each)
+		e.cost.add(s.series, steps, float64(length)/float64(each), weight)
 	}
-	return series
+	return s
 }
+
+// clampTime returns a time from which durations can be subtracted: at most 285,000 years from now.
+func clampTime(at int64) int64 { return max(-1<<53, min(at, 1<<53)) }
 
 // stepsWithData is at how many steps a selector that looks back for so long may find a sample.
 func (e *estimator) stepsWithData(from, to, step, back int64) float64 {
 	if step <= 0 {
 		return 1
 	}
-	from, to = max(from, e.held.first), min(to, e.held.last+back)
+	from, to = max(from, e.held.first), min(to, clampTime(e.held.last)+back)
 	if to < from {
 		return 0
 	}
 	return float64((to-from)/step + 1)
 }
 
+// The labels of a series until it is known which match: those of this program's sources have some 200 bytes.
+const (
+	usualLabels = 512
+	usualValue  = 128
+)
+
 // estimate computes what a query takes, and refuses one beyond the limits. It looks up which series match only if the query would be
-// too costly, or large, with all of them.
-func (e *Engine) estimate(ctx context.Context, q storage.Queryable, expr string, from, to time.Time, step time.Duration) (cost, error) {
-	m, ok := q.(measurable)
+// too costly, or large, with all of them, or makes labels of their labels.
+func (e *Engine) estimate(ctx context.Context, b *bounds) (cost, error) {
+	m, ok := b.q.(measurable)
 	if !ok || e.opts.MaxLooked == 0 {
 		return cost{}, nil
 	}
-	_, first := selectors(expr, from)
-	held := m.spread(first, to)
-	parsed, err := e.parser.ParseExpr(expr)
+	parsed, err := e.parser.ParseExpr(b.expr)
 	if err != nil {
 		return cost{}, err
 	}
-	all := estimator{held: held, interval: float64(e.opts.Interval.Milliseconds()), count: func(*parser.VectorSelector, int64, int64) float64 { return held.series }}
+	if parsed, err = promql.PreprocessExpr(parsed, b.from, b.to, b.step); err != nil { // as the engine does: @ start() is a time
+		return cost{}, err
+	}
+	from, to, step := clampTime(b.from.UnixMilli()), clampTime(b.to.UnixMilli()), b.step.Milliseconds()
+	estimated := func(held spread, count func(*parser.VectorSelector, int64, int64) shape) *estimator {
+		x := &estimator{held: held, interval: float64(e.opts.Interval.Milliseconds()), lookback: b.lookback.Milliseconds(), count: count}
+		x.part(parsed, from, to, step)
+		return x
+	}
+	first, last := to, from // what selectors read
+	estimated(spread{}, func(_ *parser.VectorSelector, from, to int64) shape {
+		first, last = min(first, from), max(last, to)
+		return shape{}
+	})
+	held := m.spread(time.UnixMilli(first), time.UnixMilli(last))
+	all := estimated(held, func(*parser.VectorSelector, int64, int64) shape {
+		return shape{series: held.series, labels: usualLabels, longest: usualValue}
+	})
 	all.opened = held.series
-	all.part(parsed, from.UnixMilli(), to.UnixMilli(), step.Milliseconds())
-	if e.opts.fits(all.cost) && all.bytes(e.opts.MaxSamples) <= e.opts.largeQuery() {
+	if e.opts.refusal(all.cost) == nil && all.widest == 0 && all.bytes(e.opts.MaxSamples) <= e.opts.largeQuery() {
 		return all.cost, nil
 	}
-	matched, opens := map[*parser.VectorSelector]float64{}, 0.0
-	exact := estimator{held: held, interval: all.interval, count: func(v *parser.VectorSelector, from, to int64) float64 {
-		if n, ok := matched[v]; ok {
-			return n
+	matched, opens := map[*parser.VectorSelector]shape{}, 0.0
+	exact := estimated(held, func(v *parser.VectorSelector, from, to int64) shape {
+		if s, ok := matched[v]; ok || err != nil {
+			return s
 		}
-		n, opened, failed := matching(ctx, q, v.LabelMatchers, max(from, held.first), min(to, held.last+1))
+		s, opened, failed := matching(ctx, b.q, v.LabelMatchers, max(from, held.first), min(to, clampTime(held.last)+1))
+		if failed == nil && s.series == 0 && held.first <= held.last { // not there then: the most that may be anywhere
+			s, failed = matchingIn(ctx, b.q, v.LabelMatchers, held.first, held.last)
+		}
 		if failed != nil {
 			err = failed
 		}
-		matched[v] = n
+		matched[v] = s
 		opens += opened
-		return n
-	}}
-	exact.part(parsed, from.UnixMilli(), to.UnixMilli(), step.Milliseconds())
+		return s
+	})
 	exact.opened = opens
-	switch {
-	case err != nil:
+	if err != nil {
 		return exact.cost, err
-	case !e.opts.fits(exact.cost):
-		limit := e.opts.MaxLooked
-		if exact.looked <= limit {
-			limit = e.opts.MaxAlone
-		}
-		return exact.cost, &tooCostly{exact.cost, limit}
 	}
-	return exact.cost, nil
+	return exact.cost, e.opts.refusal(exact.cost)
 }
 
-// fits reports whether a query may be evaluated.
-func (o EngineOptions) fits(c cost) bool {
-	return o.MaxLooked == 0 || c.looked <= o.MaxLooked && c.alone <= o.MaxAlone
+// refusal returns why a query may not be evaluated, nil if it may.
+func (o EngineOptions) refusal(c cost) error {
+	switch {
+	case o.MaxLooked == 0:
+		return nil
+	case c.looked > o.MaxLooked:
+		return &tooCostly{c, o.MaxLooked}
+	case c.alone > o.MaxAlone:
+		return &tooCostly{c, o.MaxAlone}
+	case c.widest > maxLabels:
+		return &longLabels{fmt.Sprintf("the query would give a series up to about %s bytes of labels, the limit is %s: use label_join and label_replace with shorter values or fewer times", rounded(c.widest), rounded(maxLabels))}
+	case o.Memory != nil && 2*c.texts > float64(o.Memory.Queries.Limit):
+		return &longLabels{fmt.Sprintf("the query would make about %s bytes of labels, the limit is %s: use label_join and label_replace on fewer series", rounded(c.texts), rounded(float64(o.Memory.Queries.Limit/2)))}
+	}
+	return nil
 }
+
+// maxLabels is how many bytes of labels the functions of a query may give a series.
+const maxLabels = 64 << 10
+
+// longLabels refuses a query for the labels that it would make.
+type longLabels struct{ reason string }
+
+// Status is that of an answer over HTTP.
+func (e *longLabels) Status() int { return http.StatusUnprocessableEntity }
+
+func (e *longLabels) Error() string { return e.reason }
 
 // spanParts is the number of the parts of a span in which series are counted apart.
 const spanParts = 12
 
 // matching counts the series that matchers select in a span of time, in the mean of parts of it: where names come and go, most series
 // have samples in few of them. It also returns the sum.
-func matching(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (mean, sum float64, err error) {
+func matching(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (mean shape, sum float64, err error) {
+	if from > to {
+		return mean, 0, nil
+	}
 	length := max(1, (to-from)/spanParts)
 	parts := 0.0
 	for at := from; at < to || parts == 0; at += length {
-		n, err := matchingIn(ctx, q, ms, at, min(to, at+length))
+		s, err := matchingIn(ctx, q, ms, at, min(to, at+length))
 		if err != nil {
-			return 0, 0, err
+			return shape{}, 0, err
 		}
-		sum += n
+		mean = mean.with(s)
+		sum += s.series
 		parts++
 	}
-	return math.Ceil(sum / parts), sum, nil
+	mean.series = math.Ceil(sum / parts)
+	return mean, sum, nil
 }
 
-func matchingIn(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (n float64, err error) {
+func matchingIn(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (s shape, err error) {
 	querier, err := q.Querier(from, to)
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	defer querier.Close()
 	set := querier.Select(ctx, false, &storage.SelectHints{Start: from, End: to, Func: "series"}, ms...)
 	for set.Next() {
-		n++
+		s.series++
+		own := 0
+		set.At().Labels().Range(func(l labels.Label) {
+			own += len(l.Name) + len(l.Value)
+			s.longest = max(s.longest, float64(len(l.Value)))
+		})
+		s.labels = max(s.labels, float64(own))
 		if ctx.Err() != nil {
-			return n, promqlError(ctx, "counting series")
+			return s, promqlError(ctx, "counting series")
 		}
 	}
-	return n, set.Err()
+	return s, set.Err()
 }
 
 // promqlError is the error of an ended context, of the type by which the API and rules know it.

@@ -36,17 +36,81 @@ func TestEstimate(t *testing.T) {
 		{"rate(x[1m])", time.Hour, time.Minute, 10 * 61 * 12, 61 * 12}, // samples every five seconds
 		{"sum(rate(x[1m]))", time.Hour, time.Minute, 10*61*12 + 61, 61 * 12},
 		{"quantile_over_time(0.5, x[1m])", 0, 0, 1 + 10*12*16, 12 * 16},
-		{"max_over_time(vector(1)[1h:1m])", 0, 0, 61 + 60, 61},
+		{"max_over_time(vector(1)[1h:1m])", 0, 0, 1 + 60, 60},
+		{"max_over_time(up[1h:1m])", 0, 0, 10 * (61 + 60), 61},
+		{"quantile_over_time(scalar(y), x[1m:1s] @ end())", time.Hour, time.Minute, 10 * (61 + 61 + 61*60*16), 61 * 60 * 16}, // looks again at each step
+		{"x offset 30d", 24 * time.Hour, time.Minute, 10, 1},
 		{"max_over_time((max_over_time(vector(1)[12h:1s]))[1d:1s])", 0, 0, 43200 * 86401, 43200 * 86401},
-		{"sum_over_time(vector(1)[365d:1ms])", 0, 0, 2 * 365 * 86400e3, 365 * 86400e3},
+		{"sum_over_time(vector(1)[365d:1ms])", 0, 0, 365 * 86400e3, 365 * 86400e3},
 		{"avg_over_time(x[15d])", 15 * day, time.Hour, 10 * 361 * 15 * 17280, 361 * 15 * 17280},
 		{"x + on() y", time.Hour, time.Minute, 3 * 10 * 61, 61},
 		{"x @ 1", 0, 0, 10, 1},
+		{"x @ 1", time.Hour, time.Minute, 10, 1}, // once
 	} {
 		looked, alone, err := store.Estimate(c.expr, c.span, c.step, 10)
 		near := func(got, want float64) bool { return got >= 0.99*want && got <= 1.02*want+11 }
 		if err != nil || !near(looked, c.looked) || !near(alone, c.alone) {
 			t.Errorf("%s over %v in steps of %v: %g values, %g of one series, %v; want %g and %g", c.expr, c.span, c.step, looked, alone, err, c.looked, c.alone)
+		}
+	}
+}
+
+// TestEstimateFindsSeries: series count wherever an expression looks for them, in forms that read another time than that of the steps too.
+func TestEstimateFindsSeries(t *testing.T) {
+	db, _, now := small(t, 4000)
+	past := fmt.Sprintf(" @ %d", now.Unix())
+	const far = 1000 * time.Hour
+	for _, c := range []struct {
+		expr       string
+		from, span time.Duration // from now
+		step       time.Duration
+		lookback   time.Duration
+		least      float64 // of values in memory
+	}{
+		{"tee_test_total", 3 * time.Second, 247 * time.Second, 25 * time.Millisecond, 5 * time.Minute, 4000 * 9880}, // lookback
+		{"tee_test_total", time.Hour, 500 * time.Second, time.Second, 2 * time.Hour, 4000 * 501},
+		{"tee_test_total" + past, far, 9900 * time.Second, time.Second, 5 * time.Minute, 4000 * 9901},
+		{"tee_test_total @ start() offset -1s", time.Second, 9900 * time.Second, time.Second, 5 * time.Minute, 4000 * 9901},
+		{"tee_test_total @ end() offset 9900s", 0, 9900 * time.Second, time.Second, 5 * time.Minute, 4000 * 9901},
+		{"tee_test_total offset 1000h", far, 1000 * time.Second, time.Second, 5 * time.Minute, 4000 * 301},
+		{"rate(tee_test_total[5m]" + past + ")", far, 9900 * time.Second, time.Second, 5 * time.Minute, 4000 * 9901},
+		{"max_over_time(tee_test_total[5m:1s]" + past + ")", far, 0, 0, 5 * time.Minute, 4000 * 301},
+		{"max_over_time(tee_test_total[1000s:1s] @ start())", 0, far, time.Hour, 5 * time.Minute, 4000 * 1001},
+		{"max_over_time(tee_test_total[1000h:1h] @ end())", 0, far, time.Hour, 5 * time.Minute, 4000 * 1001},
+		{"max_over_time((tee_test_total" + past + ")[1000s:1s] @ end())", far, far, time.Hour, 5 * time.Minute, 4000 * 1001},
+		{"tee_test_total", far, 1000 * time.Second, time.Second, 5 * time.Minute, 0}, // nothing is found, and nothing refused
+	} {
+		values, _, err := db.Cost(t.Context(), c.expr, now.Add(c.from), now.Add(c.from+c.span), c.step, c.lookback)
+		if err != nil || values < c.least {
+			t.Errorf("%s from %v over %v: %g values, %v; want %g or more", c.expr, c.from, c.span, values, err, c.least)
+		}
+	}
+}
+
+// TestLabelsOfLabels: a query whose labels would multiply is refused before, with what they would take; usual ones are not.
+func TestLabelsOfLabels(t *testing.T) {
+	db, _, now := small(t, 2000)
+	nested := func(of, format string, times int) string {
+		for range times {
+			of = fmt.Sprintf(format, of)
+		}
+		return of
+	}
+	const joined, doubled = `label_join(%s,"x","","x","x","x","x","x","x","x","x")`, `label_replace(%s,"n","$1$1","n","(.*)")`
+	start := `label_replace({__name__=~".+"},"x","aaaaaaaa","","")`
+	for _, c := range []struct{ expr, want string }{
+		{nested(start, joined, 5), "bytes of labels, the limit is 65536: use label_join and label_replace with shorter values"},
+		{nested(`label_replace(vector(1),"x","aaaaaaaa","","")`, joined, 7), "bytes of labels, the limit is 65536"},
+		{nested("tee_test_total", doubled, 40), "bytes of labels, the limit is 65536"},
+		{nested(`label_replace(tee_test_total,"n","`+strings.Repeat("a", 20_000)+`","","")`, doubled, 1), "bytes of labels, the limit is 17 million: use label_join and label_replace on fewer series"},
+		{nested(start, joined, 2), ""},
+		{nested("tee_test_total", `label_replace(%s,"m","$1","n","(.*)")`, 30), ""},
+		{`count_values("v", tee_test_total)`, ""},
+		{`tee_test_total * on (n) group_left (job) tee_test_total`, ""},
+	} {
+		_, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), "count("+c.expr+")", now)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.120s: %.300v, want %q", c.expr, err, c.want)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package store
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/relabel"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 )
@@ -94,10 +96,22 @@ func (s *Store) Pages() *Engine { return s.pages }
 // samples every five seconds for a month.
 func Estimate(expr string, span, step time.Duration, series float64) (looked, alone float64, err error) {
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
-	now := time.Now().UnixMilli()
-	e := estimator{held: spread{series, now - 30*24*time.Hour.Milliseconds(), now}, interval: 5000, count: func(*parser.VectorSelector, int64, int64) float64 { return series }}
+	now := time.Now()
+	e := estimator{held: spread{series, now.Add(-30 * 24 * time.Hour).UnixMilli(), now.UnixMilli()}, interval: 5000, lookback: 300_000, count: func(*parser.VectorSelector, int64, int64) shape { return shape{series: series} }}
 	if err == nil {
-		e.part(parsed, now-span.Milliseconds(), now, step.Milliseconds())
+		parsed, err = promql.PreprocessExpr(parsed, now.Add(-span), now, step)
+	}
+	if err == nil {
+		e.part(parsed, now.Add(-span).UnixMilli(), now.UnixMilli(), step.Milliseconds())
 	}
 	return e.looked, e.alone, err
 }
+
+// Cost computes the values in memory and the widest labels of a query of pages.
+func (s *Store) Cost(ctx context.Context, expr string, from, to time.Time, step, lookback time.Duration) (values, widest float64, err error) {
+	c, err := s.pages.estimate(ctx, &bounds{q: door{s}, expr: expr, from: from, to: to, step: step, lookback: lookback})
+	return c.values, c.widest, err
+}
+
+// Queryable is what the engines read.
+func (s *Store) Queryable() storage.Queryable { return door{s} }

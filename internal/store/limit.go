@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -25,22 +27,33 @@ type Engine struct {
 
 // NewInstantQuery prepares a query at a moment.
 func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, expr string, at time.Time) (promql.Query, error) {
-	return e.prepare(ctx, bounds{engine: e, q: q, expr: expr, from: at, to: at}, func() (promql.Query, error) {
+	return e.prepare(ctx, bounds{engine: e, q: q, expr: expr, from: at, to: at, lookback: e.lookback(opts)}, func() (promql.Query, error) {
 		return e.Engine.NewInstantQuery(ctx, q, opts, expr, at)
 	})
 }
 
 // NewRangeQuery prepares a query at every step of a span of time.
 func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, expr string, from, to time.Time, step time.Duration) (promql.Query, error) {
-	return e.prepare(ctx, bounds{engine: e, q: q, expr: expr, from: from, to: to, step: step}, func() (promql.Query, error) {
+	return e.prepare(ctx, bounds{engine: e, q: q, expr: expr, from: from, to: to, step: step, lookback: e.lookback(opts)}, func() (promql.Query, error) {
 		return e.Engine.NewRangeQuery(ctx, q, opts, expr, from, to, step)
 	})
+}
+
+// lookback is how far the selectors of a query look back.
+func (e *Engine) lookback(opts promql.QueryOpts) time.Duration {
+	if opts != nil && opts.LookbackDelta() > 0 {
+		return opts.LookbackDelta()
+	}
+	return cmp.Or(e.opts.Lookback, 5*time.Minute) // the engine's default
 }
 
 // prepare parses a query in its turn. That it has to wait too long is the error of its execution: the API takes an error of the
 // preparation for a fault of the expression.
 func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Query, error)) (promql.Query, error) {
 	b.until = time.Now().Add(e.opts.Timeout)
+	if tooDeep(b.expr) {
+		return nil, errTooDeep
+	}
 	parsed, err := e.requests().Take(int64(len(b.expr)) * parseBytes)
 	if err != nil {
 		return &refusedBefore{b.expr, err}, nil
@@ -89,6 +102,7 @@ type bounds struct {
 	expr     string
 	from, to time.Time
 	step     time.Duration
+	lookback time.Duration
 	until    time.Time // when it has to be done, waiting included
 	parsed   func()    // releases the memory of the expression
 	answer   func()    // releases the memory of the answer, or nil
@@ -108,7 +122,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 		return &promql.Result{Err: err}
 	}
 	defer b.engine.queue.leave()
-	c, err := b.engine.estimate(ctx, b.q, b.expr, b.from, b.to, b.step)
+	c, err := b.engine.estimate(ctx, b)
 	if err != nil {
 		return &promql.Result{Err: err}
 	}
@@ -182,13 +196,23 @@ func answerBytes(v parser.Value) int64 {
 	case promql.Matrix:
 		n := int64(0)
 		for i := range v {
-			n += int64(len(v[i].Floats))*encodedBytes + int64(len(v[i].Histograms))*encodedBytes*16 + labelBytes
+			n += int64(len(v[i].Floats))*encodedBytes + int64(len(v[i].Histograms))*encodedBytes*16 + labelBytes + labelFactor*lengthOf(v[i].Metric)
 		}
 		return n
 	case promql.Vector:
-		return int64(len(v)) * (encodedBytes + labelBytes)
+		n := int64(0)
+		for i := range v {
+			n += encodedBytes + labelBytes + labelFactor*lengthOf(v[i].Metric)
+		}
+		return n
 	}
 	return 0
+}
+
+// lengthOf returns how many bytes labels have.
+func lengthOf(ls labels.Labels) (n int64) {
+	ls.Range(func(l labels.Label) { n += int64(len(l.Name) + len(l.Value)) })
+	return n
 }
 
 // refusedBefore is a query that could not be prepared in time, or within the memory of queries.

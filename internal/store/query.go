@@ -54,8 +54,8 @@ const (
 	openedBytes = 1 << 10
 	// encodedBytes is a value of an answer of the API with its JSON while that is made.
 	encodedBytes = 64
-	// labelBytes is a series of an answer: its labels, twice.
-	labelBytes = 1 << 10
+	// labelBytes is a series of an answer without its labels, and labelFactor what a byte of them takes: twice, some of them escaped.
+	labelBytes, labelFactor = 512, 3
 	// parseBytes is what the parser uses for each byte of a deeply nested query.
 	parseBytes = 512
 )

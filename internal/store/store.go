@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	own := o.Query
 	own.Memory = nil // what rules ask for is known
 	s.engine = NewEngine(own, s.reg, o.Logger)
-	s.pages = NewEngine(o.Query.ofPages(), nil, o.Logger)
+	s.pages = NewEngine(o.Query.ofPages(), nil, nil) // it would log a faulty query with its stack, of which anybody can send many
 	ctx, s.stop = context.WithCancel(ctx)
 	if s.scrape, err = newScraper(ctx, s.reg, s.log, door{s}, s.room); err != nil {
 		s.stop()

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/teescope/teescope/internal/authority"
 	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/quota"
@@ -156,7 +159,7 @@ func TestUploads(t *testing.T) {
 	share := quota.NewShare("requests", 64<<10)
 	var asked []feed.Query
 	h := served(func(o *Options) {
-		o.Requests = share
+		o.Requests, o.Authority = share, nil
 		o.Query = func(_ context.Context, list []feed.Query, deliver func(int, feed.Answer, error), _ func()) error {
 			asked = list
 			if share.Used() == 0 {
@@ -171,6 +174,44 @@ func TestUploads(t *testing.T) {
 	}
 	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"`+strings.Repeat("a", 100<<10)+`","to":1}]}`); w.Code != 503 || !strings.Contains(w.Body.String(), "try again later") || share.Used() != 0 {
 		t.Errorf("%d %.300s, %d bytes are still reserved", w.Code, w.Body, share.Used())
+	}
+}
+
+// TestUploadsOfTheTrusted: bodies of others that never end keep out neither small questions nor whoever may change settings.
+func TestUploadsOfTheTrusted(t *testing.T) {
+	share := quota.NewShare("requests", 256<<10)
+	k := authority.New(authority.Options{Group: -1, Now: time.Now})
+	changes := 0
+	h := served(func(o *Options) {
+		whole(o, &changes)
+		o.Requests, o.Authority, o.Page = share, k, fstest.MapFS{}
+		o.Query = func(_ context.Context, _ []feed.Query, deliver func(int, feed.Answer, error), _ func()) error {
+			deliver(0, feed.Answer{}, nil)
+			return nil
+		}
+	})
+	const question = `{"queries":[{"query":"up","to":1700000000}]}`
+	for { // until no more is taken of long bodies
+		b := share.Body(io.NopCloser(strings.NewReader(strings.Repeat("a", 40<<10))))
+		if _, err := io.Copy(io.Discard, b); err != nil {
+			break
+		}
+	}
+	if w := do(h, "POST", "/api/teescope/v1/queries", question); w.Code != 200 {
+		t.Errorf("a small question: %d %s", w.Code, w.Body)
+	}
+	if _, err := share.Take(share.Limit - share.Used()); err != nil {
+		t.Fatal(err)
+	}
+	if w := do(h, "POST", "/api/teescope/v1/queries", question); w.Code != 503 {
+		t.Errorf("with nothing left: %d %s", w.Code, w.Body)
+	}
+	w := doAs(nil, h, "GET", "/open?link="+k.Link(authority.Who{Name: "uid 0 (root)", Socket: true}), "")
+	if len(w.Result().Cookies()) != 1 {
+		t.Fatalf("no session: %d %s", w.Code, w.Body)
+	}
+	if w := doAs(w.Result().Cookies()[0], h, "POST", "/api/teescope/v1/silences", `{}`); w.Code != 200 || changes != 1 {
+		t.Errorf("a change by root: %d %s, %d changes", w.Code, w.Body, changes)
 	}
 }
 

@@ -44,7 +44,7 @@ func results(mux *routes, o Options) {
 				case errors.Is(err, fs.ErrNotExist):
 					reply(w, o, http.StatusNotFound, Error{err.Error()})
 				case err != nil: // results that cannot be compared: the reason is the answer
-					reply(w, o, http.StatusUnprocessableEntity, Error{err.Error()})
+					reply(w, o, statusOf(err, http.StatusUnprocessableEntity), Error{err.Error()})
 				default:
 					reply(w, o, http.StatusOK, of(e, r))
 				}

@@ -103,7 +103,7 @@ const nonceToken = "__CSP_NONCE__"
 // Handler returns the routes of the parts of o that are set.
 func Handler(o Options) http.Handler {
 	h := metered(o, register(o))
-	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(ownSite(counted(o.Requests, h))))
+	return o.Hosts.Guard(http.NewCrossOriginProtection().Handler(ownSite(counted(o, h))))
 }
 
 // ownSite refuses calls that a page of another site makes a browser send, also those that only read: such a page cannot see the
@@ -119,13 +119,16 @@ func ownSite(next http.Handler) http.Handler {
 	})
 }
 
-// counted reserves the memory of requests' bodies.
-func counted(share *quota.Share, next http.Handler) http.Handler {
+// counted reserves the memory of requests' bodies. Those of whoever may change settings are not counted: others could keep them out
+// with bodies that never end.
+func counted(o Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
-			b := share.Body(r.Body)
-			defer b.Close()
-			r.Body = b
+			if _, trusted := o.Authority.Find(r); !trusted {
+				b := o.Requests.Body(r.Body)
+				defer b.Close()
+				r.Body = b
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

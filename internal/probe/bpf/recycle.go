@@ -142,10 +142,11 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	}
 	// Equal names share one series, which ends completely or not at all.
 	busy := map[string]bool{Other: true}
+	again := true
 	for o := range r.users {
-		r.watch(o, now, func(slot int) { busy[label(raw, slot)] = true })
+		again = r.watch(o, now, func(slot int) { busy[label(raw, slot)] = true }) && again
 	}
-	if held >= most-1 && len(r.limbo) == 0 {
+	if again && held >= most-1 && len(r.limbo) == 0 {
 		for _, name := range r.quietest(raw, held-most*3/4) {
 			delete(busy, name)
 		}
@@ -166,48 +167,58 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 }
 
 // quietest returns the n names that counted least lately. Programs count different events, so of each it takes a name's share of
-// all, and the largest of these.
+// all, and the largest of these. Of names that counted nothing lately it takes those that ever counted least.
 func (r *registry) quietest(raw []byte, n int) []string {
-	shares := map[string]float64{}
+	type share struct{ recent, total float64 }
+	shares := map[string]share{}
 	for slot := 1; slot < slots; slot++ {
 		if taken(raw, slot) {
-			shares[label(raw, slot)] = 0
+			shares[label(raw, slot)] = share{}
 		}
 	}
 	for o := range r.users {
-		sum := 0.0
-		of := map[string]float64{}
+		var sum share
+		of := map[string]share{}
 		for slot, w := range r.of(o).watched {
 			if slot == otherSlot || !taken(raw, slot) {
 				continue
 			}
-			sum += w.recent
-			of[label(raw, slot)] += w.recent
+			v := of[label(raw, slot)]
+			of[label(raw, slot)] = share{v.recent + w.recent, v.total + float64(w.total)}
+			sum = share{sum.recent + w.recent, sum.total + float64(w.total)}
 		}
 		for name, v := range of {
-			if sum > 0 {
-				shares[name] = max(shares[name], v/sum)
+			if sum.recent > 0 {
+				v.recent /= sum.recent
 			}
+			if sum.total > 0 {
+				v.total /= sum.total
+			}
+			shares[name] = share{max(shares[name].recent, v.recent), max(shares[name].total, v.total)}
 		}
 	}
 	delete(shares, Other)
 	names := slices.SortedFunc(maps.Keys(shares), func(a, b string) int {
-		return cmp.Or(cmp.Compare(shares[a], shares[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(shares[a].recent, shares[b].recent), cmp.Compare(shares[a].total, shares[b].total), cmp.Compare(a, b))
 	})
 	return names[:min(n, len(names))]
 }
 
-// watch calls busy for each slot that has counted something recently.
-func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
+// watch calls busy for each slot that has counted something recently, and reports whether it had looked at this program before: what
+// was counted by the first look is of the program's whole life, and says nothing of how much that was lately.
+func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) (again bool) {
 	var sums [slots]uint64
 	c.program.slots.totals(c, sums[:])
 	l := r.of(c)
-	if l.watched == nil {
+	again = l.watched != nil
+	if !again {
 		l.watched = make([]watched, slots)
 	}
 	for slot, n := range sums {
 		w := &l.watched[slot]
-		w.recent += float64(n-min(n, w.total)) - w.recent/8
+		if again { // the cells of a slot that was given out since began at zero
+			w.recent += float64(n-min(n, w.total)) - w.recent/8
+		}
 		if w.since.IsZero() || w.total != n {
 			w.total, w.since = n, now
 		}
@@ -215,6 +226,7 @@ func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
 			busy(slot)
 		}
 	}
+	return again
 }
 
 // unname removes the name from the table, so no program finds the slot.
