@@ -46,8 +46,10 @@ func parsedBytes(expr string) int64 {
 	return n
 }
 
-// patternBytes is what a text takes more as a regular expression: the most that its repetitions may repeat, and its classes.
+// patternBytes is what a text takes more as a regular expression: for what its repetitions repeat, and its classes. A group is taken
+// as all of the text before its end, with the largest repetition in that.
 func patternBytes(text string) (n int64) {
+	largest := int64(1)
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\\' && i+1 < len(text) && (text[i+1] == 'p' || text[i+1] == 'P'):
@@ -61,7 +63,12 @@ func patternBytes(text string) (n int64) {
 				times = min(times, 1000) // the most that a regular expression may have
 				most = max(most, times)
 			}
-			n += most * int64(i) * repeatBytes
+			length := int64(1)
+			if i > 0 && text[i-1] == ')' {
+				length, most = int64(i), min(most*largest, 1000)
+			}
+			largest = max(largest, most)
+			n += most * length * repeatBytes
 		}
 	}
 	return n
