@@ -134,6 +134,9 @@ const subqueryStep = 15 * time.Second
 
 // CheckExpr returns why a PromQL expression cannot be drawn, nil if it can: a range vector or a string cannot.
 func CheckExpr(expr string) error {
+	if tooDeep(expr) {
+		return errTooDeep
+	}
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
 		return err
