@@ -297,6 +297,12 @@ func TestBetweenOnAYoungMonitor(t *testing.T) {
 	if err != nil || !got.Before.To.Equal(theHour.To) || got.Before.From.Unix() < 2400 || got.After != tenMinutes || got.Note == "" {
 		t.Errorf("ten minutes before: %+v and %+v, %q, %v", got.Before, got.After, got.Note, err)
 	}
+	// The first time that it answers, it compares.
+	end := Window{time.Unix(3540, 0), time.Unix(3600, 0)}
+	got, err = Between(t.Context(), load(696), Window{time.Unix(3480, 0), end.From}, end, Options{})
+	if err != nil || got.Compared != 1 || len(got.Changes) != 1 {
+		t.Errorf("windows of a minute: %+v, %v", got, err)
+	}
 	if _, err = Between(t.Context(), load(708), theHour, tenMinutes, Options{}); err == nil || !strings.Contains(err.Error(), "ask again in 1 min") {
 		t.Errorf("after a minute: %v", err)
 	}

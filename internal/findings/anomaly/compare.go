@@ -40,8 +40,10 @@ func (c *comparison) metric(ctx context.Context, n name) (out compared, err erro
 	if moments < 2*fewest {
 		return out, fmt.Errorf("%s: %d series are too many to compare; choose a process", n.name, n.series)
 	}
-	// Rates are taken over the same time on both sides, which holds a few readings.
-	over := max(3*interval, min(c.before.length(), c.after.length())/30).Round(time.Second)
+	// Rates are taken over the same time on both sides, which holds a few readings; in a window of a minute only two, or it
+	// would hold less than the fewest rates.
+	shorter := min(c.before.length(), c.after.length())
+	over := max(2*interval, min(3*interval, shorter/(fewest+1)), shorter/30).Round(time.Second)
 	var sides [2]map[string]metric.Series
 	for i, w := range []Window{c.before, c.after} {
 		step := max(over, w.length()/time.Duration(moments)).Round(time.Second)
