@@ -207,8 +207,10 @@ func (f *Feed) Ask(ctx context.Context, queries []Query, deliver func(i int, a A
 				left = append(left, i)
 				continue
 			}
-			deliver(i, a, err)
-			release()
+			func() {
+				defer release()
+				deliver(i, a, err)
+			}()
 			if ctx.Err() != nil { // the client left
 				return ctx.Err()
 			}
@@ -246,11 +248,8 @@ func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, re
 		return a, release, k.failed.err, true
 	}
 	if k.covers(q, now) && k.noted(q, now) {
-		reserved, err := f.o.Reserve(k.answerBytes(q))
-		if err != nil {
-			return a, release, fmt.Errorf("the answer has %d lines: %w; a longer step, a shorter range or fewer lines need less", len(k.lines), err), true
-		}
-		return k.answer(q), reserved, nil, true
+		a, release, err = f.reserved(k, q)
+		return a, release, err, true
 	}
 	k.waiting = append(k.waiting, wake)
 	if !k.busy {
@@ -262,6 +261,23 @@ func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, re
 		}
 	}
 	return a, release, nil, false
+}
+
+// reserved is the answer of k, with its memory reserved until release.
+func (f *Feed) reserved(k *kept, q Query) (a Answer, release func(), err error) {
+	release, err = f.o.Reserve(k.answerBytes(q))
+	if err != nil {
+		return a, func() {}, fmt.Errorf("the answer has %d lines: %w; a longer step, a shorter range or fewer lines need less", len(k.lines), err)
+	}
+	made := false
+	defer func() {
+		if !made { // it panics
+			release()
+		}
+	}()
+	a = k.answer(q)
+	made = true
+	return a, release, nil
 }
 
 const (
@@ -276,8 +292,15 @@ func (k *kept) answerBytes(q Query) int64 {
 	if q.Top > 0 {
 		lines = min(lines, q.Top+2) // with one that is not folded alone, or the sum of the others
 	}
-	return int64(lines) * (int64(steps(q.From, q.last(), q.Step)+1)*valueBytes + lineBytes)
+	n := int64(lines) * (int64(steps(q.From, q.last(), q.Step)+1)*valueBytes + lineBytes)
+	for _, name := range k.names {
+		n += 2 * int64(beyond(name))
+	}
+	return n
 }
+
+// beyond is how much longer a line's labels are than lineBytes allows for.
+func beyond(name string) int { return max(0, len(name)-lineBytes/2) }
 
 // covers reports whether the lines hold all steps of q, and none that has grown stale.
 func (k *kept) covers(q Query, now time.Time) bool {
@@ -575,8 +598,8 @@ func (b *books) evict(now time.Time, keep *kept) {
 
 // size is the number of values that are kept, with a line's labels as so many more.
 func (k *kept) size() (n int) {
-	for _, l := range k.lines {
-		n += len(l.Values) + lineBytes/8
+	for i, l := range k.lines {
+		n += len(l.Values) + (lineBytes+2*beyond(k.names[i]))/8
 	}
 	return n
 }

@@ -430,6 +430,37 @@ func TestReserve(t *testing.T) {
 	})
 }
 
+// TestReserveEndsInPanic: the memory of an answer is given back also where making or delivering it panics.
+func TestReserveEndsInPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: seconds, names: []string{"a", "b"}}
+		var held int64
+		f := New(Options{Evaluate: s.evaluate, Now: time.Now, Reserve: func(n int64) (func(), error) {
+			held += n
+			return func() { held -= n }, nil
+		}})
+		defer f.Close()
+		q := window(5)
+		panics := func(do func()) (did bool) {
+			defer func() { did = recover() != nil }()
+			do()
+			return false
+		}
+		if !panics(func() {
+			_ = f.Ask(t.Context(), []Query{q}, func(int, Answer, error) { panic("delivering") }, func() {})
+		}) || held != 0 {
+			t.Errorf("delivering: %d bytes are reserved", held)
+		}
+		k := f.books.Lock().kept[q.key()]
+		k.names = nil // the largest cannot be found
+		f.books.Unlock()
+		q.Top = 1
+		if !panics(func() { _, _, _ = f.reserved(k, q) }) || held != 0 {
+			t.Errorf("making: %d bytes are reserved", held)
+		}
+	})
+}
+
 // TestBurst: very many large queries in one call keep no more than others, although all were asked just now.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

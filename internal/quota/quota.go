@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -128,6 +129,31 @@ func (s *Share) Take(n int64) (release func(), err error) {
 		return nil, &Exceeded{s.Name, n, s.used.Load(), s.Limit}
 	}
 	return s.took(n), nil
+}
+
+// TakeWithin is Take that tries again until others have given back enough, for a while. It keeps no place in a queue, so nobody who
+// would fit waits for it.
+func (s *Share) TakeWithin(ctx context.Context, n int64, while time.Duration) (release func(), err error) {
+	if s == nil || n <= 0 {
+		return func() {}, nil
+	}
+	until := time.NewTimer(while)
+	defer until.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for n <= s.Limit {
+		if s.free.TryAcquire(n) {
+			return s.took(n), nil
+		}
+		select {
+		case <-again.C:
+			continue
+		case <-until.C:
+		case <-ctx.Done():
+		}
+		break
+	}
+	return s.Take(n)
 }
 
 // Wait is Take that waits in turn until ctx ends; then it fails with ctx's error.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -158,4 +160,44 @@ func TestCollect(t *testing.T) {
 			t.Errorf("%s is %v, %v; want %v", name, v, ok, want)
 		}
 	}
+}
+
+// TestTakeWithin: who does not fit tries again until there is room or its time is over, and meanwhile keeps out nobody who fits.
+func TestTakeWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quota.NewShare("requests", 100)
+		first, err := s.Take(60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			release, err := s.TakeWithin(t.Context(), 80, time.Second)
+			if err == nil {
+				release()
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		if small, err := s.Take(40); err != nil {
+			t.Error(err)
+		} else {
+			small()
+		}
+		first()
+		if err := <-done; err != nil || s.Used() != 0 {
+			t.Errorf("%v, %d bytes are reserved", err, s.Used())
+		}
+		if _, err := s.Take(60); err != nil {
+			t.Fatal(err)
+		}
+		began, full := time.Now(), new(quota.Exceeded)
+		if _, err := s.TakeWithin(t.Context(), 80, time.Second); !errors.As(err, &full) || !full.Busy() || time.Since(began) != time.Second {
+			t.Errorf("%v after %v, want that others have it after 1s", err, time.Since(began))
+		}
+		began = time.Now()
+		if _, err := s.TakeWithin(t.Context(), 101, time.Second); !errors.As(err, &full) || full.Busy() || time.Since(began) != 0 {
+			t.Errorf("%v after %v, want that it is too much at once", err, time.Since(began))
+		}
+	})
 }

@@ -136,6 +136,12 @@ func TestPagesAreNeverRefused(t *testing.T) {
 // small is a store with 256 MiB of memory and some series.
 func small(t *testing.T, series int) (*store.Store, *quota.Budget, time.Time) {
 	t.Helper()
+	return smallSince(t, series, 0)
+}
+
+// smallSince is small with a second sample of each series, so long before.
+func smallSince(t *testing.T, series int, ago time.Duration) (*store.Store, *quota.Budget, time.Time) {
+	t.Helper()
 	o := options(t)
 	o.Query.Memory = quota.New(256<<20, "a test")
 	db := open(t, o)
@@ -144,6 +150,9 @@ func small(t *testing.T, series int) (*store.Store, *quota.Budget, time.Time) {
 	var samples []metric.Sample
 	for i := range series {
 		samples = append(samples, metric.Sample{Desc: d, Labels: []string{strconv.Itoa(i)}, Value: 1})
+	}
+	if ago > 0 {
+		must(t, db.Append(now.Add(-ago), samples))
 	}
 	must(t, db.Append(now, samples))
 	return db, o.Query.Memory, now
@@ -187,10 +196,10 @@ func TestCostlyQueries(t *testing.T) {
 // TestAnswersBeyondMemory: an answer of a page with very many gaps is refused with the numbers, one of the API with very many points
 // too; and then all memory is given back.
 func TestAnswersBeyondMemory(t *testing.T) {
-	db, memory, now := small(t, 4000)
-	_, _, err := db.Steps(t.Context(), `{n=~".+"}`, now.Add(-10_000*time.Second), now.Add(300*time.Second), time.Second)
+	db, memory, now := smallSince(t, 4000, 1000*time.Second)
+	_, _, err := db.Steps(t.Context(), `{n=~".+"}`, now.Add(-710*time.Second), now.Add(10*time.Second), time.Second) // samples only in the first and last 10 s
 	var status interface{ Status() int }
-	if !errors.As(err, &status) || status.Status() != 422 || !strings.Contains(err.Error(), "the answer has 4000 lines, with more than 1048576 values and gaps, which is the limit: use a longer step") {
+	if !errors.As(err, &status) || status.Status() != 422 || !strings.Contains(err.Error(), "the answer has 4000 lines, with more than 1398101 values and gaps, which is the limit: use a longer step") {
 		t.Errorf("a page: %v", err)
 	}
 	srv := httptest.NewServer(db.Handler())
@@ -315,6 +324,62 @@ func TestSeriesBeyondMemory(t *testing.T) {
 		t.Errorf("%d series of the refused page are stored", n)
 	}
 	must(t, db.Append(time.Now(), []metric.Sample{{Desc: load, Value: 1}}))
+}
+
+// TestManyNames: a chart with the steps of 15 days shows more than 3,000 names, and twenty at the same time, with long expressions,
+// are all answered.
+func TestManyNames(t *testing.T) {
+	db, memory, now := small(t, 3500)
+	end := now.Add(299 * time.Second)
+	lines, _, err := db.Steps(t.Context(), `{n=~".+"}`, end.Add(-360*time.Second), end, time.Second)
+	if err != nil || len(lines) != 3500 {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+	long := `tee_test_total{n=~"` + strings.Repeat("some-name|", 5000) + `1"}` // 50 kB
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if points, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), long, now); err != nil || len(points) != 1 {
+				t.Errorf("%d points, %.300v", len(points), err)
+			}
+		})
+	}
+	all.Wait()
+	if n := memory.Requests.Used(); n != 0 {
+		t.Errorf("%d bytes are reserved for expressions", n)
+	}
+}
+
+// TestExpressionsBeyondMemory: an expression whose parsing or evaluation would take too much is refused before it is parsed, with what to
+// do, while usual ones of any length are not; an answer that is being sent holds no expression.
+func TestExpressionsBeyondMemory(t *testing.T) {
+	db, memory, now := small(t, 10)
+	for expr, want := range map[string]string{
+		"1" + strings.Repeat("+1", 2000):                                                    "shorten the query, with fewer operators",
+		"a" + strings.Repeat(" or a", 2000):                                                 "shorten the query, with fewer operators",
+		`{a=~"` + strings.Repeat("a{1000}", 200) + `"}`:                                     "simpler regular expressions",
+		`{a=~"((abcdefghijkl{10}){10}){10}` + strings.Repeat("(abcdefghij){50}", 30) + `"}`: "simpler regular expressions",
+		`{a=~"` + strings.Repeat(`\\pL`, 1000) + `"}`:                                       "simpler regular expressions",
+		strings.Repeat("(", 101) + "1" + strings.Repeat(")", 101):                           "more than 100 brackets",
+		strings.Repeat("sum(", 90) + "vector(1)" + strings.Repeat(")", 90):                  "",
+		"vector(1)" + strings.Repeat("+1", 500):                                             "",
+		`vector(1) or {a=~"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}`:                     "",
+		"vector(1)" + strings.Repeat(" ", 60_000):                                           "",
+	} {
+		_, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), expr, now)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60s: %.300v, want %q", expr, err, want)
+		}
+	}
+	q, err := db.Pages().NewInstantQuery(t.Context(), db.Queryable(), nil, "tee_test_total", now)
+	must(t, err)
+	defer q.Close()
+	if memory.Requests.Used() == 0 {
+		t.Error("an expression that waits for its evaluation holds no memory")
+	}
+	if res := q.Exec(t.Context()); res.Err != nil || memory.Requests.Used() != 0 || memory.Answers.Used() == 0 {
+		t.Errorf("%v; after the evaluation %d bytes are reserved for expressions and %d for answers", res.Err, memory.Requests.Used(), memory.Answers.Used())
+	}
 }
 
 // TestLargeQueriesInTurn: of queries that each need most of the memory one runs after the other, also while others hold their

@@ -39,6 +39,9 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 	})
 }
 
+// parseWait is how long an expression waits for the memory of others: most are parsed and evaluated in less.
+const parseWait = 2 * time.Second
+
 // lookback is how far the selectors of a query look back.
 func (e *Engine) lookback(opts promql.QueryOpts) time.Duration {
 	if opts != nil && opts.LookbackDelta() > 0 {
@@ -54,9 +57,12 @@ func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Que
 	if tooDeep(b.expr) {
 		return nil, errTooDeep
 	}
-	parsed, err := e.requests().Take(int64(len(b.expr)) * parseBytes)
+	parsed, err := e.requests().TakeWithin(ctx, parsedBytes(b.expr), parseWait)
+	if full := new(quota.Exceeded); errors.As(err, &full) && !full.Busy() {
+		err = fmt.Errorf("%w: shorten the query, with fewer operators and simpler regular expressions", err)
+	}
 	if err != nil {
-		return &refusedBefore{b.expr, err}, nil
+		return &refusedBefore{b.expr, b.explained(ctx, err)}, nil
 	}
 	b.parsed = parsed
 	wait, cancel := context.WithDeadline(ctx, b.until)
@@ -118,6 +124,7 @@ func (b *bounds) Exec(ctx context.Context) *promql.Result {
 }
 
 func (b *bounds) exec(ctx context.Context) *promql.Result {
+	defer b.parsed() // the answer holds no expression
 	if err := b.engine.queue.enter(ctx); err != nil {
 		return &promql.Result{Err: err}
 	}
@@ -129,7 +136,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	need := c.bytes(b.engine.opts.MaxSamples)
 	asIs := ctx.Value(notEncoded{}) != nil
 	if asIs {
-		need *= 2 // what is evaluated, and then its values at all steps
+		need = need * pageValueBytes / valueBytes // what is evaluated, and then its lines
 	}
 	evaluated, err := b.engine.wait(ctx, need)
 	if err != nil {
@@ -172,7 +179,7 @@ func (b *bounds) explained(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: the limit is %d at once; %s", err, b.engine.opts.MaxSamples, instead)
 	case errors.As(err, new(promql.ErrQueryTimeout)):
 		return fmt.Errorf("%w: the limit is %s; %s", err, limit, instead)
-	case errors.As(err, &full) && !full.Busy():
+	case errors.As(err, &full) && !full.Busy() && full.Share != b.engine.requests().Name:
 		return fmt.Errorf("%w: %s", err, instead)
 	}
 	return err

@@ -56,15 +56,15 @@ const (
 	encodedBytes = 64
 	// labelBytes is a series of an answer without its labels, and labelFactor what a byte of them takes: twice, some of them escaped.
 	labelBytes, labelFactor = 512, 3
-	// parseBytes is what the parser uses for each byte of a deeply nested query.
-	parseBytes = 512
+	// pageValueBytes is a value of a page's query while its lines are made: the engine's and the line's.
+	pageValueBytes = valueBytes + 8
 )
 
 // ofPages are the options of the engine for pages and the API: within o, what everybody may ask for.
 func (o EngineOptions) ofPages() EngineOptions {
 	o.MaxLooked, o.MaxAlone = maxLooked, maxAlone
 	if o.Memory != nil {
-		o.MaxSamples = min(o.MaxSamples, int(o.Memory.Queries.Limit/valueBytes))
+		o.MaxSamples = min(o.MaxSamples, int(o.Memory.Queries.Limit/pageValueBytes))
 	}
 	return o
 }
@@ -82,7 +82,7 @@ func (o EngineOptions) maxPageValues() int {
 	if o.Memory == nil {
 		return math.MaxInt
 	}
-	return int(o.Memory.Answers.Limit / 32)
+	return int(o.Memory.Answers.Limit / pageValueBytes) // no fewer than the engine gives
 }
 
 // NewEngine returns a PromQL engine with these limits. With a nil registry it keeps no
@@ -134,6 +134,9 @@ const subqueryStep = 15 * time.Second
 
 // CheckExpr returns why a PromQL expression cannot be drawn, nil if it can: a range vector or a string cannot.
 func CheckExpr(expr string) error {
+	if tooDeep(expr) {
+		return errTooDeep
+	}
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
 		return err
