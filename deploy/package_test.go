@@ -319,6 +319,8 @@ func usePackage(t *testing.T, r *root) {
 		t.Errorf("the man page is:\n%s", page)
 	}
 
+	nameStorm(t, r)
+
 	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
@@ -380,6 +382,29 @@ func usePackage(t *testing.T, r *root) {
 	if out := r.do("dpkg", "--audit"); out != "" {
 		t.Errorf("dpkg --audit: %s", out)
 	}
+}
+
+// nameStorm checks that the one command which a new user types names a storm of system calls, as a finding with what to do about it. In a network
+// of its own no monitor answers, so it watches by itself; a busy machine may need several tries of ten seconds.
+func nameStorm(t *testing.T, r *root) {
+	t.Helper()
+	storm := filepath.Join(t.TempDir(), "storm")
+	if out, err := exec.Command("cc", "-static", "-O2", "-pthread", "-o", storm, "../workloads/storm/storm.c").CombinedOutput(); err != nil {
+		t.Fatalf("compile the storm: %v\n%s", err, out)
+	}
+	const name = "packagestorm"
+	load := await.Start(t, exec.Command(storm, "--syscall", "getppid", "--name", name, "--rate", "200000"))
+	await.Event(t, "top names the storm", func() error {
+		out, err := r.inside("unshare", "--net", "teescope", "top", "--once").CombinedOutput()
+		if err == nil && !regexp.MustCompile(name+` (makes|asks|spends)[^\n]*`).Match(out) {
+			err = errors.New("no finding about it")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	load.Stop(syscall.SIGTERM)
 }
 
 // serviceUser is the first user that systemd gives to a DynamicUser.
