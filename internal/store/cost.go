@@ -442,7 +442,7 @@ func matchingIn(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, 
 
 // promqlError is the error of an ended context, of the type by which the API and rules know it.
 func promqlError(ctx context.Context, doing string) error {
-	if ctx.Err() == context.Canceled { //nolint:errorlint // Err returns exactly these
+	if ctx.Err() == context.Canceled {
 		return promql.ErrQueryCanceled(doing)
 	}
 	return promql.ErrQueryTimeout(doing)
