@@ -246,7 +246,7 @@ func TestMonitorAnswers(t *testing.T) {
 		"nobody":     {nobody(t), false, ""},
 		"a monitor":  {answer(http.StatusOK, "{}"), true, ""},
 		"a password": {answer(http.StatusUnauthorized, ""), false, "USER:PASSWORD"},
-		"an agent":   {answer(http.StatusNotFound, `{"error":"GET /: no such call"}`), false, "perhaps an agent"},
+		"an agent":   {answer(http.StatusNotFound, `{"error":"GET /: no such call"}`), false, ""},
 		"busy":       {answer(http.StatusServiceUnavailable, `{"error":"too many requests"}`), false, "too many requests"},
 	} {
 		base, err := serverURL(tt.url)

@@ -74,6 +74,7 @@ const noSuchCall = ": no such call"
 // notAnswered is a monitor's answer with a status other than 200, and its reason.
 type notAnswered struct {
 	reason string
+	other  bool // it is an agent, or an older monitor
 	error
 }
 
@@ -110,10 +111,11 @@ func ask(ctx context.Context, u *url.URL, answer any) error {
 				e.Error = "a monitor with TLS needs https://" // Go's servers answer 400 to plain HTTP
 			}
 		}
-		if strings.HasSuffix(e.Error, noSuchCall) {
+		other := strings.HasSuffix(e.Error, noSuchCall)
+		if other {
 			e.Error = "no monitor with this call answers there: perhaps an agent, which stores nothing and has no findings, or an older monitor"
 		}
-		return &notAnswered{e.Error, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
+		return &notAnswered{e.Error, other, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
 		return fmt.Errorf("read the answer of the monitor at %s: %w; is it a teescope monitor?", shown, err)

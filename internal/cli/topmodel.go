@@ -46,7 +46,6 @@ type topModel struct {
 // topTree is where the time of a process goes.
 type topTree struct {
 	of          rowID
-	to          time.Time
 	explanation *web.Explanation // nil while there is none
 	err         error            // why it is old, or missing
 	offset      int              // lines scrolled by

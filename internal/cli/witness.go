@@ -148,12 +148,13 @@ func monitorAt(base *url.URL) witness {
 	}
 }
 
-// monitorAnswers reports whether a monitor answers at the address where one is expected; false is that nothing listens there.
-// What listens and does not answer as a monitor is an error: it may be one that asks for a password, or is slow.
+// monitorAnswers reports whether a monitor answers at the address where one is expected; false is that nothing listens there, or
+// an agent, which has no findings. What else does not answer as a monitor is an error: it may be one that asks for a password, or is slow.
 func monitorAnswers(ctx context.Context, base *url.URL) (bool, error) {
 	var f web.Findings
 	err := ask(ctx, base.JoinPath("api/teescope/v1/findings"), &f)
-	if nothingListens(err) {
+	var no *notAnswered
+	if nothingListens(err) || errors.As(err, &no) && no.other {
 		return false, nil
 	}
 	return err == nil, err

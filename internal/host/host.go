@@ -252,7 +252,12 @@ func (h *Host) RemoveTemp(ctx context.Context, prefix string, age time.Duration)
 		if !strings.HasPrefix(name, prefix+"-") {
 			return
 		}
-		if fi, err := tmp.Lstat(name); err != nil || !fi.IsDir() {
+		was, err := tmp.Lstat(name)
+		if err != nil || !was.IsDir() || h.Now().Sub(was.ModTime()) <= age {
+			return
+		}
+		// In a folder of everybody only its owner can put something else in the place of this one, such as a link or a pipe.
+		if uid, ok := ownerOf(was); !ok || uid != os.Geteuid() {
 			return
 		}
 		dir, err := tmp.OpenRoot(name)
@@ -260,11 +265,7 @@ func (h *Host) RemoveTemp(ctx context.Context, prefix string, age time.Duration)
 			return
 		}
 		defer dir.Close()
-		fi, err := dir.Stat(".") // of what was opened, whatever has its name now
-		if err != nil || h.Now().Sub(fi.ModTime()) <= age {
-			return
-		}
-		if uid, ok := ownerOf(fi); !ok || uid != os.Geteuid() {
+		if fi, err := dir.Stat("."); err != nil || !os.SameFile(was, fi) { // in a folder that is not such a one
 			return
 		}
 		if eachEntry(ctx, dir, func(name string) { _ = dir.RemoveAll(name) }) == nil {

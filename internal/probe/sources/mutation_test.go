@@ -87,6 +87,7 @@ var allowed = []struct{ file, damage, because string }{
 	{"free_hugepages", "", "those in use are all others"},
 	{"proc/1/mountinfo", "line 7", "a mount over another: with a name of its own it shows itself, left out it shows the other"},
 	{"proc/7/stat", "cell 2", "which process it is"}, {"proc/21/stat", "cell 22", "which process it is"}, {"proc/30/stat", "cell 22", "which process it is"},
+	{"proc/9/stat", "cell 10:", "which process it is"}, {"proc/9/stat", "cell 23:", "which process it is"},
 	{"proc/4343/stat", "cell 5", "the command may hold anything"},
 	{"interrupts", "empty", "the text is part of the name"},
 	{"diskstats", "cell 3: two names", "of two devices of one number, the last counts"}, {"mountinfo", "cell 5: two names", "of two mounts on one path, the last counts"},

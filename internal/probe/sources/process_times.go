@@ -85,6 +85,7 @@ type threadWaits map[int]uint64
 // nameTimes is what the processes of a name have used since the source was opened, in seconds.
 type nameTimes struct {
 	cpu, wait float64
+	runs      bool // it is known how long they ran
 	waits     bool // the kernel says how long they wait
 	many      bool // not all threads of its processes could be read, so how long they wait is not known
 	round     int  // the last one with a living process
@@ -131,7 +132,9 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 			delete(r.names, name)
 			continue
 		}
-		out.send(statCPU, t.cpu, name)
+		if t.runs {
+			out.send(statCPU, t.cpu, name)
+		}
 		switch {
 		case t.many:
 			bad.Add(fmt.Errorf("how long %s waits for a CPU is not known: one of its processes has more than %d threads, or there are more than %d in all", name, mostTimedThreads, mostTimedWaits))
@@ -149,11 +152,18 @@ func (r *timesReader) readProcess(pid int) error {
 	if err != nil {
 		return err
 	}
-	f, err := machine.ParseProcess(file, text, 9, 14, 15, 22) // flags, utime, stime, starttime
+	start, err := machine.ParseProcess(file, text, 22)
 	if err != nil {
 		return err
 	}
-	now := taskTimes{started: f[3], ticks: f[1] + f[2], round: r.round}
+	// One bad field costs only what it says: a process of unknown kind is most likely none of the kernel.
+	flags, bad := machine.ParseProcess(file, text, 9)
+	used, unread := machine.ParseProcess(file, text, 14, 15) // utime, stime
+	now := taskTimes{started: start[0], round: r.round}
+	if unread == nil {
+		now.ticks = used[0] + used[1]
+	}
+	bad = errors.Join(bad, unread)
 	was, known := r.processes[pid]
 	if known = known && was.started == now.started; !known {
 		was = taskTimes{started: now.started, ticks: now.ticks, round: r.round}
@@ -161,17 +171,24 @@ func (r *timesReader) readProcess(pid int) error {
 			was.ticks, was.asked = 0, true
 		}
 	}
+	if unread != nil { // the next reading has it
+		now.ticks = was.ticks
+	}
 	now.waited, now.asked = was.waited, was.asked
 	defer func() {
 		r.remembers += len(now.waited) - len(r.processes[pid].waited)
 		r.processes[pid] = now
 	}()
-	name := statName(text, f[0])
-	if now.ticks <= was.ticks && known {
+	kind := uint64(0)
+	if len(flags) > 0 {
+		kind = flags[0]
+	}
+	name := statName(text, kind)
+	if now.ticks <= was.ticks && known && unread == nil {
 		if t := r.names[name]; t != nil {
 			t.round = r.round
 		}
-		return nil // it has not run, so what it waited for still goes on
+		return bad // it has not run, so what it waited for still goes on
 	}
 	waited, err := r.waited(pid, mostTimedWaits-r.remembers+len(was.waited))
 	many := errors.Is(err, errManyThreads)
@@ -184,7 +201,8 @@ func (r *timesReader) readProcess(pid int) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
-	if now.ticks <= was.ticks {
+	err = errors.Join(bad, err)
+	if now.ticks <= was.ticks && unread == nil {
 		return err
 	}
 	t := r.names[name]
@@ -194,6 +212,7 @@ func (r *timesReader) readProcess(pid int) error {
 	}
 	t.round = r.round
 	t.many = t.many || many
+	t.runs = t.runs || unread == nil
 	t.cpu += float64(now.ticks-was.ticks) / machine.TicksPerSecond
 	if counts && was.asked {
 		t.waits = true

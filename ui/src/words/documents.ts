@@ -17,6 +17,7 @@ export const documents: [string, string][] = [
   ["machines.md", "one monitor for several machines"],
   ["scale.md", "layouts from one machine to a fleet"],
   ["budget.md", "how the monitor stays within its budget, and how good an estimate is"],
+  ["bounds.md", "how much memory and time others can make the monitor use"],
   ["performance.md", "what teescope costs"],
   ["benchmarks.md", "the guide to benchmarks"],
   ["experiments.md", "what the mission's experiments say"],
@@ -28,6 +29,7 @@ export const documents: [string, string][] = [
   ["attested-results.md", "results bound to the TEE that made them"],
   ["channel.md", "an attested tunnel in front of a service"],
   ["architecture.md", "the map of the code"],
+  ["release.md", "how a release is made, checked and installed"],
   ["kernels.md", "the tested kernels"],
   ["measured.md", "promises that a live machine has confirmed, or not"],
 ];
