@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"github.com/teescope/teescope/internal/await"
 )
 
-// cheap sources read files of /proc and /sys. They go on with the fewest descriptors.
-var cheap = []string{"cpu", "memory", "disk", "network", "filesystem", "system"}
+// cheapSources read files of /proc and /sys. They go on with the fewest descriptors.
+var cheapSources = []string{"cpu", "memory", "disk", "network", "filesystem", "system"}
 
 // misread are reasons that a shortage of descriptors is easily taken for.
 var misread = regexp.MustCompile(`requires >=|not supported|verifier|kernel's version|CAP_BPF|type information`)
@@ -25,6 +26,23 @@ func TestFewDescriptors(t *testing.T) {
 	needRoot(t)
 	limited := func(n int, args string) *await.Program {
 		return await.Start(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -n %d && exec %s %s", n, binary, args)))
+	}
+	diagnosed := func(n int) []source {
+		t.Helper()
+		d := limited(n, "doctor --json")
+		d.Ends(t)
+		var found struct{ Sources []source }
+		if err := json.Unmarshal([]byte(d.Out.String()), &found); err != nil || d.ProcessState.ExitCode() != 0 {
+			t.Fatalf("%d descriptors: doctor: exit status %d, %v: %s", n, d.ProcessState.ExitCode(), err, d.Err)
+		}
+		return found.Sources
+	}
+	cheap := slices.Clone(cheapSources)
+	for _, s := range diagnosed(1024) { // a mount of the machine that this root does not see is a lack of another kind
+		if i := slices.Index(cheap, s.Name); i >= 0 && s.State != "available" {
+			t.Logf("%s is %s without a shortage: %s", s.Name, s.State, s.Reason)
+			cheap = slices.Delete(cheap, i, i+1)
+		}
 	}
 	check := func(t *testing.T, n int, list []source) {
 		t.Helper()
@@ -50,13 +68,7 @@ func TestFewDescriptors(t *testing.T) {
 		}
 	}
 	for _, n := range []int{20, 40, 80, 200} {
-		d := limited(n, "doctor --json")
-		d.Ends(t)
-		var found struct{ Sources []source }
-		if err := json.Unmarshal([]byte(d.Out.String()), &found); err != nil || d.ProcessState.ExitCode() != 0 {
-			t.Fatalf("%d descriptors: doctor: exit status %d, %v: %s", n, d.ProcessState.ExitCode(), err, d.Err)
-		}
-		check(t, n, found.Sources)
+		check(t, n, diagnosed(n))
 
 		m := &monitor{Program: limited(n, "agent --listen 127.0.0.1:0")}
 		m.opened(t)

@@ -67,6 +67,11 @@ type statfsResult struct {
 	err error
 }
 
+// notVisible is the problem of a mount of the machine that this process does not see.
+func notVisible(err error) error {
+	return &probe.Problem{Err: err, Remedy: "unmount what hides it, or give teescope's container the machine's later mounts (rslave, HostToContainer)"}
+}
+
 func (m *mounts) read(ctx context.Context, out emitter) error {
 	// The first process sees the machine's mounts, even if this one runs in a
 	// container; with hidepid only root may look there.
@@ -89,6 +94,9 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	var own map[string]*machine.Mount
 	for _, q := range asked {
 		r, err := m.answer(ctx, q)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = notVisible(fmt.Errorf("%s is not visible from here: %w", q.mounts[0].Point, err))
+		}
 		if !q.private(err) {
 			bad.Add(err)
 		}
@@ -100,8 +108,8 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 		for _, mi := range q.mounts {
 			err := err
 			if err == nil && !r.shows(&mi, own[r.on]) {
-				err = fmt.Errorf("%s is not visible from here: device %s is there, not %s", mi.Point, r.fs.Device, mi.Device)
-				bad.Add(&probe.Problem{Err: err, Remedy: "unmount what hides it, or give teescope's container the machine's later mounts (rslave, HostToContainer)"})
+				err = notVisible(fmt.Errorf("%s is not visible from here: device %s is there, not %s", mi.Point, r.fs.Device, mi.Device))
+				bad.Add(err)
 			}
 			if err != nil {
 				out.send(fsError, 1, mi.Source, mi.Point, mi.Type, err.Error())
