@@ -65,19 +65,37 @@ func (e aloneEnv) leavesNothing(t *testing.T) {
 	})
 }
 
+// resize changes the number of lines of the terminal, by turns to one more and one fewer: a size that it already has draws nothing.
+func (term *terminal) resize(t *testing.T) {
+	t.Helper()
+	fd := int(term.slave.Fd())
+	size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := uint16(25)
+	if size.Row == rows {
+		rows = 24
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: 100}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // shows waits until the screen shows all words. A screen is written anew as a whole when its size changes; otherwise only
 // its differences are.
 func (term *terminal) shows(t *testing.T, words ...string) {
 	t.Helper()
-	rows := uint16(24)
 	await.Event(t, fmt.Sprintf("the screen shows %q", words), func() error {
 		before := len(term.shown.String())
-		rows = 24 + 25 - rows // 24 and 25 by turns
-		if err := unix.IoctlSetWinsize(int(term.slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: 100}); err != nil {
-			t.Fatal(err)
-		}
 		var plain string
+		looked := 0
 		await.Event(t, "the screen is drawn", func() error {
+			const each = 100 // a program that just starts may not hear of a change
+			if looked%each == 0 {
+				term.resize(t)
+			}
+			looked++
 			plain = escapes.ReplaceAllString(term.shown.String()[before:], "")
 			if !strings.Contains(plain, "q quit") {
 				return errors.New("not yet")
