@@ -56,7 +56,7 @@ func (a *Archive) Get(id string) (e *Experiment, err error) {
 	if err != nil {
 		return nil, errors.Join(err, fs.ErrNotExist)
 	}
-	if e, err = a.one(name); !errors.Is(err, fs.ErrNotExist) {
+	if e, err = a.readFile(name); !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
 	list, _ := a.List() // unreadable files have no id
@@ -66,8 +66,8 @@ func (a *Archive) Get(id string) (e *Experiment, err error) {
 	return nil, err
 }
 
-// one returns the document of a file. Files are read one after the other, and again only once they have changed.
-func (a *Archive) one(name string) (*Experiment, error) {
+// readFile returns the document of a file. Files are read one after the other, and again only once they have changed.
+func (a *Archive) readFile(name string) (*Experiment, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fi, err := os.Stat(name)

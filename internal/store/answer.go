@@ -13,10 +13,10 @@ import (
 // madeAtOnce is how many answers of calls other than queries may be made at a time. Their memory is known only once they are made.
 const madeAtOnce = 2
 
-// held bounds the memory of answers that Prometheus' API makes as a whole: that of a query is reserved when its result is known, that
+// reserveAnswers bounds the memory of answers that Prometheus' API makes as a whole: that of a query is reserved when its result is known, that
 // of other calls, which are made two at a time, before its first byte is sent. So clients that do not read their answers make others
 // wait or fail, and not the monitor.
-func (s *Store) held(next http.Handler) http.Handler {
+func (s *Store) reserveAnswers(next http.Handler) http.Handler {
 	making := make(queue, madeAtOnce)
 	read := s.readInTurn(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func (s *Store) held(next http.Handler) http.Handler {
 			}
 		}
 		a := &madeAnswer{ResponseWriter: w, share: s.pages.answers(), making: making}
-		defer a.end()
+		defer a.giveBack()
 		next.ServeHTTP(a, plain(r))
 	})
 }
@@ -178,8 +178,8 @@ func (a *madeAnswer) Flush() {
 // Unwrap is for http.ResponseController.
 func (a *madeAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// end ends the reservation.
-func (a *madeAnswer) end() {
+// giveBack ends the reservation.
+func (a *madeAnswer) giveBack() {
 	if !a.begun {
 		a.begin(0)
 	}

@@ -42,7 +42,7 @@ func queries(mux *routes, o Options) {
 			out.add(i, list[i], a, err)
 		}, out.flush)
 		if err == nil {
-			out.end(o)
+			out.refuseUnanswered(o)
 		}
 		if err = errors.Join(err, out.gone); err != nil && o.Logger != nil {
 			o.Logger.Debug("answer queries", "error", err) // the page went away
@@ -94,8 +94,8 @@ func (l *lines) flush() {
 	}
 }
 
-// end refuses the call if nothing was answered.
-func (l *lines) end(o Options) {
+// refuseUnanswered refuses the call if nothing was answered.
+func (l *lines) refuseUnanswered(o Options) {
 	if !l.begun && l.refused != nil {
 		reply(l.w, o, statusOf(l.refused, http.StatusUnprocessableEntity), Error{l.refused.Error()})
 		return
