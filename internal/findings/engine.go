@@ -74,6 +74,9 @@ type Options struct {
 // than running does.
 const ownYouth = 2 * time.Minute
 
+// ownPrograms are the names of the processes that are teescope.
+var ownPrograms = []string{"teescope", "teescope-agent"}
+
 // longestGap is the longest gap in observation across which an open finding keeps its
 // id; a longer gap splits it in two.
 const longestGap = time.Hour
@@ -438,9 +441,13 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		rec, isOpen := b.open[k]
 		long, both := answer.long[w]
 		started, known := answer.started[w]
-		// A rule about processes that finds teescope waits as well: how it is starved while it starts pages nobody.
-		own := answer.short[w].Role == RoleMonitor
-		if !isOpen && own && (r.Role != RoleMonitor || answer.short[w].Severity == Warning) && at.Sub(v.opts.Started) < ownYouth {
+		f := answer.short[w]
+		// How teescope's process is starved while it starts pages nobody. Later it is a process like others: anybody may give a process this name.
+		own := slices.Contains(ownPrograms, f.Local())
+		if r.Role == RoleMonitor {
+			own = f.Severity == Warning
+		}
+		if !isOpen && own && at.Sub(v.opts.Started) < ownYouth {
 			continue
 		}
 		met := both || young || known && at.Sub(started) < v.windows(r).Long
@@ -448,7 +455,6 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 			continue
 		}
 		stat.Answer = Fires
-		f := answer.short[w]
 		f.Evidence = join(f.Evidence, long.Evidence)
 		if isOpen && f.byHarm {
 			f.Severity = severityOfHarm(*f.Share, f.Confidence, rec.Severity)

@@ -243,6 +243,33 @@ func TestOwnYouth(t *testing.T) {
 	}
 }
 
+// TestOwnProcessYouth: in the same time no rule about processes opens a finding about teescope's, however bad it is; later it is a process like others.
+func TestOwnProcessYouth(t *testing.T) {
+	at := time.Unix(0, 0)
+	opened := map[string]time.Duration{}
+	o := findings.DefaultOptions()
+	o.Now, o.Started = func() time.Time { return at }, at
+	o.Observe = func(r findings.Record) { opened[r.Subject] = at.Sub(time.Unix(0, 0)) }
+	starved := &findings.Rule{Name: "starved", Run: func(_ context.Context, p *findings.Pass) error {
+		for _, name := range []string{"teescope", "redis"} {
+			p.Report(findings.Finding{Subject: name, Title: name + " waits.", Severity: findings.Critical})
+		}
+		return nil
+	}}
+	e := findings.New([]*findings.Rule{starved}, &world{}, o)
+	for at = at.Add(15 * time.Second); len(opened) < 2 && at.Before(time.Unix(600, 0)); at = at.Add(15 * time.Second) {
+		e.Evaluate(t.Context())
+	}
+	if opened["redis"] != 15*time.Second || opened["teescope"] != 2*time.Minute {
+		t.Errorf("opened after %v", opened)
+	}
+	for _, r := range e.Records() {
+		if !r.IsProblem() {
+			t.Errorf("%s is no problem", r.Subject)
+		}
+	}
+}
+
 // TestEndedComeLast: a finding whose subject has ended is below all others that are open, whatever its severity.
 func TestEndedComeLast(t *testing.T) {
 	ended := time.Unix(5, 0)

@@ -30,16 +30,10 @@ type Problem struct {
 // Has reports whether the finding with this id is part of the problem.
 func (p *Problem) Has(id string) bool { return p.Lead == id || slices.Contains(p.Effects, id) }
 
-// ownPrograms are the names of the processes that are teescope.
-var ownPrograms = []string{"teescope", "teescope-agent"}
-
-// classify gives a finding of the rule its place in a problem. What a rule says of a process of teescope is about the monitor.
+// classify gives a finding of the rule its place in a problem.
 func (r *Rule) classify(f *Finding) {
 	f.Topic = cmp.Or(f.Topic, r.Topic)
-	switch f.Role = r.Role; {
-	case slices.Contains(ownPrograms, f.Local()):
-		f.Role = RoleMonitor
-	case f.Topic == "" && f.Role != RoleMonitor:
+	if f.Role = r.Role; f.Topic == "" && f.Role != RoleMonitor {
 		f.Role = "" // neither a cause nor an effect of anything
 	}
 }
