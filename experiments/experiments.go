@@ -10,6 +10,16 @@ import "embed"
 //go:embed *.yaml
 var Files embed.FS
 
+// Sources are published documents, each with its tables and the experiments that answer them (package reproduce).
+//
+//go:embed sources/*.yaml
+var Sources embed.FS
+
+// Claims are published tables with the claims about them. README.md there describes the format.
+//
+//go:embed claims/*.csv
+var Claims embed.FS
+
 // Published has cost ratios that others published, as CSV. README.md describes its columns.
 //
 //go:embed published.csv
