@@ -35,21 +35,38 @@ const (
 
 // Results are finished documents, by experiment.
 type Results struct {
-	of map[string][]*result.Experiment
-	// Files are the names of the documents, by their ID.
-	Files map[string]string
+	of    map[string][]*result.Experiment
+	files map[string]string // names of the documents, by their ID
+	// Differs says in what a result's case differs from the experiment of a name ("requests=200 instead of 5000"); nil: nothing is known.
+	Differs func(experiment string, e *result.Experiment, kase *result.Case) string
 }
 
-// NewResults orders documents by experiment. files are their names, by ID.
-func NewResults(docs []*result.Experiment, files map[string]string) *Results {
-	r := &Results{map[string][]*result.Experiment{}, files}
+// NewResults orders documents by experiment. files are their names, by ID. An experiment whose cases were divided among several
+// documents gives them names of its own with a suffix; experiments are all names, so the suffix of one is not another.
+func NewResults(docs []*result.Experiment, files map[string]string, experiments []string) *Results {
+	r := &Results{of: map[string][]*result.Experiment{}, files: files}
 	for _, e := range docs {
 		r.of[e.Name] = append(r.of[e.Name], e)
+	}
+	for _, e := range docs {
+		if name := longestPrefix(e.Name, experiments); name != "" && name != e.Name && len(r.of[name]) == 0 {
+			r.of[name] = append(r.of[name], e)
+		}
 	}
 	for _, of := range r.of {
 		slices.SortFunc(of, func(a, b *result.Experiment) int { return b.StartedAt.Compare(a.StartedAt) }) // the newest first
 	}
 	return r
+}
+
+// longestPrefix returns the longest of the names that a result's name begins with.
+func longestPrefix(name string, names []string) (longest string) {
+	for _, n := range names {
+		if len(n) > len(longest) && strings.HasPrefix(name+"-", n+"-") {
+			longest = n
+		}
+	}
+	return longest
 }
 
 // Measured is a row of our own numbers: one metric of one case, in each arm of each result that has it.
@@ -60,6 +77,8 @@ type Measured struct {
 	Arms   []MeasuredArm
 	// Missing says why there is none, where Arms is empty.
 	Missing string
+	// Shortened says in what the runs differ from the experiment.
+	Shortened string
 }
 
 // MeasuredArm is one arm's value, and its cost against the baseline of its result.
@@ -75,7 +94,7 @@ type MeasuredArm struct {
 	// Text is shown in place of value and cost, where an answer is made of several cases.
 	Text   string
 	Reason string // why Value is nil
-	File     string
+	File   string
 }
 
 // Lookup returns what the results have for an answer.
@@ -87,10 +106,17 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 		return out
 	}
 	for _, e := range docs {
-		kase, ok := findCase(e, a.Case)
+		kase := findCase(e, a.Case)
 		d := e.Desc(a.Metric)
-		if !ok && a.Case != AllCases || d == nil {
+		if kase == nil && a.Case != AllCases || d == nil {
 			continue
+		}
+		id := ""
+		if kase != nil {
+			id = kase.ID
+			if r.Differs != nil && out.Shortened == "" {
+				out.Shortened = r.Differs(a.Experiment, e, kase)
+			}
 		}
 		out.Metric, out.Unit = e.Label(a.Metric), d.Unit
 		for i := range e.Environments {
@@ -98,7 +124,7 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 			if slices.ContainsFunc(out.Arms, func(x MeasuredArm) bool { return x.Label == v.ID }) {
 				continue // a newer result has the arm
 			}
-			arm := r.arm(e, v, kase, a.Metric)
+			arm := r.arm(e, v, id, a.Metric)
 			switch {
 			case a.Case == AllCases:
 				arm.average(e, a.Metric)
@@ -116,7 +142,7 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 
 // arm reads one arm's value and comparison.
 func (r *Results) arm(e *result.Experiment, v *result.Environment, kase, name string) MeasuredArm {
-	m := MeasuredArm{Label: v.ID, StandIn: v.StandIn(), File: r.Files[e.ID]}
+	m := MeasuredArm{Label: v.ID, StandIn: v.StandIn(), File: r.files[e.ID]}
 	if v.TEE.Active && v.TEE.Type != "none" && m.StandIn == "" {
 		m.TEE = v.TEE.Type
 	}
@@ -159,12 +185,12 @@ func (x *MeasuredArm) average(e *result.Experiment, name string) {
 // divide sets the text to the arm's value over that of the relative case.
 func (x *MeasuredArm) divide(e *result.Experiment, a Answer) {
 	x.Sentence = ""
-	base, ok := findCase(e, a.Relative)
-	if !ok {
+	base := findCase(e, a.Relative)
+	if base == nil {
 		x.Value, x.Reason = nil, "the result has no case "+a.Relative
 		return
 	}
-	b, _, why := report.Median(e, x.Label, base, a.Metric)
+	b, _, why := report.Median(e, x.Label, base.ID, a.Metric)
 	switch {
 	case x.Value == nil:
 	case b == nil || *b == 0:
@@ -179,17 +205,17 @@ const AllCases = "*"
 
 // findCase returns the case of a result whose parameters are those that a source file names ("rw=randread bs=4KiB"). A result with
 // one case only may have been narrowed to it on the command line.
-func findCase(e *result.Experiment, want string) (id string, ok bool) {
+func findCase(e *result.Experiment, want string) *result.Case {
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		if !slices.ContainsFunc(strings.Fields(want), func(kv string) bool {
 			k, v, _ := strings.Cut(kv, "=")
 			return c.Params[k] != v
 		}) {
-			return c.ID, true
+			return c
 		}
 	}
-	return "", false
+	return nil
 }
 
 // Filled is a published value with its answer.

@@ -202,7 +202,11 @@ func (pt *PageTable) markdownOurs(b *bytes.Buffer) {
 	}
 	b.WriteString("\n|---|---|" + strings.Repeat("---|", max(1, len(pt.Labels))) + "\n")
 	for _, m := range pt.Ours {
-		fmt.Fprintf(b, "| %s | %s |", escape(m.Row), escape(m.Metric))
+		name := m.Row
+		if m.Shortened != "" {
+			name += " (" + m.Shortened + ")"
+		}
+		fmt.Fprintf(b, "| %s | %s |", escape(name), escape(m.Metric))
 		if m.Missing != "" {
 			fmt.Fprintf(b, " %s |%s\n", escape(m.Missing), strings.Repeat(" |", max(1, len(pt.Labels))-1))
 			continue

@@ -272,3 +272,33 @@ func value(printed, unit string) (float64, bool) {
 	}
 	return v, true
 }
+
+// Experiments are those that answer the table's values, each once, in its order.
+func (t *Table) Experiments() (out []string) {
+	for row := range t.Rows {
+		for column := range t.Columns {
+			a := t.Cell(row, column)
+			if t.Rows[row].Published[column] != "" && a.Experiment != "" && !slices.Contains(out, a.Experiment) {
+				out = append(out, a.Experiment)
+			}
+		}
+	}
+	return out
+}
+
+// WhyNothing says why no experiment answers any value of the table.
+func (t *Table) WhyNothing() string {
+	var out []string
+	for row := range t.Rows {
+		for column := range t.Columns {
+			a := t.Cell(row, column)
+			if text := a.Reason.Text(); text != "" && t.Rows[row].Published[column] != "" && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// ExperimentOf returns the experiment that an answer's word names: an experiment itself, or one that the answer's pass follows.
+func ExperimentOf(word string, experiments []string) string { return longestPrefix(word, experiments) }

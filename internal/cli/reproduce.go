@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/experiments"
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/reproduce"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+func reproduceCommand(env Env, more ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "reproduce",
+		Short: "Lay a published document's tables beside numbers of your own",
+		Long: `Reproduce knows published documents: their tables and figures with every value, and the experiment that
+answers each. list shows them, run makes the runs, report writes the document's own tables with yours beside them.`,
+		Example: "  teescope reproduce list\n  teescope reproduce report channel --results experiments/results",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(reproduceListCommand(env), reproduceReportCommand(env))
+	c.AddCommand(more...)
+	return c
+}
+
+func reproduceListCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the published documents, and what answers their tables",
+		Example: "  teescope reproduce list",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all, err := readSources()
+			if err != nil {
+				return err
+			}
+			for _, s := range all {
+				fmt.Fprintf(env.Stdout, "%s: %s (also: %s)\n  %s\n", s.ID, s.Title, strings.Join(s.Names, ", "), s.Citation)
+				for i := range s.Tables {
+					t := &s.Tables[i]
+					fmt.Fprintf(env.Stdout, "  %-24s %s\n", t.ID, t.Title)
+					if names := t.Experiments(); len(names) > 0 {
+						fmt.Fprintf(env.Stdout, "  %-24s by %s\n", "", strings.Join(names, ", "))
+					} else {
+						fmt.Fprintf(env.Stdout, "  %-24s nothing to run: %s\n", "", t.WhyNothing())
+					}
+				}
+				fmt.Fprintln(env.Stdout)
+			}
+			return nil
+		},
+	}
+}
+
+func reproduceReportCommand(env Env) *cobra.Command {
+	var out, folder string
+	c := &cobra.Command{
+		Use:   "report SOURCE",
+		Short: "Write a document's tables with your numbers beside the published ones, as Markdown or HTML",
+		Example: "  teescope reproduce report channel --results experiments/results --out channel.html\n" +
+			"  teescope reproduce report gramine --out -",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := findSource(args[0])
+			if err != nil {
+				return err
+			}
+			if folder == "" {
+				folder = resultsFolder(s)
+			}
+			docs, files, err := readResults(env.Stderr, folder)
+			if err != nil {
+				return err
+			}
+			r := reproduce.NewResults(docs, files, experimentNames())
+			r.Differs = differsFromExperiment
+			page, err := reproduce.Compose(s, r, func(name string) ([]byte, error) { return experiments.Claims.ReadFile("claims/" + name) })
+			if err != nil {
+				return err
+			}
+			text := page.Markdown()
+			if strings.HasSuffix(out, ".html") {
+				if text, err = page.HTML(); err != nil {
+					return err
+				}
+			}
+			if out == "-" {
+				_, err = env.Stdout.Write(text)
+				return err
+			}
+			if err := os.WriteFile(out, text, 0o644); err != nil {
+				return fmt.Errorf("write the report: %w", err)
+			}
+			fmt.Fprintf(env.Stdout, "%s: %s\n", out, page.Summary())
+			return nil
+		},
+	}
+	c.Flags().StringVar(&folder, "results", "", "folder with results (default reproduce-SOURCE, where `teescope reproduce run` puts them)")
+	c.Flags().StringVar(&out, "out", "-", "file to write: .md or .html; - for standard output, as Markdown")
+	return c
+}
+
+// resultsFolder is where the runs of a source are kept, in the current folder.
+func resultsFolder(s *reproduce.Source) string { return "reproduce-" + s.ID }
+
+// readSources reads all source files, by name.
+func readSources() ([]*reproduce.Source, error) {
+	files, err := fs.Glob(experiments.Sources, "sources/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var out []*reproduce.Source
+	for _, f := range files {
+		b, err := experiments.Sources.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		s, err := reproduce.Load(strings.TrimSuffix(filepath.Base(f), ".yaml"), b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// findSource finds a source by one of its names, or reads a file of the user's own.
+func findSource(name string) (*reproduce.Source, error) {
+	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return reproduce.Load(strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)), b)
+	}
+	all, err := readSources()
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, s := range all {
+		if s.ID == name || slices.Contains(s.Names, name) {
+			return s, nil
+		}
+		known = append(known, s.ID)
+	}
+	return nil, fmt.Errorf("no source is called %q: want %s, or a file", name, strings.Join(known, ", "))
+}
+
+// readResults reads the results of a folder. One that cannot be read is named and left out.
+func readResults(warn io.Writer, folder string) (docs []*result.Experiment, files map[string]string, err error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(warn, "there are no results yet: the folder %s does not exist\n", folder)
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the results: %w", err)
+	}
+	files = map[string]string{}
+	for _, f := range entries {
+		if !strings.HasSuffix(f.Name(), ".json") && !strings.HasSuffix(f.Name(), ".json.gz") {
+			continue
+		}
+		path := filepath.Join(folder, f.Name())
+		e, err := result.Read(path)
+		if err != nil {
+			fmt.Fprintf(warn, "left out: %v\n", err)
+			continue
+		}
+		e = verdict.Restated(e, known)
+		docs, files[e.ID] = append(docs, e), path
+	}
+	return docs, files, nil
+}
+
+// experimentNames are the names of all experiment files.
+func experimentNames() (out []string) {
+	files, _ := fs.Glob(experiments.Files, "*.yaml")
+	for _, f := range files {
+		out = append(out, strings.TrimSuffix(f, ".yaml"))
+	}
+	return out
+}
+
+// differsFromExperiment says in which parameters a result's case differs from the experiment's own, as where a run was shortened.
+func differsFromExperiment(name string, _ *result.Experiment, kase *result.Case) string {
+	e, err := experiment(name)
+	if err != nil {
+		return "" // a pass that follows an experiment
+	}
+	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
+	if err != nil {
+		return ""
+	}
+	var least []string
+	for i, p := range plans {
+		for j := range p.Cases {
+			if d := differences(kase.Params, p.Cases[j].Params); i+j == 0 || len(d) < len(least) {
+				least = d
+			}
+		}
+	}
+	return strings.Join(least, ", ")
+}
+
+// differences are the parameters that both have with unlike values, in words.
+func differences(got, want map[string]string) (out []string) {
+	for k, v := range got {
+		if w, ok := want[k]; ok && v != w {
+			out = append(out, fmt.Sprintf("%s=%s instead of %s", k, v, w))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
