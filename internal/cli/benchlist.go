@@ -34,8 +34,9 @@ func benchListCommand(env Env) *cobra.Command {
 		Short: "List workloads, experiments and launchers; with names, their parameters and sources",
 		Long: `List shows what can be measured and where, and what each lacks on this machine. With the
 name of a workload, experiment or launcher it shows all of it, with parameters and sources.
-The first part of an experiment's name, such as e3, stands for all that begin with it.`,
-		Example: "  teescope bench list\n  teescope bench list e3\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
+The first part of an experiment's name, such as e3, stands for all that begin with it, and the name
+of a published document, such as phala or teemon, for those that answer its tables.`,
+		Example: "  teescope bench list\n  teescope bench list e3\n  teescope bench list teemon\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
 		RunE: func(_ *cobra.Command, names []string) error {
 			l, err := catalogue(host.Local())
 			if err == nil && len(names) > 0 {
@@ -188,14 +189,19 @@ func params(ps []bench.Param) []listedParam {
 	return out
 }
 
-// named selects the entries with these names, and the experiments whose names begin with one of them and "-".
+// named selects the entries with these names, the experiments whose names begin with one of them and "-", and those that answer a published
+// document.
 func (l listing) named(names []string) (listing, error) {
 	wanted := map[string]bool{}
 	for _, n := range names {
+		answers, err := experimentsOfSource(n)
+		if err != nil {
+			return l, err
+		}
 		found := n == platformSuite || slices.ContainsFunc(l.Workloads, func(x listedWorkload) bool { return x.Name == n }) ||
 			slices.ContainsFunc(l.Launchers, func(x listedLauncher) bool { return x.Name == n })
 		for _, x := range l.Experiments {
-			if x.Name == n || strings.HasPrefix(x.Name, n+"-") {
+			if x.Name == n || strings.HasPrefix(x.Name, n+"-") || slices.Contains(answers, x.Name) {
 				found, wanted[x.Name] = true, true
 			}
 		}
@@ -393,6 +399,9 @@ func experiment(name string) (*bench.Experiment, error) {
 	}
 	b, err := experiments.Files.ReadFile(name + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		if answers, err := experimentsOfSource(name); err == nil && answers != nil {
+			return nil, fmt.Errorf("%q is a published document, not an experiment: `teescope reproduce run %s` makes the runs of its tables, `teescope bench list %s` names the experiments", name, name, name)
+		}
 		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
 	}
 	if err != nil {

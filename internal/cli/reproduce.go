@@ -158,6 +158,25 @@ func findSource(name string) (*reproduce.Source, error) {
 	return nil, fmt.Errorf("no source is called %q: want %s, or a file", name, strings.Join(known, ", "))
 }
 
+// experimentsOfSource are the experiments that answer a published document of this name; none if there is no such document.
+func experimentsOfSource(name string) (out []string, err error) {
+	all, err := readSources()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		if s.ID != name && !slices.Contains(s.Names, name) {
+			continue
+		}
+		for i := range s.Tables {
+			for _, e := range s.Tables[i].Experiments() {
+				out = append(out, reproduce.ExperimentOf(e, experimentNames()))
+			}
+		}
+	}
+	return out, nil
+}
+
 // readResults reads the results of a folder. One that cannot be read is named and left out.
 func readResults(warn io.Writer, folder string) (docs []*result.Experiment, files map[string]string, err error) {
 	entries, err := os.ReadDir(folder)

@@ -143,8 +143,8 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 // arm reads one arm's value and comparison.
 func (r *Results) arm(e *result.Experiment, v *result.Environment, kase, name string) MeasuredArm {
 	m := MeasuredArm{Label: v.ID, StandIn: v.StandIn(), File: r.files[e.ID]}
-	if v.TEE.Active && v.TEE.Type != "none" && m.StandIn == "" {
-		m.TEE = v.TEE.Type
+	if t := v.TEE; (t.Active || t.Declared) && t.Type != "none" && t.Type != "unknown" && m.StandIn == "" {
+		m.TEE = t.Type
 	}
 	m.Value, _, m.Reason = report.Median(e, v.ID, kase, name)
 	for i := range e.Comparisons {
