@@ -15,6 +15,7 @@ export const documents: [string, string][] = [
   ["budget.md", "how the monitor stays within its budget, and how good an estimate is"],
   ["benchmarks.md", "the guide to benchmarks"],
   ["experiments.md", "what the mission's experiments say"],
+  ["sources/README.md", "published tables beside our numbers"],
   ["history.md", "results commit by commit"],
   ["attested-results.md", "results bound to the TEE that made them"],
   ["channel.md", "an attested tunnel in front of a service"],
