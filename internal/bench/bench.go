@@ -6,6 +6,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Param struct {
 // Tool is a command that a member needs, and the Debian package that provides it.
 type Tool struct {
 	Command, Package string
+	// Param is the parameter that names the command, by name or path, where its value is another than Command.
+	Param string
 	// Outside is a pattern of paths where packages put the command outside PATH.
 	Outside string
 	// With reports whether jobs with these parameters need it; nil means that all do.
@@ -53,11 +56,26 @@ type Tool struct {
 
 func (t Tool) needed(p Params) bool { return t.With == nil || t.With(p) }
 
-// here reports whether a machine has the tool.
-func (t Tool) here(h *host.Host) bool {
-	if _, err := h.LookPath(t.Command); err == nil {
-		return true
+// command is the tool's command in jobs with these parameters.
+func (t Tool) command(p Params) string { return cmp.Or(p[t.Param], t.Command) }
+
+// lack says what a machine lacks for jobs with these parameters; "" if it has the tool.
+func (t Tool) lack(h *host.Host, p Params) string {
+	command := t.command(p)
+	_, err := h.LookPath(command)
+	switch {
+	case err == nil:
+		return ""
+	case command != t.Command:
+		return fmt.Sprintf("%s=%s on this machine: %v; name another, or install the package %s", t.Param, command, err, t.Package)
+	case t.outside(h):
+		return ""
 	}
+	return fmt.Sprintf("%s on this machine; install the package %s", command, t.Package)
+}
+
+// outside reports whether a machine has the command where packages put it outside PATH.
+func (t Tool) outside(h *host.Host) bool {
 	if t.Outside == "" {
 		return false
 	}

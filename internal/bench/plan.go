@@ -559,8 +559,10 @@ func (p *Plan) needs(h *host.Host, a *Arm) error {
 	for i := range p.Cases {
 		params := p.params(&p.Cases[i], a)
 		for _, t := range p.Workload.Tools {
-			if uses := inside && !t.Load || t.Load && !p.LoadElsewhere && a.ownLoad() == ""; uses && t.needed(params) && !t.here(h) {
-				lack(fmt.Sprintf("workload %s needs %s on this machine; install the package %s", p.Workload.Name, t.Command, t.Package))
+			if uses := inside && !t.Load || t.Load && !p.LoadElsewhere && a.ownLoad() == ""; uses && t.needed(params) {
+				if what := t.lack(h, params); what != "" {
+					lack(fmt.Sprintf("workload %s needs %s", p.Workload.Name, what))
+				}
 			}
 		}
 		job, err := p.Workload.Job(params)

@@ -65,6 +65,16 @@ func workers(h *host.Host, j Job) map[string]string {
 	return out
 }
 
+// armCommand is a tool's command in an arm.
+func (s *session) armCommand(t Tool, label string) string {
+	for i := range s.Arms {
+		if s.Arms[i].Label == label {
+			return t.command(s.params(&s.Cases[0], &s.Arms[i]))
+		}
+	}
+	return t.Command
+}
+
 // ask adds what only programs inside an environment can report: the versions of the
 // workload's tools, and the mode of NVIDIA cards. A program that does not answer is
 // left out, and so is a tool that not all arms need: its version would be one more
@@ -74,7 +84,8 @@ func (s *session) ask(ctx context.Context, env Environment, rec *result.Environm
 		if t.Load || slices.ContainsFunc(s.Arms, func(a Arm) bool { return !t.needed(s.params(&s.Cases[0], &a)) }) {
 			continue
 		}
-		out, _ := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{t.Command, "--version"}}})
+		command := s.armCommand(t, rec.ID)
+		out, _ := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{command, "--version"}}})
 		if v := firstWords(out.Inside.Stdout); v != "" {
 			if rec.Software.Versions == nil {
 				rec.Software.Versions = map[string]string{}

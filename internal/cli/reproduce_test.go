@@ -82,6 +82,9 @@ func checkAnswer(t *testing.T, plans map[string][]*bench.Plan, a reproduce.Answe
 			return name + " has no case " + want
 		}
 	}
+	if reproduce.IsCounter(a.Metric) {
+		return checkCounter(t, a.Metric)
+	}
 	for _, p := range plans[name] {
 		for i := range p.Cases {
 			if a.Case != reproduce.AllCases && !matchesCase(p.Cases[i].Params, a.Case) {
@@ -95,6 +98,20 @@ func checkAnswer(t *testing.T, plans map[string][]*bench.Plan, a reproduce.Answe
 		}
 	}
 	return name + ", case " + a.Case + ", has no metric " + a.Metric
+}
+
+// checkCounter says what of a counter docs/metrics.md does not name.
+func checkCounter(t *testing.T, text string) string {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(text, "machine:"), "{")
+	if !strings.Contains(string(b), "`"+name+"`") {
+		return "docs/metrics.md has no counter " + name
+	}
+	return ""
 }
 
 func matchesCase(params map[string]string, want string) bool {

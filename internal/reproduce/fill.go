@@ -87,7 +87,8 @@ type MeasuredArm struct {
 	// TEE is the kind of TEE in which the arm ran, "" for none; StandIn says what an arm is instead of what it is named after.
 	TEE, StandIn string
 	Value        *float64
-	// Comparison is nil for a baseline.
+	Baseline     bool
+	// Comparison is nil for a baseline, and for counters.
 	Comparison *result.Comparison
 	// Sentence is the comparison's headline.
 	Sentence string
@@ -108,7 +109,8 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 	for _, e := range docs {
 		kase := findCase(e, a.Case)
 		d := e.Desc(a.Metric)
-		if kase == nil && a.Case != AllCases || d == nil {
+		c, isCounter := parseCounter(a.Metric)
+		if kase == nil && a.Case != AllCases || d == nil && !isCounter {
 			continue
 		}
 		id := ""
@@ -118,7 +120,9 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 				out.Shortened = r.Differs(a.Experiment, e, kase)
 			}
 		}
-		out.Metric, out.Unit = e.Label(a.Metric), d.Unit
+		if out.Metric = c.String(); d != nil {
+			out.Metric, out.Unit = e.Label(a.Metric), d.Unit
+		}
 		for i := range e.Environments {
 			v := &e.Environments[i]
 			if slices.ContainsFunc(out.Arms, func(x MeasuredArm) bool { return x.Label == v.ID }) {
@@ -126,10 +130,12 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 			}
 			arm := r.arm(e, v, id, a.Metric)
 			switch {
+			case isCounter:
+				arm.count(e, id, c)
 			case a.Case == AllCases:
 				arm.average(e, a.Metric)
 			case a.Relative != "":
-				arm.divide(e, a)
+				arm.divide(e, kase, a)
 			}
 			out.Arms = append(out.Arms, arm)
 		}
@@ -142,7 +148,7 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 
 // arm reads one arm's value and comparison.
 func (r *Results) arm(e *result.Experiment, v *result.Environment, kase, name string) MeasuredArm {
-	m := MeasuredArm{Label: v.ID, StandIn: v.StandIn(), File: r.files[e.ID]}
+	m := MeasuredArm{Label: v.ID, Baseline: v.Role == result.Baseline, StandIn: v.StandIn(), File: r.files[e.ID]}
 	if t := v.TEE; (t.Active || t.Declared) && t.Type != "none" && t.Type != "unknown" && m.StandIn == "" {
 		m.TEE = t.Type
 	}
@@ -183,7 +189,7 @@ func (x *MeasuredArm) average(e *result.Experiment, name string) {
 }
 
 // divide sets the text to the arm's value over that of the relative case.
-func (x *MeasuredArm) divide(e *result.Experiment, a Answer) {
+func (x *MeasuredArm) divide(e *result.Experiment, kase *result.Case, a Answer) {
 	x.Sentence = ""
 	base := findCase(e, a.Relative)
 	if base == nil {
@@ -196,7 +202,15 @@ func (x *MeasuredArm) divide(e *result.Experiment, a Answer) {
 	case b == nil || *b == 0:
 		x.Value, x.Reason = nil, cmp.Or(why, "the value of "+a.Relative+" is 0")
 	default:
-		x.Text = metric.Times(*x.Value / *b)
+		ratio := *x.Value / *b
+		if x.Text = metric.Times(ratio); a.Per != "" {
+			n, err := metric.ParseNumber(kase.Params[a.Per])
+			if err != nil || n <= 0 {
+				x.Text, x.Value, x.Reason = "", nil, fmt.Sprintf("%s=%s is no number of workers", a.Per, kase.Params[a.Per])
+				return
+			}
+			x.Text = metric.Percent(ratio / n)
+		}
 	}
 }
 
@@ -237,24 +251,35 @@ func fill(a Answer, m *Measured) (State, string) {
 	var stand *MeasuredArm
 	for i := range m.Arms {
 		x := &m.Arms[i]
+		named := a.Env == "" || x.Label == a.Env
 		switch {
-		case a.Env != "" && x.Label != a.Env:
-		case a.Arm == Plain && x.Comparison == nil && x.TEE == "":
+		case named && a.Arm == Plain && x.TEE == "" && (x.Baseline || a.Env != ""):
 			return x.valueText(m.Unit)
-		case x.Comparison == nil: // a baseline has no cost
-		case a.Arm == Cost && x.TEE != "":
+		case named && a.Arm == Cost && x.TEE != "" && !x.Baseline:
 			return x.costText()
-		case x.TEE == string(a.Arm):
+		case named && x.TEE == string(a.Arm):
 			return x.valueText(m.Unit)
-		case stand == nil:
+		case stand == nil && !x.Baseline && x.TEE == "":
 			stand = x
 		}
 	}
 	if stand == nil || a.Arm == Plain {
 		return NoResult, "no such arm took part"
 	}
-	_, text := stand.costText()
-	return StandIn, fmt.Sprintf("no TEE took part; %s %s", stand.Label, text)
+	return StandIn, fmt.Sprintf("no TEE took part; %s: %s", stand.Label, stand.text(m.Unit))
+}
+
+// text is the arm's value, with its cost.
+func (x *MeasuredArm) text(unit string) string {
+	_, value := x.valueText(unit)
+	if x.Comparison == nil || x.Text != "" {
+		return value
+	}
+	_, cost := x.costText()
+	if x.StandIn != "" {
+		cost = "stand-in, " + cost
+	}
+	return value + " (" + cost + ")"
 }
 
 // valueText is the arm's value.
@@ -274,6 +299,8 @@ func (x *MeasuredArm) costText() (State, string) {
 	switch {
 	case x.Text != "":
 		return Answered, x.Text
+	case c == nil:
+		return Refused, "its result has no comparison"
 	case c.Cost == nil || c.Verdict == stats.Invalid:
 		return Refused, "refused: " + x.Sentence
 	case c.CostLow == nil || c.CostHigh == nil:

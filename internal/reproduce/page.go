@@ -68,7 +68,7 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 			cell := Filled{Published: pt.Rows[row].Published[column], Unit: pt.Unit(row, column), State: Empty}
 			if cell.Published != "" {
 				a := pt.Cell(row, column)
-				key := Answer{Experiment: a.Experiment, Case: a.Case, Relative: a.Relative, Metric: a.Metric}
+				key := Answer{Experiment: a.Experiment, Case: a.Case, Relative: a.Relative, Per: a.Per, Metric: a.Metric}
 				if of[key] == nil {
 					m := &Measured{}
 					if a.Experiment != "" {
@@ -92,6 +92,11 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 
 // addOurs keeps a row of our own numbers.
 func (pt *PageTable) addOurs(m *Measured) {
+	if slices.ContainsFunc(pt.Ours, func(o Measured) bool {
+		return o.Row == m.Row && o.Metric == m.Metric && slices.Equal(o.texts(), m.texts())
+	}) {
+		return // as where two columns have one answer
+	}
 	pt.Ours = append(pt.Ours, *m)
 	for _, x := range m.Arms {
 		if !slices.Contains(pt.Labels, x.Label) {
@@ -168,9 +173,11 @@ func (pt *PageTable) markdown(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\n%s\n", pt.Conclusion())
 }
 
-// unitAfter is the unit of a printed value that does not carry it.
+// unitAfter is the unit of a printed number that does not carry one; words have none.
 func unitAfter(c Filled) string {
-	if c.Published == "" || strings.Contains(c.Published, c.Unit) {
+	number := strings.TrimLeft(c.Published, "+-~<>")
+	digit := func(b byte) bool { return '0' <= b && b <= '9' }
+	if number == "" || !digit(number[0]) || !digit(number[len(number)-1]) {
 		return ""
 	}
 	return c.Unit
@@ -221,22 +228,21 @@ func (pt *PageTable) markdownOurs(b *bytes.Buffer) {
 	}
 }
 
+// texts are the texts of all arms.
+func (m *Measured) texts() (out []string) {
+	for i := range m.Arms {
+		out = append(out, m.Arms[i].Label+": "+m.Arms[i].text(m.Unit))
+	}
+	return append(out, m.Missing)
+}
+
 // text is our value in an arm, with its cost.
 func (m *Measured) text(label string) string {
 	i := slices.IndexFunc(m.Arms, func(x MeasuredArm) bool { return x.Label == label })
 	if i < 0 {
 		return ""
 	}
-	x := &m.Arms[i]
-	_, value := x.valueText(m.Unit)
-	if x.Comparison == nil || x.Text != "" {
-		return value
-	}
-	_, cost := x.costText()
-	if x.StandIn != "" {
-		cost = "stand-in, " + cost
-	}
-	return value + " (" + cost + ")"
+	return m.Arms[i].text(m.Unit)
 }
 
 // Conclusion says whether what the document concludes holds here.
@@ -255,8 +261,11 @@ func (pt *PageTable) Conclusion() string {
 	}
 	for _, m := range pt.Ours {
 		for _, x := range m.Arms {
-			if x.Comparison != nil && x.Comparison.Primary && x.Sentence != "" {
-				out = append(out, strings.ToUpper(x.Sentence[:1])+x.Sentence[1:]+".")
+			if x.Comparison == nil || !x.Comparison.Primary || x.Sentence == "" {
+				continue
+			}
+			if s := strings.ToUpper(x.Sentence[:1]) + x.Sentence[1:] + "."; !slices.Contains(out, s) {
+				out = append(out, s)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ const (
 	Hardware Reason = "hardware"
 	// License: a program or data set that may not be passed on.
 	License Reason = "not redistributable"
-	// NotAsked: the value is not a measurement, such as a configuration or a price.
+	// NotAsked: the value is a configuration or a price, or no experiment of ours asks it.
 	NotAsked Reason = "not asked"
 )
 
@@ -56,7 +56,7 @@ const (
 var reasonTexts = map[Reason]string{
 	Hardware: "only hardware that was not at hand can answer",
 	License:  "it needs a program or data that may not be passed on",
-	NotAsked: "it is not a measurement",
+	NotAsked: "no experiment asks it",
 }
 
 // Text says the reason in words.
@@ -103,9 +103,13 @@ type Answer struct {
 	Experiment string `yaml:"experiment"`
 	// Case names a case by its parameters ("rw=randread bs=4KiB"); "" is its only case, and "*" the geometric mean over all cases.
 	Case string `yaml:"case"`
-	// Relative is a case whose value the answer is divided by, as in a speed-up.
+	// Relative is a case whose value the answer is divided by, as in a speed-up; Per names the parameter whose number
+	// divides that again, as in an efficiency.
 	Relative string `yaml:"relative"`
-	Metric   string `yaml:"metric"`
+	Per      string `yaml:"per"`
+	// Metric is a metric of the workload, or a counter with its labels: "tee_syscalls_total{syscall=read}" of the workload's threads,
+	// "machine:tee_…" of the whole machine. A counter is per 100 operations.
+	Metric string `yaml:"metric"`
 	// Arm is the arm's role: see the constants.
 	Arm Arm `yaml:"arm"`
 	// Env is the label of an environment, where several have the same role.
@@ -129,11 +133,11 @@ const (
 func (a Answer) over(b Answer) Answer {
 	switch {
 	case b.Reason != "":
-		a.Experiment, a.Case, a.Relative, a.Metric, a.Reason = "", "", "", "", b.Reason
+		a.Experiment, a.Case, a.Relative, a.Per, a.Metric, a.Reason = "", "", "", "", "", b.Reason
 	case b.Experiment != "":
 		a.Reason = ""
 	}
-	for _, f := range []struct{ to, from *string }{{&a.Experiment, &b.Experiment}, {&a.Case, &b.Case}, {&a.Relative, &b.Relative}, {&a.Metric, &b.Metric}, {&a.Env, &b.Env}} {
+	for _, f := range []struct{ to, from *string }{{&a.Experiment, &b.Experiment}, {&a.Case, &b.Case}, {&a.Relative, &b.Relative}, {&a.Per, &b.Per}, {&a.Metric, &b.Metric}, {&a.Env, &b.Env}} {
 		if *f.from != "" {
 			*f.to = *f.from
 		}
@@ -263,7 +267,7 @@ var units = map[string]float64{
 
 // value reads a printed value in base units; false if it is a range, a bound or words, which are shown and not drawn.
 func value(printed, unit string) (float64, bool) {
-	v, err := metric.ParseNumber(strings.NewReplacer(",", "", "%", "", "+", "").Replace(printed))
+	v, err := metric.ParseNumber(strings.NewReplacer(",", "", "%", "", "+", "", "~", "").Replace(printed))
 	if err != nil {
 		return 0, false
 	}

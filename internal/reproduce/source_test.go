@@ -41,7 +41,7 @@ func TestLoad(t *testing.T) {
 		"no answer":          {"    experiment: e1\n", "", "want experiment and metric, or a reason"},
 		"no arm":             {"plain, arm: plain", "plain", "want an arm"},
 		"two tables":         {"tables:\n", "tables:\n  - {id: t, title: x, kind: table, columns: [{name: a}], rows: [{name: r, published: [x], reason: not asked}]}\n", `two tables have the id "t"`},
-		"a second document":  {"title: Cups\n", "title: Cups\n---\n", "want title, citation and tables"},
+		"a second document":  {"title: Cups\n", "title: Cups\n---\n", "a second document"},
 		"a cell of no table": {"unit: us,", "unit: us, cells: {pot: {arm: plain}},", `no column is called "pot"`},
 	} {
 		t.Run(name, func(t *testing.T) {

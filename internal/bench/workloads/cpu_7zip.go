@@ -70,7 +70,7 @@ var sevenZip = bench.Workload{
 	},
 	Primary:  func(bench.Params) *metric.Desc { return sevenZipTotal.rating },
 	Sweep:    threadSweep(runtime.NumCPU()),
-	Tools:    []bench.Tool{{Command: "7zz", Package: "7zip"}},
+	Tools:    []bench.Tool{{Command: "7zz", Package: "7zip", Param: "program"}},
 	Estimate: sevenZipEstimate,
 	Job: func(p bench.Params) (bench.Job, error) {
 		threads, err1 := p.Int("threads", 1)

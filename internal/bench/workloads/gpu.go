@@ -21,7 +21,7 @@ var (
 )
 
 // gpuTools are what every GPU workload needs. PyTorch is looked for by the script, which says in a line what is missing.
-var gpuTools = []bench.Tool{{Command: "nvidia-smi", Package: "nvidia-smi with NVIDIA's driver"}, {Command: "python3", Package: "python3 with PyTorch for CUDA"}}
+var gpuTools = []bench.Tool{{Command: "nvidia-smi", Package: "nvidia-smi with NVIDIA's driver"}, {Command: "python3", Package: "python3 with PyTorch for CUDA", Param: "python"}}
 
 var gpuPython = bench.Param{Name: "python", Default: "python3", Subject: true, Doc: "The Python that has PyTorch, in the environment."}
 

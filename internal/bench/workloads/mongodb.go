@@ -36,7 +36,7 @@ var mongodbServer = dataServer{
 		{Command: mongod, Package: "mongodb-org-server of MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/), " +
 			"or measure another server of its protocol with --param server=" + mongoInJVM,
 			With: func(p bench.Params) bool { return p["server"] == mongod }},
-		{Command: javaCommand, Package: javaPackage, With: func(p bench.Params) bool { return p["server"] == mongoInJVM && p["java"] == javaCommand }},
+		{Command: javaCommand, Package: javaPackage, Param: "java", With: func(p bench.Params) bool { return p["server"] == mongoInJVM }},
 	},
 	params: []bench.Param{
 		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server: MongoDB's own, or the one in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},

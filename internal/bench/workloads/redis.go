@@ -18,7 +18,7 @@ var redis = redisServer.workload()
 var redisServer = dataServer{
 	name:  "redis",
 	doc:   "Redis with keys in memory, under random GETs with a fixed pipeline: requests, latency, its own CPU time and memory.",
-	tools: []bench.Tool{{Command: "redis-server", Package: "redis-server"}},
+	tools: []bench.Tool{{Command: "redis-server", Package: "redis-server", With: func(p bench.Params) bool { return p["binary"] == "" }}},
 	params: []bench.Param{
 		{Name: "io-threads", Default: "1", Doc: "Threads that read and write for the connections (Redis 6 and later); commands run in one."},
 		{Name: "binary", Path: true, Subject: true, Doc: "A redis-server on the harness's machine, copied into the environment and used instead of the one there; arms may differ in it."},

@@ -77,8 +77,8 @@ var tlsScaling = bench.Workload{
 	},
 	Primary:    func(bench.Params) *metric.Desc { return messagesPerSecond },
 	Operations: messagesTotal,
-	Tools: []bench.Tool{{Command: javaCommand, Package: javaPackage,
-		With: func(p bench.Params) bool { return p["server"] == "jvm" && p["java"] == javaCommand }}},
+	Tools: []bench.Tool{{Command: javaCommand, Package: javaPackage, Param: "java",
+		With: func(p bench.Params) bool { return p["server"] == "jvm" }}},
 	Sweep: map[string][]string{"scaling": {"strong", "weak"}, "clients": {"1", "2", "4", "8", "16"}},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		size, err := scalingSizeOf(p)
