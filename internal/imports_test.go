@@ -51,20 +51,23 @@ probe/bpf: contain host locked metric probe
 servers: host
 probe/sources: contain document host locked machine metric probe probe/bpf servers tee
 
+# ask: how stored series are asked for, and who takes what others wait for
+query: metric
+rivals: metric query
+
 # remember: what was measured, and what was found in it
 store: contain host locked metric quota
 store/storetest: metric store
 result: contain document host metric quota stats tee
-findings: contain locked metric tee
-findings/anomaly: findings metric stats
-findings/notify: contain findings locked metric
+findings: contain locked metric query rivals tee
+findings/anomaly: findings metric query stats
+findings/notify: contain findings locked metric query
 
 # explain
-rivals: findings metric
-explain: findings metric result rivals stats
+explain: metric query result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
-findings/rules: explain/causes explain/prices findings findings/anomaly metric rivals stats
+findings/rules: explain/causes explain/prices findings findings/anomaly metric query rivals stats
 
 # compare
 environment: contain host machine metric result tee
@@ -89,14 +92,14 @@ claims: metric stats
 
 # show
 ui:
-fleet: contain findings locked metric
+fleet: contain findings locked metric query
 feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
 report/formats: findings report result stats
 authority: host locked
-web: authority explain feed findings findings/anomaly fleet metric probe quota report result tee
+web: authority explain feed findings findings/anomaly fleet metric probe query quota report result tee
 port: configfile contain host locked web
-observe: authority build configfile contain explain explain/prices findings fleet host machine metric port probe probe/bpf probe/sources result servers store/page tee tee/kinds web
+observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/sources query result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
 cli: agent attest authority bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli

@@ -1,6 +1,6 @@
 package explain
 
-import "github.com/teescope/teescope/internal/findings"
+import "github.com/teescope/teescope/internal/query"
 
 // acceptance is memory that a confidential guest accepts (takes into its protection) on first use. Where the kernel's
 // function is not timed, each byte costs at least a copy: accepting a page clears it.
@@ -15,7 +15,7 @@ var acceptance = machineKind{
 		}
 		r.Advice = acceptEarly
 		if v := l.shared[event(AcceptedBytes)]; v > 0 {
-			r.Evidence = append(r.Evidence, findings.Evidence{Text: "bytes of memory accepted", Value: v, Unit: "bytes/s", Expr: expr})
+			r.Evidence = append(r.Evidence, query.Evidence{Text: "bytes of memory accepted", Value: v, Unit: "bytes/s", Expr: expr})
 		}
 		return []Row{r}
 	},

@@ -1,6 +1,6 @@
 package explain
 
-import "github.com/teescope/teescope/internal/findings"
+import "github.com/teescope/teescope/internal/query"
 
 // bouncesTimed describes the origin of a bounce's time.
 const bouncesTimed = "their time in this window, divided by their number"
@@ -33,7 +33,7 @@ func bounces(l *Ledger) []row {
 func (l *Ledger) bounce(time, calls float64, more ...string) Row {
 	rate := l.counts(ProcessBounceCalls, calls)
 	return Row{Part: Kernel, Rate: &rate, Time: l.counts(ProcessBounceTime, time), Unit: &Unit{exactly(time / calls), Measured, bouncesTimed},
-		Evidence: []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.rate(ProcessBounceTime, more...)),
+		Evidence: []query.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.rate(ProcessBounceTime, more...)),
 			perSecond("calls of them", calls, l.rate(ProcessBounceCalls, more...))}}
 }
 

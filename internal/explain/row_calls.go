@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // callID begins the id of a system call's row.
@@ -125,7 +125,7 @@ func pricedCalls(l *Ledger) (out []row) {
 	return out
 }
 
-func (l *Ledger) callEvidence(e Event) findings.Evidence {
+func (l *Ledger) callEvidence(e Event) query.Evidence {
 	call := e.Label("syscall")
 	return perSecond(call+" calls", l.counted[e], l.rate(CallCount, matchers("syscall", call)))
 }

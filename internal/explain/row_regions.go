@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // regions returns a row for each region that the sampling clock distinguishes, including its system calls.
@@ -18,7 +18,7 @@ func regions(l *Ledger) (out []row) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(times)) {
 		r := row{Row: Row{event: event(CPUSamples, "call", name), ID: "region:" + name, Title: cmp.Or(Regions[name], name), Part: User, Time: l.sampled("cpu", times[name]),
-			Evidence: []findings.Evidence{cores("CPU time in "+name+", its system calls included", times[name], l.rate(CPUSamples, matchers("call", name)))}}}
+			Evidence: []query.Evidence{cores("CPU time in "+name+", its system calls included", times[name], l.rate(CPUSamples, matchers("call", name)))}}}
 		if v := l.alone(HandshakeCount); name == "tls_handshake" && v > 0 {
 			rate := exactly(v)
 			r.Rate, r.Unit = &rate, measured(r.Time, rate, "handshakes")

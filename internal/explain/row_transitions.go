@@ -1,8 +1,6 @@
 package explain
 
-import (
-	"github.com/teescope/teescope/internal/findings"
-)
+import "github.com/teescope/teescope/internal/query"
 
 // transitions has a row for calls into and out of enclaves, and one for asynchronous
 // exits, whose cost nothing tells.
@@ -38,7 +36,7 @@ func transitions(l *Ledger) (out []row) {
 	if v := l.total(EnclaveAsyncExits, everything); v > 0 {
 		rate := exactly(v)
 		out = append(out, row{Row: Row{ID: "async_exits", Title: "asynchronous exits from enclaves", Part: User, TEE: true, Rate: &rate, Reason: notPriced,
-			Evidence: []findings.Evidence{perSecond("asynchronous exits", v, l.rate(EnclaveAsyncExits))}}})
+			Evidence: []query.Evidence{perSecond("asynchronous exits", v, l.rate(EnclaveAsyncExits))}}})
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -42,11 +42,11 @@ type window struct {
 }
 
 // read fills a ledger from the store for a process and window. It returns the first error.
-func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*Ledger, error) {
+func (k *Catalog) read(ctx context.Context, db query.Querier, q Question) (*Ledger, error) {
 	length := q.To.Sub(q.From)
 	l := newLedger(k)
 	l.window = window{
-		seconds: length.Seconds(), span: findings.PromDuration(length),
+		seconds: length.Seconds(), span: query.PromDuration(length),
 		process: q.series("process", q.Process),
 		machine: q.series(),
 		tick:    map[string]float64{}, unrest: map[string]float64{}, coverage: map[string]float64{}, deviation: map[string]float64{},

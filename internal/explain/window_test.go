@@ -16,7 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -106,7 +106,7 @@ func asked(t *testing.T, text string) (q explain.Question) {
 
 // checkTree asserts what holds for every tree: times add up to the measured time, shares to 1, values lie within
 // their intervals, and evidence is the result of its query.
-func checkTree(t *testing.T, db findings.Querier, tree explain.Tree) {
+func checkTree(t *testing.T, db query.Querier, tree explain.Tree) {
 	t.Helper()
 	all, shares := tree.Unexplained.Value, tree.UnexplainedShare.Value
 	var walk func(rows []explain.Row)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var cacheThrash = &findings.Rule{
@@ -88,7 +89,7 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 				who = "The " + subject
 			}
 			p.Report(findings.Finding{
-				Machine:    findings.MachineOf(pt.Labels),
+				Machine:    query.MachineOf(pt.Labels),
 				Subject:    subject,
 				Life:       lifeOf(pt.Labels),
 				Title:      fmt.Sprintf("%s completes only %s instructions a cycle: %s in 1,000 of them miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),

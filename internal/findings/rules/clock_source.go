@@ -6,6 +6,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // slowClocks are the x86 clock sources that only the kernel can read, through a device or the hypervisor
@@ -53,7 +54,7 @@ func findClockSource(ctx context.Context, p *findings.Pass) error {
 		asked := e.add(ctx, "system calls that ask for the time, mean of the last "+window(p), "1/s",
 			sumRate(onMachine("tee_syscalls_total", pt.Labels, `syscall=~"clock_gettime|gettimeofday|time"`), window(p)))
 		f := findings.Finding{
-			Machine:  findings.MachineOf(pt.Labels),
+			Machine:  query.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("The clock source of the %s is %s in %s of the last %s: reading the time enters the kernel.", subject, name, metric.Percent(share), window(p)),
 			Severity: findings.Warning,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // comparison is a rule that only compares the results of queries with limits, as a
@@ -169,7 +170,7 @@ func (s sign) candidates(ctx context.Context, p *findings.Pass) ([]metric.Point,
 
 // of is a subject of a machine.
 type of struct {
-	findings.Machine
+	query.Machine
 	subject string
 }
 
@@ -183,7 +184,7 @@ type judgement struct {
 // judge compares a candidate with the limits of its own subject, unless that was judged before.
 func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[of]bool, t *together) (judgement, error) {
 	name, err := s.named(ctx, p, labels)
-	j := judgement{of: of{findings.MachineOf(labels), name}}
+	j := judgement{of: of{query.MachineOf(labels), name}}
 	if err != nil || seen[j.of] || p.Settled(j.Machine, name) {
 		return j, err
 	}
@@ -233,7 +234,7 @@ func (s sign) here(labels map[string]string) string {
 			kept[l] = v
 		}
 	}
-	return strings.Trim(findings.Selector("", kept), "{}")
+	return strings.Trim(query.Selector("", kept), "{}")
 }
 
 // kept are the names of a candidate's labels in $here.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const epcFree, epcSize = "tee_sgx_epc_free_bytes", "tee_sgx_epc_bytes"
@@ -45,7 +46,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		share := e.add(ctx, "share of the EPC that is free", "ratio", free+" / "+size)
 		now := e.add(ctx, "free EPC", "bytes", free)
 		e.add(ctx, "size of the EPC", "bytes", size)
-		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
+		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
 		left, err := e.left(ctx, onMachine(epcFree, pt.Labels))
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const (
@@ -55,7 +56,7 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 		out := e.add(ctx, "pages written out, mean of the last "+newest(p), "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), newest(p)))
 		meanBack := e.add(ctx, "pages loaded back, mean of the last "+window(p), "1/s", sumRate(onMachine(pagesBack, pt.Labels), window(p)))
 		meanOut := e.add(ctx, "pages written out, mean of the last "+window(p), "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), window(p)))
-		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
+		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
 		switch limit := p.Limit("loaded_back", subject); {
 		case min(back, meanBack) >= limit:
 			f.Title = fmt.Sprintf("Enclaves of the %s load %s EPC pages a second back, because the EPC is too small.", subject, metric.Count(back))

@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const (
@@ -52,7 +53,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 		if err != nil {
 			return err
 		}
-		who := of{findings.MachineOf(pt.Labels), subject}
+		who := of{query.MachineOf(pt.Labels), subject}
 		if told[who] || p.Settled(who.Machine, subject) {
 			continue
 		}
@@ -81,7 +82,7 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 	e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), window(p))))
 	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), newest(p))))
-	f := findings.Finding{Machine: findings.MachineOf(labels), Subject: subject, Severity: findings.Warning}
+	f := findings.Finding{Machine: query.MachineOf(labels), Subject: subject, Severity: findings.Warning}
 	if min(waits, waitsNow) >= p.Limit("waiting", subject) {
 		f.Title = fmt.Sprintf("At least one task of the %s waits for I/O %s of the time.", subject, metric.Percent(waits))
 	}

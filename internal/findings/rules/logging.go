@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // syncCalls wait until data is on the device. writeCalls can wait for a device too, on a full log or too many dirty
@@ -73,7 +74,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		f := findings.Finding{
-			Machine:    findings.MachineOf(pt.Labels),
+			Machine:    query.MachineOf(pt.Labels),
 			Subject:    subject,
 			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),

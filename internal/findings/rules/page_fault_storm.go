@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var pageFaultStorm = &findings.Rule{
@@ -69,7 +70,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
 		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
 		f := findings.Finding{
-			Machine:    findings.MachineOf(s.labels),
+			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,
 			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, metric.Count(rate), where.where),
@@ -111,7 +112,7 @@ func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string
 
 // topCause returns the most frequent cause of a process's faults during the spell.
 func topCause(ctx context.Context, p *findings.Pass, s storm) (string, error) {
-	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, findings.PromDuration(s.spell)), p.To)
+	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, query.PromDuration(s.spell)), p.To)
 	if err != nil || len(points) == 0 {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // held returns the query for values whose mean is at least limit over the window and over its newest part, so a
@@ -32,7 +33,7 @@ func onMachine(metric string, labels map[string]string, matchers ...string) stri
 			machine[l] = v
 		}
 	}
-	return with(findings.Selector(metric, machine), matchers...)
+	return with(query.Selector(metric, machine), matchers...)
 }
 
 // sumRate returns the query for a machine's events per second: one number, or none.

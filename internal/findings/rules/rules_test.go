@@ -18,6 +18,7 @@ import (
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -177,7 +178,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 var units = []string{"", "1/s", "ratio", "cores", "seconds", "bytes", "bytes/s"}
 
 // checkFinding asserts what holds for every finding of every rule.
-func checkFinding(t *testing.T, q findings.Querier, at time.Time, f findings.Finding) {
+func checkFinding(t *testing.T, q query.Querier, at time.Time, f findings.Finding) {
 	t.Helper()
 	if f.Subject == "" || f.Remedy == "" || f.Reference == "" || !strings.HasSuffix(f.Title, ".") {
 		t.Errorf("finding lacks a subject, a remedy, a reference or a sentence as title: %+v", f)

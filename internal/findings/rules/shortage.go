@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
@@ -25,7 +26,7 @@ func blameCPU(ctx context.Context, e *evidence, labels map[string]string, f *fin
 	if e.err != nil {
 		return
 	}
-	s, err := rivals.Short(ctx, e.pass, contest(e.pass, findings.MachineOf(labels), ""))
+	s, err := rivals.Short(ctx, e.pass, contest(e.pass, query.MachineOf(labels), ""))
 	if err != nil {
 		e.err = err
 		return
@@ -97,7 +98,7 @@ func (e *evidence) blameMost(ctx context.Context, f *findings.Finding, labels ma
 	if e.err != nil {
 		return
 	}
-	ranked := func(series, matchers string, least float64) (out []findings.Part) {
+	ranked := func(series, matchers string, least float64) (out []rivals.Part) {
 		if e.err != nil {
 			return nil
 		}
@@ -105,7 +106,7 @@ func (e *evidence) blameMost(ctx context.Context, f *findings.Finding, labels ma
 		points, e.err = e.pass.Query(ctx, fmt.Sprintf(`sort_desc(sum by (process) (rate(%s[%s])) >= %g)`,
 			onMachine(series, labels, `process!="other"`, matchers), window(e.pass), least), e.pass.To)
 		for _, p := range points {
-			out = append(out, findings.Part{Name: p.Labels["process"], Value: p.Value})
+			out = append(out, rivals.Part{Name: p.Labels["process"], Value: p.Value})
 		}
 		return out
 	}
@@ -115,7 +116,7 @@ func (e *evidence) blameMost(ctx context.Context, f *findings.Finding, labels ma
 	}
 	for i, t := range s.Takers {
 		s.Takers[i].Unit = "1/s"
-		s.Evidence = append(s.Evidence, findings.Evidence{Text: u.text + " " + t.Name, Unit: "1/s",
+		s.Evidence = append(s.Evidence, query.Evidence{Text: u.text + " " + t.Name, Unit: "1/s",
 			Expr: sumRate(onMachine(u.series, labels, fmt.Sprintf("process=%q", t.Name), u.matchers), window(e.pass))})
 	}
 	if u.waits != "" {

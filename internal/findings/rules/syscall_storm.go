@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, with one to 50 connections, with and
@@ -70,7 +71,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
 		c := classOf(call)
 		f := findings.Finding{
-			Machine:    findings.MachineOf(s.labels),
+			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,
 			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, metric.Count(rate), versus),

@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var tlsHandshakes = &findings.Rule{
@@ -61,7 +62,7 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		f := findings.Finding{
-			Machine:    findings.MachineOf(pt.Labels),
+			Machine:    query.MachineOf(pt.Labels),
 			Subject:    subject,
 			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its active time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),

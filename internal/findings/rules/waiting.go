@@ -6,6 +6,8 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // waiting is a process whose threads wait for something.
@@ -81,13 +83,13 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 }
 
 // processOf is the process of an element by job, instance and process.
-func processOf(pt metric.Point) of { return of{findings.MachineOf(pt.Labels), pt.Labels["process"]} }
+func processOf(pt metric.Point) of { return of{query.MachineOf(pt.Labels), pt.Labels["process"]} }
 
 // note says how near a process is to a finding, if it is near one. share is that of the window, worst the lower one of
 // the window and of its newest part.
 func (s waitingFor) note(p *findings.Pass, labels map[string]string, subject string, share, worst, threads float64) {
 	limit, least := p.Limit("share", subject), s.fewest(p, subject, worst)
-	n := findings.Near{Machine: findings.MachineOf(labels), Subject: subject, Life: lifeOf(labels)}
+	n := findings.Near{Machine: query.MachineOf(labels), Subject: subject, Life: lifeOf(labels)}
 	switch {
 	case !s.near || !(worst >= nearShare*limit):
 		return
@@ -126,7 +128,7 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		return nil
 	}
 	f := findings.Finding{
-		Machine:  findings.MachineOf(labels),
+		Machine:  query.MachineOf(labels),
 		Subject:  subject,
 		Life:     lifeOf(labels),
 		Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), s.whatFor),
@@ -134,7 +136,7 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		Share:    around,
 		ShareOf:  findings.ActiveTime,
 		Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(e.threads)),
-		Waiters:  []findings.Part{{Name: process, Value: e.threads}},
+		Waiters:  []rivals.Part{{Name: process, Value: e.threads}},
 	}
 	if accepted := s.judge(ctx, e, &f); e.err != nil || !accepted {
 		return e.err
