@@ -68,7 +68,7 @@ func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tre
 	t.TEE = t.group()
 	requested := l.alone(RequestCount)
 	if requested > 0 {
-		requests := perSecond("requests of "+q.Process, requested, l.rate(RequestCount))
+		requests := perSecond("requests of "+q.Process, requested, l.process.Rate(RequestCount))
 		t.Requests = &requests
 	}
 	divisor := 1.0

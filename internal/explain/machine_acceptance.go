@@ -8,7 +8,7 @@ var acceptance = machineKind{
 	reads: append(histogram(AcceptTime, "", ""), machineSeries{name: AcceptedBytes}),
 	rows: func(l *Ledger) []Row {
 		r, timed := l.timed("acceptance", "calls that accept memory", histogram(AcceptTime, "", ""), everything)
-		expr := "sum(" + l.machineRate(AcceptedBytes) + ")"
+		expr := "sum(" + l.machine.Rate(AcceptedBytes) + ")"
 		if !timed {
 			return l.copied(Row{ID: "acceptance", Title: "bytes of memory accepted", Advice: acceptEarly}, event(AcceptedBytes), expr,
 				"at least: one pass over each byte within the nearest cache; the call that accepts a page comes on top")

@@ -108,7 +108,7 @@ func (q Question) series(more ...string) string {
 	if q.Job != "" {
 		more = append(more, "job", q.Job)
 	}
-	return matchers(append(more, "instance", q.Instance)...)
+	return query.MatchersFor(append(more, "instance", q.Instance)...)
 }
 
 // mostRestarts is how many restarts in a window are those of a service. A name with more is that of many short processes,

@@ -133,5 +133,5 @@ func all(list []float64, is func(float64) bool) bool {
 
 // rateOver returns the query for a rate over another length.
 func (w *window) rateOver(name, span string) string {
-	return fmt.Sprintf("rate(%s{%s}[%s])", name, w.process, span)
+	return query.Rate(w.process.Select(name), span)
 }

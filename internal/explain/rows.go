@@ -144,7 +144,7 @@ func (l *Ledger) fold(rows []Row) []Row {
 	slices.Sort(names)
 	if v > 0 {
 		match := fmt.Sprintf("call=~%q", strings.Join(names, "|"))
-		other.Evidence = []query.Evidence{cores("CPU time in them", v, l.rate(CPUSamples, matchers("mode", "kernel"), match))}
+		other.Evidence = []query.Evidence{cores("CPU time in them", v, l.process.Rate(CPUSamples, query.MatchersFor("mode", "kernel"), match))}
 	}
 	return append(out, other)
 }
@@ -167,11 +167,11 @@ func (l *Ledger) cpuEvidence(mode, call string) []query.Evidence {
 	if mode == "user" {
 		what = strings.TrimSpace("CPU time outside the kernel " + call)
 	}
-	return []query.Evidence{cores(what, v, l.rate(CPUSamples, matchers("mode", mode, "call", call)))}
+	return []query.Evidence{cores(what, v, l.process.Rate(CPUSamples, query.MatchersFor("mode", mode, "call", call)))}
 }
 
 func (l *Ledger) modeEvidence(mode string) []query.Evidence {
-	return []query.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.rate(CPUSamples, matchers("mode", mode)))}
+	return []query.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.process.Rate(CPUSamples, query.MatchersFor("mode", mode)))}
 }
 
 // plain returns a label's value in words.

@@ -197,14 +197,10 @@ type Finding struct {
 	byHarm bool // its severity follows its share
 }
 
-// OwnCPU returns the query for the CPU time per second that teescope uses on a machine: its process, the commands that
-// it runs and its programs in the kernel, without answers to pages. Everything that states or limits it asks this.
-func OwnCPU(matchers, window string) string {
-	if matchers != "" {
-		matchers += ","
-	}
-	return fmt.Sprintf(`sum by (job, instance) (rate({__name__=~"teescope_(overhead|command)_cpu_seconds_total",%spart!="page"}[%s]))`, matchers, window)
-}
+// OwnCPUTime is the query for the CPU time per second that teescope uses on each machine of a query.Scope: its process, the
+// commands that it runs and its programs in the kernel, without answers to pages. Everything that states or limits it
+// asks this.
+const OwnCPUTime = `sum by (job, instance) ($rate({__name__=~"teescope_(overhead|command)_cpu_seconds_total",$here,part!="page"}))`
 
 // State of a finding over time.
 type State string

@@ -16,5 +16,10 @@ type (
 	Place        = rivals.Place
 )
 
+// OwnCPU fills in OwnCPUTime.
+func OwnCPU(matchers, window string) string {
+	return query.Scope{Here: matchers, Over: window}.Expand(OwnCPUTime)
+}
+
 // PromDuration is query.PromDuration.
 func PromDuration(d time.Duration) string { return query.PromDuration(d) }

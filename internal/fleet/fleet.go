@@ -339,7 +339,7 @@ func (t *table) each(points []metric.Point, set func(*Row, metric.Point)) {
 
 const by = "by (job, instance) "
 
-// columns are the numbers of a row; $over is the time of rates.
+// columns are the numbers of a row, over t.over().
 var columns = []struct {
 	expr string
 	set  func(*Row, float64)
@@ -347,8 +347,8 @@ var columns = []struct {
 	{"count " + by + "(teescope_source_blind == 1)", func(r *Row, v float64) { r.Blind = int(v) }},
 	{"min " + by + "(teescope_source_coverage_ratio)", func(r *Row, v float64) { r.Coverage = &v }},
 	{"max " + by + "(teescope_source_standard_error_ratio)", func(r *Row, v float64) { r.Error = &v }},
-	{findings.OwnCPU("", "$over"), func(r *Row, v float64) { r.Cost = &v }},
-	{"clamp_max(max " + by + "(rate(node_pressure_cpu_waiting_seconds_total[$over])), 1)", func(r *Row, v float64) { r.Waiting = &v }},
+	{findings.OwnCPUTime, func(r *Row, v float64) { r.Cost = &v }},
+	{"clamp_max(max " + by + "($rate(node_pressure_cpu_waiting_seconds_total)), 1)", func(r *Row, v float64) { r.Waiting = &v }},
 	{"max " + by + `(teescope_source_up{source="tee"})`, func(r *Row, v float64) { r.looked = v == 1 }},
 }
 
@@ -419,7 +419,7 @@ func (t *table) fill(seen map[query.Machine]time.Time, before time.Time) ([]Row,
 		r.TEEs = append(r.TEEs, TEE{Kind: p.Labels["kind"], Variant: p.Labels["variant"], Role: p.Labels["role"], Active: p.Labels["active"] == "true", Debug: p.Labels["debug"] == "true"})
 	})
 	for _, c := range columns {
-		points := t.query(strings.ReplaceAll(c.expr, "$over", query.PromDuration(t.over())))
+		points := t.query(query.Scope{Over: query.PromDuration(t.over())}.Expand(c.expr))
 		t.each(points, func(r *Row, p metric.Point) { c.set(r, p.Value) })
 	}
 	if t.err != nil {

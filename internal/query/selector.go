@@ -28,14 +28,27 @@ func (m Machine) Matchers() string { return fmt.Sprintf("job=%q,instance=%q", m.
 
 // Selector writes metric{name="value",...} as PromQL does, ordered by name.
 func Selector(metric string, labels map[string]string) string {
-	var b strings.Builder
-	for i, name := range slices.Sorted(maps.Keys(labels)) {
-		if i > 0 {
-			b.WriteByte(',')
+	return metric + "{" + MatchersOf(labels, slices.Collect(maps.Keys(labels))...) + "}"
+}
+
+// MatchersOf returns the matchers of the labels with these names that are there, ordered by name.
+func MatchersOf(labels map[string]string, names ...string) string {
+	var out []string
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if value, ok := labels[name]; ok {
+			out = append(out, fmt.Sprintf("%s=%q", name, value))
 		}
-		fmt.Fprintf(&b, "%s=%q", name, labels[name])
 	}
-	return metric + "{" + b.String() + "}"
+	return strings.Join(out, ",")
+}
+
+// MatchersFor returns the matchers of pairs of a label's name and value, in their order.
+func MatchersFor(pairs ...string) string {
+	var out []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out = append(out, fmt.Sprintf("%s=%q", pairs[i], pairs[i+1]))
+	}
+	return strings.Join(out, ",")
 }
 
 // PromDuration writes a duration as PromQL does ("5m", "90s", "1500ms").

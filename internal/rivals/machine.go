@@ -70,7 +70,7 @@ func Short(ctx context.Context, q query.Querier, of Question) (Shortage, error) 
 		}
 		for _, p := range s.Takers {
 			s.Evidence = append(s.Evidence, query.Evidence{Text: "CPU time of " + named(p.Name), Unit: "cores",
-				Expr: fmt.Sprintf("sum(rate(%s{%s,process=%q}[%s]))", series, of.matchers(), p.Name, of.window())})
+				Expr: query.SumRate(of.process(p.Name, "").Select(series), of.window())})
 		}
 	}
 	return s, nil
@@ -137,7 +137,7 @@ func (of Question) standings(ctx context.Context, q query.Querier) (list []Stand
 		return len(points), err
 	}
 	rate := func(series, matchers string) string {
-		return fmt.Sprintf("sum by (process) (rate(%s{%s%s}[%s])) > 0", series, of.matchers(), matchers, of.window())
+		return of.machine(of.window()).Expand("sum by (process) ($rate(" + series + "{$here" + matchers + "})) > 0")
 	}
 	cores := func(s *Standing, p metric.Point) { s.Cores = p.Value }
 	series = cpuTime

@@ -142,7 +142,7 @@ func Find(ctx context.Context, q query.Querier, of Question) (Contest, error) {
 	})
 	c.Takers = c.Takers[:min(mostTakers, len(c.Takers))]
 	c.Text = c.sentence(of.Process)
-	greedy, err := q.Query(ctx, of.greedy(fmt.Sprintf(",process=%q", of.Process)), of.To)
+	greedy, err := q.Query(ctx, of.greedy(of.Process), of.To)
 	c.Greedy = len(greedy) > 0
 	return c, err
 }
@@ -154,7 +154,7 @@ func (of Question) limit(ctx context.Context, q query.Querier, takers []Part, cp
 		names[i] = fmt.Sprint(c)
 	}
 	busy := of.weighted(func(window string) string {
-		return fmt.Sprintf(`sum(rate(%s{%s,mode!~"idle|iowait|steal",cpu=~%q}[%s]))`, cpuBusy, of.matchers(), strings.Join(names, "|"), window)
+		return query.SumRate(of.machine(window).Select(cpuBusy, `mode!~"idle|iowait|steal"`, fmt.Sprintf("cpu=~%q", strings.Join(names, "|"))), window)
 	})
 	points, err := q.Query(ctx, busy, of.To)
 	if err != nil || len(points) != 1 {
@@ -191,15 +191,12 @@ func (of Question) used(ctx context.Context, q query.Querier) (used []metric.Poi
 // or over the whole window.
 func (of Question) query(source string, weighted bool) func(process string) string {
 	return func(process string) string {
-		matchers := of.matchers()
-		if process != "" {
-			matchers += fmt.Sprintf(",process=%q", process)
-		}
 		cpu := func(window string) string {
+			all, one := of.machine(window), of.process(process, window)
 			if source == cpuRecorded {
-				return fmt.Sprintf("sum by (process) (sum_over_time(%s{%s}[%s])) / scalar(max(count_over_time(%s{%s}[%s])))", source, matchers, window, source, of.matchers(), window)
+				return one.Expand("sum by (process) (sum_over_time("+source+"{$here}[$over])) / ") + all.Expand("scalar(max(count_over_time("+source+"{$here}[$over])))")
 			}
-			return fmt.Sprintf("sum by (process) (rate(%s{%s}[%s]))", source, matchers, window)
+			return one.Expand("sum by (process) ($rate(" + source + "{$here}))")
 		}
 		if !weighted {
 			return cpu(of.window())
@@ -215,25 +212,35 @@ func (of Question) weighted(rate func(window string) string) string {
 	if span == "" {
 		return rate(of.window())
 	}
-	waits := fmt.Sprintf("sum(rate(%s{%s,process=%q,state=\"cpu\"}[%s]))", waited, of.matchers(), of.Process, step)
+	waits := of.process(of.Process, step).Expand(`sum($rate(` + waited + `{$here,state="cpu"}))`)
 	return fmt.Sprintf("sum_over_time((%s * on () group_left () %s)[%s]) / scalar(sum_over_time(%s[%s])) >= 0", rate(step), waits, span, waits, span)
 }
 
 // leastVoluntary is the share of voluntary switches below which a process is greedy.
 const leastVoluntary = 0.01
 
-// greedy returns the query for the processes that give no CPU back by themselves.
-func (of Question) greedy(matchers string) string {
-	return fmt.Sprintf(`sum by (process) (rate(%[1]s{%[2]s%[3]s,kind="voluntary"}[%[4]s])) / sum by (process) (rate(%[1]s{%[2]s%[3]s}[%[4]s])) < %[5]g`,
-		switched, of.matchers(), matchers, of.window(), leastVoluntary)
+// greedy returns the query for the processes that give no CPU back by themselves; process is the only one, "" all.
+func (of Question) greedy(process string) string {
+	return of.process(process, of.window()).Expand(`sum by (process) ($rate(`+switched+`{$here,kind="voluntary"})) / sum by (process) ($rate(`+switched+`{$here}))`) +
+		fmt.Sprintf(" < %g", leastVoluntary)
 }
 
-// matchers selects the machine's series; without a name of its job, those of any.
-func (of Question) matchers() string {
+// machine is the scope of the machine's series; without a name of its job, those of any.
+func (of Question) machine(over string) query.Scope {
+	here := of.Matchers()
 	if of.Job == "" {
-		return fmt.Sprintf("instance=%q", of.Instance)
+		here = query.MatchersFor("instance", of.Instance)
 	}
-	return of.Matchers()
+	return query.Scope{Here: here, Over: over}
+}
+
+// process is the scope of a process on the machine, "" for all.
+func (of Question) process(name, over string) query.Scope {
+	s := of.machine(over)
+	if name != "" {
+		s.Here += "," + query.MatchersFor("process", name)
+	}
+	return s
 }
 
 func (of Question) window() string { return query.PromDuration(of.To.Sub(of.From)) }

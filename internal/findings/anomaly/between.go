@@ -386,7 +386,7 @@ func (c *comparison) happened(ctx context.Context, all []candidate, of events, m
 	for _, name := range came[:min(most, len(came))] {
 		e, p := of[name], used[name]
 		selector := query.Selector(cpuOfProcess, withoutName(p.Labels))
-		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: "rate(" + selector + "[1m])", Unit: "cores", Score: p.cores / leastUsed * LeastScore, Event: e.name, Since: e.at}
+		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: query.Rate(selector, "1m"), Unit: "cores", Score: p.cores / leastUsed * LeastScore, Event: e.name, Since: e.at}
 		if i := slices.IndexFunc(all, func(x candidate) bool { return x.Metric == cpuOfProcess && x.process() == name }); i >= 0 && e.at == nil {
 			x.Since = all[i].since()
 		}

@@ -42,9 +42,9 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 		rate := func(metric string, labels map[string]string, w string) string {
 			selector := onMachine(scope.prefix+metric, labels)
 			if process, ok := labels["process"]; ok {
-				selector = with(selector, fmt.Sprintf("process=%q", process))
+				selector = query.Narrow(selector, fmt.Sprintf("process=%q", process))
 			}
-			return fmt.Sprintf("sum by (%s) (rate(%s[%s]))", scope.by, selector, w)
+			return fmt.Sprintf("sum by (%s) (%s)", scope.by, query.Rate(selector, w))
 		}
 		misses := func(labels map[string]string, w string) string {
 			return "1000 * " + rate("llc_misses_total", labels, w) + " / " + rate("instructions_total", labels, w)

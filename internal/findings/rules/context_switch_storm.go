@@ -61,7 +61,7 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		seen[who] = true
-		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		f := findings.Finding{
 			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,

@@ -43,7 +43,7 @@ func findCPUStarvation(ctx context.Context, p *findings.Pass) error {
 		state: "cpu", what: "waiting for a CPU", whatFor: "a CPU",
 		least: leastStarving, lowest: fewestWaiting, near: true,
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
-			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", query.SumRate(ofProcess(sampledCPU, e.labels), window(p)))
 			f.Confidence = findings.High
 			f.Cost = fmt.Sprintf("On average %s of its threads wait at any moment; its work takes %s times as long as without waiting.", metric.Count(e.threads), metric.Digits(1/(1-min(e.share, 0.999))))
 			e.blame(ctx, f)

@@ -62,7 +62,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		}
 		e.add(ctx, "enclaves", "", "sum("+onMachine("tee_sgx_enclaves", pt.Labels)+")")
 		f.Cost = "Once it is full, each page written out and loaded back costs about 40,000 cycles (from literature, VAULT, not measured here)."
-		if out := e.add(ctx, "pages being written out", "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), newest(p))); out > 0 {
+		if out := e.add(ctx, "pages being written out", "1/s", query.SumRate(onMachine(pagesEvicted, pt.Labels), newest(p))); out > 0 {
 			f.Title += " Pages are already being written out."
 		}
 		if f.Evidence = e.list; e.err != nil {

@@ -47,15 +47,6 @@ func (e *evidence) take(text, unit, expr string, ask func() ([]metric.Point, err
 	return math.NaN()
 }
 
-// with adds matchers to a selector.
-func with(selector string, matchers ...string) string {
-	head, inner, _ := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
-	if inner != "" {
-		matchers = append([]string{inner}, matchers...)
-	}
-	return head + "{" + strings.Join(matchers, ",") + "}"
-}
-
 // window returns the pass's window as PromQL writes it.
 func window(p *findings.Pass) string { return query.PromDuration(p.To.Sub(p.From)) }
 
@@ -70,13 +61,7 @@ func recent(p *findings.Pass) time.Duration { return max(30*time.Second, 2*p.Int
 
 // ofProcess selects a metric of the process and machine with these labels.
 func ofProcess(metric string, labels map[string]string, matchers ...string) string {
-	process := map[string]string{}
-	for _, l := range []string{"job", "instance", "process"} {
-		if v, ok := labels[l]; ok {
-			process[l] = v
-		}
-	}
-	return with(query.Selector(metric, process), matchers...)
+	return query.Scope{Here: query.MatchersOf(labels, "job", "instance", "process")}.Select(metric, matchers...)
 }
 
 // lifeOf returns the query that has a value while the subject with these labels exists; "" for one that does not end.

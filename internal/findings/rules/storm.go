@@ -40,8 +40,8 @@ const (
 // to be found: with 5 minutes, 10 times the threshold is found after 30 s, and 5 times after a minute.
 func storms(ctx context.Context, p *findings.Pass, name, where, threshold string, by ...string) ([]storm, error) {
 	by = append([]string{"job", "instance", "process"}, by...)
-	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (rate(%s{%s}[%s])) >= %g`,
-		strings.Join(by, ", "), name, where, window(p), p.Least(threshold)), p.To)
+	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (%s) >= %g`,
+		strings.Join(by, ", "), query.Scope{Here: where, Over: window(p)}.Rate(name), p.Least(threshold)), p.To)
 	if err != nil || len(points) == 0 {
 		return nil, err
 	}
