@@ -9,9 +9,9 @@ ifndef VERSION # asked once, so all parts of a build have the same
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 endif
 LDFLAGS := -s -w -X github.com/teescope/teescope/internal/build.version=$(VERSION)
-# Programs and tests share these flags, so the slow packages are compiled once.
+# Programs are static. Tests are compiled in the same way, so slow packages are compiled once. No other flag is set for both: a bare
+# `go test ./internal/stats` uses what make compiled, and with CGO_ENABLED=0 in the shell also a package that uses the network.
 export CGO_ENABLED := 0
-export GOFLAGS     := $(GOFLAGS) -trimpath
 # tools/setup.sh puts node here if the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
@@ -57,6 +57,9 @@ define programs
 	GOARCH=$$arch go build $(1) -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work || exit 1; \
 done
 endef
+
+# What is shipped names no folder of the machine that built it.
+image client: export GOFLAGS := $(GOFLAGS) -trimpath
 
 # What is packed names the commit, and has the commit's time.
 ORIGIN = -version "$(VERSION)" -revision "$$(git rev-parse HEAD 2>/dev/null)" -created "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}" $(foreach arch,$(ARCHS),$(arch)=bin/image/$(arch))

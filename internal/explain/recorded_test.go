@@ -22,6 +22,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
@@ -119,9 +120,7 @@ func TestRecorded(t *testing.T) {
 						a.Files[i].Data = []byte(got)
 					}
 				}
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				golden.Write(t, file, txtar.Format(a))
 			} else {
 				same(t, got, parts["said"])
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
@@ -59,9 +60,7 @@ func TestExplain(t *testing.T) {
 			}
 			if *update {
 				a.Files = []txtar.File{{Name: "load", Data: []byte(parts["load"])}, {Name: "ask", Data: []byte(parts["ask"])}, {Name: "want", Data: []byte(got)}}
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				golden.Write(t, file, txtar.Format(a))
 			} else if got != parts["want"] {
 				t.Errorf("the tree is\n%s\nwant\n%s\n(-update accepts it)", got, parts["want"])
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 )
@@ -248,9 +249,7 @@ func golden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
 	}
 	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
 	a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(got)})
-	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Write(t, path, txtar.Format(a))
 }
 
 // tree lists a machine's files.

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
@@ -56,7 +57,7 @@ func TestFormats(t *testing.T) {
 				}
 				got = b.Bytes()
 				if name != "suite" || f == text || f == html { // the other formats write one document after the other
-					golden(t, filepath.Join("testdata", name+"."+f.Name), got)
+					checkGolden(t, filepath.Join("testdata", name+"."+f.Name), got)
 				}
 				if err := f.Write(failing{}, docs[name]); !errors.Is(err, io.ErrClosedPipe) && len(got) > 0 {
 					t.Errorf("a writer that fails gives %v", err)
@@ -73,12 +74,11 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func golden(t *testing.T, path string, got []byte) {
+func checkGolden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		golden.Write(t, path, got)
+		return
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
