@@ -76,7 +76,7 @@ release: export GOAMD64 := v1
 release: export GOARM64 := v8.0
 release: export GOEXPERIMENT :=
 release: export GOFIPS140 := off
-release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/release.md
+release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/dev/release.md
 	@test -d .git || { echo "make release: Go does not see the commit in a worktree of git: use a clone" >&2; exit 1; }
 	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are in no commit: commit them, or take them away (a key lies outside the tree)" >&2; exit 1; }
 	@go -C tools/release run . -check $(ORIGIN)
@@ -103,7 +103,7 @@ test: ## run every test on this machine; ends with failures, skips and the ten s
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-measure: ## judge the promises that only a live machine can show, and write docs/measured.md (half an hour on a quiet machine)
+measure: ## judge the promises that only a live machine can show, and write docs/lab/measured.md (half an hour on a quiet machine)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
@@ -111,9 +111,9 @@ measure: ## judge the promises that only a live machine can show, and write docs
 test-full: zkvm test measure release-test kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
-kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (45 minutes)
+kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/lab/kernels.md (45 minutes)
 	@tools/setup.sh kernels
-	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/kernels.md
+	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/lab/kernels.md
 
 e2e-kubernetes: build ## install the chart on a real Kubernetes of one node (the first time builds Kubernetes: ten minutes)
 	@tools/setup.sh kubernetes
@@ -124,7 +124,7 @@ check: ## check format, lints (vet among them), import table and generated files
 	@go run ./tools/stages format lint types generated
 	go test -count=1 ./internal
 
-bench: build ## measure cost, speed and size; print the tables of docs/performance.md (two hours)
+bench: build ## measure cost, speed and size; print the tables of docs/lab/performance.md (two hours)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	go test -run '^$$' -bench . -benchmem ./...
@@ -138,7 +138,7 @@ bench: build ## measure cost, speed and size; print the tables of docs/performan
 
 bench-gate-selftest: build ## 100 gates over equal builds and 20 over a slower one, for docs/statistics.md (half an hour on a quiet machine)
 	@tools/setup.sh demo
-	go run ./e2e/gate -csv docs/statistics-gate.csv
+	go run ./e2e/gate -csv docs/lab/statistics-gate.csv
 
 generate: ## regenerate eBPF objects, the types of the page and the generated pages of docs
 	@tools/setup.sh generate

@@ -615,7 +615,7 @@ func installOnFullDisk(t *testing.T, r *root) {
 	mends("/debs/v0.1.1.deb", "0.1.1-1")
 }
 
-// TestProgramSize holds the promise of docs/performance.md, with half a MiB to spare.
+// TestProgramSize holds the promise of docs/lab/performance.md, with half a MiB to spare.
 func TestProgramSize(t *testing.T) {
 	binary := os.Getenv("TEESCOPE_BIN")
 	if binary == "" || runtime.GOARCH != "amd64" {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// agentLimit is how large teescope-agent may be, in bytes; docs/decisions/025-the-agent-alone.md has what it would be with a queue.
+// agentLimit is how large teescope-agent may be, in bytes; docs/dev/decisions/025-the-agent-alone.md has what it would be with a queue.
 const agentLimit = 30 << 20
 
 // TestAgentAlone: teescope-agent is small, serves what `teescope agent` serves, and has no page.

@@ -2,7 +2,7 @@
 // with what the kernel counts, minute by minute, under loads that are steady, slow, and in bursts: reads and writes of
 // redis in /proc/PID/io (proc_pid_io(5)), which the monitor knows too, and its calls of epoll_wait in redis itself, which it
 // does not. They are nearly all of its system calls. It is part of `make bench`;
-// docs/performance.md holds its output, which is only valid for the machine it ran on.
+// docs/lab/performance.md holds its output, which is only valid for the machine it ran on.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Command channel compares the attested channel with the plain transport and with Go's
 // TLS 1.3: each round runs every case once, in random order, and in each case the three
 // take turns in one process. Ratios are within a round. It is part of `make bench`;
-// docs/performance.md holds its output, which is only valid for the machine it ran on.
+// docs/lab/performance.md holds its output, which is only valid for the machine it ran on.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Command fleet measures a monitor that scrapes many agents: how many samples a second it holds, the scrapes that it
 // misses, its CPU time and memory, how long the rules take, and how long the list of machines takes. One process (this
 // one) serves the agents' pages. Next to it is a stock Prometheus of the module that teescope is built with, on the same
-// targets, one after the other. It is part of `make bench`; docs/performance.md holds its output, which is only valid
+// targets, one after the other. It is part of `make bench`; docs/lab/performance.md holds its output, which is only valid
 // for the machine it ran on.
 package main
 

@@ -1,7 +1,7 @@
 // Command generator compares the throughput of our load generator with wrk (HTTP) and
 // redis-benchmark (RESP): the same request, on the same number of connections, to the
 // same server, in pairs of random order. Each generator has one CPU, and the server
-// another. It is part of `make bench`; docs/performance.md holds its output, which is
+// another. It is part of `make bench`; docs/lab/performance.md holds its output, which is
 // only valid for the machine it ran on.
 package main
 

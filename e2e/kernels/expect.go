@@ -17,7 +17,7 @@ type exception struct {
 	mode string
 	// says matches part of the reason that teescope or the test gives.
 	says string
-	// why explains the exception in docs/kernels.md.
+	// why explains the exception in docs/lab/kernels.md.
 	why string
 }
 

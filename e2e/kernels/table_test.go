@@ -38,7 +38,7 @@ func note(t *testing.T, kernel, format string, args ...any) {
 // signs maps states of sources to the table's words.
 var signs = map[string]string{"available": "yes", "degraded": "part", "unavailable": "no", "not here": "–", "off": "off"}
 
-// writeTable writes docs/kernels.md.
+// writeTable writes docs/lab/kernels.md.
 func writeTable(t *testing.T, file string, results []result) {
 	t.Helper()
 	modeAt := func(name string) int { return slices.IndexFunc(modes, func(m mode) bool { return m.name == name }) }
@@ -141,7 +141,7 @@ func objects(t *testing.T) (out []string) {
 // TestPageAge says when the page is older than the programs. That is no fault of a commit: booting all kernels takes
 // twenty minutes, and TestMatrix boots one of them.
 func TestPageAge(t *testing.T) {
-	b, err := os.ReadFile("../../docs/kernels.md")
+	b, err := os.ReadFile("../../docs/lab/kernels.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestPageAge(t *testing.T) {
 		newer = append(newer, name)
 	}
 	if newer != nil {
-		t.Skipf("docs/kernels.md is older than the programs %s: make kernels writes it again", strings.Join(newer, ", "))
+		t.Skipf("docs/lab/kernels.md is older than the programs %s: make kernels writes it again", strings.Join(newer, ", "))
 	}
 }
 
@@ -177,7 +177,7 @@ var unbooted = []string{"process_times"}
 // TestPage: the page lists every source, in report order, and the exceptions as they stand.
 // Run with -update, it rewrites the exceptions; the rest takes booting the kernels.
 func TestPage(t *testing.T) {
-	const file = "../../docs/kernels.md"
+	const file = "../../docs/lab/kernels.md"
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestPage(t *testing.T) {
 }
 
 var (
-	update    = flag.Bool("update", false, "rewrite what may be missing in docs/kernels.md")
+	update    = flag.Bool("update", false, "rewrite what may be missing in docs/lab/kernels.md")
 	sourceRow = regexp.MustCompile(`(?m)^\| ([a-z0-9_]+) \| (?:yes|part|no|–|off) \|`)
 )
 

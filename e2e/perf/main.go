@@ -1,6 +1,6 @@
 // Command perf measures what the built monitor costs and prints a table: size, start,
 // idle CPU, memory, scrape, and a day of stored data. It is part of `make bench`;
-// docs/performance.md holds its output. Timings are medians of several runs and only
+// docs/lab/performance.md holds its output. Timings are medians of several runs and only
 // valid for the machine they ran on.
 package main
 

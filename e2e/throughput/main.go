@@ -4,7 +4,7 @@
 // Prometheus if it is installed. Further arms split the cost: user space alone, and each
 // source that works in the kernel alone. Each round runs every arm once, in random order, and
 // compares each arm with "off" of the same round. It is part of `make bench`;
-// docs/performance.md holds its output, which is only valid for the machine it ran on.
+// docs/lab/performance.md holds its output, which is only valid for the machine it ran on.
 package main
 
 import (

@@ -263,7 +263,7 @@ func TestKernelBound(t *testing.T) {
 // TestArchitectureNamesEveryRoom: the map has a sentence for each package, and names no
 // package that does not exist.
 func TestArchitectureNamesEveryRoom(t *testing.T) {
-	b, err := os.ReadFile("../../docs/architecture.md")
+	b, err := os.ReadFile("../../docs/dev/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,12 +300,12 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 		}
 		name, _, _ = strings.Cut(name, "`")
 		if !rooms[name] {
-			t.Errorf("docs/architecture.md names %s, which is not there", name)
+			t.Errorf("docs/dev/architecture.md names %s, which is not there", name)
 		}
 		delete(rooms, name)
 	}
 	for name := range rooms {
-		t.Errorf("docs/architecture.md has no sentence on %s", name)
+		t.Errorf("docs/dev/architecture.md has no sentence on %s", name)
 	}
 }
 

@@ -4,13 +4,19 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 )
 
-// TestDocsIndex: docs/README.md has one line for each page of docs, and no other.
+// TestDocsIndex: the README of each shelf of the documentation has one line for each page there, and no other.
 func TestDocsIndex(t *testing.T) {
-	b, err := os.ReadFile("../../docs/README.md")
+	for shelf, least := range map[string]int{"docs": 20, "docs/dev": 2, "docs/lab": 3} {
+		t.Run(shelf, func(t *testing.T) { checkIndex(t, filepath.Join("../..", shelf), least) })
+	}
+}
+
+// checkIndex compares the lines of a folder's README with the pages there, of which there are at least so many.
+func checkIndex(t *testing.T, folder string, least int) {
+	b, err := os.ReadFile(filepath.Join(folder, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,23 +27,19 @@ func TestDocsIndex(t *testing.T) {
 		}
 		lines[m[2]]++
 	}
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(pages) < 20 {
+	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	if err != nil || len(pages) < least {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	for _, page := range pages {
 		name := filepath.Base(page)
-		if name == "README.md" {
-			continue
+		if name != "README.md" && lines[name] != 1 {
+			t.Errorf("the README of %s has %d lines of %s, want 1", folder, lines[name], name)
 		}
-		if lines[name] != 1 {
-			t.Errorf("docs/README.md has %d lines of %s, want 1", lines[name], name)
-		}
-		delete(lines, name)
 	}
 	for name := range lines {
-		if info, err := os.Stat("../../docs/" + name); err != nil || !info.IsDir() && strings.HasSuffix(name, ".md") {
-			t.Errorf("docs/README.md names %s, which is no page: %v", name, err)
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			t.Errorf("the README of %s names %s: %v", folder, name, err)
 		}
 	}
 }

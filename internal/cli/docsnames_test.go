@@ -16,7 +16,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "deploy/*.md", "deploy/helm/*/*.md", "experiments/*.md", "experiments/*/*.md", "workloads/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/dev/*.md", "docs/dev/decisions/*.md", "docs/lab/*.md", "deploy/*.md", "deploy/helm/*/*.md", "experiments/*.md", "experiments/*/*.md", "workloads/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -130,10 +130,10 @@ func TestTestsOfPages(t *testing.T) {
 	}
 }
 
-// TestPagesNameEveryMember: the README has every command, the guide of benchmarks every workload and launcher.
+// TestPagesNameEveryMember: the README has every command, the reference of workloads every workload and launcher.
 func TestPagesNameEveryMember(t *testing.T) {
 	all := pages(t)
-	readme, guide := all["../../README.md"], all["../../docs/benchmarks.md"]
+	readme, guide := all["../../README.md"], all["../../docs/workloads.md"]
 	for _, c := range rootCommand(Env{}).Commands() {
 		if name := c.Name(); !c.Hidden && !strings.Contains(readme, "`teescope "+name) && !strings.Contains(readme, "`"+name+" ") {
 			t.Errorf("README.md has no command %s", name)
@@ -141,12 +141,12 @@ func TestPagesNameEveryMember(t *testing.T) {
 	}
 	for _, w := range workloads.All {
 		if !strings.Contains(guide, "`"+w.Name+"`") {
-			t.Errorf("docs/benchmarks.md has no workload %s", w.Name)
+			t.Errorf("docs/workloads.md has no workload %s", w.Name)
 		}
 	}
 	for _, l := range launchers.All {
 		if !strings.Contains(guide, "`"+l.Name+"`") {
-			t.Errorf("docs/benchmarks.md has no launcher %s", l.Name)
+			t.Errorf("docs/workloads.md has no launcher %s", l.Name)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package measured judges the promises that only a live machine can show: cost, shares, rates, accuracy. Measurements
 // are Go tests in files with the build tag "measure". `make measure` runs them one after the other and writes what
-// they say to docs/measured.md.
+// they say to docs/lab/measured.md.
 package measured
 
 import (
@@ -22,7 +22,7 @@ const (
 	CannotTell Answer = "cannot tell here"
 )
 
-// Row is a line of docs/measured.md.
+// Row is a line of docs/lab/measured.md.
 type Row struct {
 	Promise string // a sentence, as in "the monitor costs nginx at most 2 % of its throughput"
 	Unit    string // of the numbers: "ratio", "s"; empty for ratios

@@ -206,7 +206,7 @@ func relativeError(windows []window) float64 {
 // known but that the load is slowed by that much or less: it may wait for something else.
 //
 // A busy load also does other things in other proportions while it is slowed, since an event loop finds more events ready at each of its
-// waits: Redis made 16 % fewer epoll_waits for each read where every call was counted (docs/performance.md).
+// waits: Redis made 16 % fewer epoll_waits for each read where every call was counted (docs/lab/performance.md).
 // Where counting takes half of a core, the load does little but what is counted, and the error is that of the price of an event.
 func slowed(s spending, open float64) (more, doubt float64) {
 	// Counting takes the larger part of the time of no event; that it did was not measured well.

@@ -30,7 +30,7 @@ type Budget struct {
 	Series int
 }
 
-// seriesBytes is what a series costs in memory: 2.9 KiB (docs/performance.md, a fleet).
+// seriesBytes is what a series costs in memory: 2.9 KiB (docs/lab/performance.md, a fleet).
 const seriesBytes = 2900
 
 // unlimited is what a Budget has without any limit or memory that could be read: as on a machine of 4 GiB.

@@ -150,11 +150,11 @@ func (o options) writeProvenance() (err error) {
 		}
 	}
 	definition := &s.Predicate.BuildDefinition
-	definition.BuildType = repository + "/blob/" + cmp.Or(o.revision, o.version) + "/docs/release.md"
+	definition.BuildType = repository + "/blob/" + cmp.Or(o.revision, o.version) + "/docs/dev/release.md"
 	definition.ExternalParameters = map[string]string{"command": "make release", "version": o.version, "architectures": strings.Join(archs, " "),
 		"sourceDateEpoch": fmt.Sprint(o.created.Unix())}
 	definition.ResolvedDependencies = dependencies
-	s.Predicate.RunDetails.Builder.ID = repository + "/blob/main/docs/release.md#who-builds"
+	s.Predicate.RunDetails.Builder.ID = repository + "/blob/main/docs/dev/release.md#who-builds"
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -227,7 +227,7 @@ func parseKey(name string) (*ecdsa.PrivateKey, error) {
 	case block == nil:
 		return nil, errors.New("it is not in PEM: make one with openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256")
 	case strings.HasPrefix(block.Type, "ENCRYPTED"):
-		return nil, fmt.Errorf("it is encrypted (%s): make the release without a key, and sign %s with cosign: docs/release.md has the command", block.Type, checksumsName)
+		return nil, fmt.Errorf("it is encrypted (%s): make the release without a key, and sign %s with cosign: docs/dev/release.md has the command", block.Type, checksumsName)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

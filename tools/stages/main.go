@@ -41,7 +41,7 @@ var all = []stage{
 	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser", "--test-concurrency=4")},
 	{name: "deploy", doc: "manifests against the code, the chart with Helm, the image built and run, and the package installed and used", run: deploy},
 	{name: "fuzz", doc: "every fuzz target for FUZZTIME (20s)", run: fuzz, aside: true},
-	{name: "measure", doc: "promises that only a live machine can show; writes docs/measured.md", run: measure, aside: true},
+	{name: "measure", doc: "promises that only a live machine can show; writes docs/lab/measured.md", run: measure, aside: true},
 }
 
 func main() {

@@ -19,7 +19,7 @@ import (
 )
 
 // table is the file that has what the measurements say.
-const table = "docs/measured.md"
+const table = "docs/lab/measured.md"
 
 // measurement is a Go test in a file with the build tag measure, or a file of browser tests.
 type measurement struct {

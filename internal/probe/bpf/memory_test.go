@@ -15,7 +15,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// byCPUs are the programs whose memory docs/performance.md lists.
+// byCPUs are the programs whose memory docs/lab/performance.md lists.
 func byCPUs() []*Program {
 	never := func(*host.Host, *ebpf.Program) (link.Link, error) { panic("not opened here") }
 	return []*Program{
@@ -71,7 +71,7 @@ func TestMemoryByCPUs(t *testing.T) {
 	}
 	fmt.Fprintf(&table, "| all | %s | %s | |\n", kib(fixed), kib(each))
 	t.Run("docs", func(t *testing.T) {
-		docs, err := os.ReadFile("../../../docs/performance.md")
+		docs, err := os.ReadFile("../../../docs/lab/performance.md")
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Skip("the test runs without the repository")
 		}
@@ -79,7 +79,7 @@ func TestMemoryByCPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(docs), table.String()) {
-			t.Errorf("docs/performance.md lacks this table, or has another:\n%s", table.String())
+			t.Errorf("docs/lab/performance.md lacks this table, or has another:\n%s", table.String())
 		}
 	})
 }

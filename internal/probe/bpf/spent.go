@@ -7,7 +7,7 @@ import (
 
 // assumed is the cost of an event in seconds until it is measured: more than a system call, a page fault or a page of
 // the page cache cost on measured machines, so there the budget errs on the safe side. A block request, or an event at
-// level latency, may cost more (docs/performance.md).
+// level latency, may cost more (docs/lab/performance.md).
 const assumed = 150e-9
 
 // cost is the cost of a program's events.

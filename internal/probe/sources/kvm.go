@@ -58,7 +58,7 @@ var kvm = probe.Source{
 		{Capability: "cap_dac_read_search", For: "to read tracefs, without which exits have no reason", Optional: true, Open: true},
 	},
 	Kernels: "5.15 with BTF and KVM, whose modules may be loaded later; SEV-ES calls since 5.11, reverse map faults since 6.11, private memory since 6.8, TDX since 6.16 with fentry.",
-	Cost:    "per exit: see the table of event costs in docs/performance.md.",
+	Cost:    "per exit: see the table of event costs in docs/lab/performance.md.",
 	Blind:   "A TDX guest's exits to its TDX module, which the host never sees; and all exits where KVM runs guests without hardware support, which is reported.",
 	Open:    openKVM,
 }

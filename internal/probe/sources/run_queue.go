@@ -16,7 +16,7 @@ var runQueue = probe.Source{
 	OptIn:   true,
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost:    "per switch and wake-up: see the table of event costs in docs/performance.md",
+	Cost:    "per switch and wake-up: see the table of event costs in docs/lab/performance.md",
 	Blind:   "in a guest, the wait for a physical CPU",
 	Open: openByProcess(bpf.RunQueue, nil, func(c *counters, emit emitter) uint64 {
 		emit(metric.Sample{Desc: runQueueLatency, Hist: histogram(bpf.QueueTimes{Counters: c.Counters}.Waits())})

@@ -54,7 +54,7 @@ var syscalls = probe.Source{
 	Exact:   &ioTotals,
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost: "per call: see the table of event costs in docs/performance.md. " +
+	Cost: "per call: see the table of event costs in docs/lab/performance.md. " +
 		"64 kB for each CPU for counts and 54 kB for times, at most 8 MiB each, and 1.5 MB",
 	Blind: "system calls made by an enclave's runtime look like the process's own; calls that a library OS such as Gramine handles inside an enclave or that a guest of gVisor makes never reach the kernel; calls that do not return (exit) have no duration",
 	Open: openByProcess(bpf.Syscalls, syscallLevels, func(c *counters, emit emitter) uint64 {
