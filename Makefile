@@ -1,5 +1,5 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), MEASURE (a regular expression:
+# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), NAME (of `make check-member`), MEASURE (a regular expression:
 # the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build client zkvm llm runsc image run demo test measure test-full release release-test kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build client zkvm llm runsc image run demo test measure test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ check: ## check format, lints (vet among them), import table and generated files
 	@tools/setup.sh check
 	@go run ./tools/stages format lint types generated
 	go test -count=1 ./internal
+
+check-member: ## run what the member NAME of a list needs (a source, rule, cause, price, workload, launcher, TEE), and name the places that were forgotten (under a minute)
+	@go run ./tools/member "$(NAME)"
 
 bench: build ## measure cost, speed and size; print the tables of docs/lab/performance.md (two hours)
 	@tools/setup.sh test
