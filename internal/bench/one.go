@@ -351,7 +351,7 @@ func (w *Workload) read(out Outcome, primary string, r *result.Run) {
 		if !have[d.Name] {
 			why := "the output does not have it"
 			if err != nil {
-				why = reasonOf(err, d.Name)
+				why = reasonFor(d.Name, err)
 			}
 			r.Metrics = append(r.Metrics, result.Metric{Name: d.Name, Reason: why, Source: result.Measured})
 		}
@@ -377,15 +377,43 @@ func (w *Workload) read(out Outcome, primary string, r *result.Run) {
 	}
 }
 
-// reasonOf is a parser's error about one metric, in the notation "NAME: why" of a line;
-// without such a line it is the whole error.
-func reasonOf(err error, name string) string {
-	for line := range strings.Lines(err.Error()) {
-		if why, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok {
-			return why
-		}
+// MetricError is why a workload's Parse has no value of a metric. An error of Parse may join several.
+type MetricError struct {
+	Metric string // its name
+	Err    error
+}
+
+func (e *MetricError) Error() string { return e.Metric + ": " + e.Err.Error() }
+
+func (e *MetricError) Unwrap() error { return e.Err }
+
+// reasonFor returns why a parser's error leaves a metric without a value: its MetricError, or the whole error.
+func reasonFor(metric string, err error) string {
+	if e := findMetricError(metric, err); e != nil {
+		return e.Err.Error()
 	}
 	return err.Error()
+}
+
+// findMetricError returns the first error about a metric among err and those that it wraps, nil without one.
+func findMetricError(metric string, err error) *MetricError {
+	var wrapped []error
+	switch e := err.(type) {
+	case *MetricError:
+		if e.Metric == metric {
+			return e
+		}
+	case interface{ Unwrap() []error }:
+		wrapped = e.Unwrap()
+	case interface{ Unwrap() error }:
+		wrapped = []error{e.Unwrap()}
+	}
+	for _, w := range wrapped {
+		if e := findMetricError(metric, w); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 func metricOf(m metric.Sample) result.Metric {

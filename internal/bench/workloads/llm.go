@@ -234,7 +234,7 @@ func llmTimings(p bench.Params) []*timing {
 		return out // Job reports what is wrong
 	}
 	for i := range out {
-		out[i] = out[i].of(n)
+		out[i] = out[i].supportedBy(n)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package causes
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,13 +64,18 @@ var cases = []struct {
 	{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{}, ""},
 	{explain.EventOf(explain.LoadedBack, nil), explain.Circumstances{}, "epc_paging"},
 	{event(explain.Conversions, "direction", "to_shared"), explain.Circumstances{}, "memory_conversions"},
+	{event(explain.EnclaveEntries, "runtime", "gramine"), explain.Circumstances{}, "enclave_transitions"},
+	{event(explain.EnclaveExits, "runtime", "gramine"), explain.Circumstances{Rare: true}, "enclave_transitions"},
+	{event(explain.BounceTime, "operation", "map"), explain.Circumstances{}, "bounced_io"},
+	{explain.EventOf(explain.BouncedBytes, nil), explain.Circumstances{}, "bounced_io"},
+	{event(explain.GuestExceptions, "reason", "cpuid"), explain.Circumstances{}, "guest_exit_storm"},
 	{event(explain.CPUSamples, "call", "tls_handshake"), explain.Circumstances{}, "tls_handshakes"},
 	{event(explain.CPUSamples, "mode", "user"), explain.Circumstances{}, ""},
 }
 
 func TestSpeaks(t *testing.T) {
 	for _, c := range cases {
-		t.Run(fmt.Sprintf("%s %+v", c.event, c.when), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/%s %+v", cmp.Or(c.want, "none"), c.event, c.when), func(t *testing.T) {
 			if got := speaks(c.event, c.when); got != c.want {
 				t.Errorf("it speaks for %q, want %q", got, c.want)
 			}
