@@ -79,6 +79,7 @@ load: locked
 load/protocols: load servers
 channel:
 channelbench:
+provereport:
 tunnel: channel metric
 attest: host
 attest/attesttest: attest
@@ -86,10 +87,10 @@ attest/swtpm: await host
 proof: attest result
 proof/peer: attest proof
 bench/benchtest: bench host
-bench/workloads: bench channelbench document host load metric stats workloads/gpu workloads/micro
+bench/workloads: bench channelbench document host load metric provereport stats workloads/gpu workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel channelbench document host load load/protocols machine
-prove:
+prove: provereport
 claims: metric stats
 
 # show
