@@ -6,7 +6,6 @@ package findings
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
