@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"path"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
-	"github.com/teescope/teescope/internal/stats"
 )
 
 // one makes one run. Its error means that the experiment cannot continue; a failed run
