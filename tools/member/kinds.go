@@ -15,7 +15,8 @@ type kind struct {
 	folder string
 	// files are patterns of the member's file, in folder; NAME stands for its name.
 	files []string
-	// tests are the tests about members, each with the member's name as its first subtest, or about the whole list.
+	// tests are the tests about members, each with the member's name as its first subtest, or about the whole list; nil is
+	// all of the folder.
 	tests []string
 	// places have to name the member.
 	places []place
@@ -70,7 +71,7 @@ var kinds = []kind{
 			{"internal/tee/kinds/testdata/*.txtar", `(?m)^NAME here `, "a fixture in which it is here"},
 			{"internal/tee/kinds/testdata/*.txtar", `(?m)^NAME unknown `, "a fixture in which nobody can tell"},
 		}},
-	{name: "protocol", folder: "internal/load/protocols", files: []string{"NAME.go"}, tests: []string{""}},
+	{name: "protocol", folder: "internal/load/protocols", files: []string{"NAME.go"}},
 	{name: "format", folder: "internal/report/formats", files: []string{"NAME.go"}, tests: []string{"Formats"}},
 }
 
@@ -118,6 +119,9 @@ func membersOf(repository fs.FS, name string) ([]member, error) {
 
 // arguments are those of go for the tests of the member.
 func (m member) arguments() []string {
+	if m.kind.tests == nil {
+		return []string{"test", "-count=1", "./" + m.kind.folder}
+	}
 	subtest := "^" + regexp.QuoteMeta(m.name) + `([-./]|$)`
 	return []string{"test", "-count=1", "./" + m.kind.folder, "-run", "^Test(" + strings.Join(m.kind.tests, "|") + ")$/" + subtest}
 }
