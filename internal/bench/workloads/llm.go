@@ -159,11 +159,7 @@ var llm = bench.Workload{
 		if err != nil {
 			return nil // Parse reports it
 		}
-		out := map[string]int{}
-		for kind, n := range r.Errors {
-			out[kind] = int(min(n, math.MaxInt32))
-		}
-		return out
+		return failures(r.Errors)
 	},
 	Check: func(o bench.Outcome) (string, error) {
 		r, err := readLLM(o)

@@ -408,8 +408,13 @@ func loadFailures(o bench.Outcome) map[string]int {
 	if err != nil {
 		return nil // Parse reports it
 	}
+	return failures(r.Errors)
+}
+
+// failures returns numbers of failures by their kind as a run has them.
+func failures(counts map[string]uint64) map[string]int {
 	out := map[string]int{}
-	for kind, n := range r.Errors {
+	for kind, n := range counts {
 		out[kind] = int(min(n, math.MaxInt32))
 	}
 	return out
