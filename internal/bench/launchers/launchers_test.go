@@ -134,13 +134,13 @@ func promises(t *testing.T, l *bench.Launcher, path string) {
 	if err != nil {
 		t.Fatalf("commands: %v", err)
 	}
-	golden(t, f, path, "commands", render(commands))
+	checkGolden(t, f, path, "commands", render(commands))
 
 	missing := ""
 	if err := l.Check(f.Host, maps.Clone(params)); err != nil {
 		missing = strings.ReplaceAll(err.Error(), "; ", ";\n") + "\n"
 	}
-	golden(t, f, path, "missing", missing)
+	checkGolden(t, f, path, "missing", missing)
 	same(t, "after Commands and Check", before, tree(t, f.Host))
 
 	failingOpen(t, l, f.Host, params, before)
@@ -234,7 +234,7 @@ func render(commands []host.Cmd) string {
 	return b.String()
 }
 
-func golden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
+func checkGolden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
 	t.Helper()
 	if got == f.Meta[name] {
 		return
