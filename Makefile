@@ -1,5 +1,5 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), MEASURE (a regular expression:
+# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), NAME (of `make check-member`), MEASURE (a regular expression:
 # the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
@@ -9,9 +9,9 @@ ifndef VERSION # asked once, so all parts of a build have the same
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 endif
 LDFLAGS := -s -w -X github.com/teescope/teescope/internal/build.version=$(VERSION)
-# Programs and tests share these flags, so the slow packages are compiled once.
+# Programs are static. Tests are compiled in the same way, so slow packages are compiled once. No other flag is set for both: a bare
+# `go test ./internal/stats` uses what make compiled, and with CGO_ENABLED=0 in the shell also a package that uses the network.
 export CGO_ENABLED := 0
-export GOFLAGS     := $(GOFLAGS) -trimpath
 # tools/setup.sh puts node here if the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build client zkvm llm runsc image run demo test measure test-full release release-test kernels check bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build client zkvm llm runsc image run demo test measure test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ define programs
 	GOARCH=$$arch go build $(1) -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work || exit 1; \
 done
 endef
+
+# What is shipped names no folder of the machine that built it.
+image client: export GOFLAGS := $(GOFLAGS) -trimpath
 
 # What is packed names the commit, and has the commit's time.
 ORIGIN = -version "$(VERSION)" -revision "$$(git rev-parse HEAD 2>/dev/null)" -created "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}" $(foreach arch,$(ARCHS),$(arch)=bin/image/$(arch))
@@ -120,6 +123,9 @@ check: ## check format, lints (vet among them), import table and generated files
 	@tools/setup.sh check
 	@go run ./tools/stages format lint types generated
 	go test -count=1 ./internal
+
+check-member: ## run what the member NAME of a list needs (a source, rule, cause, price, workload, launcher, TEE), and name the places that were forgotten (under a minute)
+	@go run ./tools/member "$(NAME)"
 
 bench: build ## measure cost, speed and size; print the tables of docs/lab/performance.md (two hours)
 	@tools/setup.sh test

@@ -20,6 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/findings"
 	judged "github.com/teescope/teescope/internal/measured"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // liveSituation is what this test reads of a file of situations/truth.
@@ -225,7 +226,7 @@ func (m *monitor) firstTwo(t *testing.T, s liveSituation, earlier map[string]boo
 }
 
 // namesOf are the names of parts, or the subject where there are none.
-func namesOf(parts []findings.Part, subject string) (out []string) {
+func namesOf(parts []rivals.Part, subject string) (out []string) {
 	for _, p := range parts {
 		out = append(out, p.Name)
 	}

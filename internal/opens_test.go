@@ -26,6 +26,8 @@ var opened = map[string]string{
 	"probe/probetest/":         "for tests",
 	"attest/swtpm/":            "for tests",
 	"schematest/":              "for tests",
+	"golden/":                  "for tests",
+	"docstest/":                "for tests",
 	"probe/bpf/sgx.go":         "/proc/kallsyms",
 	"probe/bpf/uprobe.go":      "/proc/self/maps",
 	"attest/device_linux.go":   "the device of the Nitro module",

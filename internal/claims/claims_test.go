@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/teescope/teescope/internal/golden"
 )
 
 var update = flag.Bool("update", false, "write the golden reports")
@@ -40,28 +42,28 @@ func parse(t *testing.T, name string) *Table {
 func TestShipped(t *testing.T) {
 	for _, name := range shipped(t) {
 		base := filepath.Base(name)
-		r := parse(t, name).Check()
-		if len(r.Undecided) > 0 {
-			t.Errorf("%s: not decided: %q", base, r.Undecided)
-		}
-		var b strings.Builder
-		if err := r.Text(&b, base); err != nil {
-			t.Fatal(err)
-		}
-		golden := filepath.Join("testdata", "golden", strings.TrimSuffix(base, ".csv")+".txt")
-		if *update {
-			if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+		t.Run(base, func(t *testing.T) {
+			r := parse(t, name).Check()
+			if len(r.Undecided) > 0 {
+				t.Errorf("not decided: %q", r.Undecided)
+			}
+			var b strings.Builder
+			if err := r.Text(&b, base); err != nil {
 				t.Fatal(err)
 			}
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.String() != string(want) {
-			t.Errorf("%s: the report is not the golden one; got\n%s", base, b.String())
-		}
+			file := filepath.Join("testdata", "golden", strings.TrimSuffix(base, ".csv")+".txt")
+			if *update {
+				golden.Write(t, file, []byte(b.String()))
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.String() != string(want) {
+				t.Errorf("the report is not the golden one; got\n%s", b.String())
+			}
+		})
 	}
 }
 

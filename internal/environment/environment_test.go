@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/internal/result"
@@ -124,9 +125,7 @@ func rewrite(t *testing.T, path string, want []byte) {
 	}
 	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
 	a.Files = append(a.Files, txtar.File{Name: "want", Data: want})
-	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Write(t, path, txtar.Format(a))
 }
 
 // answers are fields for which empty is an answer: no GPU, no swap, nothing encrypted.

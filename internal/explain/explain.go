@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
 // Window explains where the time of a process went in a window. The time in a call is measured by the sampling clock.
 // A calibrated price is shown with it as a check. What neither explains is Tree.Unexplained. A question that cannot
 // be answered fails with a Refusal.
-func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (Tree, error) {
+func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tree, error) {
 	if err := q.check(); err != nil {
 		return Tree{}, err
 	}
@@ -68,7 +68,7 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 	t.TEE = t.group()
 	requested := l.alone(RequestCount)
 	if requested > 0 {
-		requests := perSecond("requests of "+q.Process, requested, l.rate(RequestCount))
+		requests := perSecond("requests of "+q.Process, requested, l.process.Rate(RequestCount))
 		t.Requests = &requests
 	}
 	divisor := 1.0
@@ -87,12 +87,12 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 }
 
 // compete finds who uses the CPUs while the process waits for one, over the window of the tree.
-func (t *Tree) compete(ctx context.Context, db findings.Querier, q Question) error {
+func (t *Tree) compete(ctx context.Context, db query.Querier, q Question) error {
 	i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Cause == Queueing })
 	if i < 0 || t.Rows[i].Share.Value < leastQueued {
 		return nil
 	}
-	of := rivals.Question{Process: q.Process, Machine: findings.Machine{Job: q.Job, Instance: q.Instance}, From: q.From, To: q.To}
+	of := rivals.Question{Process: q.Process, Machine: query.Machine{Job: q.Job, Instance: q.Instance}, From: q.From, To: q.To}
 	if q.Places != nil {
 		of.Places = q.Places(of.Machine)
 	}
@@ -166,7 +166,7 @@ func finish(rows []Row, active Amount, divisor float64) {
 			row.Rate = &rate
 		}
 		if row.Evidence == nil {
-			row.Evidence = []findings.Evidence{}
+			row.Evidence = []query.Evidence{}
 		}
 		finish(row.Rows, active, divisor)
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // machineKind is a TEE activity that is counted for the whole machine: the series it reads, and its rows. Times are
@@ -27,13 +27,13 @@ type machineSeries struct {
 
 func (s machineSeries) expr(l *Ledger) string {
 	if s.gauge {
-		return l.mean(s.name)
+		return l.machine.Mean(s.name)
 	}
 	var more []string
 	if s.matchers != "" {
 		more = append(more, s.matchers)
 	}
-	return l.machineRate(s.name, more...)
+	return l.machine.Rate(s.name, more...)
 }
 
 func (s machineSeries) query(l *Ledger) string {
@@ -94,7 +94,7 @@ func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
 	price := func(r *Row, e Event, v float64, more ...string) {
 		rate := l.counts(metric, v)
 		r.Part, r.Rate = Kernel, &rate
-		r.Evidence = []findings.Evidence{{Text: r.Title, Value: v, Unit: unit, Expr: "sum(" + l.machineRate(metric, more...) + ")"}}
+		r.Evidence = []query.Evidence{{Text: r.Title, Value: v, Unit: unit, Expr: "sum(" + l.machine.Rate(metric, more...) + ")"}}
 		if each, ok := l.of(l.price(e)); ok {
 			r.Unit, r.Time = &each, rate.times(each.Amount)
 		}
@@ -104,7 +104,7 @@ func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
 		if v := l.shared[e]; v > 0 {
 			value := e.Label(label)
 			part := Row{ID: whole.ID + ":" + value, Title: value}
-			price(&part, e, v, matchers(label, value))
+			price(&part, e, v, query.MatchersFor(label, value))
 			whole.Rows = append(whole.Rows, part)
 			total += v
 		}
@@ -132,7 +132,7 @@ func (l *Ledger) copied(r Row, e Event, expr, least string) []Row {
 	}
 	rate := l.counts(e.Metric, v)
 	r.Part, r.Rate, r.Reason = Kernel, &rate, notPriced
-	r.Evidence = []findings.Evidence{{Text: r.Title, Value: v, Unit: "bytes/s", Expr: expr}}
+	r.Evidence = []query.Evidence{{Text: r.Title, Value: v, Unit: "bytes/s", Expr: expr}}
 	if each, ok := l.of(l.price(e)); ok {
 		r.Unit, r.Time, r.Reason = &each, rate.times(each.Amount), least
 	}
@@ -160,9 +160,9 @@ func (l *Ledger) timed(id, title string, series []machineSeries, match func(Even
 	}
 	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Time: l.counts(name, time),
 		Unit: &Unit{exactly(time / n), Measured, "their time in this window, divided by their number"},
-		Evidence: []findings.Evidence{
-			cores("time in "+title, time, l.machineRate(series[0].name, more...)),
-			perSecond(title, n, l.machineRate(series[1].name, more...))}}, true
+		Evidence: []query.Evidence{
+			cores("time in "+title, time, l.machine.Rate(series[0].name, more...)),
+			perSecond(title, n, l.machine.Rate(series[1].name, more...))}}, true
 }
 
 // group returns the sentence about the TEE's rows in a tree.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // bounceBuffers are copies between private memory and memory that devices reach
@@ -20,7 +20,7 @@ var bounceBuffers = machineKind{
 			}
 			r := &rows[0]
 			r.Cause = "bounce_buffers"
-			r.Evidence = append(r.Evidence, perSecond("mappings that found the pool full", v, l.machineRate(BounceFailures)))
+			r.Evidence = append(r.Evidence, perSecond("mappings that found the pool full", v, l.machine.Rate(BounceFailures)))
 			r.Reason = strings.TrimPrefix(r.Reason+"; the pool was full: how long requests then wait is not known", "; ")
 		}
 		return rows
@@ -48,12 +48,12 @@ func (l *Ledger) timedBounces(whole Row, time float64) []Row {
 		bytes += l.shared[e]
 	}
 	whole.Part, whole.Time = Kernel, l.counts(BounceTime, time)
-	whole.Evidence = []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.machineRate(BounceTime))}
+	whole.Evidence = []query.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.machine.Rate(BounceTime))}
 	for _, e := range eventsIn(l.shared, BounceTime) {
 		operation, context := e.Label("operation"), e.Label("context")
 		if v := l.shared[e]; v > 0 {
 			whole.Evidence = append(whole.Evidence, cores(fmt.Sprintf("%s, in context %s", operation, context), v,
-				l.machineRate(BounceTime, matchers("operation", operation, "context", context))))
+				l.machine.Rate(BounceTime, query.MatchersFor("operation", operation, "context", context))))
 		}
 	}
 	if !(bytes > 0) {
@@ -62,12 +62,12 @@ func (l *Ledger) timedBounces(whole Row, time float64) []Row {
 	rate := l.counts(BouncedBytes, bytes)
 	whole.Rate = &rate
 	whole.Unit = &Unit{exactly(time / bytes), Measured, "the time of the kernel's functions of bounce buffers in this window, divided by the bytes"}
-	whole.Evidence = append(whole.Evidence, findings.Evidence{Text: whole.Title, Value: bytes, Unit: "bytes/s", Expr: "sum(" + l.machineRate(BouncedBytes) + ")"})
+	whole.Evidence = append(whole.Evidence, query.Evidence{Text: whole.Title, Value: bytes, Unit: "bytes/s", Expr: "sum(" + l.machine.Rate(BouncedBytes) + ")"})
 	for _, e := range eventsIn(l.shared, BouncedBytes) {
 		if v := l.shared[e]; v > 0 {
 			rate, device := l.counts(BouncedBytes, v), e.Label("device")
 			whole.Rows = append(whole.Rows, Row{ID: whole.ID + ":" + device, Title: device, Part: Kernel, Rate: &rate, Unit: whole.Unit, Time: rate.times(whole.Unit.Amount),
-				Evidence: []findings.Evidence{{Text: device, Value: v, Unit: "bytes/s", Expr: "sum(" + l.machineRate(BouncedBytes, matchers("device", device)) + ")"}}})
+				Evidence: []query.Evidence{{Text: device, Value: v, Unit: "bytes/s", Expr: "sum(" + l.machine.Rate(BouncedBytes, query.MatchersFor("device", device)) + ")"}}})
 		}
 	}
 	if len(whole.Rows) > 1 {

@@ -1,6 +1,6 @@
 package explain
 
-import "github.com/teescope/teescope/internal/findings"
+import "github.com/teescope/teescope/internal/query"
 
 // enclavePaging is the eviction of enclave pages, by ksgxd and by threads that need a page at once. For these threads
 // it is part of their faults on enclave memory.
@@ -9,13 +9,13 @@ var enclavePaging = machineKind{
 		machineSeries{name: LoadedBack}, machineSeries{name: Interrupts, matchers: shootdowns}),
 	rows: func(l *Ledger) (out []Row) {
 		series := histogram(ReclaimTime, "", "")
-		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, with("context", "direct"), matchers("context", "direct")); ok {
+		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, with("context", "direct"), query.MatchersFor("context", "direct")); ok {
 			r.Cause = "epc_paging"
 			out = append(out, r)
 		}
 		if v := l.shared[event(ReclaimerCPU)]; v > 0 {
 			out = append(out, Row{ID: "ksgxd", Title: "evicting EPC pages in the background (ksgxd)", Part: Kernel, Time: exactly(v), Cause: "epc_paging",
-				Evidence: []findings.Evidence{cores("CPU time of ksgxd", v, l.machineRate(ReclaimerCPU))}})
+				Evidence: []query.Evidence{cores("CPU time of ksgxd", v, l.machine.Rate(ReclaimerCPU))}})
 		}
 		if l.faultTime.Value <= 0 {
 			out = append(out, l.loadedBack()...)
@@ -35,7 +35,7 @@ func (l *Ledger) loadedBack() []Row {
 	}
 	rate := exactly(v)
 	r := Row{ID: "loaded_back", Title: "pages loaded back into the EPC", Part: Kernel, Rate: &rate, Cause: "epc_paging", Reason: notPriced,
-		Evidence: []findings.Evidence{perSecond("pages loaded back into the EPC", v, l.machineRate(LoadedBack))}}
+		Evidence: []query.Evidence{perSecond("pages loaded back into the EPC", v, l.machine.Rate(LoadedBack))}}
 	if each, ok := l.of(l.price(event(LoadedBack))); ok {
 		r.Unit, r.Time, r.Reason = &each, rate.times(each.Amount), orderOfMagnitude+each.How
 	}
@@ -57,5 +57,5 @@ func (l *Ledger) shotDown() []Row {
 	rate := exactly(v)
 	return []Row{{ID: "shootdowns", Title: "shootdowns: interrupts between CPUs", Part: Kernel, Rate: &rate,
 		Reason:   "other programs cause them too, and " + notPriced + "; a thread that one finds in its enclave leaves it by an asynchronous exit",
-		Evidence: []findings.Evidence{perSecond("interrupts between CPUs", v, l.machineRate(Interrupts, shootdowns))}}}
+		Evidence: []query.Evidence{perSecond("interrupts between CPUs", v, l.machine.Rate(Interrupts, shootdowns))}}}
 }

@@ -5,7 +5,7 @@ package explain
 var gpuStaging = machineKind{
 	reads: []machineSeries{{name: StagedBytes, gauge: true}},
 	rows: func(l *Ledger) []Row {
-		return l.copied(Row{ID: "gpu_staging", Title: "bytes encrypted to and from GPUs", Advice: keepOnCard}, event(StagedBytes), "sum("+l.mean(StagedBytes)+")",
+		return l.copied(Row{ID: "gpu_staging", Title: "bytes encrypted to and from GPUs", Advice: keepOnCard}, event(StagedBytes), "sum("+l.machine.Mean(StagedBytes)+")",
 			"at least: one copy of each byte within the nearest cache; encrypting it comes on top")
 	},
 }

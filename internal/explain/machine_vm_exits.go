@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // vmExits is the time from exits of the host's virtual machines to their next entries, by the machines' protection.
@@ -24,7 +24,7 @@ var vmExits = machineKind{
 		}
 		for _, kind := range slices.Sorted(maps.Keys(types)) {
 			id, title := "vm_exits:"+kind, "exits of virtual machines, type "+kind
-			r, timed := l.timed(id, title, histogram(VMExitTime, "", notHalted), with("type", kind), matchers("type", kind))
+			r, timed := l.timed(id, title, histogram(VMExitTime, "", notHalted), with("type", kind), query.MatchersFor("type", kind))
 			if !timed {
 				r = l.untimedExits(id, title, kind)
 			}
@@ -74,7 +74,7 @@ func (l *Ledger) untimedExits(id, title, kind string) Row {
 	}
 	rate := l.counts(VMExits, v)
 	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Reason: notPriced + ": set the level of the source kvm to latency, which measures it; halts, in which a guest has nothing to do, are included",
-		Evidence: []findings.Evidence{perSecond(title, v, l.machineRate(VMExits, matchers("type", kind)))}}
+		Evidence: []query.Evidence{perSecond(title, v, l.machine.Rate(VMExits, query.MatchersFor("type", kind)))}}
 }
 
 // called goes before the reason of a confidential guest's call.
@@ -95,7 +95,7 @@ func (l *Ledger) exitReasons(id, kind string) (out []Row) {
 			}
 			rate, title := l.counts(side.metric, v), side.what+reason
 			part = append(part, Row{ID: id + ":" + title, Title: title, Part: Kernel, Rate: &rate,
-				Evidence: []findings.Evidence{perSecond(title, v, l.machineRate(side.metric, matchers("type", kind, "reason", reason)))}})
+				Evidence: []query.Evidence{perSecond(title, v, l.machine.Rate(side.metric, query.MatchersFor("type", kind, "reason", reason)))}})
 		}
 		slices.SortStableFunc(part, func(a, b Row) int { return cmp.Compare(b.Rate.Value, a.Rate.Value) })
 		out = append(out, part[:min(mostReasons, len(part))]...)

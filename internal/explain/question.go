@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // Question is the input of an explanation.
@@ -24,7 +25,7 @@ type Question struct {
 	// PerRequest divides by the process's own requests instead of seconds.
 	PerRequest bool
 	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
-	Places func(findings.Machine) map[string]findings.Place
+	Places func(query.Machine) map[string]rivals.Place
 }
 
 // Longest is the longest window of a question: every reading in it is read once.
@@ -62,10 +63,10 @@ func (q Question) check() error {
 const processSeries = `__name__=~"tee_sampled_cpu_seconds_total|tee_process_cpu_seconds_total|tee_syscalls_total"`
 
 // located returns the question with its machine, and with the name that the kernel keeps of a longer one.
-func (q Question) located(ctx context.Context, db findings.Querier) (Question, error) {
+func (q Question) located(ctx context.Context, db query.Querier) (Question, error) {
 	// The query does not select by name, so a wrong name can be answered with similar ones.
 	points, err := db.Query(ctx, fmt.Sprintf("count by (job, instance, process) (last_over_time({%s}[%s]))",
-		processSeries, findings.PromDuration(q.To.Sub(q.From))), q.To)
+		processSeries, query.PromDuration(q.To.Sub(q.From))), q.To)
 	if err != nil {
 		return q, err
 	}
@@ -107,7 +108,7 @@ func (q Question) series(more ...string) string {
 	if q.Job != "" {
 		more = append(more, "job", q.Job)
 	}
-	return matchers(append(more, "instance", q.Instance)...)
+	return query.MatchersFor(append(more, "instance", q.Instance)...)
 }
 
 // mostRestarts is how many restarts in a window are those of a service. A name with more is that of many short processes,
@@ -116,11 +117,11 @@ const mostRestarts = 2
 
 // known narrows the window to start when the process was first seen, so rates do not average over a time in which it,
 // or the monitor, did not run. Of a service that was restarted in the window the last life counts.
-func (q Question) known(ctx context.Context, db findings.Querier) (Question, error) {
+func (q Question) known(ctx context.Context, db query.Querier) (Question, error) {
 	window := q.To.Sub(q.From)
 	step := max(5*time.Second, (window / 720).Truncate(time.Second))
 	points, err := db.Query(ctx, fmt.Sprintf("min_over_time(timestamp(count({%s,%s}))[%s:%s])",
-		processSeries, q.series("process", q.Process), findings.PromDuration(window), findings.PromDuration(step)), q.To)
+		processSeries, q.series("process", q.Process), query.PromDuration(window), query.PromDuration(step)), q.To)
 	if err != nil {
 		return q, err
 	}
@@ -133,7 +134,7 @@ func (q Question) known(ctx context.Context, db findings.Querier) (Question, err
 			q.From = first
 		}
 	}
-	starts := fmt.Sprintf("%s{%s}[%s]", findings.StartTime, q.series("process", q.Process), findings.PromDuration(window))
+	starts := fmt.Sprintf("%s{%s}[%s]", query.StartTime, q.series("process", q.Process), query.PromDuration(window))
 	points, err = db.Query(ctx, fmt.Sprintf("max(max_over_time(%s)) and max(changes(%[1]s)) <= %d", starts, mostRestarts), q.To)
 	if err != nil {
 		return q, err

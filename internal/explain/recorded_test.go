@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
@@ -119,9 +119,7 @@ func TestRecorded(t *testing.T) {
 						a.Files[i].Data = []byte(got)
 					}
 				}
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				golden.Write(t, file, txtar.Format(a))
 			} else {
 				same(t, got, parts["said"])
 			}

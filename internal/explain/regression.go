@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -42,7 +42,7 @@ const (
 
 // regress prices rows that have no better price, or states in them why it cannot. A calibrated
 // transition is not better: it lacks what the runtime does in each call.
-func (l *Ledger) regress(ctx context.Context, db findings.Querier, q Question, rows []row) error {
+func (l *Ledger) regress(ctx context.Context, db query.Querier, q Question, rows []row) error {
 	for i := range rows {
 		r := &rows[i]
 		how, ok := regressions[r.ID]
@@ -72,9 +72,9 @@ type slope struct {
 }
 
 // slope reads the parts of the window. number is the mean rate of the events.
-func (l *Ledger) slope(ctx context.Context, db findings.Querier, q Question, how regression) (s slope, number float64, part time.Duration, err error) {
+func (l *Ledger) slope(ctx context.Context, db query.Querier, q Question, how regression) (s slope, number float64, part time.Duration, err error) {
 	part = max(shortestPart, (q.To.Sub(q.From) / mostParts).Round(time.Second))
-	span := findings.PromDuration(part)
+	span := query.PromDuration(part)
 	exprs := []string{"sum(" + l.rateOver(CPUAccount, span) + ")", how.x(l, span)}
 	for _, name := range how.beside {
 		exprs = append(exprs, "sum("+l.rateOver(name, span)+")")
@@ -133,5 +133,5 @@ func all(list []float64, is func(float64) bool) bool {
 
 // rateOver returns the query for a rate over another length.
 func (w *window) rateOver(name, span string) string {
-	return fmt.Sprintf("rate(%s{%s}[%s])", name, w.process, span)
+	return query.Rate(w.process.Select(name), span)
 }

@@ -1,6 +1,6 @@
 package explain
 
-import "github.com/teescope/teescope/internal/findings"
+import "github.com/teescope/teescope/internal/query"
 
 // bouncesTimed describes the origin of a bounce's time.
 const bouncesTimed = "their time in this window, divided by their number"
@@ -22,7 +22,7 @@ func bounces(l *Ledger) []row {
 		}
 		calls := l.counted[event(ProcessBounceCalls, "mode", e.Label("mode"), "call", e.Label("call"))]
 		if l.counted[e] > 0 && calls > 0 {
-			part := l.bounce(l.counted[e], calls, matchers("mode", e.Label("mode"), "call", e.Label("call")))
+			part := l.bounce(l.counted[e], calls, query.MatchersFor("mode", e.Label("mode"), "call", e.Label("call")))
 			part.ID, part.Title = "bounce_buffers:"+call, "in "+call
 			whole.Rows = append(whole.Rows, part)
 		}
@@ -33,8 +33,8 @@ func bounces(l *Ledger) []row {
 func (l *Ledger) bounce(time, calls float64, more ...string) Row {
 	rate := l.counts(ProcessBounceCalls, calls)
 	return Row{Part: Kernel, Rate: &rate, Time: l.counts(ProcessBounceTime, time), Unit: &Unit{exactly(time / calls), Measured, bouncesTimed},
-		Evidence: []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.rate(ProcessBounceTime, more...)),
-			perSecond("calls of them", calls, l.rate(ProcessBounceCalls, more...))}}
+		Evidence: []query.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.process.Rate(ProcessBounceTime, more...)),
+			perSecond("calls of them", calls, l.process.Rate(ProcessBounceCalls, more...))}}
 }
 
 // lessBounces subtracts the time in bounce buffers from the row of the system call or kernel thread whose sampled
@@ -47,5 +47,5 @@ func (l *Ledger) lessBounces(r *row, mode, call string) {
 	r.Time = r.Time.minus(l.counts(ProcessBounceTime, v))
 	r.Time.Low = max(0, r.Time.Low)
 	r.bounced = true
-	r.Evidence = append(r.Evidence, cores("of it in bounce buffers, a row of its own", v, l.rate(ProcessBounceTime, matchers("mode", mode, "call", call))))
+	r.Evidence = append(r.Evidence, cores("of it in bounce buffers, a row of its own", v, l.process.Rate(ProcessBounceTime, query.MatchersFor("mode", mode, "call", call))))
 }

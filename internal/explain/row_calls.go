@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // callID begins the id of a system call's row.
@@ -42,7 +42,7 @@ func calls(l *Ledger) []row {
 		if v := l.counted[e]; v > 0 && r.Time.Value >= 0 {
 			rate, exact := l.callRate(e)
 			if exact {
-				r.Evidence = append(r.Evidence, perSecond(name+" calls, as the kernel counts them", rate.Value, l.rate("tee_process_io_calls_total", matchers("operation", operationOf(name)))))
+				r.Evidence = append(r.Evidence, perSecond(name+" calls, as the kernel counts them", rate.Value, l.process.Rate("tee_process_io_calls_total", query.MatchersFor("operation", operationOf(name)))))
 			}
 			r.unseen(rate, unseen, hides)
 			r.Rate = &rate
@@ -125,7 +125,7 @@ func pricedCalls(l *Ledger) (out []row) {
 	return out
 }
 
-func (l *Ledger) callEvidence(e Event) findings.Evidence {
+func (l *Ledger) callEvidence(e Event) query.Evidence {
 	call := e.Label("syscall")
-	return perSecond(call+" calls", l.counted[e], l.rate(CallCount, matchers("syscall", call)))
+	return perSecond(call+" calls", l.counted[e], l.process.Rate(CallCount, query.MatchersFor("syscall", call)))
 }

@@ -1,8 +1,6 @@
 package explain
 
-import (
-	"github.com/teescope/teescope/internal/findings"
-)
+import "github.com/teescope/teescope/internal/query"
 
 // faultsTimed describes the origin of a fault's time.
 const faultsTimed = "time of the SGX driver in faults on enclave memory, of all processes, divided by their number"
@@ -16,9 +14,9 @@ func enclaveFaults(l *Ledger) []row {
 	}
 	rate := l.counts(EnclaveFaults, v)
 	r := row{within: "faults", Row: Row{event: event(EnclaveFaults), ID: "enclave_faults", Title: "faults on enclave memory", Part: Kernel, TEE: true, Rate: &rate,
-		Evidence: []findings.Evidence{perSecond("page faults on enclave memory", v, l.rate(EnclaveFaults))}}}
+		Evidence: []query.Evidence{perSecond("page faults on enclave memory", v, l.process.Rate(EnclaveFaults))}}}
 	if loaded := l.total(EnclavePages, with("operation", "loaded_back")); loaded > 0 {
-		r.Evidence = append(r.Evidence, perSecond("pages loaded back into the EPC", loaded, l.rate(EnclavePages, matchers("operation", "loaded_back"))))
+		r.Evidence = append(r.Evidence, perSecond("pages loaded back into the EPC", loaded, l.process.Rate(EnclavePages, query.MatchersFor("operation", "loaded_back"))))
 	}
 	if l.faultTime.Value <= 0 {
 		r.Reason = "what one takes was not measured"
@@ -26,6 +24,6 @@ func enclaveFaults(l *Ledger) []row {
 	}
 	r.Unit = &Unit{l.faultTime, Measured, faultsTimed}
 	r.Time = rate.times(l.faultTime)
-	r.Evidence = append(r.Evidence, findings.Evidence{Text: "mean time of the SGX driver for one", Value: l.faultTime.Value, Unit: "seconds", Expr: l.eachOf(EnclaveFaultTime)(l.span)})
+	r.Evidence = append(r.Evidence, query.Evidence{Text: "mean time of the SGX driver for one", Value: l.faultTime.Value, Unit: "seconds", Expr: l.eachOf(EnclaveFaultTime)(l.machine.Over)})
 	return []row{r}
 }

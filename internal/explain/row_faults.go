@@ -1,5 +1,7 @@
 package explain
 
+import "github.com/teescope/teescope/internal/query"
+
 // faults returns a row for page faults: their sampled time, and below it the calibrated cost by cause, which checks
 // it.
 func faults(l *Ledger) []row {
@@ -28,7 +30,7 @@ func faults(l *Ledger) []row {
 	unseen, hides := l.unit("fault_unseen")
 	r.unseen(rate, unseen, hides)
 	r.Rate, r.Unit = &rate, measured(r.Time, rate, "page faults")
-	r.Evidence = append(r.Evidence, perSecond("page faults outside the kernel", number, l.rate(FaultCount, userSpace)))
+	r.Evidence = append(r.Evidence, perSecond("page faults outside the kernel", number, l.process.Rate(FaultCount, userSpace)))
 	return []row{r}
 }
 
@@ -41,7 +43,7 @@ func (l *Ledger) pricedFaults() (out []Row) {
 		cause := e.Label("cause")
 		if v := l.counted[e]; v > 0 {
 			if r, ok := l.priced("fault:"+cause, "faults, "+plain(cause), l.price(e), l.rated("faults", v),
-				perSecond("page faults, "+cause, v, l.rate(FaultCount, userSpace, matchers("cause", cause)))); ok {
+				perSecond("page faults, "+cause, v, l.process.Rate(FaultCount, userSpace, query.MatchersFor("cause", cause)))); ok {
 				out = append(out, r)
 			}
 		}

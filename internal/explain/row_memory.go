@@ -3,8 +3,8 @@ package explain
 import (
 	"fmt"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // MemoryCost is how much slower memory is than that of a declared baseline.
@@ -24,9 +24,9 @@ func memory(l *Ledger) []row {
 		return nil
 	}
 	access, size := at.Label("access"), at.Label("size")
-	r := Row{ID: "memory_encryption", Title: "memory encryption", Part: User, TEE: true, Evidence: []findings.Evidence{{
+	r := Row{ID: "memory_encryption", Title: "memory encryption", Part: User, TEE: true, Evidence: []query.Evidence{{
 		Text: fmt.Sprintf("cost of memory against the baseline (%s, %s)", access, size), Value: worst.Value, Unit: "ratio",
-		Expr: fmt.Sprintf("avg(%s)", l.mean(MemoryCost, matchers("access", access, "size", size, "bound", "median")))}}}
+		Expr: fmt.Sprintf("avg(%s)", l.machine.Mean(MemoryCost, query.MatchersFor("access", access, "size", size, "bound", "median")))}}}
 	beside := fmt.Sprintf("memory takes %s as long as in the declared baseline (%s, %s)", metric.TimesOf(worst.Value, worst.Low, worst.High), access, size)
 	if worst.Low <= 1 {
 		r.Reason = beside + ": it may cost nothing"

@@ -1,8 +1,6 @@
 package explain
 
-import (
-	"github.com/teescope/teescope/internal/findings"
-)
+import "github.com/teescope/teescope/internal/query"
 
 // transitions has a row for calls into and out of enclaves, and one for asynchronous
 // exits, whose cost nothing tells.
@@ -19,7 +17,7 @@ func transitions(l *Ledger) (out []row) {
 			v            float64
 		}{{"entries into enclaves", EnclaveEntries, entries}, {"exits from enclaves", EnclaveExits, exits}} {
 			if side.v > 0 {
-				r.Evidence = append(r.Evidence, perSecond(side.text, side.v, l.rate(side.metric)))
+				r.Evidence = append(r.Evidence, perSecond(side.text, side.v, l.process.Rate(side.metric)))
 			}
 		}
 		if unit, ok := l.of(l.priceNamed("enclave_transition")); ok {
@@ -38,7 +36,7 @@ func transitions(l *Ledger) (out []row) {
 	if v := l.total(EnclaveAsyncExits, everything); v > 0 {
 		rate := exactly(v)
 		out = append(out, row{Row: Row{ID: "async_exits", Title: "asynchronous exits from enclaves", Part: User, TEE: true, Rate: &rate, Reason: notPriced,
-			Evidence: []findings.Evidence{perSecond("asynchronous exits", v, l.rate(EnclaveAsyncExits))}}})
+			Evidence: []query.Evidence{perSecond("asynchronous exits", v, l.process.Rate(EnclaveAsyncExits))}}})
 	}
 	return out
 }

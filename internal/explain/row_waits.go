@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // states are those in which a thread has work but cannot run, with the cause each indicates.
@@ -37,13 +37,13 @@ func waits(l *Ledger) (out []row) {
 		if v <= 0 {
 			continue
 		}
-		more := []string{matchers("state", s.state)}
+		more := []string{query.MatchersFor("state", s.state)}
 		if !all {
 			slices.Sort(in)
 			more = append(more, fmt.Sprintf("call=~%q", strings.Join(slices.Compact(in), "|")))
 		}
 		r.Time = l.waited(s.state, v)
-		r.Evidence = []findings.Evidence{{Text: "threads " + s.title, Value: v, Expr: "sum(" + l.rate(WaitSamples, more...) + ")"}}
+		r.Evidence = []query.Evidence{{Text: "threads " + s.title, Value: v, Expr: "sum(" + l.process.Rate(WaitSamples, more...) + ")"}}
 		out = append(out, r)
 	}
 	return out

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // kinds are the parts that the time of a process is divided into, each in a file of its own (row_NAME.go). Their
@@ -89,7 +89,7 @@ func (r *row) give(part *row) {
 }
 
 // priced returns a part of a row that is known only by its price.
-func (l *Ledger) priced(id, title string, price *Price, rate Amount, evidence ...findings.Evidence) (Row, bool) {
+func (l *Ledger) priced(id, title string, price *Price, rate Amount, evidence ...query.Evidence) (Row, bool) {
 	if price == nil {
 		return Row{}, false
 	}
@@ -144,21 +144,21 @@ func (l *Ledger) fold(rows []Row) []Row {
 	slices.Sort(names)
 	if v > 0 {
 		match := fmt.Sprintf("call=~%q", strings.Join(names, "|"))
-		other.Evidence = []findings.Evidence{cores("CPU time in them", v, l.rate(CPUSamples, matchers("mode", "kernel"), match))}
+		other.Evidence = []query.Evidence{cores("CPU time in them", v, l.process.Rate(CPUSamples, query.MatchersFor("mode", "kernel"), match))}
 	}
 	return append(out, other)
 }
 
-func cores(text string, v float64, expr string) findings.Evidence {
-	return findings.Evidence{Text: text, Value: v, Unit: "cores", Expr: "sum(" + expr + ")"}
+func cores(text string, v float64, expr string) query.Evidence {
+	return query.Evidence{Text: text, Value: v, Unit: "cores", Expr: "sum(" + expr + ")"}
 }
 
-func perSecond(text string, v float64, expr string) findings.Evidence {
-	return findings.Evidence{Text: text, Value: v, Unit: "1/s", Expr: "sum(" + expr + ")"}
+func perSecond(text string, v float64, expr string) query.Evidence {
+	return query.Evidence{Text: text, Value: v, Unit: "1/s", Expr: "sum(" + expr + ")"}
 }
 
 // cpuEvidence returns the sampling clock's evidence, if there are samples.
-func (l *Ledger) cpuEvidence(mode, call string) []findings.Evidence {
+func (l *Ledger) cpuEvidence(mode, call string) []query.Evidence {
 	v, seen := l.counted[event(CPUSamples, "mode", mode, "call", call)]
 	if !seen {
 		return nil
@@ -167,11 +167,11 @@ func (l *Ledger) cpuEvidence(mode, call string) []findings.Evidence {
 	if mode == "user" {
 		what = strings.TrimSpace("CPU time outside the kernel " + call)
 	}
-	return []findings.Evidence{cores(what, v, l.rate(CPUSamples, matchers("mode", mode, "call", call)))}
+	return []query.Evidence{cores(what, v, l.process.Rate(CPUSamples, query.MatchersFor("mode", mode, "call", call)))}
 }
 
-func (l *Ledger) modeEvidence(mode string) []findings.Evidence {
-	return []findings.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.rate(CPUSamples, matchers("mode", mode)))}
+func (l *Ledger) modeEvidence(mode string) []query.Evidence {
+	return []query.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.process.Rate(CPUSamples, query.MatchersFor("mode", mode)))}
 }
 
 // plain returns a label's value in words.

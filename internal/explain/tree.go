@@ -11,7 +11,7 @@ package explain
 import (
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
@@ -72,9 +72,9 @@ type Row struct {
 	Time  Amount `json:"time"`
 	Share Amount `json:"share"`
 	// Cause names the rule about it, "" for the process's own work; Advice says what to do.
-	Cause    string              `json:"cause,omitempty"`
-	Advice   string              `json:"advice,omitempty"`
-	Evidence []findings.Evidence `json:"evidence"`
+	Cause    string           `json:"cause,omitempty"`
+	Advice   string           `json:"advice,omitempty"`
+	Evidence []query.Evidence `json:"evidence"`
 	// Rows are its parts, if known. Their times may add up to more than its own;
 	// Tree.Checks then says so.
 	Rows []Row `json:"rows,omitempty"`
@@ -138,8 +138,8 @@ type Tree struct {
 	To       time.Time `json:"to"`
 	// Per is "second", "request" or, of a comparison, "operation"; Requests is the number of requests a second, with
 	// the counter that it comes from, where there is one.
-	Per      string             `json:"per"`
-	Requests *findings.Evidence `json:"requests,omitempty"`
+	Per      string          `json:"per"`
+	Requests *query.Evidence `json:"requests,omitempty"`
 	// Active is the time in which the subject had work: on a CPU, or waiting for a lock,
 	// for a disk or for a CPU; in thread-seconds. Waiting for work is no part of it, nor
 	// is waiting for a CPU part of that of a comparison.

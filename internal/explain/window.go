@@ -8,17 +8,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/stats"
 )
 
 // window is the data behind the counts of a window.
 type window struct {
 	seconds float64
-	span    string // as PromQL writes it
-	process string // matchers of the process and its machine
-	machine string // matchers of the machine
+	process query.Scope // the process on its machine, in the window
+	machine query.Scope // the machine, in the window
 
 	tick      map[string]float64 // seconds that a sample stands for, by clock
 	unrest    map[string]float64 // half of an interval of waiting, relative to it, by state
@@ -42,13 +41,13 @@ type window struct {
 }
 
 // read fills a ledger from the store for a process and window. It returns the first error.
-func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*Ledger, error) {
+func (k *Catalog) read(ctx context.Context, db query.Querier, q Question) (*Ledger, error) {
 	length := q.To.Sub(q.From)
 	l := newLedger(k)
 	l.window = window{
-		seconds: length.Seconds(), span: findings.PromDuration(length),
-		process: q.series("process", q.Process),
-		machine: q.series(),
+		seconds: length.Seconds(),
+		process: query.Scope{Here: q.series("process", q.Process), Over: query.PromDuration(length)},
+		machine: query.Scope{Here: q.series(), Over: query.PromDuration(length)},
 		tick:    map[string]float64{}, unrest: map[string]float64{}, coverage: map[string]float64{}, deviation: map[string]float64{},
 		memory: map[Event]Amount{}, ioCalls: map[string]float64{}, hiddenSources: map[string]string{},
 		stolen: math.NaN(), present: math.NaN(),
@@ -57,32 +56,32 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		return func(p metric.Point) { l.counted[EventOf(name, p.Labels)] = p.Value }
 	}
 	parts := []part{
-		{"sum by (mode, call) (" + l.rate(CPUSamples) + ")", count(CPUSamples)},
-		{"sum by (state, call) (" + l.rate(WaitSamples) + ")", count(WaitSamples)},
-		{"sum by (syscall) (" + l.rate(CallCount) + ")", count(CallCount)},
-		{"sum by (operation) (" + l.rate("tee_process_io_calls_total") + ")", func(p metric.Point) { l.ioCalls[p.Labels["operation"]] = p.Value }},
-		{"sum by (cause) (" + l.rate(FaultCount, userSpace) + ")", count(FaultCount)},
-		{"sum(" + l.rate(CPUAccount) + ")", count(CPUAccount)},
-		{"sum(" + l.rate(SwitchCount) + ")", count(SwitchCount)},
-		{"sum(" + l.rate(HandshakeCount) + ")", count(HandshakeCount)},
-		{"sum(" + l.rate(RequestCount) + ")", count(RequestCount)},
-		{"sum(" + l.rate(EnclaveFaults) + ")", count(EnclaveFaults)},
-		{"sum by (operation) (" + l.rate(EnclavePages) + ")", count(EnclavePages)},
-		{"sum by (runtime) (" + l.rate(EnclaveEntries) + ")", count(EnclaveEntries)},
-		{"sum by (runtime) (" + l.rate(EnclaveExits) + ")", count(EnclaveExits)},
-		{"sum by (runtime) (" + l.rate(EnclaveAsyncExits) + ")", count(EnclaveAsyncExits)},
-		{"sum by (mode, call) (" + l.rate(ProcessBounceTime) + ")", count(ProcessBounceTime)},
-		{"sum by (mode, call) (" + l.rate(ProcessBounceCalls) + ")", count(ProcessBounceCalls)},
-		{l.eachOf(EnclaveFaultTime)(l.span), func(p metric.Point) { l.faultTime = exactly(p.Value) }},
+		{"sum by (mode, call) (" + l.process.Rate(CPUSamples) + ")", count(CPUSamples)},
+		{"sum by (state, call) (" + l.process.Rate(WaitSamples) + ")", count(WaitSamples)},
+		{"sum by (syscall) (" + l.process.Rate(CallCount) + ")", count(CallCount)},
+		{"sum by (operation) (" + l.process.Rate("tee_process_io_calls_total") + ")", func(p metric.Point) { l.ioCalls[p.Labels["operation"]] = p.Value }},
+		{"sum by (cause) (" + l.process.Rate(FaultCount, userSpace) + ")", count(FaultCount)},
+		{"sum(" + l.process.Rate(CPUAccount) + ")", count(CPUAccount)},
+		{"sum(" + l.process.Rate(SwitchCount) + ")", count(SwitchCount)},
+		{"sum(" + l.process.Rate(HandshakeCount) + ")", count(HandshakeCount)},
+		{"sum(" + l.process.Rate(RequestCount) + ")", count(RequestCount)},
+		{"sum(" + l.process.Rate(EnclaveFaults) + ")", count(EnclaveFaults)},
+		{"sum by (operation) (" + l.process.Rate(EnclavePages) + ")", count(EnclavePages)},
+		{"sum by (runtime) (" + l.process.Rate(EnclaveEntries) + ")", count(EnclaveEntries)},
+		{"sum by (runtime) (" + l.process.Rate(EnclaveExits) + ")", count(EnclaveExits)},
+		{"sum by (runtime) (" + l.process.Rate(EnclaveAsyncExits) + ")", count(EnclaveAsyncExits)},
+		{"sum by (mode, call) (" + l.process.Rate(ProcessBounceTime) + ")", count(ProcessBounceTime)},
+		{"sum by (mode, call) (" + l.process.Rate(ProcessBounceCalls) + ")", count(ProcessBounceCalls)},
+		{l.eachOf(EnclaveFaultTime)(l.machine.Over), func(p metric.Point) { l.faultTime = exactly(p.Value) }},
 		{l.unsteady(l.eachOf(EnclaveFaultTime)), func(p metric.Point) { l.faultTime = l.faultTime.within(p.Value) }},
 		{l.unsteady(l.waiting), func(p metric.Point) { l.unrest[p.Labels["state"]] = p.Value }},
-		{"avg by (clock) (" + l.mean("tee_sample_interval_seconds") + ")", func(p metric.Point) { l.tick[p.Labels["clock"]] = p.Value }},
-		{"avg by (event, bound) (" + l.mean(UnitCost) + ")", l.takeUnit},
-		{"avg by (access, size, bound) (" + l.mean(MemoryCost) + ")", l.takeMemory},
+		{"avg by (clock) (" + l.machine.Mean("tee_sample_interval_seconds") + ")", func(p metric.Point) { l.tick[p.Labels["clock"]] = p.Value }},
+		{"avg by (event, bound) (" + l.machine.Mean(UnitCost) + ")", l.takeUnit},
+		{"avg by (access, size, bound) (" + l.machine.Mean(MemoryCost) + ")", l.takeMemory},
 		{l.changed(UnitCost), func(p metric.Point) { l.repriced = p.Value > 0 }},
-		{"avg by (source) (" + l.mean("teescope_source_coverage_ratio") + ") < 0.999", func(p metric.Point) { l.coverage[p.Labels["source"]] = p.Value }},
+		{"avg by (source) (" + l.machine.Mean("teescope_source_coverage_ratio") + ") < 0.999", func(p metric.Point) { l.coverage[p.Labels["source"]] = p.Value }},
 		// Of the sum and of the rest the larger: which of a process's calls the kernel counts is not known here.
-		{"max by (source) (" + l.mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { l.deviation[p.Labels["source"]] = p.Value }},
+		{"max by (source) (" + l.machine.Mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { l.deviation[p.Labels["source"]] = p.Value }},
 		{l.hiding(), func(p metric.Point) { l.hiddenSources[p.Labels["source"]] = p.Labels["reason"] }},
 		{l.stealing(), func(p metric.Point) { l.stolen = p.Value }},
 		{l.readings(), func(p metric.Point) { l.present = p.Value }},
@@ -114,48 +113,28 @@ type part struct {
 // userSpace selects the page faults taken outside the kernel.
 const userSpace = `space="user"`
 
-// matchers writes name="value" pairs as PromQL does.
-func matchers(pairs ...string) string {
-	var out []string
-	for i := 0; i+1 < len(pairs); i += 2 {
-		out = append(out, fmt.Sprintf("%s=%q", pairs[i], pairs[i+1]))
-	}
-	return strings.Join(out, ",")
-}
-
-// rate returns the query for the rates of the process's counters.
-func (w *window) rate(name string, more ...string) string {
-	return fmt.Sprintf("rate(%s{%s}[%s])", name, strings.Join(append([]string{w.process}, more...), ","), w.span)
-}
-
-// mean returns the query for the means of the machine's gauges.
-func (w *window) mean(name string, more ...string) string {
-	return fmt.Sprintf("avg_over_time(%s{%s}[%s])", name, strings.Join(append([]string{w.machine}, more...), ","), w.span)
-}
-
 // changed returns the query for the number of the machine's gauges of a name that changed.
 func (w *window) changed(name string) string {
-	return fmt.Sprintf("count(changes(%s{%s}[%s]) > 0)", name, w.machine, w.span)
+	return w.machine.Expand("count(changes(" + name + "{$here}[$over]) > 0)")
 }
 
 // hiding is the query for the sources of what a TEE does that saw nothing in the whole window,
 // with the reason.
 func (w *window) hiding() string {
 	sources := slices.Compact(slices.Sorted(maps.Values(Sources)))
-	return fmt.Sprintf("max by (source, reason) (min_over_time(teescope_source_blind{%s,source=~%q}[%s])) == 1", w.machine, strings.Join(sources, "|"), w.span)
+	return w.machine.Expand(`max by (source, reason) (min_over_time(teescope_source_blind{$here,source=~"` + strings.Join(sources, "|") + `"}[$over])) == 1`)
 }
 
 // stealing returns the query for the share of the machine's CPU time that its host took.
 func (w *window) stealing() string {
-	return fmt.Sprintf(`sum(rate(node_cpu_seconds_total{%s,mode="steal"}[%s])) / sum(rate(node_cpu_seconds_total{%s}[%s]))`,
-		w.machine, w.span, w.machine, w.span)
+	return w.machine.Expand(`sum($rate(node_cpu_seconds_total{$here,mode="steal"})) / sum($rate(node_cpu_seconds_total{$here}))`)
 }
 
 // readings returns the query for the share of the machine's readings that are present in the window: their number
 // divided by what it would be if every minute had as many as the fullest minute.
 func (w *window) readings() string {
-	up := "teescope_source_up{" + w.machine + "}"
-	return fmt.Sprintf("max(count_over_time(%s[%s])) / (max(max_over_time(count_over_time(%s[1m])[%s:30s]) >= 2) * %g)", up, w.span, up, w.span, w.seconds/60)
+	return w.machine.Expand("max(count_over_time(teescope_source_up{$here}[$over]))"+
+		" / (max(max_over_time(count_over_time(teescope_source_up{$here}[1m])[$over:30s]) >= 2)") + fmt.Sprintf(" * %g)", w.seconds/60)
 }
 
 // unsteady returns the query for half of the 95 % interval of a rate or mean, relative to it, from the spread between
@@ -174,19 +153,14 @@ func (w *window) unsteady(over func(span string) string) string {
 // waiting returns the query for time that threads wait. A walk over the threads finds many of them in the same state
 // or none, so its samples are worth less than their number.
 func (w *window) waiting(span string) string {
-	return fmt.Sprintf("sum by (state) (rate(%s{%s}[%s]))", WaitSamples, w.process, span)
+	return query.Scope{Here: w.process.Here, Over: span}.Expand("sum by (state) ($rate(" + WaitSamples + "{$here}))")
 }
 
 // eachOf returns the query for the mean of a histogram of the machine.
 func (w *window) eachOf(histogram string) func(span string) string {
 	return func(span string) string {
-		return fmt.Sprintf("sum(rate(%s_sum{%s}[%s])) / sum(rate(%s_count{%s}[%s]))", histogram, w.machine, span, histogram, w.machine, span)
+		return query.Scope{Here: w.machine.Here, Over: span}.Expand("sum($rate(" + histogram + "_sum{$here})) / sum($rate(" + histogram + "_count{$here}))")
 	}
-}
-
-// machineRate returns the query for the rates of the machine's counters.
-func (w *window) machineRate(name string, more ...string) string {
-	return fmt.Sprintf("rate(%s{%s}[%s])", name, strings.Join(append([]string{w.machine}, more...), ","), w.span)
 }
 
 // takeUnit keeps one number of a calibrated cost.

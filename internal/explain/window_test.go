@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,7 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/golden"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -59,9 +59,7 @@ func TestExplain(t *testing.T) {
 			}
 			if *update {
 				a.Files = []txtar.File{{Name: "load", Data: []byte(parts["load"])}, {Name: "ask", Data: []byte(parts["ask"])}, {Name: "want", Data: []byte(got)}}
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				golden.Write(t, file, txtar.Format(a))
 			} else if got != parts["want"] {
 				t.Errorf("the tree is\n%s\nwant\n%s\n(-update accepts it)", got, parts["want"])
 			}
@@ -106,7 +104,7 @@ func asked(t *testing.T, text string) (q explain.Question) {
 
 // checkTree asserts what holds for every tree: times add up to the measured time, shares to 1, values lie within
 // their intervals, and evidence is the result of its query.
-func checkTree(t *testing.T, db findings.Querier, tree explain.Tree) {
+func checkTree(t *testing.T, db query.Querier, tree explain.Tree) {
 	t.Helper()
 	all, shares := tree.Unexplained.Value, tree.UnexplainedShare.Value
 	var walk func(rows []explain.Row)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // On a monitor that is older than the long window, a rule's windows show a shortage of a machine only after most of
@@ -26,7 +28,7 @@ func (v *evaluation) earlySince(at time.Time) time.Time {
 // findEarly returns a rule's findings over the early window, about machines only: a process that is young has a window
 // of its own, and a burst of an old one is usual. Those that settled reports are left out. Without an answer there is
 // none.
-func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(Machine, string) bool, at time.Time) map[who]Finding {
+func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(query.Machine, string) bool, at time.Time) map[who]Finding {
 	window := v.earlyWindow()
 	if !r.Early || window >= v.windows(r).Short || at.Sub(v.opts.Started) < window {
 		return nil
@@ -41,21 +43,21 @@ func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(Machin
 
 // Settled reports whether a subject needs no answer: in a pass over the early window, one with a finding whose short
 // window holds.
-func (p *Pass) Settled(on Machine, subject string) bool {
+func (p *Pass) Settled(on query.Machine, subject string) bool {
 	return p.settled != nil && p.settled(on, subject)
 }
 
 // settled returns which subjects of a rule the early window has nothing to add to: those with an open finding whose
 // short window holds. One whose short window has stopped to hold would close after a pause that is shorter than it, and
 // open again.
-func (b *book) settled(r *Rule) func(Machine, string) bool {
+func (b *book) settled(r *Rule) func(query.Machine, string) bool {
 	known := map[who]bool{}
 	for k := range b.open {
 		if k.rule == r.Name {
 			_, known[k.who] = b.began[k]
 		}
 	}
-	return func(on Machine, subject string) bool { return known[who{on, subject}] }
+	return func(on query.Machine, subject string) bool { return known[who{on, subject}] }
 }
 
 // openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it

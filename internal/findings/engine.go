@@ -13,6 +13,8 @@ import (
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/query"
+	"github.com/teescope/teescope/internal/rivals"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -62,7 +64,7 @@ type Options struct {
 	// Failure returns the error of a target's last scrape, "" without one. May be nil.
 	Failure func(job, instance string) string
 	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
-	Places func(Machine) map[string]Place
+	Places func(query.Machine) map[string]rivals.Place
 	// Observe receives every finding that opens or closes. May be nil.
 	Observe func(Record)
 	// Evaluated receives, after each evaluation, the findings that it opened and closed,
@@ -106,7 +108,7 @@ type Engine struct {
 
 // evaluation is what an evaluation needs, and what it keeps for the next one.
 type evaluation struct {
-	q       Querier
+	q       query.Querier
 	rules   []*Rule
 	opts    Options
 	witness map[string]string // metric -> a series that had readings
@@ -144,7 +146,7 @@ type key struct {
 
 // who identifies a finding among those of its rule.
 type who struct {
-	Machine
+	query.Machine
 	subject string
 }
 
@@ -157,7 +159,7 @@ func (w who) compare(o who) int {
 }
 
 // New returns an engine that has not evaluated yet. It knows the findings of Options.Past.
-func New(rules []*Rule, q Querier, opts Options) *Engine {
+func New(rules []*Rule, q query.Querier, opts Options) *Engine {
 	v := evaluation{q: q, rules: rules, opts: opts, witness: map[string]string{}}
 	b := book{open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{},
 		lived: map[key]bool{}, missing: map[key]int{},
@@ -413,10 +415,10 @@ func (v *evaluation) run(ctx context.Context, r *Rule, p *Pass) (map[who]Finding
 		if f.byHarm = harmful(f); f.byHarm {
 			f.Severity = severityOfHarm(*f.Share, f.Confidence, "")
 		}
-		if v.opts.Places != nil && f.Severity != Info && strings.HasPrefix(f.Life, StartTime+"{") { // of a process; what is information is often always open, and a look at all processes is not free
+		if v.opts.Places != nil && f.Severity != Info && strings.HasPrefix(f.Life, query.StartTime+"{") { // of a process; what is information is often always open, and a look at all processes is not free
 			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
 		}
-		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
+		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev query.Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		v.bound(ctx, p, &f)
 		found[whoOf(f)] = f
 	}
@@ -606,7 +608,7 @@ func (e *Engine) Took() (d time.Duration, ok bool) {
 // missing returns why a rule cannot run on a metric, "" when it can. A rate needs two readings, so one is not enough.
 // One series is enough, so the check is cheap while the series that had readings last time still has some.
 func (v *evaluation) missing(ctx context.Context, metric string, window time.Duration, at time.Time) string {
-	w := PromDuration(window)
+	w := query.PromDuration(window)
 	if series, ok := v.witness[metric]; ok {
 		points, err := v.q.Query(ctx, fmt.Sprintf("count_over_time(%s[%s]) >= 2", series, w), at)
 		if err == nil && len(points) > 0 {
@@ -619,7 +621,7 @@ func (v *evaluation) missing(ctx context.Context, metric string, window time.Dur
 	case err != nil:
 		return err.Error()
 	case len(points) > 0 && points[0].Value >= 2:
-		v.witness[metric] = Selector(metric, points[0].Labels)
+		v.witness[metric] = query.Selector(metric, points[0].Labels)
 		return ""
 	case len(points) > 0:
 		return fmt.Sprintf("needs %s: only one reading in the last %s", metric, w)
@@ -633,36 +635,11 @@ func (v *evaluation) missing(ctx context.Context, metric string, window time.Dur
 	return why
 }
 
-// Selector writes metric{name="value",...} as PromQL does, ordered by name.
-func Selector(metric string, labels map[string]string) string {
-	var b strings.Builder
-	for i, name := range slices.Sorted(maps.Keys(labels)) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%s=%q", name, labels[name])
-	}
-	return metric + "{" + b.String() + "}"
-}
-
-// PromDuration writes a duration as PromQL does ("5m", "90s", "1500ms").
-func PromDuration(d time.Duration) string {
-	for _, u := range []struct {
-		size time.Duration
-		name string
-	}{{time.Minute, "m"}, {time.Second, "s"}} {
-		if d%u.size == 0 {
-			return fmt.Sprintf("%d%s", d/u.size, u.name)
-		}
-	}
-	return fmt.Sprintf("%dms", max(1, d.Milliseconds()))
-}
-
 // join appends the evidence that only the long window has.
-func join(short, long []Evidence) []Evidence {
+func join(short, long []query.Evidence) []query.Evidence {
 	out := slices.Clone(short)
 	for _, ev := range long {
-		if !slices.ContainsFunc(out, func(o Evidence) bool { return o.Expr == ev.Expr }) {
+		if !slices.ContainsFunc(out, func(o query.Evidence) bool { return o.Expr == ev.Expr }) {
 			out = append(out, ev)
 		}
 	}

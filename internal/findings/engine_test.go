@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -19,12 +20,12 @@ var heat = &findings.Rule{
 	Name: "heat", Title: "Heat", Doc: "Above 90.", Needs: []string{"temperature"},
 	Remedy: "Open the window.", Reference: "thermometer(1)",
 	Run: func(ctx context.Context, p *findings.Pass) error {
-		expr := fmt.Sprintf("avg_over_time(temperature[%s])", findings.PromDuration(p.To.Sub(p.From)))
+		expr := fmt.Sprintf("avg_over_time(temperature[%s])", query.PromDuration(p.To.Sub(p.From)))
 		points, err := p.Query(ctx, expr+" > 90", p.To)
 		for _, pt := range points {
 			p.Report(findings.Finding{
 				Subject: pt.Labels["machine"], Severity: findings.Warning, Title: fmt.Sprintf("%.0f degrees.", pt.Value),
-				Evidence: []findings.Evidence{
+				Evidence: []query.Evidence{
 					{Text: "now", Expr: "temperature"},
 					{Text: "mean", Value: pt.Value, Expr: expr},
 				},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // metricsOf are the names of the metrics in a query: what a selector's braces follow.
@@ -25,12 +27,12 @@ func (v *evaluation) bound(ctx context.Context, p *Pass, f *Finding) {
 		if source == "" {
 			continue
 		}
-		points, err := p.Once(ctx, fmt.Sprintf("max by (job, instance, source) (avg_over_time(teescope_source_standard_error_ratio[%s]))", PromDuration(p.To.Sub(p.From))))
+		points, err := p.Once(ctx, fmt.Sprintf("max by (job, instance, source) (avg_over_time(teescope_source_standard_error_ratio[%s]))", query.PromDuration(p.To.Sub(p.From))))
 		if err != nil {
 			return // the rates stay without
 		}
 		for _, pt := range points {
-			if MachineOf(pt.Labels) != f.Machine || pt.Labels["source"] != source || !(pt.Value > 0) || math.IsInf(pt.Value, 0) {
+			if query.MachineOf(pt.Labels) != f.Machine || pt.Labels["source"] != source || !(pt.Value > 0) || math.IsInf(pt.Value, 0) {
 				continue
 			}
 			half := twoSided * pt.Value * ev.Value
@@ -41,7 +43,7 @@ func (v *evaluation) bound(ctx context.Context, p *Pass, f *Finding) {
 }
 
 // sourceOf returns the one source of a rate's counters, "" where there are several, and for what is no rate.
-func (v *evaluation) sourceOf(ev Evidence) (source string) {
+func (v *evaluation) sourceOf(ev query.Evidence) (source string) {
 	if ev.Unit != "1/s" {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // standardErrors answers with the standard errors of sources.
@@ -27,10 +28,10 @@ func (s standardErrors) Query(_ context.Context, expr string, _ time.Time) (out 
 func TestIntervalsOfRates(t *testing.T) {
 	of := map[string]string{"tee_syscalls_total": "syscalls", "tee_page_faults_total": "faults", "tee_process_io_calls_total": "io"}
 	v := &evaluation{opts: Options{Source: func(m string) string { return of[m] }}}
-	rate := func(unit, expr string) Evidence { return Evidence{Value: 100, Unit: unit, Expr: expr} }
+	rate := func(unit, expr string) query.Evidence { return query.Evidence{Value: 100, Unit: unit, Expr: expr} }
 	for name, tt := range map[string]struct {
 		instance  string
-		ev        Evidence
+		ev        query.Evidence
 		low, high float64 // NaN for none
 	}{
 		"estimated":   {"vm1", rate("1/s", `sum(rate(tee_syscalls_total{process="a"}[1m]))`), 80.4, 119.6},
@@ -41,7 +42,7 @@ func TestIntervalsOfRates(t *testing.T) {
 		"elsewhere":   {"vm2", rate("1/s", `sum(rate(tee_syscalls_total{a="b"}[1m]))`), math.NaN(), 0},
 	} {
 		p := &Pass{Querier: standardErrors{"syscalls": 0.1, "faults": 1}, To: time.Unix(60, 0), From: time.Unix(0, 0)}
-		f := Finding{Machine: Machine{Job: "teescope", Instance: tt.instance}, Evidence: []Evidence{tt.ev}}
+		f := Finding{Machine: query.Machine{Job: "teescope", Instance: tt.instance}, Evidence: []query.Evidence{tt.ev}}
 		v.bound(t.Context(), p, &f)
 		got := f.Evidence[0]
 		if math.IsNaN(tt.low) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Filter selects findings. The zero value selects all.
@@ -18,8 +20,8 @@ type Filter struct {
 	State   State
 	// Machine selects the findings of one machine, all for the zero value; On replaces the comparison with it. May be
 	// nil.
-	Machine Machine
-	On      func(Machine) bool
+	Machine query.Machine
+	On      func(query.Machine) bool
 	// Limit is the largest number of findings, the first in Sort's order; 0 is no bound.
 	Limit int
 }
@@ -51,7 +53,7 @@ func (f Filter) selects(r *Record) bool {
 	case f.On != nil:
 		return f.On(r.Machine)
 	}
-	return f.Machine == Machine{} || f.Machine == r.Machine
+	return f.Machine == (query.Machine{}) || f.Machine == r.Machine
 }
 
 // Sort puts open findings first, those whose subject has not ended, by severity and then newest first. Closed findings

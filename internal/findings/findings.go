@@ -6,25 +6,14 @@ package findings
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
+	"github.com/teescope/teescope/internal/rivals"
 	"github.com/teescope/teescope/internal/tee"
 )
-
-// Querier evaluates PromQL at a point in time. The store implements it.
-type Querier interface {
-	Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
-}
-
-// RangeQuerier also evaluates PromQL at every step from one time to another,
-// inclusive. The store implements it.
-type RangeQuerier interface {
-	Querier
-	QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
-}
 
 // Rule looks for one cause. The engine does not run it when a metric of Needs has no
 // series in the window; its answer is then CannotTell, never "fine".
@@ -75,7 +64,7 @@ type Threshold struct {
 
 // Pass is one evaluation of one rule on one window.
 type Pass struct {
-	Querier
+	query.Querier
 	Rule     *Rule
 	From, To time.Time
 	// Interval is the longest time between two readings.
@@ -84,10 +73,10 @@ type Pass struct {
 	Report   func(Finding)
 
 	early   bool // over the early window, with the early limits
-	settled func(Machine, string) bool
+	settled func(query.Machine, string) bool
 	limits  []Limit
 	failure func(job, instance string) string
-	places  func(Machine) map[string]Place
+	places  func(query.Machine) map[string]rivals.Place
 	near    []Near
 	asked   map[string][]metric.Point // by Once
 }
@@ -128,19 +117,11 @@ func (p *Pass) Note(n Near) {
 const mostNear = 8
 
 // Places returns where the processes of a machine may run now, by name; nil where that is not known.
-func (p *Pass) Places(of Machine) map[string]Place {
+func (p *Pass) Places(of query.Machine) map[string]rivals.Place {
 	if p.places == nil {
 		return nil
 	}
 	return p.places(of)
-}
-
-// Place is where the processes of a name may run.
-type Place struct {
-	// CPUs are those that any of them may use; nil for all of the machine.
-	CPUs []int
-	// Homes are the units and containers in which they run, in order; a few of many.
-	Homes []string
 }
 
 // Severity orders findings.
@@ -164,43 +145,6 @@ const (
 	Low    Confidence = "low"
 )
 
-// Evidence is one number behind a finding, with the query that gives it.
-type Evidence struct {
-	Text  string  `json:"text"`
-	Value float64 `json:"value"`
-	// Unit is a unit for printing: "1/s", "ratio", "cores", "bytes", "bytes/s",
-	// "seconds", or "" for a plain number.
-	Unit string `json:"unit"`
-	Expr string `json:"expr"`
-	// Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others.
-	Low  *float64 `json:"low,omitempty"`
-	High *float64 `json:"high,omitempty"`
-}
-
-// Part is one process's part in a shortage: what it takes, or how many of its threads wait.
-type Part struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	// Unit is one of Evidence's.
-	Unit string `json:"unit,omitempty"`
-	// AtMost: the process may have taken it elsewhere.
-	AtMost bool `json:"atMost,omitempty"`
-}
-
-// Machine names a machine by the labels that all its series have.
-type Machine struct {
-	Job      string `json:"job,omitempty"`
-	Instance string `json:"instance,omitempty"`
-}
-
-// MachineOf returns the machine of a series; its names are "" where the labels have none.
-func MachineOf(labels map[string]string) Machine {
-	return Machine{Job: labels["job"], Instance: labels["instance"]}
-}
-
-// Matchers selects the machine's series, as they stand between the braces of a selector.
-func (m Machine) Matchers() string { return fmt.Sprintf("job=%q,instance=%q", m.Job, m.Instance) }
-
 // WholeMachine is the subject of what is found of a machine as a whole.
 const WholeMachine = "machine"
 
@@ -219,7 +163,7 @@ func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f
 type Finding struct {
 	Rule string `json:"rule"`
 	// Machine is where the subject is; its names are "" for a rule about no single machine.
-	Machine
+	query.Machine
 	// Subject is what shows it: a process name, a container, "machine" for all of it. With
 	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
@@ -227,10 +171,10 @@ type Finding struct {
 	// are added up. It is empty where that is not known and for information, and no part of the finding's identity.
 	RunsIn []string `json:"runsIn,omitempty"`
 	// Title is the verdict in one sentence: subject, verb, number, unit, cause.
-	Title      string     `json:"title"`
-	Severity   Severity   `json:"severity"`
-	Confidence Confidence `json:"confidence"` // High when a rule leaves it out
-	Evidence   []Evidence `json:"evidence"`
+	Title      string           `json:"title"`
+	Severity   Severity         `json:"severity"`
+	Confidence Confidence       `json:"confidence"` // High when a rule leaves it out
+	Evidence   []query.Evidence `json:"evidence"`
 	// Share is the interval of the cause's share in ShareOf, as ratios; nil
 	// where unknown.
 	Share *[2]float64 `json:"share,omitempty"`
@@ -239,8 +183,8 @@ type Finding struct {
 	// Life is the query that has a value while the subject exists; "" for one that does not end.
 	Life string `json:"life,omitempty"`
 	// Takers use what is short, and Waiters lack it, the most important first; both are empty where unknown.
-	Takers  []Part `json:"takers,omitempty"`
-	Waiters []Part `json:"waiters,omitempty"`
+	Takers  []rivals.Part `json:"takers,omitempty"`
+	Waiters []rivals.Part `json:"waiters,omitempty"`
 	// Cost is a sentence with the number that the cause costs; "" where unknown.
 	Cost      string `json:"cost,omitempty"`
 	Remedy    string `json:"remedy"`
@@ -252,14 +196,10 @@ type Finding struct {
 	byHarm bool // its severity follows its share
 }
 
-// OwnCPU returns the query for the CPU time per second that teescope uses on a machine: its process, the commands that
-// it runs and its programs in the kernel, without answers to pages. Everything that states or limits it asks this.
-func OwnCPU(matchers, window string) string {
-	if matchers != "" {
-		matchers += ","
-	}
-	return fmt.Sprintf(`sum by (job, instance) (rate({__name__=~"teescope_(overhead|command)_cpu_seconds_total",%spart!="page"}[%s]))`, matchers, window)
-}
+// OwnCPUTime is the query for the CPU time per second that teescope uses on each machine of a query.Scope: its process, the
+// commands that it runs and its programs in the kernel, without answers to pages. Everything that states or limits it
+// asks this.
+const OwnCPUTime = `sum by (job, instance) ($rate({__name__=~"teescope_(overhead|command)_cpu_seconds_total",$here,part!="page"}))`
 
 // State of a finding over time.
 type State string
@@ -339,7 +279,7 @@ type RuleStat struct {
 
 // Near is a subject near a threshold of a rule, and why it has no finding.
 type Near struct {
-	Machine
+	query.Machine
 	Subject string `json:"subject"`
 	// Text is a sentence with both numbers.
 	Text string `json:"text"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/mutate"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // history is a history with a clock and a log for the test.
@@ -328,7 +329,7 @@ func BenchmarkAll(b *testing.B) {
 		for j := range 100 {
 			r := closed(fmt.Sprint(i, "-", j), i, i)
 			for range 4 {
-				r.Evidence = append(r.Evidence, Evidence{Text: "system calls a second over the window", Value: 12345, Unit: "1/s",
+				r.Evidence = append(r.Evidence, query.Evidence{Text: "system calls a second over the window", Value: 12345, Unit: "1/s",
 					Expr: `sum by (process, instance) (rate(tee_syscalls_total{process="redis-server",instance="vm"}[5m]))`})
 			}
 			list = append(list, r)

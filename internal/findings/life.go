@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Subjects end: a process, a container. Their counters do not, since they are kept by name, and a mean over a window
@@ -18,9 +20,6 @@ type life struct {
 	// started is when the subject started; the zero time where its series does not say.
 	started time.Time
 }
-
-// StartTime is the metric whose values are starts of processes; other lives are only there or not.
-const StartTime = "tee_process_start_time_seconds"
 
 // reading asks about the lives of subjects in one reading, each once.
 type reading struct {
@@ -59,18 +58,18 @@ func (r *reading) queryLife(ctx context.Context, f Finding) (l life) {
 	}
 	if len(points) > 0 {
 		l = life{known: true, lives: true}
-		if metric == StartTime {
+		if metric == query.StartTime {
 			l.started = time.UnixMilli(int64(points[0].Value * 1000))
 		}
 		return l
 	}
-	if metric == StartTime { // an agent of an earlier version has it of no process, although its source works
-		others := Selector(StartTime, map[string]string{"job": f.Job, "instance": f.Instance})
+	if metric == query.StartTime { // an agent of an earlier version has it of no process, although its source works
+		others := query.Selector(query.StartTime, map[string]string{"job": f.Job, "instance": f.Instance})
 		if points, err := r.v.q.Query(ctx, r.fresh(others), r.at); err != nil || len(points) == 0 {
 			return life{}
 		}
 	}
-	up := Selector("teescope_source_up", map[string]string{"job": f.Job, "instance": f.Instance, "source": source})
+	up := query.Selector("teescope_source_up", map[string]string{"job": f.Job, "instance": f.Instance, "source": source})
 	points, err = r.v.q.Query(ctx, r.fresh(up)+" == 1", r.at)
 	return life{known: err == nil && len(points) > 0}
 }
@@ -87,7 +86,7 @@ const mostRestarts = 2
 
 // restarts returns how often the oldest process of a name was another one than before, within a window.
 func (r *reading) restarts(ctx context.Context, f Finding, window time.Duration) int {
-	points, err := r.v.q.Query(ctx, fmt.Sprintf("changes(%s[%s])", f.Life, PromDuration(window)), r.at)
+	points, err := r.v.q.Query(ctx, fmt.Sprintf("changes(%s[%s])", f.Life, query.PromDuration(window)), r.at)
 	if err != nil || len(points) == 0 {
 		return 0
 	}

@@ -12,10 +12,11 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const (
-	lifeOfDB = findings.StartTime + `{job="teescope",instance="vm1",process="db"}`
+	lifeOfDB = query.StartTime + `{job="teescope",instance="vm1",process="db"}`
 	interval = 5 * time.Second
 )
 
@@ -41,7 +42,7 @@ func (w *world) Query(_ context.Context, expr string, _ time.Time) ([]metric.Poi
 	case strings.Contains(expr, "changes("): // it has no predecessor
 	case strings.Contains(expr, lifeOfDB) && w.lives():
 		return []metric.Point{{Value: float64(w.born.Unix())}}, nil
-	case strings.Contains(expr, findings.StartTime+`{instance="vm1",job="teescope"}`): // the machine has other processes
+	case strings.Contains(expr, query.StartTime+`{instance="vm1",job="teescope"}`): // the machine has other processes
 		return []metric.Point{{Value: 1}}, nil
 	case strings.Contains(expr, `teescope_source_up{instance="vm1",job="teescope",source="switches"}`):
 		return []metric.Point{{Value: 1}}, nil
@@ -57,7 +58,7 @@ func (w *world) busy() *findings.Rule {
 		defer w.mu.Unlock()
 		window := p.To.Sub(p.From)
 		if w.read.Sub(w.born) >= window && (w.ended.IsZero() || w.read.Sub(w.ended) < window) {
-			p.Report(findings.Finding{Machine: findings.Machine{Job: "teescope", Instance: "vm1"}, Subject: "db", Life: lifeOfDB,
+			p.Report(findings.Finding{Machine: query.Machine{Job: "teescope", Instance: "vm1"}, Subject: "db", Life: lifeOfDB,
 				Title: "db spends 80 % of its time on 3 locks.", Severity: findings.Warning})
 		}
 		return nil
@@ -159,7 +160,7 @@ func TestEndIsKnown(t *testing.T) {
 		w := &world{born: time.Now().Add(time.Hour)}
 		got := watch(t, w, 50*time.Second, func(o *findings.Options) {
 			o.Past = []findings.Record{{ID: "before", State: findings.Open, Since: time.Now().Add(-time.Minute), LastSeen: time.Now().Add(-20 * time.Second),
-				Finding: findings.Finding{Rule: "busy", Machine: findings.Machine{Job: "teescope", Instance: "vm1"}, Subject: "db", Life: lifeOfDB}}}
+				Finding: findings.Finding{Rule: "busy", Machine: query.Machine{Job: "teescope", Instance: "vm1"}, Subject: "db", Life: lifeOfDB}}}
 		})
 		if !got.marked.IsZero() {
 			t.Errorf("a finding of an earlier run is marked as ended: %+v", got.last)

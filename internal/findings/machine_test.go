@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // TestMachines: the same subject on two machines is two findings, which open, close and are kept apart.
 func TestMachines(t *testing.T) {
-	a, b := Machine{"agents", "a"}, Machine{"agents", "b"}
-	hot := []Machine{a, b}
+	a, b := query.Machine{Job: "agents", Instance: "a"}, query.Machine{Job: "agents", Instance: "b"}
+	hot := []query.Machine{a, b}
 	now := time.Unix(1000, 0)
 	heat := &Rule{Name: "heat", Run: func(_ context.Context, p *Pass) error {
 		for _, m := range hot {
@@ -26,12 +28,12 @@ func TestMachines(t *testing.T) {
 	if len(first) != 2 || first[0].ID == first[1].ID || first[0].Machine == first[1].Machine {
 		t.Fatalf("want a finding for each machine, got %+v", first)
 	}
-	for i, m := range []Machine{a, b} {
+	for i, m := range []query.Machine{a, b} {
 		if got := (Filter{Machine: m}).Select(first); len(got) != 1 || got[0].Machine != m {
 			t.Errorf("machine %d selects %+v", i, got)
 		}
 	}
-	if got := (Filter{On: func(Machine) bool { return false }}).Select(first); len(got) != 0 {
+	if got := (Filter{On: func(query.Machine) bool { return false }}).Select(first); len(got) != 0 {
 		t.Errorf("no machine selects %+v", got)
 	}
 
@@ -49,7 +51,7 @@ func TestMachines(t *testing.T) {
 	}
 
 	o.Past = kept
-	hot = []Machine{b}
+	hot = []query.Machine{b}
 	now = now.Add(2 * time.Minute)
 	o.Now = func() time.Time { return now }
 	again := New([]*Rule{heat}, nil, o)
@@ -57,7 +59,7 @@ func TestMachines(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	again.Evaluate(t.Context())
 	for _, r := range again.Records() {
-		if want := map[Machine]State{a: Closed, b: Open}[r.Machine]; r.State != want {
+		if want := map[query.Machine]State{a: Closed, b: Open}[r.Machine]; r.State != want {
 			t.Errorf("%v is %s, want %s", r.Machine, r.State, want)
 		}
 	}

@@ -79,15 +79,3 @@ func (r Record) Markdown() string {
 	}
 	return b.String()
 }
-
-// Number prints the number of a piece of evidence, with its interval. A ratio above 1 is a factor.
-func (ev Evidence) Number() string {
-	if ev.Unit == "ratio" && ev.Value > 1 {
-		return metric.Digits(ev.Value) + " times"
-	}
-	out := metric.Value(ev.Value, ev.Unit)
-	if ev.Low != nil && ev.High != nil {
-		out += fmt.Sprintf(" [%s, %s]", metric.Value(*ev.Low, ev.Unit), metric.Value(*ev.High, ev.Unit))
-	}
-	return out
-}

@@ -3,6 +3,8 @@ package findings
 import (
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // TestMarkdown: all of a finding in a ticket's form. What a process calls itself is no markup.
@@ -10,9 +12,9 @@ func TestMarkdown(t *testing.T) {
 	low, high := 410.0, 568.0
 	until := time.Unix(300, 0)
 	r := Record{
-		Finding: Finding{Rule: "heat", Machine: Machine{Job: "teescope", Instance: "vm_1"}, Subject: "*db*", Title: "*db* spends 80 % of its active time on locks.", Severity: Critical,
+		Finding: Finding{Rule: "heat", Machine: query.Machine{Job: "teescope", Instance: "vm_1"}, Subject: "*db*", Title: "*db* spends 80 % of its active time on locks.", Severity: Critical,
 			Share: &[2]float64{0.7, 0.9}, ShareOf: ActiveTime, RunsIn: []string{"db.service"}, Remedy: "Hold <it> for less time.", Reference: "https://docs.example/a_b#c_d (see also R&D of @all).",
-			Evidence: []Evidence{{Text: "calls", Value: 489, Unit: "1/s", Low: &low, High: &high, Expr: "sum(rate(a[1m]))"}, {Text: "odd", Value: 2, Unit: "ratio", Expr: "a{b=\"`\"}"}}},
+			Evidence: []query.Evidence{{Text: "calls", Value: 489, Unit: "1/s", Low: &low, High: &high, Expr: "sum(rate(a[1m]))"}, {Text: "odd", Value: 2, Unit: "ratio", Expr: "a{b=\"`\"}"}}},
 		State: Closed, Since: time.Unix(100, 0), LastSeen: time.Unix(200, 0), Until: &until,
 	}
 	const want = "**ENDED on vm\\_1: \\*db\\* spends 80 % of its active time on locks.**\n\n" +

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Problem is what is wrong on a machine: its open findings with the same topic, all of one process, or a single one.
@@ -66,13 +68,13 @@ func (f *Finding) Local() string {
 // Problems groups open findings, and returns the problems, the worst first.
 func Problems(records []Record) []Problem {
 	type key struct {
-		Machine
+		query.Machine
 		name string
 	}
 	groups := map[key]*group{}
 	var order []*group
 	var own []*Record
-	machines := map[Machine]bool{}
+	machines := map[query.Machine]bool{}
 	for _, r := range byWeight(records) {
 		switch {
 		case r.IsProblem():

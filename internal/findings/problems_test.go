@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/query"
 )
 
 // seen returns an open finding with its rule as id, as the engine makes it.
@@ -120,7 +122,7 @@ func TestProblems(t *testing.T) {
 // TestLocalSubjects: the machine that a rule names is no part of the subject.
 func TestLocalSubjects(t *testing.T) {
 	for subject, want := range map[string]string{"redis on node-2": "redis", "redis": "redis", "on node-2": "on node-2", "machine node-2": "machine", "machine": "machine"} {
-		f := Finding{Subject: subject, Machine: Machine{Instance: "node-2"}}
+		f := Finding{Subject: subject, Machine: query.Machine{Instance: "node-2"}}
 		if got := f.Local(); got != want {
 			t.Errorf("%q is %q, want %q", subject, got, want)
 		}

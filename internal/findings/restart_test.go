@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // at is a moment in a test's time.
@@ -140,7 +141,7 @@ func TestEvaluated(t *testing.T) {
 // TestNoNumber: evidence that is not a number is dropped from a finding.
 func TestNoNumber(t *testing.T) {
 	r := &findings.Rule{Name: "r", Needs: []string{"m"}, Run: func(_ context.Context, p *findings.Pass) error {
-		p.Report(findings.Finding{Subject: "s", Evidence: []findings.Evidence{{Text: "a", Value: math.NaN()}, {Text: "b", Value: 1}, {Text: "c", Value: math.Inf(1)}}})
+		p.Report(findings.Finding{Subject: "s", Evidence: []query.Evidence{{Text: "a", Value: math.NaN()}, {Text: "b", Value: 1}, {Text: "c", Value: math.Inf(1)}}})
 		return nil
 	}}
 	c := &clock{at: 2 * time.Minute}

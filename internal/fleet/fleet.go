@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Health is the state of a machine in a word.
@@ -58,7 +59,7 @@ type Worst struct {
 
 // Row is a machine. What is unknown is absent.
 type Row struct {
-	findings.Machine
+	query.Machine
 	// Own: it is the machine that the monitor runs on.
 	Own bool `json:"own,omitempty"`
 	// Name is its host name, or its instance where that is unknown.
@@ -105,7 +106,7 @@ type Row struct {
 type Options struct {
 	// Own is the machine that the monitor runs on, Version the monitor's. TEEs are those detected on it, Unsure the kinds
 	// of which that could not be told, separated by commas.
-	Own     findings.Machine
+	Own     query.Machine
 	Version string
 	TEEs    []TEE
 	Unsure  string
@@ -121,12 +122,12 @@ type Options struct {
 
 // Fleet is the list of machines.
 type Fleet struct {
-	q     findings.Querier
+	q     query.Querier
 	o     Options
 	state locked.Value[state]
-	seen  map[findings.Machine]time.Time // the last reading of each machine of the last day; of the list in the making
-	wait  time.Duration                  // patience
-	until context.Context                // ends what is in the making
+	seen  map[query.Machine]time.Time // the last reading of each machine of the last day; of the list in the making
+	wait  time.Duration               // patience
+	until context.Context             // ends what is in the making
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 }
@@ -162,11 +163,11 @@ const (
 )
 
 // New returns the fleet of a store. It ends with Close.
-func New(q findings.Querier, o Options) *Fleet {
+func New(q query.Querier, o Options) *Fleet {
 	if o.Meter == nil {
 		o.Meter = func(f func()) { f() }
 	}
-	f := &Fleet{q: q, o: o, wait: patience, seen: map[findings.Machine]time.Time{}}
+	f := &Fleet{q: q, o: o, wait: patience, seen: map[query.Machine]time.Time{}}
 	f.until, f.stop = context.WithCancel(context.Background())
 	return f
 }
@@ -242,7 +243,7 @@ func (f *Fleet) make(l *listing, before time.Time) {
 	ctx, stop := context.WithTimeout(f.until, making)
 	defer stop()
 	l.err = contain.Call("list of machines", func() (err error) {
-		t := table{f: f, ctx: ctx, now: l.at, rows: map[findings.Machine]*Row{}}
+		t := table{f: f, ctx: ctx, now: l.at, rows: map[query.Machine]*Row{}}
 		l.rows, err = t.fill(f.seen, before)
 		return err
 	})
@@ -258,7 +259,7 @@ func (f *Fleet) make(l *listing, before time.Time) {
 }
 
 // Row returns a machine.
-func (f *Fleet) Row(ctx context.Context, m findings.Machine) (Row, error) {
+func (f *Fleet) Row(ctx context.Context, m query.Machine) (Row, error) {
 	for _, older := range []bool{true, false} { // an older list may lack a new machine
 		rows, _, err := f.list(ctx, older)
 		if err != nil {
@@ -273,7 +274,7 @@ func (f *Fleet) Row(ctx context.Context, m findings.Machine) (Row, error) {
 
 // Owner returns a function that names the machine to which a finding belongs: the one with its labels; otherwise the
 // only one with its instance, as for another exporter on that machine; otherwise the monitor's own.
-func (f *Fleet) Owner(ctx context.Context) (func(findings.Machine) findings.Machine, error) {
+func (f *Fleet) Owner(ctx context.Context) (func(query.Machine) query.Machine, error) {
 	rows, err := f.Rows(ctx)
 	if err != nil {
 		return nil, err
@@ -281,14 +282,14 @@ func (f *Fleet) Owner(ctx context.Context) (func(findings.Machine) findings.Mach
 	return owner(f.o.Own, rows), nil
 }
 
-func owner(own findings.Machine, rows []Row) func(findings.Machine) findings.Machine {
-	known := map[findings.Machine]bool{}
-	called := map[string][]findings.Machine{}
+func owner(own query.Machine, rows []Row) func(query.Machine) query.Machine {
+	known := map[query.Machine]bool{}
+	called := map[string][]query.Machine{}
 	for _, r := range rows {
 		known[r.Machine] = true
 		called[r.Instance] = append(called[r.Instance], r.Machine)
 	}
-	return func(m findings.Machine) findings.Machine {
+	return func(m query.Machine) query.Machine {
 		switch {
 		case known[m]:
 			return m
@@ -304,7 +305,7 @@ type table struct {
 	f    *Fleet
 	ctx  context.Context
 	now  time.Time
-	rows map[findings.Machine]*Row
+	rows map[query.Machine]*Row
 	err  error
 }
 
@@ -318,7 +319,7 @@ func (t *table) query(expr string) []metric.Point {
 }
 
 // row returns the row of a machine, which it makes.
-func (t *table) row(m findings.Machine) *Row {
+func (t *table) row(m query.Machine) *Row {
 	r := t.rows[m]
 	if r == nil {
 		r = &Row{Machine: m, Own: m == t.f.o.Own, Name: m.Instance}
@@ -330,7 +331,7 @@ func (t *table) row(m findings.Machine) *Row {
 // each passes the points of known machines to set.
 func (t *table) each(points []metric.Point, set func(*Row, metric.Point)) {
 	for _, p := range points {
-		if r := t.rows[findings.MachineOf(p.Labels)]; r != nil {
+		if r := t.rows[query.MachineOf(p.Labels)]; r != nil {
 			set(r, p)
 		}
 	}
@@ -338,7 +339,7 @@ func (t *table) each(points []metric.Point, set func(*Row, metric.Point)) {
 
 const by = "by (job, instance) "
 
-// columns are the numbers of a row; $over is the time of rates.
+// columns are the numbers of a row, over t.over().
 var columns = []struct {
 	expr string
 	set  func(*Row, float64)
@@ -346,8 +347,8 @@ var columns = []struct {
 	{"count " + by + "(teescope_source_blind == 1)", func(r *Row, v float64) { r.Blind = int(v) }},
 	{"min " + by + "(teescope_source_coverage_ratio)", func(r *Row, v float64) { r.Coverage = &v }},
 	{"max " + by + "(teescope_source_standard_error_ratio)", func(r *Row, v float64) { r.Error = &v }},
-	{findings.OwnCPU("", "$over"), func(r *Row, v float64) { r.Cost = &v }},
-	{"clamp_max(max " + by + "(rate(node_pressure_cpu_waiting_seconds_total[$over])), 1)", func(r *Row, v float64) { r.Waiting = &v }},
+	{findings.OwnCPUTime, func(r *Row, v float64) { r.Cost = &v }},
+	{"clamp_max(max " + by + "($rate(node_pressure_cpu_waiting_seconds_total)), 1)", func(r *Row, v float64) { r.Waiting = &v }},
 	{"max " + by + `(teescope_source_up{source="tee"})`, func(r *Row, v float64) { r.looked = v == 1 }},
 }
 
@@ -367,23 +368,23 @@ func further(labels map[string]string) map[string]string {
 }
 
 // fill makes the rows; seen holds what was known at the time before, and is brought up to date.
-func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]Row, error) {
+func (t *table) fill(seen map[query.Machine]time.Time, before time.Time) ([]Row, error) {
 	t.recall(seen, before)
 	sources := t.query("count_values " + by + `("up", teescope_source_up)`) // their series are the most, so one pass gives both numbers
-	present := map[findings.Machine]bool{}
+	present := map[query.Machine]bool{}
 	last := func(metric string) {
 		for _, p := range t.query("max " + by + "(timestamp(" + metric + "))") {
-			m := findings.MachineOf(p.Labels)
+			m := query.MachineOf(p.Labels)
 			seen[m], present[m] = instant(p.Value), true
 		}
 	}
 	last("teescope_info")
 	// The series of sources are many, so their times are asked only where there is no other.
-	if slices.ContainsFunc(sources, func(p metric.Point) bool { return !present[findings.MachineOf(p.Labels)] }) {
+	if slices.ContainsFunc(sources, func(p metric.Point) bool { return !present[query.MachineOf(p.Labels)] }) {
 		last("teescope_source_up")
 	}
 	info := t.query("teescope_info")
-	maps.DeleteFunc(seen, func(_ findings.Machine, at time.Time) bool { return t.now.Sub(at) > past })
+	maps.DeleteFunc(seen, func(_ query.Machine, at time.Time) bool { return t.now.Sub(at) > past })
 	jobs := map[string]bool{}
 	for m, at := range seen {
 		t.row(m).LastSeen = at
@@ -410,7 +411,7 @@ func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]R
 	})
 	// A target that never answered is a machine, too, where other targets of its job are.
 	for _, p := range t.query("up == 0") {
-		if m := findings.MachineOf(p.Labels); jobs[m.Job] {
+		if m := query.MachineOf(p.Labels); jobs[m.Job] {
 			t.row(m).Labels = further(p.Labels)
 		}
 	}
@@ -418,7 +419,7 @@ func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]R
 		r.TEEs = append(r.TEEs, TEE{Kind: p.Labels["kind"], Variant: p.Labels["variant"], Role: p.Labels["role"], Active: p.Labels["active"] == "true", Debug: p.Labels["debug"] == "true"})
 	})
 	for _, c := range columns {
-		points := t.query(strings.ReplaceAll(c.expr, "$over", findings.PromDuration(t.over())))
+		points := t.query(query.Scope{Over: query.PromDuration(t.over())}.Expand(c.expr))
 		t.each(points, func(r *Row, p metric.Point) { c.set(r, p.Value) })
 	}
 	if t.err != nil {
@@ -429,7 +430,7 @@ func (t *table) fill(seen map[findings.Machine]time.Time, before time.Time) ([]R
 
 // recall looks for machines that had readings since a time, but may have none now. One that a failed scrape ended is
 // seen up to a moment before its last reading.
-func (t *table) recall(seen map[findings.Machine]time.Time, before time.Time) {
+func (t *table) recall(seen map[query.Machine]time.Time, before time.Time) {
 	gap := min(t.now.Sub(before), past)
 	if gap < 0 { // the clock was set back
 		gap = past
@@ -446,9 +447,9 @@ func (t *table) recall(seen map[findings.Machine]time.Time, before time.Time) {
 }
 
 // look finds readings in a span of time that ended so long ago, at every step.
-func (t *table) look(seen map[findings.Machine]time.Time, span, step, ago time.Duration) {
-	for _, p := range t.query(fmt.Sprintf("max %s(max_over_time(timestamp(teescope_info)[%s:%s] offset %s))", by, findings.PromDuration(span), findings.PromDuration(step), findings.PromDuration(ago))) {
-		if m, at := findings.MachineOf(p.Labels), instant(p.Value); at.After(seen[m]) {
+func (t *table) look(seen map[query.Machine]time.Time, span, step, ago time.Duration) {
+	for _, p := range t.query(fmt.Sprintf("max %s(max_over_time(timestamp(teescope_info)[%s:%s] offset %s))", by, query.PromDuration(span), query.PromDuration(step), query.PromDuration(ago))) {
+		if m, at := query.MachineOf(p.Labels), instant(p.Value); at.After(seen[m]) {
 			seen[m] = at
 		}
 	}
@@ -475,7 +476,7 @@ func (t *table) judged() []Row {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, Row.byName)
-	at := map[findings.Machine]*Row{}
+	at := map[query.Machine]*Row{}
 	for i := range out {
 		at[out[i].Machine] = &out[i]
 	}

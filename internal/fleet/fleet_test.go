@@ -14,6 +14,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -72,7 +73,7 @@ var load = regexp.MustCompile(`\n(\s*(#.*)?\n)+`).ReplaceAllString(`load 15s
 
 // counted keeps the queries.
 type counted struct {
-	findings.Querier
+	query.Querier
 	asked []string
 }
 
@@ -81,9 +82,9 @@ func (c *counted) Query(ctx context.Context, expr string, at time.Time) ([]metri
 	return c.Querier.Query(ctx, expr, at)
 }
 
-var own = findings.Machine{Job: "teescope", Instance: "vm-1"}
+var own = query.Machine{Job: "teescope", Instance: "vm-1"}
 
-func agent(name string) findings.Machine { return findings.Machine{Job: "agents", Instance: name} }
+func agent(name string) query.Machine { return query.Machine{Job: "agents", Instance: name} }
 
 // open are findings of several machines.
 var open = []findings.Record{
@@ -91,11 +92,11 @@ var open = []findings.Record{
 	record("b", agent("node-2"), "pressure", findings.Warning, 400, &[2]float64{0.3, 0.5}),
 	record("c", agent("node-4"), "cpu_steal", findings.Warning, 300, nil),
 	record("d", own, "over_budget", findings.Warning, 200, nil),
-	record("e", findings.Machine{Job: "redis", Instance: "redis:9121"}, "target_down", findings.Warning, 100, nil),
-	record("f", findings.Machine{Job: "node-exporter", Instance: "node-7"}, "anomaly", findings.Info, 100, nil),
+	record("e", query.Machine{Job: "redis", Instance: "redis:9121"}, "target_down", findings.Warning, 100, nil),
+	record("f", query.Machine{Job: "node-exporter", Instance: "node-7"}, "anomaly", findings.Info, 100, nil),
 }
 
-func record(id string, on findings.Machine, rule string, s findings.Severity, since int64, share *[2]float64) findings.Record {
+func record(id string, on query.Machine, rule string, s findings.Severity, since int64, share *[2]float64) findings.Record {
 	role := map[string]findings.Role{"over_budget": findings.RoleMonitor}[rule]
 	return findings.Record{ID: id, State: findings.Open, Since: time.Unix(since, 0),
 		Finding: findings.Finding{Machine: on, Rule: rule, Title: rule + " on " + on.Instance + ".", Severity: s, Share: share, Role: role}}
@@ -103,7 +104,7 @@ func record(id string, on findings.Machine, rule string, s findings.Severity, si
 
 // watched returns the fleet of a store, and its clock, which is at a time since the first reading. It waits for each new
 // list.
-func watched(t testing.TB, q findings.Querier, at time.Duration) (*Fleet, *time.Time) {
+func watched(t testing.TB, q query.Querier, at time.Duration) (*Fleet, *time.Time) {
 	now := time.Unix(0, 0).Add(at)
 	f := New(q, Options{Own: own, Version: "new", Unsure: "nitro", Now: func() time.Time { return now }, Interval: func() time.Duration { return 15 * time.Second },
 		Open: func() []findings.Record { return open },
@@ -164,12 +165,12 @@ other/node-2 twin own=false agents=0 labels=map[] version="1.3" good seen=20m0s 
 	if got := lines(rows); got != want {
 		t.Errorf("rows\n%s\nwant\n%s", got, want)
 	}
-	for _, m := range []findings.Machine{agent("node-2"), {Job: "other", Instance: "node-2"}} {
+	for _, m := range []query.Machine{agent("node-2"), {Job: "other", Instance: "node-2"}} {
 		if r, err := f.Row(t.Context(), m); err != nil || r.Machine != m {
 			t.Errorf("row of %v is %v, %v", m, r.Machine, err)
 		}
 	}
-	if _, err := f.Row(t.Context(), findings.Machine{Job: "redis", Instance: "redis:9121"}); !errors.Is(err, ErrNoMachine) {
+	if _, err := f.Row(t.Context(), query.Machine{Job: "redis", Instance: "redis:9121"}); !errors.Is(err, ErrNoMachine) {
 		t.Errorf("an exporter: %v, want ErrNoMachine", err)
 	}
 }
@@ -181,7 +182,7 @@ func TestOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for from, want := range map[findings.Machine]findings.Machine{
+	for from, want := range map[query.Machine]query.Machine{
 		agent("node-2"): agent("node-2"),
 		{Job: "node-exporter", Instance: "node-7"}: agent("node-7"),
 		{Job: "node-exporter", Instance: "node-2"}: own, // there are two of that name
@@ -275,7 +276,7 @@ func TestSeries(t *testing.T) {
 
 // slow answers when its gate is open, and counts the queries that wait.
 type slow struct {
-	findings.Querier
+	query.Querier
 	gate chan struct{}
 	n    atomic.Int64
 }

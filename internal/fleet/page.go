@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Ask selects a part of the list.
@@ -201,14 +202,14 @@ func (f *Fleet) Causes(ctx context.Context) ([]Cause, error) {
 		titles[s.Name] = s.Title
 	}
 	at := map[string]int{}
-	on := map[string]map[findings.Machine]bool{}
+	on := map[string]map[query.Machine]bool{}
 	out := []Cause{}
 	of := owner(f.o.Own, rows)
 	for _, rec := range f.o.Open() {
 		i, ok := at[rec.Rule]
 		if !ok {
 			i = len(out)
-			at[rec.Rule], on[rec.Rule] = i, map[findings.Machine]bool{}
+			at[rec.Rule], on[rec.Rule] = i, map[query.Machine]bool{}
 			out = append(out, Cause{Rule: rec.Rule, Title: cmp.Or(titles[rec.Rule], rec.Rule), Severity: rec.Severity, Since: rec.Since, Names: []string{}})
 		}
 		c := &out[i]

@@ -26,13 +26,13 @@ import (
 
 	"github.com/teescope/teescope/internal/authority"
 	"github.com/teescope/teescope/internal/contain"
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/port"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -356,9 +356,9 @@ func (o *Observer) Options(collect func(context.Context) []metric.Sample) web.Op
 }
 
 // onlyHere answers about the machine of an agent, which knows no other.
-func onlyHere[T any](answer func() T) func(context.Context, findings.Machine) (T, error) {
-	return func(_ context.Context, on findings.Machine) (v T, err error) {
-		if on != (findings.Machine{}) {
+func onlyHere[T any](answer func() T) func(context.Context, query.Machine) (T, error) {
+	return func(_ context.Context, on query.Machine) (v T, err error) {
+		if on != (query.Machine{}) {
 			return v, fmt.Errorf("%w: an agent knows only its own machine; leave out job and instance, or ask the monitor", web.ErrNotFound)
 		}
 		return answer(), nil

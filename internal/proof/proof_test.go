@@ -23,6 +23,7 @@ import (
 
 	"github.com/teescope/teescope/internal/attest"
 	"github.com/teescope/teescope/internal/attest/attesttest"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -451,9 +452,7 @@ func TestVector(t *testing.T) {
 		doc := document(t, nil)
 		a, err := Sign(doc, key, "0aff", made)
 		for name, b := range map[string][]byte{"result.json": doc, "private.pem": private, "public.pem": public, "signed.json": attach(t, doc, a, err)} {
-			if err := os.WriteFile(file(name), b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			golden.Write(t, file(name), b)
 		}
 	}
 	doc, want := read("result.json"), read("signed.json")
@@ -479,9 +478,7 @@ func TestVector(t *testing.T) {
 	}
 	steps := fmt.Sprintf("%s\n%s\n%s\n", canonical, said, hex.EncodeToString(bound[:]))
 	if *update {
-		if err := os.WriteFile(file("steps.txt"), []byte(steps), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		golden.Write(t, file("steps.txt"), []byte(steps))
 	}
 	if want := read("steps.txt"); steps != string(want) {
 		t.Errorf("the steps are\n%s\nwant\n%s", steps, want)

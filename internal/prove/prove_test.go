@@ -15,10 +15,12 @@ import (
 
 	"github.com/consensys/gnark/frontend"
 	"github.com/consensys/gnark/std/math/emulated"
+
+	"github.com/teescope/teescope/internal/provereport"
 )
 
 // prover runs the program and returns its report and its other lines.
-func prover(t *testing.T, args ...string) (r Report, lines []string) {
+func prover(t *testing.T, args ...string) (r provereport.Report, lines []string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := Main(args, &out, &errs); code != 0 || errs.Len() > 0 {
@@ -59,7 +61,7 @@ func TestProve(t *testing.T) {
 			if !first.SetUp || first.SetUpWhy != errNone.Error() || second.SetUp || second.SetUpWhy != "" || first.NotKept != "" {
 				t.Errorf("set-ups: %+v, %+v", first, second)
 			}
-			for _, r := range []Report{first, second} {
+			for _, r := range []provereport.Report{first, second} {
 				if r.Verified != 2 || r.Tried != 4 || r.Refused != 4 || r.Verifications != 2*verifications || r.OutsideBytes != 1<<20 ||
 					r.PublicValues < 1 || r.SecretValues != 1 || r.Threads != 1 || r.ProofBytes < 100 {
 					t.Errorf("%+v", r)

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,17 +29,12 @@ var columnsOfPublished = []string{"id", "tee", "cpu", "workloads", "metrics", "c
 
 // ParsePublished reads a file of published cost ratios. Errors name the line.
 func ParsePublished(data []byte) ([]Published, error) {
-	r := csv.NewReader(bytes.NewReader(data))
-	r.FieldsPerRecord = len(columnsOfPublished)
-	rows, err := r.ReadAll()
+	rows, err := readTable(data, columnsOfPublished)
 	if err != nil {
 		return nil, fmt.Errorf("published figures: %w", err)
 	}
-	if len(rows) == 0 || !slices.Equal(rows[0], columnsOfPublished) {
-		return nil, fmt.Errorf("published figures: line 1: want the columns %s", strings.Join(columnsOfPublished, ", "))
-	}
 	var out []Published
-	for i, row := range rows[1:] {
+	for i, row := range rows {
 		p := Published{TEEs: strings.Fields(row[1]), Workloads: strings.Fields(row[3]), Metrics: strings.Fields(row[4]), Case: map[string]string{}}
 		low, err1 := strconv.ParseFloat(row[7], 64)
 		high, err2 := strconv.ParseFloat(row[8], 64)

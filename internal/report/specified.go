@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,17 +27,12 @@ var columnsOfSpecified = []string{"gpu", "workload", "metric", "case", "value", 
 
 // ParseSpecified reads a file of specifications. Errors name the entry.
 func ParseSpecified(data []byte) ([]Specified, error) {
-	r := csv.NewReader(bytes.NewReader(data))
-	r.FieldsPerRecord = len(columnsOfSpecified)
-	rows, err := r.ReadAll()
+	rows, err := readTable(data, columnsOfSpecified)
 	if err != nil {
 		return nil, fmt.Errorf("specifications: %w", err)
 	}
-	if len(rows) == 0 || !slices.Equal(rows[0], columnsOfSpecified) {
-		return nil, fmt.Errorf("specifications: line 1: want the columns %s", strings.Join(columnsOfSpecified, ", "))
-	}
 	var out []Specified
-	for i, row := range rows[1:] {
+	for i, row := range rows {
 		s := Specified{GPU: row[0], Workload: row[1], Metric: row[2], Citation: row[5], Note: row[6]}
 		var ok bool
 		s.CaseParam, s.Value, ok = strings.Cut(row[3], "=")

@@ -7,19 +7,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Shortage is a machine that is short of CPUs: who takes them, and who waits.
 type Shortage struct {
 	// Takers use the CPUs that the first of Waiters waits for; without one, those that use the most.
-	Takers []findings.Part
+	Takers []Part
 	// Waiters are the processes that wait at least half of the time in which their threads could run, in threads that
 	// wait: first those that give CPUs back by themselves, and of these those that the waiting slows down most.
-	Waiters []findings.Part
+	Waiters []Part
 	// Evidence are the numbers of Takers, with their queries and without their values.
-	Evidence []findings.Evidence
+	Evidence []query.Evidence
 }
 
 // The limits for who waits: threads that wait on average, and the share of waiting in the time in which its threads
@@ -30,7 +30,7 @@ const (
 )
 
 // Short returns who takes the CPUs of a machine, and who waits for one. of.Process is not used.
-func Short(ctx context.Context, q findings.Querier, of Question) (Shortage, error) {
+func Short(ctx context.Context, q query.Querier, of Question) (Shortage, error) {
 	var s Shortage
 	list, series, err := of.standings(ctx, q)
 	if err != nil {
@@ -43,7 +43,7 @@ func Short(ctx context.Context, q findings.Querier, of Question) (Shortage, erro
 		return cmp.Or(compareBool(a.Greedy, b.Greedy), cmp.Compare(b.slowdown(), a.slowdown()), strings.Compare(a.Name, b.Name))
 	})
 	for _, p := range waiting {
-		s.Waiters = append(s.Waiters, findings.Part{Name: p.Name, Value: p.Waits})
+		s.Waiters = append(s.Waiters, Part{Name: p.Name, Value: p.Waits})
 	}
 	if len(waiting) > 0 {
 		of.Process = waiting[0].Name
@@ -59,18 +59,18 @@ func Short(ctx context.Context, q findings.Querier, of Question) (Shortage, erro
 		slices.SortStableFunc(list, func(a, b Standing) int {
 			return cmp.Or(cmp.Compare(b.Cores, a.Cores), strings.Compare(a.Name, b.Name))
 		})
-		var all []findings.Part
+		var all []Part
 		for _, p := range list {
 			if p.Cores >= leastTaken {
-				all = append(all, findings.Part{Name: p.Name, Value: p.Cores, Unit: "cores"})
+				all = append(all, Part{Name: p.Name, Value: p.Cores, Unit: "cores"})
 			}
 		}
 		if len(all) > 0 && all[0].Value >= leastNamed {
 			s.Takers = Leading(all)
 		}
 		for _, p := range s.Takers {
-			s.Evidence = append(s.Evidence, findings.Evidence{Text: "CPU time of " + named(p.Name), Unit: "cores",
-				Expr: fmt.Sprintf("sum(rate(%s{%s,process=%q}[%s]))", series, of.matchers(), p.Name, of.window())})
+			s.Evidence = append(s.Evidence, query.Evidence{Text: "CPU time of " + named(p.Name), Unit: "cores",
+				Expr: query.SumRate(of.process(p.Name, "").Select(series), of.window())})
 		}
 	}
 	return s, nil
@@ -82,7 +82,7 @@ func (s Shortage) Sentence() string { return Uses(s.Takers, "takes") + s.waiting
 // Counted is Sentence for takers that are counted in events: "paylog makes 489 synchronising calls a second; db waits."
 // Where nothing says who waits, it is about the takers alone.
 func (s Shortage) Counted(verb, what string, waits bool) string {
-	out := phrase(s.Takers, verb, func(p findings.Part) string { return metric.Count(p.Value) }) + " " + what
+	out := phrase(s.Takers, verb, func(p Part) string { return metric.Count(p.Value) }) + " " + what
 	if !waits {
 		return out + "."
 	}
@@ -94,8 +94,8 @@ func (s Shortage) waiting() string {
 	if len(s.Waiters) == 0 {
 		return "."
 	}
-	others := slices.DeleteFunc(slices.Clone(s.Waiters), func(w findings.Part) bool {
-		return slices.ContainsFunc(s.Takers, func(t findings.Part) bool { return t.Name == w.Name })
+	others := slices.DeleteFunc(slices.Clone(s.Waiters), func(w Part) bool {
+		return slices.ContainsFunc(s.Takers, func(t Part) bool { return t.Name == w.Name })
 	})
 	switch n := len(others); {
 	case n == 0 && len(s.Takers) > 1:
@@ -123,7 +123,7 @@ type Standing struct {
 func (p Standing) slowdown() float64 { return (p.Cores + p.Waits) / max(p.Cores, 1e-6) }
 
 // standings returns every process of the machine that ran or waited in the window, and the series of its CPU time.
-func (of Question) standings(ctx context.Context, q findings.Querier) (list []Standing, series string, err error) {
+func (of Question) standings(ctx context.Context, q query.Querier) (list []Standing, series string, err error) {
 	known := map[string]*Standing{}
 	read := func(expr string, put func(*Standing, metric.Point)) (int, error) {
 		points, err := q.Query(ctx, expr, of.To)
@@ -137,7 +137,7 @@ func (of Question) standings(ctx context.Context, q findings.Querier) (list []St
 		return len(points), err
 	}
 	rate := func(series, matchers string) string {
-		return fmt.Sprintf("sum by (process) (rate(%s{%s%s}[%s])) > 0", series, of.matchers(), matchers, of.window())
+		return of.machine(of.window()).Expand("sum by (process) ($rate(" + series + "{$here" + matchers + "})) > 0")
 	}
 	cores := func(s *Standing, p metric.Point) { s.Cores = p.Value }
 	series = cpuTime

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // The series that are read. The CPU time is the scheduler's own; where it is missing, that of the samples.
@@ -29,15 +29,33 @@ const (
 // folded is the name under which sources count processes that have no place in their tables.
 const folded = "other"
 
+// Part is one process's part in a shortage: what it takes, or how many of its threads wait.
+type Part struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	// Unit is one of Evidence's.
+	Unit string `json:"unit,omitempty"`
+	// AtMost: the process may have taken it elsewhere.
+	AtMost bool `json:"atMost,omitempty"`
+}
+
+// Place is where the processes of a name may run.
+type Place struct {
+	// CPUs are those that any of them may use; nil for all of the machine.
+	CPUs []int
+	// Homes are the units and containers in which they run, in order; a few of many.
+	Homes []string
+}
+
 // Question asks who used the CPUs while Process waited for one, from From to To.
 type Question struct {
 	Process string
-	findings.Machine
+	query.Machine
 	From, To time.Time
 	// Interval is the longest time between two readings; 0 is the default of 5 s.
 	Interval time.Duration
 	// Places are the CPUs that processes may use, by name; nil where unknown.
-	Places map[string]findings.Place
+	Places map[string]Place
 }
 
 // Contest is who used the CPUs that a process waited for.
@@ -45,7 +63,7 @@ type Contest struct {
 	// Text says it in one sentence, which names the takers.
 	Text string `json:"text"`
 	// Takers used the CPUs while the process waited: means over its waiting, the largest first.
-	Takers []findings.Part `json:"takers"`
+	Takers []Part `json:"takers"`
 	// Own is what the process itself used, in cores. Greedy: it never gives a CPU back by itself, as a loop that computes
 	// without end; where its switches are not counted, it is not.
 	Own    float64 `json:"own"`
@@ -60,10 +78,10 @@ type Contest struct {
 
 // Evidence returns the numbers of the takers to name, with their queries. Of those that may have run elsewhere, too, it
 // is the time on all CPUs.
-func (c Contest) Evidence(process string) []findings.Evidence {
-	var out []findings.Evidence
+func (c Contest) Evidence(process string) []query.Evidence {
+	var out []query.Evidence
 	for _, p := range c.Lead() {
-		out = append(out, findings.Evidence{Text: fmt.Sprintf("CPU time of %s while %s waited", named(p.Name), process), Unit: "cores", Expr: c.query(p.Name)})
+		out = append(out, query.Evidence{Text: fmt.Sprintf("CPU time of %s while %s waited", named(p.Name), process), Unit: "cores", Expr: c.query(p.Name)})
 	}
 	return out
 }
@@ -76,13 +94,13 @@ const (
 
 // Find returns who used the CPUs while a process waited for one. Each moment counts by how many threads of the process
 // waited in it, so that what ended before, or ran while nothing waited, does not count.
-func Find(ctx context.Context, q findings.Querier, of Question) (Contest, error) {
+func Find(ctx context.Context, q query.Querier, of Question) (Contest, error) {
 	var c Contest
-	used, query, weighted, err := of.used(ctx, q)
+	used, exprOf, weighted, err := of.used(ctx, q)
 	if err != nil {
 		return c, err
 	}
-	c.query = query
+	c.query = exprOf
 	if !weighted {
 		c.Notes = append(c.Notes, "When it waited is not known: the CPU times are means of the whole window.")
 	}
@@ -96,7 +114,7 @@ func Find(ctx context.Context, q findings.Querier, of Question) (Contest, error)
 	}
 	taken := 0.0 // by those that run nowhere else
 	for _, u := range used {
-		p := findings.Part{Name: u.Labels["process"], Value: u.Value, Unit: "cores"}
+		p := Part{Name: u.Labels["process"], Value: u.Value, Unit: "cores"}
 		place, known := of.Places[p.Name]
 		elsewhere := bound && known && len(place.CPUs) > 0
 		switch {
@@ -118,25 +136,25 @@ func Find(ctx context.Context, q findings.Querier, of Question) (Contest, error)
 			return c, err
 		}
 	}
-	c.Takers = slices.DeleteFunc(c.Takers, func(p findings.Part) bool { return p.Value < leastTaken })
-	slices.SortStableFunc(c.Takers, func(a, b findings.Part) int {
+	c.Takers = slices.DeleteFunc(c.Takers, func(p Part) bool { return p.Value < leastTaken })
+	slices.SortStableFunc(c.Takers, func(a, b Part) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), strings.Compare(a.Name, b.Name))
 	})
 	c.Takers = c.Takers[:min(mostTakers, len(c.Takers))]
 	c.Text = c.sentence(of.Process)
-	greedy, err := q.Query(ctx, of.greedy(fmt.Sprintf(",process=%q", of.Process)), of.To)
+	greedy, err := q.Query(ctx, of.greedy(of.Process), of.To)
 	c.Greedy = len(greedy) > 0
 	return c, err
 }
 
 // limit bounds the time of those that may also run on other CPUs by what is left of the CPUs of the process.
-func (of Question) limit(ctx context.Context, q findings.Querier, takers []findings.Part, cpus []int, taken float64) ([]findings.Part, error) {
+func (of Question) limit(ctx context.Context, q query.Querier, takers []Part, cpus []int, taken float64) ([]Part, error) {
 	names := make([]string, len(cpus))
 	for i, c := range cpus {
 		names[i] = fmt.Sprint(c)
 	}
 	busy := of.weighted(func(window string) string {
-		return fmt.Sprintf(`sum(rate(%s{%s,mode!~"idle|iowait|steal",cpu=~%q}[%s]))`, cpuBusy, of.matchers(), strings.Join(names, "|"), window)
+		return query.SumRate(of.machine(window).Select(cpuBusy, `mode!~"idle|iowait|steal"`, fmt.Sprintf("cpu=~%q", strings.Join(names, "|"))), window)
 	})
 	points, err := q.Query(ctx, busy, of.To)
 	if err != nil || len(points) != 1 {
@@ -151,9 +169,9 @@ func (of Question) limit(ctx context.Context, q findings.Querier, takers []findi
 	return takers, nil
 }
 
-// used returns the cores that each process of the machine used, the query for a single one, and whether the means are
+// used returns the cores that each process of the machine used, the query for a single one (exprOf), and whether the means are
 // over the waiting of of.Process.
-func (of Question) used(ctx context.Context, q findings.Querier) (used []metric.Point, query func(process string) string, weighted bool, err error) {
+func (of Question) used(ctx context.Context, q query.Querier) (used []metric.Point, exprOf func(process string) string, weighted bool, err error) {
 	sources := []string{cpuTime, cpuSampled}
 	if of.To.Sub(of.From) > time.Hour {
 		sources = slices.Insert(sources, 0, cpuRecorded) // reading every process's readings of a day takes seconds
@@ -173,15 +191,12 @@ func (of Question) used(ctx context.Context, q findings.Querier) (used []metric.
 // or over the whole window.
 func (of Question) query(source string, weighted bool) func(process string) string {
 	return func(process string) string {
-		matchers := of.matchers()
-		if process != "" {
-			matchers += fmt.Sprintf(",process=%q", process)
-		}
 		cpu := func(window string) string {
+			all, one := of.machine(window), of.process(process, window)
 			if source == cpuRecorded {
-				return fmt.Sprintf("sum by (process) (sum_over_time(%s{%s}[%s])) / scalar(max(count_over_time(%s{%s}[%s])))", source, matchers, window, source, of.matchers(), window)
+				return one.Expand("sum by (process) (sum_over_time("+source+"{$here}[$over])) / ") + all.Expand("scalar(max(count_over_time("+source+"{$here}[$over])))")
 			}
-			return fmt.Sprintf("sum by (process) (rate(%s{%s}[%s]))", source, matchers, window)
+			return one.Expand("sum by (process) ($rate(" + source + "{$here}))")
 		}
 		if !weighted {
 			return cpu(of.window())
@@ -197,28 +212,38 @@ func (of Question) weighted(rate func(window string) string) string {
 	if span == "" {
 		return rate(of.window())
 	}
-	waits := fmt.Sprintf("sum(rate(%s{%s,process=%q,state=\"cpu\"}[%s]))", waited, of.matchers(), of.Process, step)
+	waits := of.process(of.Process, step).Expand(`sum($rate(` + waited + `{$here,state="cpu"}))`)
 	return fmt.Sprintf("sum_over_time((%s * on () group_left () %s)[%s]) / scalar(sum_over_time(%s[%s])) >= 0", rate(step), waits, span, waits, span)
 }
 
 // leastVoluntary is the share of voluntary switches below which a process is greedy.
 const leastVoluntary = 0.01
 
-// greedy returns the query for the processes that give no CPU back by themselves.
-func (of Question) greedy(matchers string) string {
-	return fmt.Sprintf(`sum by (process) (rate(%[1]s{%[2]s%[3]s,kind="voluntary"}[%[4]s])) / sum by (process) (rate(%[1]s{%[2]s%[3]s}[%[4]s])) < %[5]g`,
-		switched, of.matchers(), matchers, of.window(), leastVoluntary)
+// greedy returns the query for the processes that give no CPU back by themselves; process is the only one, "" all.
+func (of Question) greedy(process string) string {
+	return of.process(process, of.window()).Expand(`sum by (process) ($rate(`+switched+`{$here,kind="voluntary"})) / sum by (process) ($rate(`+switched+`{$here}))`) +
+		fmt.Sprintf(" < %g", leastVoluntary)
 }
 
-// matchers selects the machine's series; without a name of its job, those of any.
-func (of Question) matchers() string {
+// machine is the scope of the machine's series; without a name of its job, those of any.
+func (of Question) machine(over string) query.Scope {
+	here := of.Matchers()
 	if of.Job == "" {
-		return fmt.Sprintf("instance=%q", of.Instance)
+		here = query.MatchersFor("instance", of.Instance)
 	}
-	return of.Matchers()
+	return query.Scope{Here: here, Over: over}
 }
 
-func (of Question) window() string { return findings.PromDuration(of.To.Sub(of.From)) }
+// process is the scope of a process on the machine, "" for all.
+func (of Question) process(name, over string) query.Scope {
+	s := of.machine(over)
+	if name != "" {
+		s.Here += "," + query.MatchersFor("process", name)
+	}
+	return s
+}
+
+func (of Question) window() string { return query.PromDuration(of.To.Sub(of.From)) }
 
 // parts returns the parts of the window as the range of a subquery ("45s:15s"), and their length; "" where the window
 // is too short for two. The engine puts parts at multiples of their length, so up to one of them is cut off at the end
@@ -229,7 +254,7 @@ func (of Question) parts() (span, step string) {
 	if window < 2*length {
 		return "", ""
 	}
-	return findings.PromDuration(window-length) + ":" + findings.PromDuration(length), findings.PromDuration(length)
+	return query.PromDuration(window-length) + ":" + query.PromDuration(length), query.PromDuration(length)
 }
 
 // sentence names those who take the CPUs that a process waits for.
@@ -247,7 +272,7 @@ func (c Contest) sentence(process string) string {
 }
 
 // Lead returns the takers to name, as Leading; none if the largest takes too little to be a reason.
-func (c Contest) Lead() []findings.Part {
+func (c Contest) Lead() []Part {
 	if len(c.Takers) == 0 || c.Takers[0].Value < leastNamed {
 		return nil
 	}
@@ -259,8 +284,8 @@ const leastNamed = 0.05
 
 // Leading returns the first of takers in descending order that are worth naming: those that take at least half of what
 // the first takes, at most three.
-func Leading(takers []findings.Part) []findings.Part {
-	var out []findings.Part
+func Leading(takers []Part) []Part {
+	var out []Part
 	for _, p := range takers {
 		if len(out) == 3 || p.Value < takers[0].Value/2 {
 			break
@@ -271,11 +296,11 @@ func Leading(takers []findings.Part) []findings.Part {
 }
 
 // Uses says who uses how much: "compile uses 97 % of a core and ld 50 % of a core". The verb follows the first name.
-func Uses(parts []findings.Part, verb string) string {
-	return phrase(parts, verb, func(p findings.Part) string { return metric.Value(p.Value, p.Unit) })
+func Uses(parts []Part, verb string) string {
+	return phrase(parts, verb, func(p Part) string { return metric.Value(p.Value, p.Unit) })
 }
 
-func phrase(parts []findings.Part, verb string, amount func(findings.Part) string) string {
+func phrase(parts []Part, verb string, amount func(Part) string) string {
 	var out []string
 	for i, p := range parts {
 		name := named(p.Name)

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
-var vm1 = findings.Machine{Job: "teescope", Instance: "vm1"}
+var vm1 = query.Machine{Job: "teescope", Instance: "vm1"}
 
 // load writes series of vm1, a reading every 5 s; values is as in PromQL's test notation.
 func load(series ...string) string {
@@ -34,7 +34,7 @@ func ask(from, to int) rivals.Question {
 }
 
 // takers writes a contest's takers: "a=0.5 b<=0.2".
-func takers(list []findings.Part) string {
+func takers(list []rivals.Part) string {
 	var out []string
 	for _, p := range list {
 		sign := "="
@@ -48,12 +48,12 @@ func takers(list []findings.Part) string {
 
 // TestFind: only what ran while the process waited, in the window, on CPUs that it may use.
 func TestFind(t *testing.T) {
-	bound := map[string]findings.Place{"svc": {CPUs: []int{1}}, "near": {CPUs: []int{1}}, "far": {CPUs: []int{0}}, "free": {}}
+	bound := map[string]rivals.Place{"svc": {CPUs: []int{1}}, "near": {CPUs: []int{1}}, "far": {CPUs: []int{0}}, "free": {}}
 	for _, tt := range []struct {
 		name     string
 		series   []string
 		from, to int
-		places   map[string]findings.Place
+		places   map[string]rivals.Place
 		want     string
 		own      float64
 		text     string
@@ -138,11 +138,11 @@ func TestShort(t *testing.T) {
 		s    rivals.Shortage
 		want string
 	}{
-		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}}}, "a takes 50 % of a core."},
-		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}}, Waiters: []findings.Part{{Name: "a"}}}, "a takes 50 % of a core; its own threads wait."},
-		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 0.5, Unit: "cores"}, {Name: "other", Value: 0.4, Unit: "cores"}}, Waiters: []findings.Part{{Name: "a"}}},
+		{rivals.Shortage{Takers: []rivals.Part{{Name: "a", Value: 0.5, Unit: "cores"}}}, "a takes 50 % of a core."},
+		{rivals.Shortage{Takers: []rivals.Part{{Name: "a", Value: 0.5, Unit: "cores"}}, Waiters: []rivals.Part{{Name: "a"}}}, "a takes 50 % of a core; its own threads wait."},
+		{rivals.Shortage{Takers: []rivals.Part{{Name: "a", Value: 0.5, Unit: "cores"}, {Name: "other", Value: 0.4, Unit: "cores"}}, Waiters: []rivals.Part{{Name: "a"}}},
 			"a takes 50 % of a core and processes without a name of their own 40 % of a core; their own threads wait."},
-		{rivals.Shortage{Takers: []findings.Part{{Name: "a", Value: 1, Unit: "cores"}}, Waiters: []findings.Part{{Name: "b"}, {Name: "c"}, {Name: "d"}}}, "a takes 100 % of a core; b and 2 others wait."},
+		{rivals.Shortage{Takers: []rivals.Part{{Name: "a", Value: 1, Unit: "cores"}}, Waiters: []rivals.Part{{Name: "b"}, {Name: "c"}, {Name: "d"}}}, "a takes 100 % of a core; b and 2 others wait."},
 	} {
 		if got := tt.s.Sentence(); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)

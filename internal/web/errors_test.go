@@ -12,6 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -44,7 +45,7 @@ func TestStatuses(t *testing.T) {
 		err := fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", tc.err))
 		h := served(func(o *Options) {
 			o.SetSource = func(string, probe.Setting) error { return err }
-			o.Platform = func(context.Context, findings.Machine) (Platform, error) { return Platform{}, err }
+			o.Platform = func(context.Context, query.Machine) (Platform, error) { return Platform{}, err }
 			o.Explain = func(context.Context, explain.Question) (Explanation, error) { return Explanation{}, err }
 			o.Silences, o.Dashboards = noKeeper{err}, noKeeper{err}
 			o.Result = func(string) (*result.Experiment, error) { return nil, err }

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // past returns a history that answers with its filter as the title of a finding, or with an error.
 func past(list ...findings.Record) func(*Options) {
 	return func(o *Options) {
-		o.Findings = func(_ context.Context, on findings.Machine) (Findings, error) {
+		o.Findings = func(_ context.Context, on query.Machine) (Findings, error) {
 			if on.Job == "nothing" {
 				return Findings{}, fmt.Errorf("%w: machine", ErrNotFound)
 			}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/authority"
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // changing are the routes that change something, one line each: what its audit line shows before and after.
@@ -176,7 +176,7 @@ type sourceSetting struct {
 
 // sourceState returns the settings of the source in a request.
 func sourceState(o Options, r *http.Request) map[string]any {
-	list, err := o.Sources(r.Context(), findings.Machine{})
+	list, err := o.Sources(r.Context(), query.Machine{})
 	if err != nil {
 		return nil
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // whole are the options of a server with every part, whose changes are counted.
@@ -33,7 +34,7 @@ func whole(o *Options, changes *int) {
 	o.History = func(context.Context, findings.Filter) ([]findings.Record, error) { return nil, nil }
 	o.Query = func(context.Context, []feed.Query, func(int, feed.Answer, error), func()) error { return nil }
 	o.Explain = func(context.Context, explain.Question) (Explanation, error) { return Explanation{}, nil }
-	o.Findings = func(context.Context, findings.Machine) (Findings, error) { return Findings{}, nil }
+	o.Findings = func(context.Context, query.Machine) (Findings, error) { return Findings{}, nil }
 	o.Changes = func(context.Context, anomaly.Window, anomaly.Window, anomaly.Options) (anomaly.Changes, error) {
 		return anomaly.Changes{}, nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/fleet"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -24,7 +25,7 @@ func several(t *testing.T) func(*Options) {
 		o.Fleet = fleet.New(storetest.Load(t, load.String()), fleet.Options{
 			Now: func() time.Time { return now }, Interval: func() time.Duration { return 15 * time.Second },
 			Open: func() []findings.Record {
-				return []findings.Record{{ID: "a", Since: now, Finding: findings.Finding{Rule: "cpu_steal", Machine: findings.Machine{Job: "agents", Instance: "node-3"}, Severity: findings.Warning, Title: "Stolen."}}}
+				return []findings.Record{{ID: "a", Since: now, Finding: findings.Finding{Rule: "cpu_steal", Machine: query.Machine{Job: "agents", Instance: "node-3"}, Severity: findings.Warning, Title: "Stolen."}}}
 			},
 			Rules: func() []findings.RuleStat {
 				return []findings.RuleStat{{Name: "cpu_steal", Title: "CPU steal", Answer: findings.Fires}}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // instant reads a time in unix seconds or RFC 3339.
@@ -43,8 +43,8 @@ func span(q url.Values, from, to string) (start, end time.Time, err error) {
 }
 
 // machineOf reads the machine that a request is about; the zero value without one.
-func machineOf(q url.Values) findings.Machine {
-	return findings.Machine{Job: q.Get("job"), Instance: q.Get("instance")}
+func machineOf(q url.Values) query.Machine {
+	return query.Machine{Job: q.Get("job"), Instance: q.Get("instance")}
 }
 
 // without returns the other parameters.

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -17,8 +17,8 @@ var errNoResults = errors.New("want the results to compare, as ?id=A&id=B")
 // results serves the list of results. For one result (results/ID) or several side by side (comparisons?id=A&id=B) it
 // serves the document, its origin, its explanation, its drawings and its tables.
 func results(mux *routes, o Options) {
-	get(mux, o, "words", func(context.Context, findings.Machine) (report.Words, error) { return report.Vocabulary(), nil })
-	get(mux, o, "results", func(context.Context, findings.Machine) (Results, error) { return o.Results(), nil })
+	get(mux, o, "words", func(context.Context, query.Machine) (report.Words, error) { return report.Vocabulary(), nil })
+	get(mux, o, "results", func(context.Context, query.Machine) (Results, error) { return o.Results(), nil })
 	view := func(r *http.Request) report.View {
 		q := r.URL.Query()
 		return report.View{Case: q.Get("case"), Metric: q.Get("metric")}

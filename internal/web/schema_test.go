@@ -11,12 +11,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/schematest"
 )
 
 // TestFindingsSchema makes the schema from the types, their comments and constants.
 func TestFindingsSchema(t *testing.T) {
-	b, err := schematest.Document{Title: "teescope findings", Value: &Findings{}, Packages: []string{"web", "findings"}, Enums: true}.Schema()
+	b, err := schematest.Document{Title: "teescope findings", Value: &Findings{}, Packages: []string{"web", "findings", "query", "rivals"}, Enums: true}.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestFindingsSchema(t *testing.T) {
 func TestFindingsMatchTheirSchema(t *testing.T) {
 	until := time.UnixMilli(9000)
 	h := served(func(o *Options) {
-		o.Findings = func(context.Context, findings.Machine) (Findings, error) {
+		o.Findings = func(context.Context, query.Machine) (Findings, error) {
 			return Findings{Rules: []findings.RuleStat{{Name: "heat", Answer: findings.CannotTell, Reason: "no metric", Needs: []string{"heat"}}}, At: until,
 				Problems: findings.Problems([]findings.Record{{ID: "b", State: findings.Open, Finding: findings.Finding{Severity: findings.Warning}}}),
 				Summary:  findings.Summarize(nil, nil, until, time.Time{})}, nil
@@ -43,8 +44,8 @@ func TestFindingsMatchTheirSchema(t *testing.T) {
 		o.History = func(context.Context, findings.Filter) ([]findings.Record, error) {
 			return []findings.Record{
 				{ID: "a", State: findings.Closed, Since: time.UnixMilli(1000), LastSeen: until, Until: &until, Silenced: "s",
-					Finding: findings.Finding{Rule: "heat", Machine: findings.Machine{Job: "agents", Instance: "node-2"}, Subject: "redis", Title: "Hot.", Severity: findings.Warning, Confidence: findings.Low,
-						Share: &[2]float64{0.1, 0.2}, Cost: "A tenth.", Evidence: []findings.Evidence{{Text: "it is", Expr: "up"}}}},
+					Finding: findings.Finding{Rule: "heat", Machine: query.Machine{Job: "agents", Instance: "node-2"}, Subject: "redis", Title: "Hot.", Severity: findings.Warning, Confidence: findings.Low,
+						Share: &[2]float64{0.1, 0.2}, Cost: "A tenth.", Evidence: []query.Evidence{{Text: "it is", Expr: "up"}}}},
 				{ID: "b", State: findings.Open, Finding: findings.Finding{Severity: findings.Info, Confidence: findings.High}},
 			}, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/fleet"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
@@ -19,7 +20,7 @@ import (
 // own one.
 type Platform struct {
 	// The labels of the machine's series; absent without a store.
-	findings.Machine
+	query.Machine
 	// Elsewhere: it is another machine, of which only stored series are known. What they do not have is absent or 0,
 	// and Lacks says what that is.
 	Elsewhere bool     `json:"elsewhere,omitempty"`

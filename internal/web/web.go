@@ -32,6 +32,7 @@ import (
 	"github.com/teescope/teescope/internal/fleet"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -43,19 +44,19 @@ type Options struct {
 	Round   func(ctx context.Context) []metric.Sample
 	// Platform, Sources, Findings and Overhead are about a machine. The zero value is the one that the server runs on,
 	// and for Findings all machines. For one that is not known the error wraps ErrNotFound.
-	Platform func(ctx context.Context, on findings.Machine) (Platform, error)
-	Sources  func(ctx context.Context, on findings.Machine) ([]Source, error)
+	Platform func(ctx context.Context, on query.Machine) (Platform, error)
+	Sources  func(ctx context.Context, on query.Machine) ([]Source, error)
 	// SetSource changes a source at run time; its error wraps ErrNotFound for an unknown
 	// name.
 	SetSource func(name string, s probe.Setting) error
-	Findings  func(ctx context.Context, on findings.Machine) (Findings, error)
+	Findings  func(ctx context.Context, on query.Machine) (Findings, error)
 	// History selects from all stored findings, also for annotations.
 	History func(context.Context, findings.Filter) ([]findings.Record, error)
 	// Fleet lists the machines whose series are stored.
 	Fleet      *fleet.Fleet
 	Silences   SilenceKeeper
 	Dashboards DashboardKeeper
-	Overhead   func(ctx context.Context, on findings.Machine) (Overhead, error)
+	Overhead   func(ctx context.Context, on query.Machine) (Overhead, error)
 	// Processes returns the running processes of a name; finding none is no error.
 	Processes func(name string) ([]Process, error)
 	// Changes compares all series of two windows; Boxes describes the values of a
@@ -216,7 +217,7 @@ func metered(o Options, next http.Handler) http.Handler {
 }
 
 // get adds GET NAME?job=JOB&instance=INSTANCE; without them the answer is about the server's own machine.
-func get[T any](mux *routes, o Options, name string, f func(context.Context, findings.Machine) (T, error)) {
+func get[T any](mux *routes, o Options, name string, f func(context.Context, query.Machine) (T, error)) {
 	mux.HandleFunc("GET /api/teescope/v1/"+name, func(w http.ResponseWriter, r *http.Request) {
 		v, err := f(r.Context(), machineOf(r.URL.Query()))
 		if err != nil {
@@ -285,7 +286,7 @@ func setSource(o Options) http.HandlerFunc {
 		case err != nil:
 			reply(w, o, http.StatusBadRequest, Error{err.Error()})
 		default:
-			list, err := o.Sources(r.Context(), findings.Machine{})
+			list, err := o.Sources(r.Context(), query.Machine{})
 			if err != nil {
 				refuse(w, o, err)
 				return
@@ -297,7 +298,7 @@ func setSource(o Options) http.HandlerFunc {
 
 // refuseFiles answers a request that names files for a source to open: only the configuration does.
 func refuseFiles(w http.ResponseWriter, r *http.Request, o Options, patterns []string) {
-	list, err := o.Sources(r.Context(), findings.Machine{})
+	list, err := o.Sources(r.Context(), query.Machine{})
 	name := r.PathValue("name")
 	i := slices.IndexFunc(list, func(s Source) bool { return s.Name == name })
 	switch {

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/authority"
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -30,13 +30,13 @@ import (
 func served(change func(*Options)) http.Handler {
 	o := Options{
 		Metrics: func(_ context.Context, b []byte) []byte { return append(b, "up 1\n"...) },
-		Platform: func(_ context.Context, on findings.Machine) (Platform, error) {
+		Platform: func(_ context.Context, on query.Machine) (Platform, error) {
 			if on.Job == "nothing" {
 				return Platform{}, fmt.Errorf("%w: machine", ErrNotFound)
 			}
 			return Platform{Hostname: "vm" + on.Instance}, nil
 		},
-		Sources: func(context.Context, findings.Machine) ([]Source, error) {
+		Sources: func(context.Context, query.Machine) ([]Source, error) {
 			return []Source{{Name: "syscalls", State: "available"}}, nil
 		},
 		SetSource: func(name string, s probe.Setting) error {
@@ -62,7 +62,7 @@ func served(change func(*Options)) http.Handler {
 			return &result.Experiment{ID: strings.Join(ids, "+")}, nil
 		},
 		Origin:   func(ids []string) Origin { return Origin{Word: "unattested", Line: strings.Join(ids, " ")} },
-		Overhead: func(context.Context, findings.Machine) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
+		Overhead: func(context.Context, query.Machine) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
 		Processes: func(name string) ([]Process, error) {
 			if name != "redis server" {
 				return nil, errors.New("read /proc: no permission")
@@ -251,7 +251,7 @@ func TestPolicy(t *testing.T) {
 func TestNoPathsByRequest(t *testing.T) {
 	h := served(func(o *Options) {
 		o.SetSource = func(name string, _ probe.Setting) error { t.Errorf("%s was set", name); return nil }
-		o.Sources = func(context.Context, findings.Machine) ([]Source, error) {
+		o.Sources = func(context.Context, query.Machine) ([]Source, error) {
 			return []Source{{Name: "syscalls"}, {Name: "gramine", Configure: &Configuration{What: "Logs", Advice: probe.FilesAdvice, Lines: "the default lines"}}}, nil
 		}
 	})
@@ -351,7 +351,7 @@ func TestPlaceholder(t *testing.T) {
 // TestNotFinite: a value that JSON cannot hold is an error, not a truncated answer.
 func TestNotFinite(t *testing.T) {
 	h := served(func(o *Options) {
-		o.Overhead = func(context.Context, findings.Machine) (Overhead, error) { return Overhead{RSSBytes: math.NaN()}, nil }
+		o.Overhead = func(context.Context, query.Machine) (Overhead, error) { return Overhead{RSSBytes: math.NaN()}, nil }
 	})
 	if w := do(h, "GET", "/api/teescope/v1/overhead", ""); w.Code != 500 || !strings.Contains(w.Body.String(), "not finite") {
 		t.Errorf("%d %s", w.Code, w.Body)

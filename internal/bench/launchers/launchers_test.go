@@ -17,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 )
@@ -133,13 +134,13 @@ func promises(t *testing.T, l *bench.Launcher, path string) {
 	if err != nil {
 		t.Fatalf("commands: %v", err)
 	}
-	golden(t, f, path, "commands", render(commands))
+	checkGolden(t, f, path, "commands", render(commands))
 
 	missing := ""
 	if err := l.Check(f.Host, maps.Clone(params)); err != nil {
 		missing = strings.ReplaceAll(err.Error(), "; ", ";\n") + "\n"
 	}
-	golden(t, f, path, "missing", missing)
+	checkGolden(t, f, path, "missing", missing)
 	same(t, "after Commands and Check", before, tree(t, f.Host))
 
 	failingOpen(t, l, f.Host, params, before)
@@ -233,7 +234,7 @@ func render(commands []host.Cmd) string {
 	return b.String()
 }
 
-func golden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
+func checkGolden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
 	t.Helper()
 	if got == f.Meta[name] {
 		return
@@ -248,9 +249,7 @@ func golden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
 	}
 	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
 	a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(got)})
-	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Write(t, path, txtar.Format(a))
 }
 
 // tree lists a machine's files.

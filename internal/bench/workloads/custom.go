@@ -70,13 +70,13 @@ var custom = bench.Workload{
 		samples := []metric.Sample{{Desc: wallSeconds, Value: o.Inside.Wall.Seconds()}}
 		var errs []error
 		if n, err := customCount(o.Params, o.Inside.Stdout); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", customOperations.Name, err))
+			errs = append(errs, &bench.MetricError{Metric: customOperations.Name, Err: err})
 		} else {
 			samples = append(samples, metric.Sample{Desc: customOperations, Value: n})
 		}
 		if desc := customDesc(o.Params); desc != nil {
 			if v, err := customValue(o.Params, o.Inside.Stdout); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", desc.Name, err))
+				errs = append(errs, &bench.MetricError{Metric: desc.Name, Err: err})
 			} else {
 				samples = append(samples, metric.Sample{Desc: desc, Value: v})
 			}

@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -19,27 +18,9 @@ var (
 		Help: "Time of single operations, with a reading of the worker's clock, in seconds; the value is the mean."}
 )
 
-// exitQuantiles are published only where ten observations lie above them.
-var exitQuantiles = []struct {
-	q    float64
-	desc *metric.Desc
-}{
-	{0.5, exitQuantile("p50", "Median")},
-	{0.9, exitQuantile("p90", "90th percentile")},
-	{0.99, exitQuantile("p99", "99th percentile")},
-	{0.999, exitQuantile("p999", "99.9th percentile")},
-}
-
-// exitSamples is how many operations are timed one by one.
-func exitSamples(p bench.Params) uint64 {
-	n, _ := p.Int("samples", 1) // Job reports what is wrong
-	return uint64(max(n, 0))
-}
-
-func exitQuantile(short, long string) *metric.Desc {
-	return &metric.Desc{Name: "exit_latency_" + short + "_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: long + " of the time of single operations, with a reading of the worker's clock, in seconds."}
-}
+// exitTimes are the times of single operations.
+var exitTimes = newSingleTimes(exitLatency, "exit_latency", 1, "operations were timed one by one",
+	"the time of single operations, with a reading of the worker's clock, in seconds")
 
 // exitCost measures the exits of a guest one reason at a time, as far as a program may cause them. In a confidential guest
 // each is also an exception, whose handler asks the hypervisor. Natively the same program shows what the operation costs
@@ -55,13 +36,7 @@ var exitCost = bench.Workload{
 		{Name: "samples", Default: "10000", Doc: "Operations that are timed one by one, after the windows."},
 	}, windowParams("100ms", "200ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
-		descs := []*metric.Desc{exitSeconds, exitInside, exitLatency, clockDisagreement, operations}
-		for _, x := range exitQuantiles {
-			if enough(exitSamples(p), x.q) {
-				descs = append(descs, x.desc)
-			}
-		}
-		return descs
+		return append([]*metric.Desc{exitSeconds, exitInside, exitLatency, clockDisagreement, operations}, exitTimes.quantilesFor(p)...)
 	},
 	Primary:    func(bench.Params) *metric.Desc { return exitSeconds },
 	Operations: operations,
@@ -75,12 +50,9 @@ var exitCost = bench.Workload{
 		if err != nil {
 			return bench.Job{}, err
 		}
-		samples, err := p.Int("samples", 1)
+		samples, err := sampleCount(p)
 		if err != nil {
 			return bench.Job{}, err
-		}
-		if samples > mostSamples {
-			return bench.Job{}, fmt.Errorf("parameter samples=%d: want at most %d", samples, mostSamples)
 		}
 		leaf, err := strconv.ParseUint(p["leaf"], 0, 32)
 		if err != nil {
@@ -103,18 +75,8 @@ var exitCost = bench.Workload{
 			r.disagreement(),
 			{Desc: operations, Value: float64(r.operations)},
 		}
-		l, err := readLatencies(r.others)
-		if err != nil {
-			return samples, fmt.Errorf("%s: %w", exitLatency.Name, err)
-		}
-		h := l.histogram(wakeupBounds)
-		samples = append(samples, metric.Sample{Desc: exitLatency, Value: h.Sum / float64(l.n), Hist: h})
-		for _, x := range exitQuantiles {
-			if enough(min(l.n, exitSamples(o.Params)), x.q) {
-				samples = append(samples, metric.Sample{Desc: x.desc, Value: l.quantile(x.q)})
-			}
-		}
-		return samples, nil
+		times, err := exitTimes.read(r.others, o.Params)
+		return append(samples, times...), err
 	},
 	Series: windowSeries(func(_ bench.Params, cost float64) float64 { return cost }),
 	Check: func(o bench.Outcome) (string, error) {
@@ -125,17 +87,8 @@ var exitCost = bench.Workload{
 		if err := r.check(o.Params); err != nil {
 			return "", err
 		}
-		n, err := o.Params.Int("samples", 1)
-		if err != nil {
+		if err := exitTimes.check(r.others, o.Params); err != nil {
 			return "", err
-		}
-		// A backward clock spoils the latencies, not the work, so Parse reports it.
-		l, err := readLatencies(r.others)
-		if err != nil && !errors.Is(err, errBackwards) {
-			return "", err
-		}
-		if err == nil && l.n != uint64(n) {
-			return "", fmt.Errorf("%d operations were timed one by one, want %d", l.n, n)
 		}
 		return digest("exits", o.Params["reason"], o.Params["leaf"], o.Params["windows"], o.Params["operations"], o.Params["samples"]), nil
 	},

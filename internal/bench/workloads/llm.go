@@ -159,11 +159,7 @@ var llm = bench.Workload{
 		if err != nil {
 			return nil // Parse reports it
 		}
-		out := map[string]int{}
-		for kind, n := range r.Errors {
-			out[kind] = int(min(n, math.MaxInt32))
-		}
-		return out
+		return failures(r.Errors)
 	},
 	Check: func(o bench.Outcome) (string, error) {
 		r, err := readLLM(o)
@@ -234,7 +230,7 @@ func llmTimings(p bench.Params) []*timing {
 		return out // Job reports what is wrong
 	}
 	for i := range out {
-		out[i] = out[i].of(n)
+		out[i] = out[i].supportedBy(n)
 	}
 	return out
 }

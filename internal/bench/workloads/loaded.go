@@ -88,16 +88,13 @@ type quantile struct {
 	rank float64 // percent
 }
 
-// rare is how many values must lie above a percentile for it to be reported.
-const rare = 10
+// supportedBy reports whether n values are enough for the quantile. A median is reported of any number.
+func (q quantile) supportedBy(n int64) bool { return q.rank <= 50 || enough(uint64(n), q.rank/100) }
 
-// of reports whether n values are enough for the quantile.
-func (q quantile) of(n int64) bool { return q.rank <= 50 || float64(n)*(1-q.rank/100) >= rare }
-
-// of is the timing with the quantiles for which n values are enough.
-func (t *timing) of(n int64) *timing {
+// supportedBy returns the timing with the quantiles for which n values are enough.
+func (t *timing) supportedBy(n int64) *timing {
 	out := *t
-	out.quantiles = slices.DeleteFunc(slices.Clone(t.quantiles), func(q quantile) bool { return !q.of(n) })
+	out.quantiles = slices.DeleteFunc(slices.Clone(t.quantiles), func(q quantile) bool { return !q.supportedBy(n) })
 	return &out
 }
 
@@ -128,7 +125,7 @@ var (
 func loadTimings(p bench.Params) []*timing {
 	connect, handshake := loadConnect, loadHandshake
 	if n, err := p.Int("connections", 1); err == nil && !freshConnections(p) {
-		connect, handshake = connect.of(n), handshake.of(n)
+		connect, handshake = connect.supportedBy(n), handshake.supportedBy(n)
 	}
 	out := []*timing{loadService, connect}
 	if openLoop(p) {
@@ -297,7 +294,7 @@ func (r *reading) timing(t *timing, encoded string) {
 	mean := metric.Sample{Desc: t.mean, Value: h.Mean() / 1e9, Trust: metric.Derived, Hist: loadHistogram(h)}
 	r.sample(mean, "the histogram has no mean")
 	for _, q := range t.quantiles {
-		if !q.of(n) {
+		if !q.supportedBy(n) {
 			r.lack(q.desc, fmt.Sprintf("fewer than %d of %d values lie above it; measure for longer", rare, n))
 			continue
 		}
@@ -411,8 +408,13 @@ func loadFailures(o bench.Outcome) map[string]int {
 	if err != nil {
 		return nil // Parse reports it
 	}
+	return failures(r.Errors)
+}
+
+// failures returns numbers of failures by their kind as a run has them.
+func failures(counts map[string]uint64) map[string]int {
 	out := map[string]int{}
-	for kind, n := range r.Errors {
+	for kind, n := range counts {
 		out[kind] = int(min(n, math.MaxInt32))
 	}
 	return out

@@ -173,7 +173,7 @@ func scalingHandshake(p bench.Params) *timing {
 	if err != nil {
 		return loadHandshake // Job reports what is wrong
 	}
-	return loadHandshake.of(n)
+	return loadHandshake.supportedBy(n)
 }
 
 // scalingSizeOf bounds the number of messages, whose times are kept one by one.

@@ -1,11 +1,7 @@
 package workloads
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"sort"
-	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
@@ -21,32 +17,9 @@ var (
 		Help: "Time from before the waking call in one thread until the other runs, in seconds on the worker's clock; the value is the mean."}
 )
 
-// wakeupQuantiles are published only where ten observations lie above them.
-var wakeupQuantiles = []struct {
-	q    float64
-	desc *metric.Desc
-}{
-	{0.5, wakeupQuantile("p50", "Median")},
-	{0.9, wakeupQuantile("p90", "90th percentile")},
-	{0.99, wakeupQuantile("p99", "99th percentile")},
-	{0.999, wakeupQuantile("p999", "99.9th percentile")},
-}
-
-// wakeupSamples is how many wake-ups are timed one by one, two for each round trip.
-func wakeupSamples(p bench.Params) uint64 {
-	n, _ := p.Int("samples", 1) // Job reports what is wrong
-	return 2 * uint64(max(n, 0))
-}
-
-func wakeupQuantile(short, long string) *metric.Desc {
-	return &metric.Desc{Name: "wakeup_" + short + "_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: long + " of the time from before the waking call in one thread until the other runs, in seconds on the worker's clock."}
-}
-
-// wakeupBounds are the bounds of the histogram, the same in every run.
-var wakeupBounds = []float64{
-	5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 1,
-}
+// wakeupTimes are the times of single wake-ups, two for each round trip.
+var wakeupTimes = newSingleTimes(wakeupSeconds, "wakeup", 2, "wake-ups were timed",
+	"the time from before the waking call in one thread until the other runs, in seconds on the worker's clock")
 
 // wakeup measures waking a thread. In a guest, waking one on an idle CPU needs an exit (the idle
 // CPU halts) and often a second one for the interrupt, so network round trips grow where bulk
@@ -66,13 +39,7 @@ var wakeup = bench.Workload{
 		formParam,
 	}, windowParams("100ms", "200ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
-		descs := []*metric.Desc{roundTripsPerSecond, wakeupSeconds, clockDisagreement, roundTrips}
-		for _, x := range wakeupQuantiles {
-			if enough(wakeupSamples(p), x.q) {
-				descs = append(descs, x.desc)
-			}
-		}
-		return descs
+		return append([]*metric.Desc{roundTripsPerSecond, wakeupSeconds, clockDisagreement, roundTrips}, wakeupTimes.quantilesFor(p)...)
 	},
 	Primary:    func(bench.Params) *metric.Desc { return roundTripsPerSecond },
 	Operations: roundTrips,
@@ -86,12 +53,9 @@ var wakeup = bench.Workload{
 		if err != nil {
 			return bench.Job{}, err
 		}
-		samples, err := p.Int("samples", 1)
+		samples, err := sampleCount(p)
 		if err != nil {
 			return bench.Job{}, err
-		}
-		if samples > mostSamples {
-			return bench.Job{}, fmt.Errorf("parameter samples=%d: want at most %d", samples, mostSamples)
 		}
 		return formJob(p["form"], append([]string{"wakeup", p["mechanism"], p["placement"], fmt.Sprint(samples)}, args...)...)
 	},
@@ -105,18 +69,8 @@ var wakeup = bench.Workload{
 			r.disagreement(),
 			{Desc: roundTrips, Value: float64(r.operations)},
 		}
-		l, err := readLatencies(r.others)
-		if err != nil {
-			return samples, fmt.Errorf("%s: %w", wakeupSeconds.Name, err)
-		}
-		h := l.histogram(wakeupBounds)
-		samples = append(samples, metric.Sample{Desc: wakeupSeconds, Value: h.Sum / float64(l.n), Hist: h})
-		for _, x := range wakeupQuantiles {
-			if enough(min(l.n, wakeupSamples(o.Params)), x.q) {
-				samples = append(samples, metric.Sample{Desc: x.desc, Value: l.quantile(x.q)})
-			}
-		}
-		return samples, nil
+		times, err := wakeupTimes.read(r.others, o.Params)
+		return append(samples, times...), err
 	},
 	Series: windowSeries(func(_ bench.Params, cost float64) float64 { return 1 / cost }),
 	Check: func(o bench.Outcome) (string, error) {
@@ -127,83 +81,9 @@ var wakeup = bench.Workload{
 		if err := r.check(o.Params); err != nil {
 			return "", err
 		}
-		n, err := o.Params.Int("samples", 1)
-		if err != nil {
+		if err := wakeupTimes.check(r.others, o.Params); err != nil {
 			return "", err
-		}
-		// A backward clock spoils the latencies, not the work, so Parse reports it.
-		l, err := readLatencies(r.others)
-		if err != nil && !errors.Is(err, errBackwards) {
-			return "", err
-		}
-		if err == nil && l.n != 2*uint64(n) {
-			return "", fmt.Errorf("%d wake-ups were timed, want %d", l.n, 2*n)
 		}
 		return digest("wakeup", o.Params["mechanism"], o.Params["placement"], o.Params["windows"], o.Params["operations"], o.Params["samples"]), nil
 	},
-}
-
-// mostSamples keeps the lines of a run below the limit of package host.
-const mostSamples = 40_000
-
-// enough reports whether ten of n observations lie above a quantile.
-func enough(n uint64, q float64) bool { return math.Round(float64(n)*(1-q)*1e6) >= 10e6 }
-
-// latencies are observations in ascending order, equal ones together.
-type latencies struct {
-	seconds []float64
-	upTo    []uint64 // observations of at most seconds[i]
-	n       uint64
-}
-
-// errBackwards: the clocks of two CPUs differ.
-var errBackwards = errors.New("a thread woke before the call that woke it: the worker's clock differs between CPUs")
-
-// readLatencies reads lines "latency NANOSECONDS COUNT" and the line
-// "backwards COUNT" that follows them.
-func readLatencies(lines []string) (latencies, error) {
-	var l latencies
-	ended := false
-	for _, line := range lines {
-		word, rest, _ := strings.Cut(line, " ")
-		switch word {
-		case "latency":
-			v, err := numbers(rest, 2)
-			if err != nil || ended || v[1] == 0 || len(l.seconds) > 0 && float64(v[0])/1e9 <= l.seconds[len(l.seconds)-1] {
-				return l, fmt.Errorf("the worker said %.60q: latencies must ascend", line)
-			}
-			l.n += v[1]
-			l.seconds, l.upTo = append(l.seconds, float64(v[0])/1e9), append(l.upTo, l.n)
-		case "backwards":
-			v, err := numbers(rest, 1)
-			if err != nil || ended {
-				return l, fmt.Errorf("the worker said %.60q", line)
-			}
-			if v[0] > 0 {
-				return l, fmt.Errorf("%w, %d times", errBackwards, v[0])
-			}
-			ended = true
-		}
-	}
-	if !ended || l.n == 0 {
-		return l, errors.New("the worker printed no latencies")
-	}
-	return l, nil
-}
-
-// quantile is the smallest observation that at least the share q does not exceed.
-func (l latencies) quantile(q float64) float64 {
-	rank := uint64(math.Ceil(q * float64(l.n)))
-	return l.seconds[min(sort.Search(len(l.upTo), func(i int) bool { return l.upTo[i] >= rank }), len(l.seconds)-1)]
-}
-
-func (l latencies) histogram(bounds []float64) *metric.Hist {
-	h := &metric.Hist{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
-	before := uint64(0)
-	for i, v := range l.seconds {
-		h.Counts[sort.SearchFloat64s(bounds, v)] += l.upTo[i] - before
-		h.Sum += v * float64(l.upTo[i]-before)
-		before = l.upTo[i]
-	}
-	return h
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/mutate"
@@ -90,9 +91,7 @@ func (f *fixture) golden(t *testing.T, name, got string) {
 		i = len(f.archive.Files) - 1
 	}
 	f.archive.Files[i].Data = []byte(got)
-	if err := os.WriteFile(f.path, txtar.Format(f.archive), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Write(t, f.path, txtar.Format(f.archive))
 }
 
 // outputs lists the NAMEs in the archive, in its order.
@@ -309,11 +308,7 @@ func checkCase(t *testing.T, w *bench.Workload, p bench.Params) {
 }
 
 func TestFixtures(t *testing.T) {
-	have := map[*bench.Workload]map[string]bool{}
 	for _, f := range fixtures(t) {
-		if have[f.workload] == nil {
-			have[f.workload] = map[string]bool{}
-		}
 		t.Run(f.label(), func(t *testing.T) {
 			checkCase(t, f.workload, f.params)
 			if job, err := f.workload.Job(f.params); err == nil && job.Outside != nil && slices.Contains(job.Outside.Argv, "--hold") != (job.Window == loadWindow) {
@@ -329,22 +324,39 @@ func TestFixtures(t *testing.T) {
 				f.golden(t, "job", describeJob(byDefault)+describeJob(job))
 			}
 			for _, name := range f.outputs() {
-				kind := strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
-				kind, _, _ = strings.Cut(kind, "-")
+				kind := kindOf(name)
 				if !slices.Contains([]string{"good", "wrong", "truncated"}, kind) {
 					t.Errorf("output %s: a name begins with good, wrong or truncated", name)
 				}
-				have[f.workload][kind] = true
 				t.Run(name, func(t *testing.T) { f.check(t, name, kind) })
 			}
 		})
 	}
-	for _, w := range All {
-		for _, kind := range []string{"good", "wrong", "truncated"} {
-			if !have[w][kind] {
-				t.Errorf("workload %s: no fixture testdata/%s*.txtar has an output %q", w.Name, w.Name, kind)
-			}
+}
+
+// kindOf returns the first word of an output's name.
+func kindOf(output string) string {
+	kind := strings.TrimRightFunc(output, func(r rune) bool { return !unicode.IsLetter(r) })
+	kind, _, _ = strings.Cut(kind, "-")
+	return kind
+}
+
+// TestWorkloadsHaveFixtures: the fixtures of each workload have outputs of every kind.
+func TestWorkloadsHaveFixtures(t *testing.T) {
+	have := map[[2]string]bool{}
+	for _, f := range fixtures(t) {
+		for _, output := range f.outputs() {
+			have[[2]string{f.workload.Name, kindOf(output)}] = true
 		}
+	}
+	for _, w := range All {
+		t.Run(w.Name, func(t *testing.T) {
+			for _, kind := range []string{"good", "wrong", "truncated"} {
+				if !have[[2]string{w.Name, kind}] {
+					t.Errorf("workload %s: no fixture testdata/%s*.txtar has an output %q", w.Name, w.Name, kind)
+				}
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/provereport"
 )
 
 var (
@@ -155,47 +156,15 @@ func zkEstimate(p bench.Params) (time.Duration, int64) {
 
 // zkOutput is the output of a prover: its report, and the times of its steps.
 type zkOutput struct {
-	zkReport
+	provereport.Report
 	steps
-}
-
-// zkReport is the prover's document (internal/prove).
-type zkReport struct {
-	Circuit        string             `json:"circuit"`
-	Scheme         string             `json:"scheme"`
-	Curve          string             `json:"curve"`
-	Library        string             `json:"library"`
-	Digest         string             `json:"circuit_digest"`
-	Public         string             `json:"public_digest"`
-	Constraints    int                `json:"constraints"`
-	PublicValues   int                `json:"public_values"`
-	SecretValues   int                `json:"secret_values"`
-	InternalValues int                `json:"internal_values"`
-	Hashed         int                `json:"hashed_bytes"`
-	Threads        int                `json:"threads"`
-	Proofs         int                `json:"proofs"`
-	Verified       int                `json:"verified"`
-	Tried          int                `json:"false_tried"`
-	Refused        int                `json:"false_refused"`
-	ProofBytes     int                `json:"proof_bytes"`
-	ProvingBytes   int64              `json:"proving_key_bytes"`
-	VerifyingBytes int64              `json:"verifying_key_bytes"`
-	SetUpSeconds   float64            `json:"set_up_seconds"`
-	SetUp          bool               `json:"set_up"`
-	SetUpWhy       string             `json:"set_up_why"`
-	NotKept        string             `json:"not_kept"`
-	VerifySeconds  float64            `json:"verify_seconds"`
-	Verifications  int                `json:"verifications"`
-	OutsideBytes   int64              `json:"outside_bytes"`
-	PeakRSS        int64              `json:"peak_rss_bytes"`
-	Seconds        map[string]float64 `json:"inside_seconds"`
 }
 
 // readZK reads an output.
 func readZK(o host.Output) (*zkOutput, error) {
 	z := &zkOutput{}
 	var err error
-	if z.steps, err = readSteps("prover", o, &z.zkReport); err != nil {
+	if z.steps, err = readSteps("prover", o, &z.Report); err != nil {
 		return nil, err
 	}
 	if z.Proofs < 1 || z.Constraints < 1 {

@@ -1,6 +1,8 @@
 package causes
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,53 +19,81 @@ func speaks(e explain.Event, c explain.Circumstances) string {
 	return ""
 }
 
+// event returns the event of a metric with one label.
+func event(metric, label, value string) explain.Event {
+	return explain.EventOf(metric, map[string]string{label: value})
+}
+
+// call returns the event of a system call.
+func call(name string) explain.Event { return event(explain.CallCount, "syscall", name) }
+
+// cases say which cause an event indicates, "" for none.
+var cases = []struct {
+	event explain.Event
+	when  explain.Circumstances
+	want  string
+}{
+	{call("clock_gettime"), explain.Circumstances{}, "vdso_bypass"},
+	{call("clock_gettime"), explain.Circumstances{Rare: true}, ""},
+	{call("futex"), explain.Circumstances{Contended: true}, "lock_contention"},
+	{call("futex"), explain.Circumstances{Contended: true, Rare: true}, "lock_contention"},
+	{call("futex"), explain.Circumstances{}, "context_switch_storm"},
+	{call("futex"), explain.Circumstances{Rare: true}, ""},
+	{call("madvise"), explain.Circumstances{}, "page_fault_storm"},
+	{call("fdatasync"), explain.Circumstances{Rare: true}, "logging"},
+	{call("getppid"), explain.Circumstances{}, "syscall_storm"},
+	{call("sched_yield"), explain.Circumstances{}, "syscall_storm"},
+	{call("getppid"), explain.Circumstances{Rare: true}, ""},
+	{call("read"), explain.Circumstances{}, ""},
+	{call("read"), explain.Circumstances{Entering: true}, "syscall_storm"},
+	{call("epoll_wait"), explain.Circumstances{}, ""},
+	{call("other"), explain.Circumstances{}, ""},
+	{explain.EventOf(explain.CallCount, nil), explain.Circumstances{Entering: true}, ""},
+	{event(explain.SwitchCount, "kind", "voluntary"), explain.Circumstances{}, "context_switch_storm"},
+	{event(explain.SwitchCount, "kind", "voluntary"), explain.Circumstances{Contended: true}, "lock_contention"},
+	{event(explain.SwitchCount, "kind", "involuntary"), explain.Circumstances{Contended: true}, "context_switch_storm"},
+	{explain.EventOf(explain.SwitchCount, nil), explain.Circumstances{}, ""},
+	{event(explain.FaultCount, "cause", "write"), explain.Circumstances{}, "page_fault_storm"},
+	{explain.EventOf(explain.FaultCount, nil), explain.Circumstances{}, ""},
+	{event(explain.WaitSamples, "state", "lock"), explain.Circumstances{}, "lock_contention"},
+	{event(explain.WaitSamples, "state", "sleep"), explain.Circumstances{}, ""},
+	{event(explain.WaitSamples, "state", "cpu"), explain.Circumstances{}, "cpu_starvation"},
+	{event(explain.WaitSamples, "state", "disk"), explain.Circumstances{}, "io_saturation"},
+	{explain.EventOf(explain.WaitSamples, map[string]string{"state": "disk", "call": "fsync"}), explain.Circumstances{}, "logging"},
+	{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{Paging: true}, "epc_paging"},
+	{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{}, ""},
+	{explain.EventOf(explain.LoadedBack, nil), explain.Circumstances{}, "epc_paging"},
+	{event(explain.Conversions, "direction", "to_shared"), explain.Circumstances{}, "memory_conversions"},
+	{event(explain.EnclaveEntries, "runtime", "gramine"), explain.Circumstances{}, "enclave_transitions"},
+	{event(explain.EnclaveExits, "runtime", "gramine"), explain.Circumstances{Rare: true}, "enclave_transitions"},
+	{event(explain.BounceTime, "operation", "map"), explain.Circumstances{}, "bounced_io"},
+	{explain.EventOf(explain.BouncedBytes, nil), explain.Circumstances{}, "bounced_io"},
+	{event(explain.GuestExceptions, "reason", "cpuid"), explain.Circumstances{}, "guest_exit_storm"},
+	{event(explain.CPUSamples, "call", "tls_handshake"), explain.Circumstances{}, "tls_handshakes"},
+	{event(explain.CPUSamples, "mode", "user"), explain.Circumstances{}, ""},
+}
+
 func TestSpeaks(t *testing.T) {
-	event := func(metric, label, value string) explain.Event {
-		return explain.EventOf(metric, map[string]string{label: value})
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("%s/%s %+v", cmp.Or(c.want, "none"), c.event, c.when), func(t *testing.T) {
+			if got := speaks(c.event, c.when); got != c.want {
+				t.Errorf("it speaks for %q, want %q", got, c.want)
+			}
+		})
 	}
-	call := func(name string) explain.Event { return event(explain.CallCount, "syscall", name) }
-	for _, c := range []struct {
-		event explain.Event
-		when  explain.Circumstances
-		want  string
-	}{
-		{call("clock_gettime"), explain.Circumstances{}, "vdso_bypass"},
-		{call("clock_gettime"), explain.Circumstances{Rare: true}, ""},
-		{call("futex"), explain.Circumstances{Contended: true}, "lock_contention"},
-		{call("futex"), explain.Circumstances{Contended: true, Rare: true}, "lock_contention"},
-		{call("futex"), explain.Circumstances{}, "context_switch_storm"},
-		{call("futex"), explain.Circumstances{Rare: true}, ""},
-		{call("madvise"), explain.Circumstances{}, "page_fault_storm"},
-		{call("fdatasync"), explain.Circumstances{Rare: true}, "logging"},
-		{call("getppid"), explain.Circumstances{}, "syscall_storm"},
-		{call("sched_yield"), explain.Circumstances{}, "syscall_storm"},
-		{call("getppid"), explain.Circumstances{Rare: true}, ""},
-		{call("read"), explain.Circumstances{}, ""},
-		{call("read"), explain.Circumstances{Entering: true}, "syscall_storm"},
-		{call("epoll_wait"), explain.Circumstances{}, ""},
-		{call("other"), explain.Circumstances{}, ""},
-		{explain.EventOf(explain.CallCount, nil), explain.Circumstances{Entering: true}, ""},
-		{event(explain.SwitchCount, "kind", "voluntary"), explain.Circumstances{}, "context_switch_storm"},
-		{event(explain.SwitchCount, "kind", "voluntary"), explain.Circumstances{Contended: true}, "lock_contention"},
-		{event(explain.SwitchCount, "kind", "involuntary"), explain.Circumstances{Contended: true}, "context_switch_storm"},
-		{explain.EventOf(explain.SwitchCount, nil), explain.Circumstances{}, ""},
-		{event(explain.FaultCount, "cause", "write"), explain.Circumstances{}, "page_fault_storm"},
-		{explain.EventOf(explain.FaultCount, nil), explain.Circumstances{}, ""},
-		{event(explain.WaitSamples, "state", "lock"), explain.Circumstances{}, "lock_contention"},
-		{event(explain.WaitSamples, "state", "sleep"), explain.Circumstances{}, ""},
-		{event(explain.WaitSamples, "state", "cpu"), explain.Circumstances{}, "cpu_starvation"},
-		{event(explain.WaitSamples, "state", "disk"), explain.Circumstances{}, "io_saturation"},
-		{explain.EventOf(explain.WaitSamples, map[string]string{"state": "disk", "call": "fsync"}), explain.Circumstances{}, "logging"},
-		{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{Paging: true}, "epc_paging"},
-		{explain.EventOf(explain.EnclaveFaults, nil), explain.Circumstances{}, ""},
-		{explain.EventOf(explain.LoadedBack, nil), explain.Circumstances{}, "epc_paging"},
-		{event(explain.Conversions, "direction", "to_shared"), explain.Circumstances{}, "memory_conversions"},
-		{event(explain.CPUSamples, "call", "tls_handshake"), explain.Circumstances{}, "tls_handshakes"},
-		{event(explain.CPUSamples, "mode", "user"), explain.Circumstances{}, ""},
-	} {
-		if got := speaks(c.event, c.when); got != c.want {
-			t.Errorf("%s %+v speaks for %q, want %q", c.event, c.when, got, c.want)
-		}
+}
+
+// TestCausesHaveCases: each cause that events indicate has a case in TestSpeaks.
+func TestCausesHaveCases(t *testing.T) {
+	for _, c := range All {
+		t.Run(c.Name, func(t *testing.T) {
+			for i := range cases {
+				if c.Speaks == nil || cases[i].want == c.Name {
+					return
+				}
+			}
+			t.Errorf("cause %s: no case of TestSpeaks has an event that indicates it", c.Name)
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Options of a comparison of two windows.
@@ -21,7 +22,7 @@ type Options struct {
 	// selects everything.
 	Process string
 	// Machine limits it to the series of one machine; the zero value selects all.
-	Machine findings.Machine
+	Machine query.Machine
 	// Top is the number of changes to return; 0 is 100.
 	Top int
 }
@@ -46,7 +47,7 @@ const (
 // Processes that started or stopped between the windows come first. For each metric of the others it lists the largest
 // change of each process, at most three; Alike counts the others. With Options.Process the limits are five and ten. The
 // monitor's own series come last.
-func Between(ctx context.Context, q findings.RangeQuerier, before, after Window, o Options) (Changes, error) {
+func Between(ctx context.Context, q query.RangeQuerier, before, after Window, o Options) (Changes, error) {
 	out := Changes{Before: before, After: after, Changes: []Change{}, Unable: []string{}}
 	for _, w := range []Window{before, after} {
 		if w.length() < LeastWindow {
@@ -54,7 +55,7 @@ func Between(ctx context.Context, q findings.RangeQuerier, before, after Window,
 		}
 	}
 	c := comparison{q: q, before: before, after: after}
-	if o.Machine != (findings.Machine{}) {
+	if o.Machine != (query.Machine{}) {
 		c.machine = o.Machine.Matchers()
 	}
 	note, err := c.fit(ctx)
@@ -153,7 +154,7 @@ func (w Window) length() time.Duration { return w.To.Sub(w.From) }
 
 // comparison of two windows.
 type comparison struct {
-	q             findings.RangeQuerier
+	q             query.RangeQuerier
 	before, after Window
 	machine       string // what selects the machine; "" for all
 	matcher       string // what every series must match, with the process; "" for none
@@ -292,22 +293,22 @@ type event struct {
 // a restart of the monitor: only a process that is still counted, without a start, has stopped.
 func (c *comparison) lives(ctx context.Context) (events, error) {
 	values := func(function, series string, span time.Duration, to time.Time) (map[string]float64, map[string]bool, error) {
-		points, err := c.q.Query(ctx, fmt.Sprintf("%s(%s{%s}[%s])", function, series, c.matcher, findings.PromDuration(span.Truncate(time.Second))), to)
+		points, err := c.q.Query(ctx, fmt.Sprintf("%s(%s{%s}[%s])", function, series, c.matcher, query.PromDuration(span.Truncate(time.Second))), to)
 		out, machines := map[string]float64{}, map[string]bool{}
 		for _, p := range points {
 			out[processOf(p.Labels)], machines[machineOf(p.Labels)] = p.Value, true
 		}
 		return out, machines, err
 	}
-	before, watchedBefore, err := values("min_over_time", findings.StartTime, c.before.length(), c.before.To)
+	before, watchedBefore, err := values("min_over_time", query.StartTime, c.before.length(), c.before.To)
 	if err != nil {
 		return nil, err
 	}
-	after, _, err := values("min_over_time", findings.StartTime, c.after.length(), c.after.To)
+	after, _, err := values("min_over_time", query.StartTime, c.after.length(), c.after.To)
 	if err != nil {
 		return nil, err
 	}
-	now, watchedNow, err := values("last_over_time", findings.StartTime, c.after.length()/2, c.after.To)
+	now, watchedNow, err := values("last_over_time", query.StartTime, c.after.length()/2, c.after.To)
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +365,7 @@ func (c *comparison) happened(ctx context.Context, all []candidate, of events, m
 	}
 	used := map[string]use{}
 	for i, w := range []Window{c.before, c.after} {
-		points, err := c.q.Query(ctx, fmt.Sprintf("increase(%s{%s}[%s]) >= %g", cpuOfProcess, c.matcher, findings.PromDuration(w.length().Truncate(time.Second)), leastCPU), w.To)
+		points, err := c.q.Query(ctx, fmt.Sprintf("increase(%s{%s}[%s]) >= %g", cpuOfProcess, c.matcher, query.PromDuration(w.length().Truncate(time.Second)), leastCPU), w.To)
 		if err != nil {
 			return out, at, err
 		}
@@ -384,8 +385,8 @@ func (c *comparison) happened(ctx context.Context, all []candidate, of events, m
 	})
 	for _, name := range came[:min(most, len(came))] {
 		e, p := of[name], used[name]
-		selector := findings.Selector(cpuOfProcess, withoutName(p.Labels))
-		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: "rate(" + selector + "[1m])", Unit: "cores", Score: p.cores / leastUsed * LeastScore, Event: e.name, Since: e.at}
+		selector := query.Selector(cpuOfProcess, withoutName(p.Labels))
+		x := Change{Series: selector, Metric: cpuOfProcess, Labels: p.Labels, Expr: query.Rate(selector, "1m"), Unit: "cores", Score: p.cores / leastUsed * LeastScore, Event: e.name, Since: e.at}
 		if i := slices.IndexFunc(all, func(x candidate) bool { return x.Metric == cpuOfProcess && x.process() == name }); i >= 0 && e.at == nil {
 			x.Since = all[i].since()
 		}

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
@@ -232,7 +232,7 @@ func TestBetweenRefuses(t *testing.T) {
 		"nothing there":     {Window{time.Unix(-7200, 0), time.Unix(-3600, 0)}, tenMinutes, "no samples in the window before"},
 		"nothing after":     {theHour, Window{time.Unix(7200, 0), time.Unix(7800, 0)}, "no samples in the window after"},
 	} {
-		for _, o := range []Options{{}, {Process: "p"}, {Machine: findings.Machine{Job: "j", Instance: "i"}}} {
+		for _, o := range []Options{{}, {Process: "p"}, {Machine: query.Machine{Job: "j", Instance: "i"}}} {
 			if _, err := Between(t.Context(), st, tt.before, tt.after, o); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, %+v: %v, want %q", name, o, err, tt.want)
 			}
@@ -316,8 +316,8 @@ func TestSourceOfLives(t *testing.T) {
 			found[d.Name] = s.Name
 		}
 	}
-	if found[findings.StartTime] != sourceOfLives || found[cpuOfProcess] != sourceOfLives {
-		t.Errorf("%s is of source %q, %s of %q", findings.StartTime, found[findings.StartTime], cpuOfProcess, found[cpuOfProcess])
+	if found[query.StartTime] != sourceOfLives || found[cpuOfProcess] != sourceOfLives {
+		t.Errorf("%s is of source %q, %s of %q", query.StartTime, found[query.StartTime], cpuOfProcess, found[cpuOfProcess])
 	}
 }
 

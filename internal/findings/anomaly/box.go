@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -28,7 +28,7 @@ const (
 // Boxes divides a span of time into windows of equal length and describes the values of each series of a PromQL
 // expression in each window. It evaluates at moments 5 s apart or at 240 moments, whichever is fewer. A window
 // without values has no box. Infinite values are left out.
-func Boxes(ctx context.Context, q findings.RangeQuerier, expr string, from, to time.Time, windows int) ([]Box, error) {
+func Boxes(ctx context.Context, q query.RangeQuerier, expr string, from, to time.Time, windows int) ([]Box, error) {
 	if windows < 1 || windows > MaxWindows {
 		return nil, fmt.Errorf("%d windows: want 1 to %d", windows, MaxWindows)
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -53,7 +53,7 @@ func (c *comparison) metric(ctx context.Context, n name) (out compared, err erro
 		}
 		sides[i] = map[string]metric.Series{}
 		for _, s := range series {
-			sides[i][findings.Selector(n.name, s.Labels)] = finite(s)
+			sides[i][query.Selector(n.name, s.Labels)] = finite(s)
 		}
 	}
 	return judge(n, over, sides), nil
@@ -65,7 +65,7 @@ func (c *comparison) interval(ctx context.Context, metric string) (time.Duration
 	for _, w := range []Window{c.after, c.before} {
 		// Ten minutes are enough, and reading an hour of all series is slow.
 		span := min(w.length(), 10*time.Minute).Truncate(time.Second)
-		points, err := c.q.Query(ctx, fmt.Sprintf("max(count_over_time(%s{%s}[%s]))", metric, c.matcher, findings.PromDuration(span)), w.To)
+		points, err := c.q.Query(ctx, fmt.Sprintf("max(count_over_time(%s{%s}[%s]))", metric, c.matcher, query.PromDuration(span)), w.To)
 		if err != nil {
 			return 0, err
 		}

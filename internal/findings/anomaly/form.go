@@ -2,16 +2,18 @@ package anomaly
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // form is how the series of a metric are compared.
 type form struct {
 	kind kind
-	unit string // a word of findings.Evidence
+	unit string // a word of query.Evidence
 }
 
 type kind int
@@ -71,7 +73,7 @@ func (f form) expr(name, matchers string, over time.Duration) string {
 	if matchers != "" {
 		selector += "{" + matchers + "}"
 	}
-	growth := fmt.Sprintf("sum without (cpu) (rate(%s[%s]))", selector, findings.PromDuration(over))
+	growth := "sum without (cpu) (" + query.Rate(selector, query.PromDuration(over)) + ")"
 	switch f.kind {
 	case rate:
 		return growth
@@ -92,5 +94,5 @@ func (n name) family() string {
 
 // matchers returns the matchers of a set of labels.
 func matchers(labels map[string]string) string {
-	return strings.Trim(findings.Selector("", labels), "{}")
+	return query.MatchersOf(labels, slices.Collect(maps.Keys(labels))...)
 }

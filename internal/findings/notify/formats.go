@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Format is a receiver's protocol.
@@ -152,7 +153,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 }
 
 // evidence returns a line for each number.
-func evidence(list []findings.Evidence) string {
+func evidence(list []query.Evidence) string {
 	lines := make([]string, len(list))
 	for i, e := range list {
 		number := strconv.FormatFloat(e.Value, 'g', 4, 64)

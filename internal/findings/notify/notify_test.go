@@ -23,6 +23,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/mutate"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // server is a receiver whose answers the test sets.
@@ -462,7 +463,7 @@ func TestAlertmanager(t *testing.T) {
 	set := Settings{Receivers: []Receiver{{Name: "r", Format: Alertmanager, URL: s.URL + "/prefix/"}}, Least: findings.Info, Page: "https://vm:9780/"}
 	n := newTeller(t, t.TempDir(), set, func(o *Options) { o.Repeat = 20 * time.Millisecond })
 	r := opened("a")
-	r.Subject, r.Remedy, r.Evidence = "<b>\x1b[31m\n\xff", "Open the window.", []findings.Evidence{{Text: "mean", Value: 95.25, Unit: "ratio", Expr: "temperature"}}
+	r.Subject, r.Remedy, r.Evidence = "<b>\x1b[31m\n\xff", "Open the window.", []query.Evidence{{Text: "mean", Value: 95.25, Unit: "ratio", Expr: "temperature"}}
 	quiet := opened("quiet")
 	quiet.Silenced = "s"
 	n.Tell(list(r), list(r, quiet))

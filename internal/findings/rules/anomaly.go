@@ -13,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var unusual = &findings.Rule{
@@ -68,7 +69,7 @@ type strange struct {
 
 // findUnusual reads the history of a few series: those farthest from their level at this time yesterday.
 func findUnusual(ctx context.Context, p *findings.Pass) error {
-	q, ok := p.Querier.(findings.RangeQuerier)
+	q, ok := p.Querier.(query.RangeQuerier)
 	if !ok {
 		return errors.New("the store gives no history")
 	}
@@ -112,7 +113,7 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 	}
 	was := map[string]float64{}
 	for _, pt := range past {
-		was[findings.Selector(r.series, pt.Labels)] = pt.Value
+		was[query.Selector(r.series, pt.Labels)] = pt.Value
 	}
 	for _, side := range []string{"min", "max"} {
 		now, err := p.Query(ctx, fmt.Sprintf("%s_over_time(%s[%s])", side, r.series, holds), p.To)
@@ -120,7 +121,7 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 			return nil, true, err
 		}
 		for _, pt := range now {
-			s := strange{series: findings.Selector(r.series, pt.Labels), life: lifeOf(pt.Labels), unit: r.unit, what: r.what}
+			s := strange{series: query.Selector(r.series, pt.Labels), life: lifeOf(pt.Labels), unit: r.unit, what: r.what}
 			before, ok := was[s.series]
 			low, high := before, pt.Value
 			if side == "max" {
@@ -129,7 +130,7 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 			if !ok || high-low < p.Least(r.threshold) || high < p.Least("ratio")*low {
 				continue
 			}
-			s.of = of{findings.MachineOf(pt.Labels), call(pt.Labels["process"], pt.Labels["instance"])}
+			s.of = of{query.MachineOf(pt.Labels), call(pt.Labels["process"], pt.Labels["instance"])}
 			s.limits = anomaly.Sensitivity{Ratio: p.Limit("ratio", s.subject), Floor: p.Limit(r.threshold, s.subject), Score: anomaly.Score}
 			s.fold = math.Log((high + s.limits.Floor) / (low + s.limits.Floor))
 			out = append(out, s)
@@ -138,10 +139,10 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 	return out, true, nil
 }
 
-var holds = findings.PromDuration(anomaly.Holds)
+var holds = query.PromDuration(anomaly.Holds)
 
 // depart compares a series with its own history; ok is false if that is too short.
-func depart(ctx context.Context, q findings.RangeQuerier, series string, now time.Time, s anomaly.Sensitivity) (d anomaly.Departure, ok bool, err error) {
+func depart(ctx context.Context, q query.RangeQuerier, series string, now time.Time, s anomaly.Sensitivity) (d anomaly.Departure, ok bool, err error) {
 	read := func(from, to time.Time) (metric.Series, error) {
 		got, err := q.QueryRange(ctx, series, from, to, time.Minute)
 		if err != nil || len(got) == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var cacheThrash = &findings.Rule{
@@ -41,9 +42,9 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 		rate := func(metric string, labels map[string]string, w string) string {
 			selector := onMachine(scope.prefix+metric, labels)
 			if process, ok := labels["process"]; ok {
-				selector = with(selector, fmt.Sprintf("process=%q", process))
+				selector = query.Narrow(selector, fmt.Sprintf("process=%q", process))
 			}
-			return fmt.Sprintf("sum by (%s) (rate(%s[%s]))", scope.by, selector, w)
+			return fmt.Sprintf("sum by (%s) (%s)", scope.by, query.Rate(selector, w))
 		}
 		misses := func(labels map[string]string, w string) string {
 			return "1000 * " + rate("llc_misses_total", labels, w) + " / " + rate("instructions_total", labels, w)
@@ -88,7 +89,7 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 				who = "The " + subject
 			}
 			p.Report(findings.Finding{
-				Machine:    findings.MachineOf(pt.Labels),
+				Machine:    query.MachineOf(pt.Labels),
 				Subject:    subject,
 				Life:       lifeOf(pt.Labels),
 				Title:      fmt.Sprintf("%s completes only %s instructions a cycle: %s in 1,000 of them miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // slowClocks are the x86 clock sources that only the kernel can read, through a device or the hypervisor
@@ -31,7 +32,7 @@ func findClockSource(ctx context.Context, p *findings.Pass) error {
 	const info = "tee_clocksource_info"
 	all := fmt.Sprintf("count_over_time(%s[%s])", info, window(p))
 	points, err := p.Query(ctx, fmt.Sprintf("count_over_time(%s[%s]) / on (job, instance) group_left sum by (job, instance) (%s)",
-		with(info, fmt.Sprintf("name!~%q", fastClocks)), window(p), all), p.To)
+		query.Narrow(info, fmt.Sprintf("name!~%q", fastClocks)), window(p), all), p.To)
 	if err != nil {
 		return err
 	}
@@ -47,13 +48,13 @@ func findClockSource(ctx context.Context, p *findings.Pass) error {
 		here := onMachine(info, pt.Labels)
 		e := evidence{pass: p}
 		share := e.add(ctx, fmt.Sprintf("share of the readings in the last %s with %s", window(p), name), "ratio",
-			fmt.Sprintf("sum(count_over_time(%s[%s])) / sum(count_over_time(%s[%s]))", with(here, fmt.Sprintf("name=%q", name)), window(p), here, window(p)))
+			fmt.Sprintf("sum(count_over_time(%s[%s])) / sum(count_over_time(%s[%s]))", query.Narrow(here, fmt.Sprintf("name=%q", name)), window(p), here, window(p)))
 		changes := e.add(ctx, "changes of the clock source since the monitor started", "", "sum("+onMachine("tee_clocksource_changes_total", pt.Labels)+")")
 		tsc := e.add(ctx, "1 where tsc is available", "", "sum("+onMachine("tee_clocksource_available", pt.Labels, `name="tsc"`)+")")
 		asked := e.add(ctx, "system calls that ask for the time, mean of the last "+window(p), "1/s",
-			sumRate(onMachine("tee_syscalls_total", pt.Labels, `syscall=~"clock_gettime|gettimeofday|time"`), window(p)))
+			query.SumRate(onMachine("tee_syscalls_total", pt.Labels, `syscall=~"clock_gettime|gettimeofday|time"`), window(p)))
 		f := findings.Finding{
-			Machine:  findings.MachineOf(pt.Labels),
+			Machine:  query.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("The clock source of the %s is %s in %s of the last %s: reading the time enters the kernel.", subject, name, metric.Percent(share), window(p)),
 			Severity: findings.Warning,

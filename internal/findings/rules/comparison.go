@@ -13,18 +13,18 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // comparison is a rule that only compares the results of queries with limits, as a
-// value. Its queries hold placeholders:
+// value. Its queries hold the placeholders of query.Scope, and more:
 //
 //	$here        matchers of the subject's labels; none in the search for candidates
+//	$over        the window or its newest part, as the number says
 //	$window      the pass's window
 //	$newest      the newest part of it
-//	$over        the window or its newest part, as the number says
 //	$only        "and on (...)", which keeps the subject's element of a vector
 //	$THRESHOLD   the lowest value that the threshold has for any subject
-//	$$           a dollar sign
 //
 // A finding's sentences hold numbers, labels and words by their name in braces, and
 // {subject}.
@@ -169,7 +169,7 @@ func (s sign) candidates(ctx context.Context, p *findings.Pass) ([]metric.Point,
 
 // of is a subject of a machine.
 type of struct {
-	findings.Machine
+	query.Machine
 	subject string
 }
 
@@ -183,7 +183,7 @@ type judgement struct {
 // judge compares a candidate with the limits of its own subject, unless that was judged before.
 func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[of]bool, t *together) (judgement, error) {
 	name, err := s.named(ctx, p, labels)
-	j := judgement{of: of{findings.MachineOf(labels), name}}
+	j := judgement{of: of{query.MachineOf(labels), name}}
 	if err != nil || seen[j.of] || p.Settled(j.Machine, name) {
 		return j, err
 	}
@@ -227,13 +227,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 
 // here returns $here for a candidate's labels.
 func (s sign) here(labels map[string]string) string {
-	kept := map[string]string{}
-	for _, l := range s.kept(labels) {
-		if v, ok := labels[l]; ok {
-			kept[l] = v
-		}
-	}
-	return strings.Trim(findings.Selector("", kept), "{}")
+	return query.MatchersOf(labels, s.kept(labels)...)
 }
 
 // kept are the names of a candidate's labels in $here.
@@ -265,10 +259,7 @@ type expansion struct {
 	units         map[string]string
 }
 
-var (
-	inQuery    = regexp.MustCompile(`\$here,?|\$\$|\$[a-z_]+`)
-	inSentence = regexp.MustCompile(`\{[a-z_]+\}`)
-)
+var inSentence = regexp.MustCompile(`\{[a-z_]+\}`)
 
 func (x expansion) query(text, over string) string {
 	return x.element(text, over, nil, strconv.Quote)
@@ -276,33 +267,28 @@ func (x expansion) query(text, over string) string {
 
 // element fills in a query or a text, with the labels of an element of number.each.
 func (x expansion) element(text, over string, labels map[string]string, value func(string) string) string {
-	return inQuery.ReplaceAllStringFunc(text, func(found string) string {
-		switch name := found[1:]; name {
-		case "here", "here,":
-			if x.here == "" {
-				return ""
-			}
-			return x.here + strings.TrimPrefix(name, "here")
-		case "window":
-			return window(x.pass)
-		case "newest":
-			return newest(x.pass)
-		case "only":
-			return only(withoutName(x.labels))
-		case "over":
-			return x.element(over, "", nil, value)
-		case "$":
-			return name
-		default:
-			if v, ok := labels[name]; ok {
-				return value(v)
-			}
-			if v, ok := x.words[name]; ok {
-				return v
-			}
-			return fmt.Sprintf("%g", x.pass.Least(name))
-		}
-	})
+	s := query.Scope{Here: x.here, Word: func(name string) (string, bool) { return x.word(name, labels, value), true }}
+	s.Over = s.Expand(over)
+	return s.Expand(text)
+}
+
+// word returns what a placeholder of a comparison stands for besides those of every query.
+func (x expansion) word(name string, labels map[string]string, value func(string) string) string {
+	switch name {
+	case "window":
+		return window(x.pass)
+	case "newest":
+		return newest(x.pass)
+	case "only":
+		return only(withoutName(x.labels))
+	}
+	if v, ok := labels[name]; ok {
+		return value(v)
+	}
+	if v, ok := x.words[name]; ok {
+		return v
+	}
+	return fmt.Sprintf("%g", x.pass.Least(name))
 }
 
 func raw(v string) string { return v }

@@ -11,6 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // comparisons are the rules that only compare queries with limits. A new one is a value
@@ -87,7 +88,7 @@ var comparisons = []comparison{
 				{name: "mark", text: "largest share of the pool in use since boot, as the kernel recorded it", unit: "ratio",
 					expr: "max(tee_swiotlb_used_max_bytes{$here}) / max(" + poolSize + "{$here})"},
 				{name: "size", text: "size of the pool", unit: "bytes", expr: "max(" + poolSize + "{$here})"},
-				{name: "failures", text: "mappings that did not fit", unit: "1/s", expr: "sum(rate(tee_swiotlb_mapping_failures_total{$here}[$over]))", over: last},
+				{name: "failures", text: "mappings that did not fit", unit: "1/s", expr: "sum($rate(tee_swiotlb_mapping_failures_total{$here}))", over: last},
 				{name: "free", unit: "bytes", derived: func(of func(string) float64) float64 { return (1 - of("used")) * of("size") }},
 			},
 			cases: []outcome{
@@ -131,11 +132,11 @@ var comparisons = []comparison{
 				"https://www.usenix.org/conference/atc23/presentation/lidingji",
 		},
 		signs: []sign{{
-			value: "sum by (job, instance) (rate(" + bounced + "{$here}[$over]))", least: "bounced",
+			value: "sum by (job, instance) ($rate(" + bounced + "{$here}))", least: "bounced",
 			subject: machine, of: bounced, trust: "swiotlb_bounces",
 			numbers: []number{
-				{name: "rate", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$over]))", over: last},
-				{name: "mean", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$over]))", over: whole},
+				{name: "rate", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: last},
+				{name: "mean", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: whole},
 				{text: "bytes of networks and disks in the same time", unit: "bytes/s",
 					expr: "(sum(" + counted("node_network_receive_bytes_total", last) + ") + sum(" + counted("node_network_transmit_bytes_total", last) + "))" +
 						" + ((sum(" + counted("node_disk_read_bytes_total", last) + ") + sum(" + counted("node_disk_written_bytes_total", last) + ")) or vector(0))"},
@@ -173,7 +174,7 @@ var comparisons = []comparison{
 			Reference: tdxDocument + " (shared memory conversions) and https://docs.kernel.org/arch/x86/amd-memory-encryption.html",
 		},
 		signs: []sign{{
-			value: "sum by (job, instance) (rate(" + conversions + `{$here,direction="to_shared"}[$over]))`, least: "conversions",
+			value: "sum by (job, instance) ($rate(" + conversions + `{$here,direction="to_shared"}))`, least: "conversions",
 			where:   " and sum by (job, instance) (rate(" + conversions + `{direction="to_private"}[$newest])) >= $conversions`,
 			subject: machine, of: conversions, trust: "conversions",
 			numbers: []number{
@@ -217,13 +218,13 @@ var comparisons = []comparison{
 			Reference: "https://docs.kernel.org/admin-guide/kernel-parameters.html (accept_memory) and Shutemov: Implement support for unaccepted memory, http://mail.spinics.net/lists/linux-efi/msg23652.html",
 		},
 		signs: []sign{{
-			value: "sum by (job, instance) (rate(tee_memory_accepted_bytes_total{$here}[$over]))", least: "accepted",
+			value: "sum by (job, instance) ($rate(tee_memory_accepted_bytes_total{$here}))", least: "accepted",
 			where:   " and sum by (job, instance) (" + unaccepted + ") > 0",
 			subject: machine, of: unaccepted,
 			numbers: []number{
 				{name: "left", text: "memory not accepted yet", unit: "bytes", expr: "sum(" + unaccepted + "{$here})"},
-				{name: "rate", text: "memory accepted", unit: "bytes/s", expr: "sum(rate(tee_memory_accepted_bytes_total{$here}[$over]))", over: last},
-				{name: "mean", text: "memory accepted", unit: "bytes/s", expr: "sum(rate(tee_memory_accepted_bytes_total{$here}[$over]))", over: whole},
+				{name: "rate", text: "memory accepted", unit: "bytes/s", expr: "sum($rate(tee_memory_accepted_bytes_total{$here}))", over: last},
+				{name: "mean", text: "memory accepted", unit: "bytes/s", expr: "sum($rate(tee_memory_accepted_bytes_total{$here}))", over: whole},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate mean", threshold: "accepted"}},
@@ -267,7 +268,7 @@ var comparisons = []comparison{
 			numbers: []number{
 				{name: "stolen", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: whole, together: true},
 				{name: "now", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: last, together: true},
-				{name: "cores", text: "CPU time stolen", unit: "cores", expr: `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over]))`, over: whole, together: true},
+				{name: "cores", text: "CPU time stolen", unit: "cores", expr: `sum by (job, instance) ($rate(node_cpu_seconds_total{$here,mode="steal"}))`, over: whole, together: true},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "stolen now", threshold: "share"}},
@@ -306,9 +307,9 @@ var comparisons = []comparison{
 			numbers: []number{
 				{name: "ran", text: "share of the periods that exhausted the quota", unit: "ratio", expr: throttled, over: whole},
 				{name: "now", text: "share of the periods that exhausted the quota", unit: "ratio", expr: throttled, over: last},
-				{name: "periods", text: "periods in which it had work", unit: "1/s", expr: "sum(rate(" + cfsPeriods + "{$here}[$over]))", over: whole},
+				{name: "periods", text: "periods in which it had work", unit: "1/s", expr: "sum($rate(" + cfsPeriods + "{$here}))", over: whole},
 				{name: "stopped", text: "time for which its tasks were stopped in the last $window, summed over CPUs", unit: "seconds", expr: "sum(increase(" + cfsSeconds + "{$here}[$window]))"},
-				{text: "CPU time that it used", unit: "cores", expr: "sum(rate(container_cpu_usage_seconds_total{$here}[$over]))", over: whole},
+				{text: "CPU time that it used", unit: "cores", expr: "sum($rate(container_cpu_usage_seconds_total{$here}))", over: whole},
 				{name: "quota", text: "its quota", unit: "cores", expr: "container_spec_cpu_quota{$here} / container_spec_cpu_period{$here}"},
 			},
 			cases: []outcome{{
@@ -464,8 +465,8 @@ var comparisons = []comparison{
 				{name: "now", text: "CPU time of the monitor", unit: "cores", expr: overhead, over: last},
 				{name: "allowed", text: "its budget on this machine", unit: "cores", expr: allowed},
 				{text: "CPU time of its part $part", unit: "cores", over: last,
-					each: `sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over])))`,
-					expr: "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part=$part}[$over]))"},
+					each: `sort(sum by (part) ($rate(teescope_overhead_cpu_seconds_total{$here,part!="page"})))`,
+					expr: "sum by (job, instance) ($rate(teescope_overhead_cpu_seconds_total{$here,part=$part}))"},
 				{name: "user", text: "CPU time of its own process and of the commands that it runs", unit: "cores", over: whole,
 					expr: strings.ReplaceAll(overhead, `part!="page"`, `part=~"userspace|"`)},
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
@@ -526,10 +527,10 @@ var comparisons = []comparison{
 			Reference: "https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html",
 		},
 		signs: []sign{{
-			value: "rate(" + folded + `{$here,source!="interrupts"}[$over])`, least: "events",
+			value: "$rate(" + folded + `{$here,source!="interrupts"})`, least: "events",
 			keep: []string{"job", "instance", "source"}, of: folded, subject: func(labels map[string]string) string { return "source " + labels["source"] },
 			numbers: []number{
-				{name: "rate", text: "events counted under the name other", unit: "1/s", expr: "rate(" + folded + "{$here}[$over])", over: last},
+				{name: "rate", text: "events counted under the name other", unit: "1/s", expr: "$rate(" + folded + "{$here})", over: last},
 				{text: "events counted under the name other since the start", expr: folded + "{$here}"},
 			},
 			cases: []outcome{{
@@ -610,8 +611,8 @@ const (
 
 	// inUse is the machine's CPU use, in cores.
 	inUse          = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
-	stolen         = `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over])) / sum by (job, instance) (rate(node_cpu_seconds_total{$here}[$over]))`
-	throttled      = "rate(" + cfsThrottled + "{$here}[$over]) / rate(" + cfsPeriods + "{$here}[$over])"
+	stolen         = `sum by (job, instance) ($rate(node_cpu_seconds_total{$here,mode="steal"})) / sum by (job, instance) ($rate(node_cpu_seconds_total{$here}))`
+	throttled      = "$rate(" + cfsThrottled + "{$here}) / $rate(" + cfsPeriods + "{$here})"
 	allowed        = `sum by (job, instance) (teescope_budget_ratio{$here}) * count by (job, instance) (node_cpu_seconds_total{$here,mode="idle"})`
 	remoteDelay    = "teescope_remote_write_delay_seconds"
 	remoteFailed   = "prometheus_remote_storage_samples_failed_total"
@@ -621,11 +622,11 @@ const (
 	lost = "teescope_store_lost_samples_total{$here} - (teescope_store_lost_samples_total{$here} offset 15m or teescope_store_lost_samples_total{$here} * 0)"
 )
 
-var overhead = findings.OwnCPU("$here", "$over")
+const overhead = findings.OwnCPUTime
 
 // enclavesMade returns the query for enclaves created per second, from the kernel's count.
 func enclavesMade(aggregate string) string {
-	return fmt.Sprintf("(%[1]s (rate(tee_sgx_enclaves_initialized_total{$here}[$over])) or %[1]s (rate(tee_sgx_enclaves_created_total{$here}[$over])))", aggregate)
+	return fmt.Sprintf("(%[1]s ($rate(tee_sgx_enclaves_initialized_total{$here})) or %[1]s ($rate(tee_sgx_enclaves_created_total{$here})))", aggregate)
 }
 
 // copied returns the query for the CPU time per second of copying all bounced bytes once.
@@ -637,7 +638,7 @@ func copied(bound string) string {
 }
 
 func converted(direction string) string {
-	return fmt.Sprintf("sum(rate(%s{$here,direction=%q}[$over]))", conversions, direction)
+	return fmt.Sprintf("sum($rate(%s{$here,direction=%q}))", conversions, direction)
 }
 
 // groupName returns the usual name of a control group: its container in its pod, the container runtime's name, or its
@@ -677,7 +678,7 @@ func overBudget(where limit, remedy string, costs ...string) outcome {
 // strain returns the sign for a resource that tasks wait for, from the kernel's pressure stall information: the share
 // of time in which at least one task waits.
 func strain(resource, words string, severity findings.Severity, remedy string, blame func(context.Context, *evidence, map[string]string, *findings.Finding)) sign {
-	waits := atMostOne(fmt.Sprintf("rate(node_pressure_%s_waiting_seconds_total{$here}[$over])", resource))
+	waits := atMostOne(fmt.Sprintf("$rate(node_pressure_%s_waiting_seconds_total{$here})", resource))
 	text := "share of time in which a task waited for " + words
 	return sign{
 		value: waits, least: resource,
@@ -759,7 +760,7 @@ func rates(counters []string) string {
 	for _, c := range counters {
 		sum := "sum by (job, instance) (" + counted(c, "$over") + ")"
 		if strings.HasPrefix(c, "node_network_") {
-			sum = fmt.Sprintf(`max by (job, instance) (%s or rate(%s{$here,device!="lo"}[$over]))`, sum, c)
+			sum = fmt.Sprintf(`max by (job, instance) (%s or $rate(%s{$here,device!="lo"}))`, sum, c)
 		}
 		out = append(out, sum)
 	}
@@ -768,7 +769,7 @@ func rates(counters []string) string {
 
 // counted returns the query for a counter per second, over a span; of one by device, for the devices that a sum counts.
 func counted(counter, span string) string {
-	rate := fmt.Sprintf("rate(%s{$here}[%s])", counter, span)
+	rate := query.Rate(counter+"{$here}", span)
 	switch {
 	case strings.HasPrefix(counter, "node_network_"):
 		return metric.CountedNetworks.Keep(rate, "$here")

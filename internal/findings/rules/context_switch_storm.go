@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Measured on two CPUs, and pinned to one, with one to 50 connections: redis-server, redis-benchmark, nginx and wrk
@@ -60,9 +61,9 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		seen[who] = true
-		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		f := findings.Finding{
-			Machine:    findings.MachineOf(s.labels),
+			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,
 			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s makes %s %s context switches a second.", s.subject, metric.Count(rate), kind),

@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
@@ -42,7 +43,7 @@ func findCPUStarvation(ctx context.Context, p *findings.Pass) error {
 		state: "cpu", what: "waiting for a CPU", whatFor: "a CPU",
 		least: leastStarving, lowest: fewestWaiting, near: true,
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
-			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", query.SumRate(ofProcess(sampledCPU, e.labels), window(p)))
 			f.Confidence = findings.High
 			f.Cost = fmt.Sprintf("On average %s of its threads wait at any moment; its work takes %s times as long as without waiting.", metric.Count(e.threads), metric.Digits(1/(1-min(e.share, 0.999))))
 			e.blame(ctx, f)
@@ -75,7 +76,7 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 	f.Takers = lead
 	switch {
 	case c.Own >= equalUse*lead[0].Value:
-		f.Severity, f.Takers = findings.Info, append([]findings.Part{{Name: process, Value: c.Own, Unit: "cores"}}, lead...)
+		f.Severity, f.Takers = findings.Info, append([]rivals.Part{{Name: process, Value: c.Own, Unit: "cores"}}, lead...)
 		f.Title = fmt.Sprintf("%s, but uses %s itself, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
 	case c.Greedy:
 		f.Severity = findings.Info
@@ -87,7 +88,7 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 
 // rivals returns who uses the CPUs while the process of a finding waits for one, and those to name, with their numbers
 // as evidence.
-func (e *waiting) rivals(ctx context.Context, f *findings.Finding) (c rivals.Contest, lead []findings.Part) {
+func (e *waiting) rivals(ctx context.Context, f *findings.Finding) (c rivals.Contest, lead []rivals.Part) {
 	if e.err != nil {
 		return c, nil
 	}
@@ -100,12 +101,12 @@ func (e *waiting) rivals(ctx context.Context, f *findings.Finding) (c rivals.Con
 }
 
 // contest returns the question who takes the CPUs in a pass.
-func contest(p *findings.Pass, on findings.Machine, process string) rivals.Question {
+func contest(p *findings.Pass, on query.Machine, process string) rivals.Question {
 	return rivals.Question{Process: process, Machine: on, From: p.From, To: p.To, Interval: p.Interval, Places: p.Places(on)}
 }
 
 // record adds the numbers of takers, whose queries are over the pass's window.
-func (e *evidence) record(ctx context.Context, list []findings.Evidence) {
+func (e *evidence) record(ctx context.Context, list []query.Evidence) {
 	for _, ev := range list {
 		e.add(ctx, ev.Text+", mean of the last "+window(e.pass), ev.Unit, ev.Expr)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var damagedData = &findings.Rule{
@@ -33,13 +34,13 @@ func findDamagedData(ctx context.Context, p *findings.Pass) error {
 		l := maps.Clone(pt.Labels)
 		delete(l, "__name__")
 		e := evidence{pass: p}
-		lost := e.add(ctx, "1 if samples were lost with it", "", findings.Selector("teescope_store_damaged", l))
-		all := e.add(ctx, "damaged parts of this store", "", findings.Selector("teescope_store_damaged_parts", map[string]string{"job": l["job"], "instance": l["instance"]}))
+		lost := e.add(ctx, "1 if samples were lost with it", "", query.Selector("teescope_store_damaged", l))
+		all := e.add(ctx, "damaged parts of this store", "", query.Selector("teescope_store_damaged_parts", map[string]string{"job": l["job"], "instance": l["instance"]}))
 		if e.err != nil {
 			return e.err
 		}
 		f := findings.Finding{
-			Machine: findings.MachineOf(l), Subject: l["kind"] + " " + l["part"], Severity: findings.Warning, Evidence: e.list,
+			Machine: query.MachineOf(l), Subject: l["kind"] + " " + l["part"], Severity: findings.Warning, Evidence: e.list,
 			Title: fmt.Sprintf("The stored %s %s was damaged and moved to the quarantine.", l["kind"], l["part"]),
 			Cost:  fmt.Sprintf("Lost: %s.", l["lost"]),
 		}

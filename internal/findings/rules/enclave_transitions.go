@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const (
@@ -41,10 +42,10 @@ const asyncRemedy = "Keep interrupts off the CPUs of the enclave's threads (irqb
 func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 	const by = "job, instance, process"
 	points, err := holding(ctx, p, func(window string) string {
-		entries := fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, enclaveEntries, window)
+		entries := fmt.Sprintf("sum by (%s) (%s)", by, query.Rate(enclaveEntries, window))
 		others := ""
 		for _, metric := range []string{enclaveExits, enclaveAsyncExits} { // some runtimes do not report these
-			others += fmt.Sprintf(" + (sum by (%s) (rate(%s[%s])) or %s * 0)", by, metric, window, entries)
+			others += fmt.Sprintf(" + (sum by (%s) (%s) or %s * 0)", by, query.Rate(metric, window), entries)
 		}
 		return "(" + entries + others + ")"
 	}, p.Least("transitions"), "")
@@ -62,7 +63,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 		}
 		e := evidence{pass: p}
 		add := func(what, metric, window string) float64 {
-			n := e.add(ctx, fmt.Sprintf("%s of %s, mean of the last %s", what, process, window), "1/s", sumRate(findings.Selector(metric, pt.Labels), window))
+			n := e.add(ctx, fmt.Sprintf("%s of %s, mean of the last %s", what, process, window), "1/s", query.SumRate(query.Selector(metric, pt.Labels), window))
 			if math.IsNaN(n) {
 				return 0 // not reported by this runtime
 			}
@@ -73,7 +74,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 		if limit := p.Limit("transitions", subject); all < limit || pt.Value < limit {
 			continue
 		}
-		cpu := e.add(ctx, "CPU time of "+process, "cores", sumRate(findings.Selector("tee_process_cpu_seconds_total", pt.Labels), newest(p)))
+		cpu := e.add(ctx, "CPU time of "+process, "cores", query.SumRate(query.Selector("tee_process_cpu_seconds_total", pt.Labels), newest(p)))
 		if all < p.Limit("per_cpu_second", subject)*cpu { // false if the CPU time is unknown
 			continue
 		}
@@ -81,7 +82,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 		// Some runtimes report calls into an enclave as entries and calls out of it as exits,
 		// others both halves of each call: the number of calls lies between the two.
 		f := findings.Finding{
-			Machine:  findings.MachineOf(pt.Labels),
+			Machine:  query.MachineOf(pt.Labels),
 			Subject:  subject,
 			Life:     lifeOf(pt.Labels),
 			Title:    fmt.Sprintf("%s enters and leaves its enclaves %s times a second.", subject, metric.Count(all)),

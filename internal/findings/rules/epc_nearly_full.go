@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const epcFree, epcSize = "tee_sgx_epc_free_bytes", "tee_sgx_epc_bytes"
@@ -45,7 +46,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		share := e.add(ctx, "share of the EPC that is free", "ratio", free+" / "+size)
 		now := e.add(ctx, "free EPC", "bytes", free)
 		e.add(ctx, "size of the EPC", "bytes", size)
-		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
+		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
 		left, err := e.left(ctx, onMachine(epcFree, pt.Labels))
 		if err != nil {
 			return err
@@ -61,7 +62,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		}
 		e.add(ctx, "enclaves", "", "sum("+onMachine("tee_sgx_enclaves", pt.Labels)+")")
 		f.Cost = "Once it is full, each page written out and loaded back costs about 40,000 cycles (from literature, VAULT, not measured here)."
-		if out := e.add(ctx, "pages being written out", "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), newest(p))); out > 0 {
+		if out := e.add(ctx, "pages being written out", "1/s", query.SumRate(onMachine(pagesEvicted, pt.Labels), newest(p))); out > 0 {
 			f.Title += " Pages are already being written out."
 		}
 		if f.Evidence = e.list; e.err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const (
@@ -38,7 +39,7 @@ var epcPaging = &findings.Rule{
 func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 	rate := func(metric string) func(string) string {
 		return func(window string) string {
-			return fmt.Sprintf("sum by (job, instance) (rate(%s[%s]))", metric, window)
+			return "sum by (job, instance) (" + query.Rate(metric, window) + ")"
 		}
 	}
 	points, err := p.Query(ctx, "("+held(p, rate(pagesBack), p.Least("loaded_back"))+") or ("+held(p, rate(pagesEvicted), p.Least("evicted"))+")", p.To)
@@ -51,11 +52,11 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		e := evidence{pass: p}
-		back := e.add(ctx, "pages loaded back, mean of the last "+newest(p), "1/s", sumRate(onMachine(pagesBack, pt.Labels), newest(p)))
-		out := e.add(ctx, "pages written out, mean of the last "+newest(p), "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), newest(p)))
-		meanBack := e.add(ctx, "pages loaded back, mean of the last "+window(p), "1/s", sumRate(onMachine(pagesBack, pt.Labels), window(p)))
-		meanOut := e.add(ctx, "pages written out, mean of the last "+window(p), "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), window(p)))
-		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
+		back := e.add(ctx, "pages loaded back, mean of the last "+newest(p), "1/s", query.SumRate(onMachine(pagesBack, pt.Labels), newest(p)))
+		out := e.add(ctx, "pages written out, mean of the last "+newest(p), "1/s", query.SumRate(onMachine(pagesEvicted, pt.Labels), newest(p)))
+		meanBack := e.add(ctx, "pages loaded back, mean of the last "+window(p), "1/s", query.SumRate(onMachine(pagesBack, pt.Labels), window(p)))
+		meanOut := e.add(ctx, "pages written out, mean of the last "+window(p), "1/s", query.SumRate(onMachine(pagesEvicted, pt.Labels), window(p)))
+		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
 		switch limit := p.Limit("loaded_back", subject); {
 		case min(back, meanBack) >= limit:
 			f.Title = fmt.Sprintf("Enclaves of the %s load %s EPC pages a second back, because the EPC is too small.", subject, metric.Count(back))
@@ -70,13 +71,13 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		const faults = "tee_sgx_enclave_fault_duration_seconds_sum"
-		waited := e.add(ctx, "CPU time of the SGX driver for page faults on enclave memory, including loading back", "cores", sumRate(onMachine(faults, pt.Labels), newest(p)))
+		waited := e.add(ctx, "CPU time of the SGX driver for page faults on enclave memory, including loading back", "cores", query.SumRate(onMachine(faults, pt.Labels), newest(p)))
 		if waited > 0 {
 			f.Cost = fmt.Sprintf("The SGX driver uses %s for page faults on enclave memory (measured).", metric.Value(waited, "cores"))
-			f.Share = e.shareOf(ctx, "that as a share of all CPU time in use on the machine", sumRate(onMachine(faults, pt.Labels), newest(p)), pt.Labels)
+			f.Share = e.shareOf(ctx, "that as a share of all CPU time in use on the machine", query.SumRate(onMachine(faults, pt.Labels), newest(p)), pt.Labels)
 		}
 		e.add(ctx, "time that threads spend reclaiming pages for themselves (direct)", "cores",
-			sumRate(onMachine("tee_sgx_epc_reclaim_duration_seconds_sum", pt.Labels, `context="direct"`), newest(p)))
+			query.SumRate(onMachine("tee_sgx_epc_reclaim_duration_seconds_sum", pt.Labels, `context="direct"`), newest(p)))
 		if err := e.topProcess(ctx, pt.Labels); err != nil {
 			return err
 		}
@@ -92,11 +93,11 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 // topProcess adds the process with the most pages loaded back.
 func (e *evidence) topProcess(ctx context.Context, labels map[string]string) error {
 	loads := onMachine("tee_sgx_process_epc_pages_total", labels, `operation="loaded_back"`)
-	points, err := e.pass.Query(ctx, fmt.Sprintf("topk(1, sum by (process) (rate(%s[%s])) > 0)", loads, newest(e.pass)), e.pass.To)
+	points, err := e.pass.Query(ctx, "topk(1, sum by (process) ("+query.Rate(loads, newest(e.pass))+") > 0)", e.pass.To)
 	if err != nil || len(points) == 0 {
 		return err
 	}
 	process := points[0].Labels["process"]
-	e.add(ctx, "pages loaded back for the process "+process+", the most of any process", "1/s", sumRate(with(loads, fmt.Sprintf("process=%q", process)), newest(e.pass)))
+	e.add(ctx, "pages loaded back for the process "+process+", the most of any process", "1/s", query.SumRate(query.Narrow(loads, fmt.Sprintf("process=%q", process)), newest(e.pass)))
 	return nil
 }

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // evidence gathers the numbers behind a finding. Each is the result of its query, so a reader who runs the query for
 // the same time gets the same number. The first error stays in err, and later calls do nothing.
 type evidence struct {
 	pass *findings.Pass
-	list []findings.Evidence
+	list []query.Evidence
 	err  error
 }
 
@@ -38,30 +38,21 @@ func (e *evidence) take(text, unit, expr string, ask func() ([]metric.Point, err
 	case len(points) > 1:
 		e.err = fmt.Errorf("query %s: gives %d series, want one number", expr, len(points))
 	case len(points) == 1 && !math.IsInf(points[0].Value, 0): // a division by 0 is no number either
-		if !slices.ContainsFunc(e.list, func(o findings.Evidence) bool { return o.Expr == expr }) {
-			e.list = append(e.list, findings.Evidence{Text: text, Value: points[0].Value, Unit: unit, Expr: expr})
+		if !slices.ContainsFunc(e.list, func(o query.Evidence) bool { return o.Expr == expr }) {
+			e.list = append(e.list, query.Evidence{Text: text, Value: points[0].Value, Unit: unit, Expr: expr})
 		}
 		return points[0].Value
 	}
 	return math.NaN()
 }
 
-// with adds matchers to a selector.
-func with(selector string, matchers ...string) string {
-	head, inner, _ := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
-	if inner != "" {
-		matchers = append([]string{inner}, matchers...)
-	}
-	return head + "{" + strings.Join(matchers, ",") + "}"
-}
-
 // window returns the pass's window as PromQL writes it.
-func window(p *findings.Pass) string { return findings.PromDuration(p.To.Sub(p.From)) }
+func window(p *findings.Pass) string { return query.PromDuration(p.To.Sub(p.From)) }
 
 // newest returns the newest part of the window. A cause must hold there too, so a finding does not outlive its cause
 // by a whole window.
 func newest(p *findings.Pass) string {
-	return findings.PromDuration(min(p.To.Sub(p.From)/2, recent(p)))
+	return query.PromDuration(min(p.To.Sub(p.From)/2, recent(p)))
 }
 
 // recent returns the shortest time that surely holds two readings, half a minute at least.
@@ -69,19 +60,13 @@ func recent(p *findings.Pass) time.Duration { return max(30*time.Second, 2*p.Int
 
 // ofProcess selects a metric of the process and machine with these labels.
 func ofProcess(metric string, labels map[string]string, matchers ...string) string {
-	process := map[string]string{}
-	for _, l := range []string{"job", "instance", "process"} {
-		if v, ok := labels[l]; ok {
-			process[l] = v
-		}
-	}
-	return with(findings.Selector(metric, process), matchers...)
+	return query.Scope{Here: query.MatchersOf(labels, "job", "instance", "process")}.Select(metric, matchers...)
 }
 
 // lifeOf returns the query that has a value while the subject with these labels exists; "" for one that does not end.
 func lifeOf(labels map[string]string) string {
 	for _, by := range []struct{ label, metric string }{
-		{"process", findings.StartTime}, {"id", "container_cpu_usage_seconds_total"}, {"vm", "tee_vm_info"},
+		{"process", query.StartTime}, {"id", "container_cpu_usage_seconds_total"}, {"vm", "tee_vm_info"},
 	} {
 		if v := labels[by.label]; v != "" {
 			return onMachine(by.metric, labels, fmt.Sprintf("%s=%q", by.label, v))

@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const guestExceptions = "tee_guest_exceptions_total"
@@ -31,7 +32,7 @@ var guestExitStorm = &findings.Rule{
 
 func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 	points, err := p.Query(ctx, "sort_desc("+held(p, func(window string) string {
-		return fmt.Sprintf("sum by (job, instance, kind, reason) (rate(%s[%s]))", guestExceptions, window)
+		return "sum by (job, instance, kind, reason) (" + query.Rate(guestExceptions, window) + ")"
 	}, p.Least("exceptions"))+")", p.To)
 	if err != nil {
 		return err
@@ -42,17 +43,17 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 		if err != nil {
 			return err
 		}
-		reason, one := pt.Labels["reason"], findings.Selector(guestExceptions, pt.Labels)
+		reason, one := pt.Labels["reason"], query.Selector(guestExceptions, pt.Labels)
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, newest(p)), "1/s", sumRate(one, newest(p)))
-		mean := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, window(p)), "1/s", sumRate(one, window(p)))
-		if seen[of{findings.MachineOf(pt.Labels), subject}] || min(rate, mean) < p.Limit("exceptions", subject) {
+		rate := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, newest(p)), "1/s", query.SumRate(one, newest(p)))
+		mean := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, window(p)), "1/s", query.SumRate(one, window(p)))
+		if seen[of{query.MachineOf(pt.Labels), subject}] || min(rate, mean) < p.Limit("exceptions", subject) {
 			continue // its most frequent reason is already named
 		}
-		seen[of{findings.MachineOf(pt.Labels), subject}] = true
-		e.add(ctx, "all virtualization exceptions", "1/s", sumRate(onMachine(guestExceptions, pt.Labels), newest(p)))
+		seen[of{query.MachineOf(pt.Labels), subject}] = true
+		e.add(ctx, "all virtualization exceptions", "1/s", query.SumRate(onMachine(guestExceptions, pt.Labels), newest(p)))
 		f := findings.Finding{
-			Machine:  findings.MachineOf(pt.Labels),
+			Machine:  query.MachineOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("The %s, a %s guest, calls its hypervisor %s times a second because of %s.", subject, strings.ToUpper(pt.Labels["kind"]), metric.Count(rate), reason),
 			Severity: findings.Warning,

@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const (
@@ -38,11 +39,11 @@ var ioSaturation = &findings.Rule{
 }
 
 func findIOSaturation(ctx context.Context, p *findings.Pass) error {
-	waiting, err := holding(ctx, p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", ioWaiting, w) }, p.Least("waiting"), "")
+	waiting, err := holding(ctx, p, func(w string) string { return query.Rate(ioWaiting, w) }, p.Least("waiting"), "")
 	if err != nil {
 		return err
 	}
-	busy, err := holding(ctx, p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", diskBusy, w) }, p.Least("busy"), "")
+	busy, err := holding(ctx, p, func(w string) string { return query.Rate(diskBusy, w) }, p.Least("busy"), "")
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 		if err != nil {
 			return err
 		}
-		who := of{findings.MachineOf(pt.Labels), subject}
+		who := of{query.MachineOf(pt.Labels), subject}
 		if told[who] || p.Settled(who.Machine, subject) {
 			continue
 		}
@@ -79,20 +80,20 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 // a disk if one is busy.
 func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) (findings.Finding, error) {
 	e, mean := evidence{pass: p}, ", mean of the last "+window(p)
-	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), window(p))))
-	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", atMostOne(sumRate(onMachine(ioWaiting, labels), newest(p))))
-	f := findings.Finding{Machine: findings.MachineOf(labels), Subject: subject, Severity: findings.Warning}
+	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", atMostOne(query.SumRate(onMachine(ioWaiting, labels), window(p))))
+	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", atMostOne(query.SumRate(onMachine(ioWaiting, labels), newest(p))))
+	f := findings.Finding{Machine: query.MachineOf(labels), Subject: subject, Severity: findings.Warning}
 	if min(waits, waitsNow) >= p.Limit("waiting", subject) {
 		f.Title = fmt.Sprintf("At least one task of the %s waits for I/O %s of the time.", subject, metric.Percent(waits))
 	}
-	disks, err := p.Query(ctx, fmt.Sprintf("topk(1, rate(%s[%s]))", onMachine(diskBusy, labels), window(p)), p.To)
+	disks, err := p.Query(ctx, "topk(1, "+query.Rate(onMachine(diskBusy, labels), window(p))+")", p.To)
 	if err != nil {
 		return f, err
 	}
 	for _, d := range disks {
 		name := d.Labels["device"]
 		of := func(metric, w string) string {
-			return sumRate(onMachine(metric, labels, fmt.Sprintf("device=%q", name)), w)
+			return query.SumRate(onMachine(metric, labels, fmt.Sprintf("device=%q", name)), w)
 		}
 		latency := func(w string) string {
 			return fmt.Sprintf("(%s + %s) / (%s + %s)", of("node_disk_read_time_seconds_total", w), of("node_disk_write_time_seconds_total", w),
@@ -103,7 +104,7 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 		took := e.add(ctx, "time of a request to it, including its queue"+mean, "seconds", latency(window(p)))
 		e.add(ctx, "requests queued or in progress"+mean, "", of("node_disk_io_time_weighted_seconds_total", window(p)))
 		e.add(ctx, "99th percentile of the time in the device itself"+mean, "seconds",
-			fmt.Sprintf("histogram_quantile(0.99, sum by (le) (rate(%s[%s])))", onMachine("tee_block_io_latency_seconds_bucket", labels, fmt.Sprintf("device=%q", name)), window(p)))
+			"histogram_quantile(0.99, sum by (le) ("+query.Rate(onMachine("tee_block_io_latency_seconds_bucket", labels, fmt.Sprintf("device=%q", name)), window(p))+"))")
 		e.add(ctx, "bytes read and written by it"+mean, "bytes/s", of("node_disk_read_bytes_total", window(p))+" + "+of("node_disk_written_bytes_total", window(p)))
 		if f.Title == "" && min(busy, busyNow) >= p.Limit("busy", subject) && took >= p.Limit("latency", subject) {
 			f.Title = fmt.Sprintf("The disk %s of the %s is busy %s of the time and needs %s for a request.", name, subject, metric.Percent(busy), metric.Value(took, "seconds"))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
@@ -34,9 +35,9 @@ func findLockContention(ctx context.Context, p *findings.Pass) error {
 	return waitingFor{
 		state: "lock", what: "lock waits", whatFor: "locks",
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
-			cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
-			futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", sumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
-			e.add(ctx, "its voluntary context switches"+e.mean, "1/s", sumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
+			cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", query.SumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
+			e.add(ctx, "its voluntary context switches"+e.mean, "1/s", query.SumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
 			f.Confidence = findings.Medium
 			if !(futexes >= p.Limit("futexes", f.Subject)) {
 				f.Confidence = findings.Low
@@ -52,7 +53,7 @@ func findLockContention(ctx context.Context, p *findings.Pass) error {
 
 // blameForHolder adds who uses the CPUs while the threads that could run, such as the holder of the lock, wait for one.
 func (e *waiting) blameForHolder(ctx context.Context, f *findings.Finding, cpu float64) {
-	queued := e.add(ctx, "threads that wait for a CPU"+e.mean, "", sumRate(ofProcess(sampledWait, e.labels, `state="cpu"`), window(e.pass)))
+	queued := e.add(ctx, "threads that wait for a CPU"+e.mean, "", query.SumRate(ofProcess(sampledWait, e.labels, `state="cpu"`), window(e.pass)))
 	if e.err != nil || !(queued >= cpu) {
 		return
 	}

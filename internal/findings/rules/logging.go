@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // syncCalls wait until data is on the device. writeCalls can wait for a device too, on a full log or too many dirty
@@ -39,15 +40,17 @@ var logging = &findings.Rule{
 
 func findLogging(ctx context.Context, p *findings.Pass) error {
 	calls := fmt.Sprintf("call=~%q", syncCalls+"|"+writeCalls)
-	points, err := p.Query(ctx, fmt.Sprintf(`sum by (job, instance, process) (rate(%s{state="disk",process!="other",%s}[%s])) > 0`, sampledWait, calls, window(p)), p.To)
+	points, err := p.Query(ctx, "sum by (job, instance, process) ("+query.Scope{Over: window(p)}.Rate(sampledWait, `state="disk"`, `process!="other"`, calls)+") > 0", p.To)
 	if err != nil {
 		return err
 	}
 	for _, pt := range points {
 		process := pt.Labels["process"]
-		waits := func(w string) string { return sumRate(ofProcess(sampledWait, pt.Labels, `state="disk"`, calls), w) }
+		waits := func(w string) string {
+			return query.SumRate(ofProcess(sampledWait, pt.Labels, `state="disk"`, calls), w)
+		}
 		syncs := func(w string) string {
-			return sumRate(ofProcess(sampledCPU, pt.Labels, `mode="kernel"`, fmt.Sprintf("call=~%q", syncCalls)), w)
+			return query.SumRate(ofProcess(sampledCPU, pt.Labels, `mode="kernel"`, fmt.Sprintf("call=~%q", syncCalls)), w)
 		}
 		writing := func(w string) string { return fmt.Sprintf("(%s + (%s or vector(0)))", waits(w), syncs(w)) }
 		if pt.Value < p.Least("writing")/2 {
@@ -62,10 +65,10 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			writing, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
 		now := e.add(ctx, "share of writing to disk, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
 		busy := e.add(ctx, "threads that write to disk"+mean, "", writing(window(p)))
-		rate := e.add(ctx, "its synchronising calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
-		e.add(ctx, "its writing calls, including those to sockets"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
+		rate := e.add(ctx, "its synchronising calls"+mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
+		e.add(ctx, "its writing calls, including those to sockets"+mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
 		e.add(ctx, "share of time in which a task of the machine waited for I/O"+mean, "ratio",
-			atMostOne(fmt.Sprintf("rate(%s[%s])", onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p))))
+			atMostOne(query.Rate(onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p))))
 		if e.err != nil {
 			return e.err
 		}
@@ -73,7 +76,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		f := findings.Finding{
-			Machine:    findings.MachineOf(pt.Labels),
+			Machine:    query.MachineOf(pt.Labels),
 			Subject:    subject,
 			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),

@@ -11,12 +11,13 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
 // asked counts the evaluations of each query.
 type asked struct {
-	findings.Querier
+	query.Querier
 	times map[string]int
 }
 
@@ -70,20 +71,20 @@ func TestManyMachines(t *testing.T) {
 					t.Errorf("%s: %d times in one pass: %s", tt.rule, n, expr)
 				}
 			}
-			found := map[findings.Machine]int{}
+			found := map[query.Machine]int{}
 			for _, r := range e.Records() {
 				found[r.Machine]++
 				var of int
 				if _, err := fmt.Sscanf(r.Instance, "node-%d", &of); err != nil || r.Job != "agents" || !strings.HasSuffix(r.Subject, " "+r.Instance) {
 					t.Errorf("%s: %q is a finding of %v", tt.rule, r.Subject, r.Machine)
 				}
-				j := slices.IndexFunc(r.Evidence, func(ev findings.Evidence) bool { return strings.HasPrefix(ev.Text, tt.number) })
+				j := slices.IndexFunc(r.Evidence, func(ev query.Evidence) bool { return strings.HasPrefix(ev.Text, tt.number) })
 				if j < 0 || math.Abs(r.Evidence[j].Value-tt.want(of)) > 1e-9 {
 					t.Errorf("%s on %s: evidence %+v, want %q of %v", tt.rule, r.Instance, r.Evidence, tt.number, tt.want(of))
 				}
 				checkFinding(t, q.Querier, at, r.Finding)
 			}
-			if len(found) != machines || found[findings.Machine{Job: "agents", Instance: "node-1"}] != tt.subjects {
+			if len(found) != machines || found[query.Machine{Job: "agents", Instance: "node-1"}] != tt.subjects {
 				t.Errorf("%s: findings of %d machines, want %d, and %d of each: %v", tt.rule, len(found), machines, tt.subjects, e.Rules())
 			}
 		}

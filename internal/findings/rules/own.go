@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Own is a user's rule. It holds for each element of an expression's result that stayed above or below a limit for
@@ -26,7 +27,7 @@ type Own struct {
 	Sources []string
 	Below   bool // the rule holds below the limit
 	Limit   float64
-	Unit    string // one of findings.Evidence's
+	Unit    string // one of query.Evidence's
 	// For is how long it must have held, checked at about twenty moments; 0 is now.
 	For      time.Duration
 	Severity findings.Severity
@@ -58,7 +59,7 @@ func (o Own) condition() string {
 		out += "/s"
 	}
 	if o.For > 0 {
-		out += " for " + findings.PromDuration(o.For)
+		out += " for " + query.PromDuration(o.For)
 	}
 	return out
 }
@@ -76,7 +77,7 @@ func (o Own) comparison() comparison {
 	if o.For > 0 {
 		held := fmt.Sprintf("%s_over_time(%s)", mildest, over)
 		holds = fmt.Sprintf("%s %s %g and count_over_time(%s) >= %d", held, op, o.Limit, over, enough)
-		numbers = append(numbers, number{name: "held", text: "$title, at its mildest in the last " + findings.PromDuration(o.For), unit: o.Unit, expr: dollars(held) + "$only"})
+		numbers = append(numbers, number{name: "held", text: "$title, at its mildest in the last " + query.PromDuration(o.For), unit: o.Unit, expr: dollars(held) + "$only"})
 	}
 	numbers = append(numbers, number{name: "value", unit: o.Unit, derived: func(of func(string) float64) float64 {
 		if v := of("now"); !math.IsNaN(v) {
@@ -115,7 +116,7 @@ func (o Own) comparison() comparison {
 // since the series may begin between two.
 func (o Own) steps() (subquery string, enough int) {
 	step := max(time.Second, (o.For / 20).Truncate(time.Second))
-	return fmt.Sprintf("(%s)[%s:%s]", o.Expr, findings.PromDuration(o.For), findings.PromDuration(step)), max(1, int(o.For/step)-1)
+	return fmt.Sprintf("(%s)[%s:%s]", o.Expr, query.PromDuration(o.For), query.PromDuration(step)), max(1, int(o.For/step)-1)
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var pageFaultStorm = &findings.Rule{
@@ -62,14 +63,14 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		if cause != "" {
-			e.add(ctx, "share of the cause "+cause, "ratio", s.rate(with(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
+			e.add(ctx, "share of the cause "+cause, "ratio", s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
 		}
 		all := s.rate(s.of(faults))
 		e.add(ctx, "its page faults in user space and in the kernel, in the same time", "1/s", all)
 		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
-		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		f := findings.Finding{
-			Machine:    findings.MachineOf(s.labels),
+			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,
 			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, metric.Count(rate), where.where),
@@ -97,13 +98,13 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 // time, or else the calibrated cost of faults of that cause.
 func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
 	if s.labels["space"] == "user" { // faults in the kernel are sampled as part of the system call
-		in := func(w string) string { return sumRate(s.of(sampledCPU, `mode="fault"`), w) }
+		in := func(w string) string { return query.SumRate(s.of(sampledCPU, `mode="fault"`), w) }
 		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 			_, share := e.sampled(ctx, "share of page faults in its active time", in, s.active, "cpu|wait", s.labels)
 			return fmt.Sprintf("Page faults use %s, by samples.", metric.Value(took, "cores")), share
 		}
 	}
-	if price := e.priced(ctx, "fault_"+cause, s.rate(with(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {
+	if price := e.priced(ctx, "fault_"+cause, s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {
 		return fmt.Sprintf("Faults of the cause %s cost %s.", cause, price), nil
 	}
 	return "", nil
@@ -111,7 +112,7 @@ func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string
 
 // topCause returns the most frequent cause of a process's faults during the spell.
 func topCause(ctx context.Context, p *findings.Pass, s storm) (string, error) {
-	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, findings.PromDuration(s.spell)), p.To)
+	points, err := p.Query(ctx, "topk(1, sum by (cause) ("+query.Rate(s.series, query.PromDuration(s.spell))+"))", p.To)
 	if err != nil || len(points) == 0 {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // held returns the query for values whose mean is at least limit over the window and over its newest part, so a
@@ -26,18 +27,7 @@ func holding(ctx context.Context, p *findings.Pass, rate func(window string) str
 
 // onMachine selects a metric of the machine with these labels.
 func onMachine(metric string, labels map[string]string, matchers ...string) string {
-	machine := map[string]string{}
-	for _, l := range []string{"job", "instance"} {
-		if v, ok := labels[l]; ok {
-			machine[l] = v
-		}
-	}
-	return with(findings.Selector(metric, machine), matchers...)
-}
-
-// sumRate returns the query for a machine's events per second: one number, or none.
-func sumRate(selector, window string) string {
-	return fmt.Sprintf("sum(rate(%s[%s]))", selector, window)
+	return query.Scope{Here: query.MatchersOf(labels, "job", "instance")}.Select(metric, matchers...)
 }
 
 // atMostOne bounds a share of time: readings are not spaced exactly as their times say, so a rate can slightly exceed 1.
@@ -48,7 +38,7 @@ func atMostOne(query string) string {
 // shareOf returns a measured time's share of the CPU time that the machine used in the newest part of the window. It
 // returns nil if one of them is unknown, or if the time includes waiting and so exceeds the CPU time.
 func (e *evidence) shareOf(ctx context.Context, text, seconds string, labels map[string]string) *[2]float64 {
-	busy := sumRate(onMachine("node_cpu_seconds_total", labels, `mode!~"idle|iowait|steal"`), newest(e.pass))
+	busy := query.SumRate(onMachine("node_cpu_seconds_total", labels, `mode!~"idle|iowait|steal"`), newest(e.pass))
 	share := e.add(ctx, text, "ratio", seconds+" / "+busy)
 	if !(share >= 0 && share <= 1) {
 		return nil

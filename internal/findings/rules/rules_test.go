@@ -18,6 +18,8 @@ import (
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/golden"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -42,27 +44,38 @@ var answers = map[string]findings.Answer{
 //	want   what the rule says
 func TestRules(t *testing.T) {
 	for _, r := range All {
-		seen := map[findings.Answer]bool{}
-		files, err := filepath.Glob(filepath.Join("testdata", r.Name, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
+		for _, file := range fixturesOf(t, r) {
 			t.Run(strings.TrimPrefix(file, "testdata/"), func(t *testing.T) {
 				kind, ok := kindOf(filepath.Base(file))
 				if !ok {
 					t.Fatalf("%s: its name begins with none of fires, silent and cannot-tell", file)
 				}
-				seen[answers[kind]] = true
 				checkFixture(t, r, file, answers[kind])
 			})
 		}
-		for kind, a := range answers {
-			if !seen[a] {
-				t.Errorf("rule %s has no fixture testdata/%s/%s*.txtar", r.Name, r.Name, kind)
-			}
-		}
 	}
+}
+
+// TestRulesHaveFixtures: each rule has a fixture of every answer.
+func TestRulesHaveFixtures(t *testing.T) {
+	for _, r := range All {
+		t.Run(r.Name, func(t *testing.T) {
+			for kind := range answers {
+				if !slices.ContainsFunc(fixturesOf(t, r), func(file string) bool { k, _ := kindOf(filepath.Base(file)); return k == kind }) {
+					t.Errorf("rule %s has no fixture testdata/%s/%s*.txtar", r.Name, r.Name, kind)
+				}
+			}
+		})
+	}
+}
+
+func fixturesOf(t *testing.T, r *findings.Rule) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", r.Name, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // TestNoOrphans fails for fixtures without a rule.
@@ -162,9 +175,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 			i = len(a.Files) - 1
 		}
 		a.Files[i].Data = []byte(got)
-		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		golden.Write(t, file, txtar.Format(a))
 	} else if got != part("want") {
 		t.Errorf("the rule says\n%s\nwant\n%s\n(-update accepts it)", got, part("want"))
 	}
@@ -177,7 +188,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 var units = []string{"", "1/s", "ratio", "cores", "seconds", "bytes", "bytes/s"}
 
 // checkFinding asserts what holds for every finding of every rule.
-func checkFinding(t *testing.T, q findings.Querier, at time.Time, f findings.Finding) {
+func checkFinding(t *testing.T, q query.Querier, at time.Time, f findings.Finding) {
 	t.Helper()
 	if f.Subject == "" || f.Remedy == "" || f.Reference == "" || !strings.HasSuffix(f.Title, ".") {
 		t.Errorf("finding lacks a subject, a remedy, a reference or a sentence as title: %+v", f)

@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -22,8 +23,8 @@ const (
 // CPU, a disk or a lock. Sleep is left out: most of it is waiting for requests.
 func active(labels map[string]string, window string) string {
 	return fmt.Sprintf("((%s or vector(0)) + (%s or vector(0)))",
-		sumRate(ofProcess(sampledCPU, labels), window),
-		sumRate(ofProcess(sampledWait, labels, `state!="sleep"`), window))
+		query.SumRate(ofProcess(sampledCPU, labels), window),
+		query.SumRate(ofProcess(sampledWait, labels, `state!="sleep"`), window))
 }
 
 // sampled records one sampled time's share of another over the window and returns it with its 95 % interval; nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
@@ -25,7 +26,7 @@ func blameCPU(ctx context.Context, e *evidence, labels map[string]string, f *fin
 	if e.err != nil {
 		return
 	}
-	s, err := rivals.Short(ctx, e.pass, contest(e.pass, findings.MachineOf(labels), ""))
+	s, err := rivals.Short(ctx, e.pass, contest(e.pass, query.MachineOf(labels), ""))
 	if err != nil {
 		e.err = err
 		return
@@ -66,7 +67,7 @@ func nameCallers(ctx context.Context, e *evidence, labels map[string]string, f *
 	selector := func(more ...string) string {
 		return onMachine("tee_syscalls_total", labels, append(more, fmt.Sprintf("syscall=~%q", socketCalls))...)
 	}
-	points, err := e.pass.Query(ctx, fmt.Sprintf(`sort_desc(topk(3, sum by (process) (rate(%s[%s])) >= 10))`, selector(`process!="other"`), window(e.pass)), e.pass.To)
+	points, err := e.pass.Query(ctx, "sort_desc(topk(3, sum by (process) ("+query.Rate(selector(`process!="other"`), window(e.pass))+") >= 10))", e.pass.To)
 	if err != nil {
 		e.err = err
 		return
@@ -74,7 +75,7 @@ func nameCallers(ctx context.Context, e *evidence, labels map[string]string, f *
 	var names []string
 	for _, p := range points {
 		name := p.Labels["process"]
-		e.add(ctx, "socket calls of "+name+", mean of the last "+window(e.pass), "1/s", sumRate(selector(fmt.Sprintf("process=%q", name)), window(e.pass)))
+		e.add(ctx, "socket calls of "+name+", mean of the last "+window(e.pass), "1/s", query.SumRate(selector(fmt.Sprintf("process=%q", name)), window(e.pass)))
 		names = append(names, fmt.Sprintf("%s (%s a second)", name, metric.Count(p.Value)))
 	}
 	who := "Who sends or receives the bytes is not counted"
@@ -97,15 +98,15 @@ func (e *evidence) blameMost(ctx context.Context, f *findings.Finding, labels ma
 	if e.err != nil {
 		return
 	}
-	ranked := func(series, matchers string, least float64) (out []findings.Part) {
+	ranked := func(series, matchers string, least float64) (out []rivals.Part) {
 		if e.err != nil {
 			return nil
 		}
 		var points []metric.Point
-		points, e.err = e.pass.Query(ctx, fmt.Sprintf(`sort_desc(sum by (process) (rate(%s[%s])) >= %g)`,
-			onMachine(series, labels, `process!="other"`, matchers), window(e.pass), least), e.pass.To)
+		points, e.err = e.pass.Query(ctx, fmt.Sprintf(`sort_desc(sum by (process) (%s) >= %g)`,
+			query.Rate(onMachine(series, labels, `process!="other"`, matchers), window(e.pass)), least), e.pass.To)
 		for _, p := range points {
-			out = append(out, findings.Part{Name: p.Labels["process"], Value: p.Value})
+			out = append(out, rivals.Part{Name: p.Labels["process"], Value: p.Value})
 		}
 		return out
 	}
@@ -115,8 +116,8 @@ func (e *evidence) blameMost(ctx context.Context, f *findings.Finding, labels ma
 	}
 	for i, t := range s.Takers {
 		s.Takers[i].Unit = "1/s"
-		s.Evidence = append(s.Evidence, findings.Evidence{Text: u.text + " " + t.Name, Unit: "1/s",
-			Expr: sumRate(onMachine(u.series, labels, fmt.Sprintf("process=%q", t.Name), u.matchers), window(e.pass))})
+		s.Evidence = append(s.Evidence, query.Evidence{Text: u.text + " " + t.Name, Unit: "1/s",
+			Expr: query.SumRate(onMachine(u.series, labels, fmt.Sprintf("process=%q", t.Name), u.matchers), window(e.pass))})
 	}
 	if u.waits != "" {
 		s.Waiters = ranked(sampledWait, fmt.Sprintf("state=%q", u.waits), leastWaitingThreads)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // storm is a counter of one process with a high rate: its mean over the whole window is high, and it has been high
@@ -39,8 +40,8 @@ const (
 // to be found: with 5 minutes, 10 times the threshold is found after 30 s, and 5 times after a minute.
 func storms(ctx context.Context, p *findings.Pass, name, where, threshold string, by ...string) ([]storm, error) {
 	by = append([]string{"job", "instance", "process"}, by...)
-	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (rate(%s{%s}[%s])) >= %g`,
-		strings.Join(by, ", "), name, where, window(p), p.Least(threshold)), p.To)
+	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (%s) >= %g`,
+		strings.Join(by, ", "), query.Scope{Here: where, Over: window(p)}.Rate(name), p.Least(threshold)), p.To)
 	if err != nil || len(points) == 0 {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func storms(ctx context.Context, p *findings.Pass, name, where, threshold string
 	slices.SortFunc(points, func(a, b metric.Point) int { return cmp.Compare(b.Value, a.Value) })
 	var out []storm
 	for _, pt := range points {
-		s := storm{labels: pt.Labels, subject: call(pt.Labels["process"], pt.Labels["instance"]), series: findings.Selector(name, pt.Labels)}
+		s := storm{labels: pt.Labels, subject: call(pt.Labels["process"], pt.Labels["instance"]), series: query.Selector(name, pt.Labels)}
 		floor := p.Limit(threshold, s.subject)
 		if pt.Value < floor {
 			continue
@@ -75,7 +76,7 @@ func storms(ctx context.Context, p *findings.Pass, name, where, threshold string
 // of the storm alone.
 func spell(ctx context.Context, p *findings.Pass, series string, floor float64, step time.Duration) (int, error) {
 	for back := range longestSpell + 2 {
-		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[%s] offset %s))", series, findings.PromDuration(recent(p)), findings.PromDuration(time.Duration(back)*step)), p.To)
+		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[%s] offset %s))", series, query.PromDuration(recent(p)), query.PromDuration(time.Duration(back)*step)), p.To)
 		if err != nil {
 			return 0, err
 		}
@@ -93,12 +94,12 @@ func (s storm) of(name string, matchers ...string) string {
 
 // rate returns the query for the events per second of some series during the spell.
 func (s storm) rate(series string) string {
-	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, findings.PromDuration(s.spell), findings.PromDuration(s.step))
+	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, query.PromDuration(s.spell), query.PromDuration(s.step))
 }
 
 // when returns the time of rate in words.
 func (s storm) when() string {
-	return fmt.Sprintf("mean of %s until %s ago", findings.PromDuration(s.spell), findings.PromDuration(s.step))
+	return fmt.Sprintf("mean of %s until %s ago", query.PromDuration(s.spell), query.PromDuration(s.step))
 }
 
 // usefulCalls move data in or out of a process. They are a server's work, and the yardstick for its other calls. The

@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, with one to 50 connections, with and
@@ -67,10 +68,10 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 			versus = metric.Count(ratio) + " times as often as it reads, writes, sends and receives"
 		}
 		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
-		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		c := classOf(call)
 		f := findings.Finding{
-			Machine:    findings.MachineOf(s.labels),
+			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,
 			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, metric.Count(rate), versus),
@@ -102,7 +103,7 @@ const insideEnclave = "Inside an enclave runtime each such call is also an exit 
 // process's active time, or else the cost of entering the kernel alone.
 func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
 	in := func(w string) string {
-		return sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
+		return query.SumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
 	}
 	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 		_, share := e.sampled(ctx, "share of "+call+" in its active time", in, s.active, "cpu|wait", s.labels)

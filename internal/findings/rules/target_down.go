@@ -10,6 +10,7 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var targetDown = &findings.Rule{
@@ -45,15 +46,15 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 	}
 	reported := map[string]bool{}
 	for _, pt := range down {
-		subject, here, share := subjectOf(pt), findings.Selector("up", pt.Labels), pt.Value
+		subject, here, share := subjectOf(pt), query.Selector("up", pt.Labels), pt.Value
 		if share < p.Limit("failed", subject) {
 			continue
 		}
 		reported[here] = true
-		f := findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning,
+		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning,
 			Title: fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p)),
 			Cost:  fmt.Sprintf("Its metrics are missing for %s of the last %s.", metric.Percent(share), window(p)),
-			Evidence: []findings.Evidence{
+			Evidence: []query.Evidence{
 				{Text: "1 if its last scrape succeeded", Value: 0, Expr: here},
 				{Text: "share of its scrapes in the last " + window(p) + " that failed", Value: share, Unit: "ratio", Expr: failed(here)},
 			}}
@@ -68,22 +69,22 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		return err
 	}
 	old = slices.DeleteFunc(old, func(pt metric.Point) bool {
-		return reported[findings.Selector("up", pt.Labels)] || pt.Value < p.Limit("age", subjectOf(pt))
+		return reported[query.Selector("up", pt.Labels)] || pt.Value < p.Limit("age", subjectOf(pt))
 	})
 	usual, err := betweenScrapes(ctx, p, old)
 	if err != nil {
 		return err
 	}
 	for _, pt := range old {
-		subject, here := subjectOf(pt), findings.Selector("up", pt.Labels)
+		subject, here := subjectOf(pt), query.Selector("up", pt.Labels)
 		between, ok := usual[here]
 		if !ok || !(pt.Value >= 3*between.Value) {
 			continue
 		}
-		p.Report(findings.Finding{Machine: findings.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Confidence: findings.Medium,
+		p.Report(findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Confidence: findings.Medium,
 			Title:    fmt.Sprintf("The target %s was last scraped %s ago.", subject, metric.Value(pt.Value, "seconds")),
 			Cost:     fmt.Sprintf("Its metrics have been missing for %s.", metric.Value(pt.Value, "seconds")),
-			Evidence: []findings.Evidence{{Text: "time since its last scrape", Value: pt.Value, Unit: "seconds", Expr: age(here)}, between}})
+			Evidence: []query.Evidence{{Text: "time since its last scrape", Value: pt.Value, Unit: "seconds", Expr: age(here)}, between}})
 	}
 	return nil
 }
@@ -95,18 +96,18 @@ func subjectOf(pt metric.Point) string {
 
 // betweenScrapes returns the mean time between two scrapes in the last 10 minutes, by the target's selector. A younger
 // target was not scraped in all of them.
-func betweenScrapes(ctx context.Context, p *findings.Pass, targets []metric.Point) (map[string]findings.Evidence, error) {
+func betweenScrapes(ctx context.Context, p *findings.Pass, targets []metric.Point) (map[string]query.Evidence, error) {
 	was, err := ofTargets(ctx, p, targets, "%s offset 10m")
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]findings.Evidence{}
+	out := map[string]query.Evidence{}
 	for format, young := range map[string]bool{
 		"600 / count_over_time(%s[10m])": false,
 		"(timestamp(%[1]s) - min_over_time(timestamp(%[1]s)[10m:1s])) / (count_over_time(%[1]s[10m]) - 1)": true,
 	} {
 		of := slices.DeleteFunc(slices.Clone(targets), func(pt metric.Point) bool {
-			_, old := was[findings.Selector("up", pt.Labels)]
+			_, old := was[query.Selector("up", pt.Labels)]
 			return old == young
 		})
 		values, err := ofTargets(ctx, p, of, format)
@@ -114,7 +115,7 @@ func betweenScrapes(ctx context.Context, p *findings.Pass, targets []metric.Poin
 			return nil, err
 		}
 		for here, v := range values {
-			out[here] = findings.Evidence{Text: "time between two scrapes, mean of the last 10m", Value: v, Unit: "seconds", Expr: fmt.Sprintf(format, here)}
+			out[here] = query.Evidence{Text: "time between two scrapes, mean of the last 10m", Value: v, Unit: "seconds", Expr: fmt.Sprintf(format, here)}
 		}
 	}
 	return out, nil
@@ -129,13 +130,13 @@ func ofTargets(ctx context.Context, p *findings.Pass, targets []metric.Point, fo
 	wanted := map[string]bool{}
 	var instances []string
 	for _, pt := range targets {
-		wanted[findings.Selector("up", pt.Labels)] = true
+		wanted[query.Selector("up", pt.Labels)] = true
 		instances = append(instances, regexp.QuoteMeta(pt.Labels["instance"]))
 	}
 	points, err := p.Query(ctx, fmt.Sprintf(format, fmt.Sprintf("up{instance=~%q}", strings.Join(instances, "|"))), p.To)
 	out := map[string]float64{}
 	for _, pt := range points { // other jobs may have the same instances
-		if here := findings.Selector("up", withoutName(pt.Labels)); wanted[here] {
+		if here := query.Selector("up", withoutName(pt.Labels)); wanted[here] {
 			out[here] = pt.Value
 		}
 	}

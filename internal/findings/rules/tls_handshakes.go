@@ -7,6 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var tlsHandshakes = &findings.Rule{
@@ -29,7 +30,7 @@ var tlsHandshakes = &findings.Rule{
 func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 	const handshakes = "tee_tls_handshakes_total"
 	points, err := holding(ctx, p, func(w string) string {
-		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{process!="other"}[%s]))`, handshakes, w)
+		return "sum by (job, instance, process) (" + query.Scope{Over: w}.Rate(handshakes, `process!="other"`) + ")"
 	}, p.Least("rate"), "")
 	if err != nil {
 		return err
@@ -40,8 +41,10 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 		if err != nil {
 			return err
 		}
-		made := sumRate(ofProcess(handshakes, pt.Labels), window(p))
-		inside := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels, `call="tls_handshake"`), w) }
+		made := query.SumRate(ofProcess(handshakes, pt.Labels), window(p))
+		inside := func(w string) string {
+			return query.SumRate(ofProcess(sampledCPU, pt.Labels, `call="tls_handshake"`), w)
+		}
 		all := func(w string) string { return active(pt.Labels, w) }
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the active time of %s%s", process, mean),
@@ -50,10 +53,10 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
 		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
 		e.add(ctx, "CPU time of one of them"+mean, "seconds", inside(window(p))+" / "+made)
-		opened := sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"accept|accept4|connect"`), window(p))
+		opened := query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"accept|accept4|connect"`), window(p))
 		each := e.add(ctx, "handshakes for each connection that it accepts or opens"+mean, "ratio", made+" / "+opened)
 		e.add(ctx, "its calls that move data, for each handshake"+mean, "ratio",
-			sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"`+usefulCalls+`"`), window(p))+" / "+made)
+			query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"`+usefulCalls+`"`), window(p))+" / "+made)
 		if e.err != nil {
 			return e.err
 		}
@@ -61,7 +64,7 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		f := findings.Finding{
-			Machine:    findings.MachineOf(pt.Labels),
+			Machine:    query.MachineOf(pt.Labels),
 			Subject:    subject,
 			Life:       lifeOf(pt.Labels),
 			Title:      fmt.Sprintf("%s spends %s of its active time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),

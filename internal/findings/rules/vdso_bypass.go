@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // vdsoCalls are the calls that the vDSO of x86-64 can answer without entering the kernel
@@ -54,13 +55,13 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, s.labels["process"], s.when()), "1/s", s.rate(s.series))
 		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
 		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
-		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		why, err := whyAround(ctx, p, &e, s.labels)
 		if err != nil {
 			return err
 		}
 		f := findings.Finding{
-			Machine:    findings.MachineOf(s.labels),
+			Machine:    query.MachineOf(s.labels),
 			Subject:    s.subject,
 			Life:       lifeOf(s.labels),
 			Title:      fmt.Sprintf("%s asks the kernel %s times a second with %s, which the vDSO could answer.", s.subject, metric.Count(rate), call),

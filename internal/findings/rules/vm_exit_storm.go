@@ -8,6 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 const vmExits = "tee_vm_exits_total"
@@ -30,7 +31,7 @@ var vmExitStorm = &findings.Rule{
 
 func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 	points, err := p.Query(ctx, "sort_desc("+held(p, func(window string) string {
-		return fmt.Sprintf("sum by (job, instance, vm, type, reason) (rate(%s[%s]))", vmExits, window)
+		return "sum by (job, instance, vm, type, reason) (" + query.Rate(vmExits, window) + ")"
 	}, p.Least("exits"))+")", p.To)
 	if err != nil {
 		return err
@@ -42,21 +43,21 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 		if err != nil {
 			return err
 		}
-		if vm == "other" || vm == "ended" || seen[of{findings.MachineOf(pt.Labels), subject}] {
+		if vm == "other" || vm == "ended" || seen[of{query.MachineOf(pt.Labels), subject}] {
 			continue // folds of many, and machines whose most frequent reason is already named
 		}
-		one := findings.Selector(vmExits, pt.Labels)
+		one := query.Selector(vmExits, pt.Labels)
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("exits for %s, mean of the last %s", reason, newest(p)), "1/s", sumRate(one, newest(p)))
-		mean := e.add(ctx, fmt.Sprintf("exits for %s, mean of the last %s", reason, window(p)), "1/s", sumRate(one, window(p)))
+		rate := e.add(ctx, fmt.Sprintf("exits for %s, mean of the last %s", reason, newest(p)), "1/s", query.SumRate(one, newest(p)))
+		mean := e.add(ctx, fmt.Sprintf("exits for %s, mean of the last %s", reason, window(p)), "1/s", query.SumRate(one, window(p)))
 		if min(rate, mean) < p.Limit("exits", subject) {
 			continue
 		}
-		seen[of{findings.MachineOf(pt.Labels), subject}] = true
-		machine := with(onMachine(vmExits, pt.Labels), fmt.Sprintf("vm=%q", vm))
-		e.add(ctx, "its exits for any reason", "1/s", sumRate(machine, newest(p)))
+		seen[of{query.MachineOf(pt.Labels), subject}] = true
+		machine := query.Narrow(onMachine(vmExits, pt.Labels), fmt.Sprintf("vm=%q", vm))
+		e.add(ctx, "its exits for any reason", "1/s", query.SumRate(machine, newest(p)))
 		f := findings.Finding{
-			Machine:  findings.MachineOf(pt.Labels),
+			Machine:  query.MachineOf(pt.Labels),
 			Life:     lifeOf(pt.Labels),
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s (%s) exits to this host %s times a second for %s.", subject, kind, metric.Count(rate), reason),
@@ -72,7 +73,7 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 		}
 		// The time outside guests is measured for all machines of a type together.
 		away := e.add(ctx, "time that virtual CPUs of type "+kind+" spend outside their guests and not halted", "cores",
-			sumRate(with(onMachine("tee_vm_exit_duration_seconds_sum", pt.Labels), fmt.Sprintf("type=%q", kind), `handled!="halted"`), newest(p)))
+			query.SumRate(query.Narrow(onMachine("tee_vm_exit_duration_seconds_sum", pt.Labels), fmt.Sprintf("type=%q", kind), `handled!="halted"`), newest(p)))
 		if away > 0 {
 			f.Cost += fmt.Sprintf(" Virtual CPUs of type %s spend %s outside their guests (measured).", kind, metric.Value(away, "cores"))
 		}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // waiting is a process whose threads wait for something.
@@ -37,8 +39,8 @@ const nearShare = 0.8
 // find reports the processes whose threads wait. They must spend at least the limit "share" of their active time
 // waiting, with at least the least number of threads on average, and judge must accept.
 func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
-	by := func(series, matchers, w string) string {
-		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{process!="other"%s}[%s]))`, series, matchers, w)
+	by := func(series, matcher, w string) string {
+		return "sum by (job, instance, process) (" + query.Scope{Over: w}.Rate(series, `process!="other"`, matcher) + ")"
 	}
 	lowest := p.Least("waiting")
 	if s.lowest > 0 {
@@ -48,13 +50,13 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 	if s.near {
 		from /= 2
 	}
-	points, err := holding(ctx, p, func(w string) string { return by(sampledWait, fmt.Sprintf(",state=%q", s.state), w) }, from, "")
+	points, err := holding(ctx, p, func(w string) string { return by(sampledWait, fmt.Sprintf("state=%q", s.state), w) }, from, "")
 	if err != nil || len(points) == 0 {
 		return err
 	}
 	// The active time of all of them at once: most do something else for the most part.
 	active := map[of]float64{}
-	for _, expr := range []string{by(sampledCPU, "", window(p)), by(sampledWait, `,state!="sleep"`, window(p))} {
+	for _, expr := range []string{by(sampledCPU, "", window(p)), by(sampledWait, `state!="sleep"`, window(p))} {
 		parts, err := p.Once(ctx, expr)
 		if err != nil {
 			return err
@@ -81,13 +83,13 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 }
 
 // processOf is the process of an element by job, instance and process.
-func processOf(pt metric.Point) of { return of{findings.MachineOf(pt.Labels), pt.Labels["process"]} }
+func processOf(pt metric.Point) of { return of{query.MachineOf(pt.Labels), pt.Labels["process"]} }
 
 // note says how near a process is to a finding, if it is near one. share is that of the window, worst the lower one of
 // the window and of its newest part.
 func (s waitingFor) note(p *findings.Pass, labels map[string]string, subject string, share, worst, threads float64) {
 	limit, least := p.Limit("share", subject), s.fewest(p, subject, worst)
-	n := findings.Near{Machine: findings.MachineOf(labels), Subject: subject, Life: lifeOf(labels)}
+	n := findings.Near{Machine: query.MachineOf(labels), Subject: subject, Life: lifeOf(labels)}
 	switch {
 	case !s.near || !(worst >= nearShare*limit):
 		return
@@ -111,7 +113,7 @@ func (s waitingFor) fewest(p *findings.Pass, subject string, share float64) floa
 func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) error {
 	process := labels["process"]
 	rate := func(w string) string {
-		return sumRate(ofProcess(sampledWait, labels, fmt.Sprintf("state=%q", s.state)), w)
+		return query.SumRate(ofProcess(sampledWait, labels, fmt.Sprintf("state=%q", s.state)), w)
 	}
 	e := &waiting{evidence: evidence{pass: p}, labels: labels, mean: ", mean of the last " + window(p)}
 	share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", s.what, process, e.mean),
@@ -126,7 +128,7 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		return nil
 	}
 	f := findings.Finding{
-		Machine:  findings.MachineOf(labels),
+		Machine:  query.MachineOf(labels),
 		Subject:  subject,
 		Life:     lifeOf(labels),
 		Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), s.whatFor),
@@ -134,7 +136,7 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		Share:    around,
 		ShareOf:  findings.ActiveTime,
 		Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(e.threads)),
-		Waiters:  []findings.Part{{Name: process, Value: e.threads}},
+		Waiters:  []rivals.Part{{Name: process, Value: e.threads}},
 	}
 	if accepted := s.judge(ctx, e, &f); e.err != nil || !accepted {
 		return e.err

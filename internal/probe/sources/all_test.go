@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
@@ -85,22 +86,17 @@ func TestDeclarations(t *testing.T) {
 }
 
 func TestFixtures(t *testing.T) {
-	emitted := map[*metric.Desc]bool{}
-	tested := map[*probe.Source]bool{}
 	for _, path := range fixtures(t) {
-		s := sourceOf(path)
-		if s == nil {
-			t.Errorf("%s: orphan, no source has that name", path)
-			continue
-		}
-		tested[s] = true
 		t.Run(label(path), func(t *testing.T) {
+			s := sourceOf(path)
+			if s == nil {
+				t.Fatalf("%s: orphan, no source has that name", path)
+			}
 			f := hosttest.Open(t, path)
 			samples, err := readOnce(t, s, f)
 			checkError(t, f, err)
 			seen := map[string]bool{}
 			for _, x := range samples {
-				emitted[x.Desc] = true
 				switch {
 				case x.Desc == probe.Coverage || x.Desc == probe.Missed || x.Desc == probe.Folded:
 					x.Labels = []string{s.Name}
@@ -118,55 +114,83 @@ func TestFixtures(t *testing.T) {
 			checkGolden(t, path, f, samples)
 		})
 	}
-	for _, s := range All {
-		if !tested[s] {
-			t.Errorf("source %s has no fixture testdata/%s*.txtar", s.Name, s.Name)
-			continue
+}
+
+// TestSourcesHaveFixtures: each source has a fixture, and the want files of its fixtures have each of its metrics.
+func TestSourcesHaveFixtures(t *testing.T) {
+	wanted := map[*probe.Source]string{}
+	for _, path := range fixtures(t) {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, d := range s.Metrics {
-			if !emitted[d] {
-				t.Errorf("source %s: no fixture makes it emit %s", s.Name, d.Name)
+		for _, f := range a.Files {
+			if f.Name == "want" {
+				wanted[sourceOf(path)] += "\n" + string(f.Data)
 			}
 		}
+	}
+	for _, s := range All {
+		t.Run(s.Name, func(t *testing.T) {
+			want, ok := wanted[s]
+			if !ok {
+				t.Fatalf("source %s has no fixture testdata/%s*.txtar", s.Name, s.Name)
+			}
+			for _, d := range s.Metrics {
+				if !regexp.MustCompile(`(?m)^` + d.Name + `(_bucket)?[{ ]`).MatchString(want) {
+					t.Errorf("source %s: no fixture makes it emit %s", s.Name, d.Name)
+				}
+			}
+		})
 	}
 }
 
 // TestRemovedFiles removes every file of every fixture in turn: the source must report it. It
 // may still emit what it could read.
 func TestRemovedFiles(t *testing.T) {
-	have := map[*probe.Source][]*hosttest.Fixture{}
+	have := map[*probe.Source][]string{}
 	for _, path := range fixtures(t) {
-		if s := sourceOf(path); s != nil {
-			have[s] = append(have[s], hosttest.Open(t, path))
-		}
+		have[sourceOf(path)] = append(have[sourceOf(path)], path)
 	}
-	removed := 0
-	for s, fs := range have {
-		for _, f := range fs {
-			optional := map[string]bool{}
-			for line := range strings.Lines(f.Meta["optional"]) {
-				file, why, ok := strings.Cut(strings.TrimSpace(line), " ")
-				lacking := func(g *hosttest.Fixture) bool { return !slices.Contains(g.Files, file) }
-				if !ok || why == "" || !slices.Contains(f.Files, file) || !slices.ContainsFunc(fs, lacking) {
-					t.Errorf("%s: optional file %q needs a reason, and a second fixture without it", s.Name, file)
-				}
-				optional[file] = true
+	for _, s := range All {
+		t.Run(s.Name, func(t *testing.T) {
+			var fs []*hosttest.Fixture
+			for _, path := range have[s] {
+				fs = append(fs, hosttest.Open(t, path))
 			}
-			for _, file := range f.Files {
-				if optional[file] {
-					continue
-				}
-				removed++
-				f.Without(t, file, func() {
-					if _, err := readOnce(t, s, f); err == nil {
-						t.Errorf("%s: no error without %s", s.Name, file)
-					}
-				})
+			for _, f := range fs {
+				removeFiles(t, s, f, optionalFiles(t, f, fs))
 			}
-		}
+		})
 	}
-	if removed == 0 {
-		t.Fatal("no file was removed")
+}
+
+// optionalFiles returns the files that a fixture says some kernels lack; others has its source's fixtures.
+func optionalFiles(t *testing.T, f *hosttest.Fixture, others []*hosttest.Fixture) map[string]bool {
+	t.Helper()
+	optional := map[string]bool{}
+	for line := range strings.Lines(f.Meta["optional"]) {
+		file, why, ok := strings.Cut(strings.TrimSpace(line), " ")
+		lacking := func(g *hosttest.Fixture) bool { return !slices.Contains(g.Files, file) }
+		if !ok || why == "" || !slices.Contains(f.Files, file) || !slices.ContainsFunc(others, lacking) {
+			t.Errorf("optional file %q needs a reason, and a second fixture without it", file)
+		}
+		optional[file] = true
+	}
+	return optional
+}
+
+func removeFiles(t *testing.T, s *probe.Source, f *hosttest.Fixture, optional map[string]bool) {
+	t.Helper()
+	for _, file := range f.Files {
+		if optional[file] {
+			continue
+		}
+		f.Without(t, file, func() {
+			if _, err := readOnce(t, s, f); err == nil {
+				t.Errorf("%s: no error without %s", s.Name, file)
+			}
+		})
 	}
 }
 
@@ -335,9 +359,7 @@ func checkGolden(t *testing.T, path string, f *hosttest.Fixture, samples []metri
 	}
 	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
 	a.Files = append(a.Files, txtar.File{Name: "want", Data: []byte(got)})
-	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Write(t, path, txtar.Format(a))
 }
 
 // firstDiff describes the first line in which two texts differ.

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
@@ -55,8 +56,10 @@ func TestFormats(t *testing.T) {
 					t.Errorf("stands for a missing value: %q", bad)
 				}
 				got = b.Bytes()
-				if name != "suite" || f == text || f == html { // the other formats write one document after the other
-					golden(t, filepath.Join("testdata", name+"."+f.Name), got)
+				if f == html && name != wholePage {
+					checkParts(t, name, string(got))
+				} else if name != "suite" || f == text { // the other formats write one document after the other
+					checkGolden(t, filepath.Join("testdata", name+"."+f.Name), got)
 				}
 				if err := f.Write(failing{}, docs[name]); !errors.Is(err, io.ErrClosedPipe) && len(got) > 0 {
 					t.Errorf("a writer that fails gives %v", err)
@@ -66,6 +69,56 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// wholePage is the document whose whole page is kept; the browser tests open it.
+const wholePage = "four"
+
+// keptParts are the parts of the pages of other documents that are kept, each in a file of its own: "top" is what stands
+// before the first section, the others are sections by their ids. Sections that the whole page has are kept once more
+// where their values are missing.
+var keptParts = map[string][]string{
+	"blank":     {"top"},
+	"empty":     {"top"},
+	"invalid":   {"top", "e1-guards"},
+	"ladder":    {"top", "e1-why"},
+	"missing":   {"top", "e1-platforms", "e1-costs", "e1-runs", "e1-why", "e1-guards", "e1-harness", "e1-published", "e1-environments", "e1-missing", "e1-raw", "e1-reproduce"},
+	"overhead":  {"top", "e1-published", "findings"},
+	"platforms": {"top", "e1-platforms"},
+	"relative":  {"top"},
+	"suite":     {"top", "summary", "platforms"},
+	"sweep":     {"top", "e1-costs"},
+}
+
+// checkParts compares the parts of a document's page that are kept.
+func checkParts(t *testing.T, name, page string) {
+	t.Helper()
+	parts := partsOf(page)
+	if len(keptParts[name]) == 0 {
+		t.Errorf("keptParts has no part of %s", name)
+	}
+	for _, id := range keptParts[name] {
+		if parts[id] == "" {
+			t.Errorf("the page has no part %s", id)
+		}
+		checkGolden(t, filepath.Join("testdata", "html", name+"-"+strings.TrimPrefix(id, "e1-")+".html"), []byte(parts[id]))
+	}
+}
+
+var section = regexp.MustCompile(`(?s)<section id="([^"]+)">.*?</section>\n`)
+
+// partsOf cuts a page into its parts, by their names.
+func partsOf(page string) map[string]string {
+	_, body, _ := strings.Cut(page, "<main>\n")
+	body, _, _ = strings.Cut(body, "</main>")
+	parts := map[string]string{"top": body}
+	for i, m := range section.FindAllStringSubmatchIndex(body, -1) {
+		if i == 0 {
+			parts["top"] = body[:m[0]]
+		}
+		parts[body[m[2]:m[3]]] = body[m[0]:m[1]]
+	}
+	return parts
+}
+
 // withoutStates leaves out the one place where +Inf is a word of the format.
 func withoutStates(b []byte) []byte { return bytes.ReplaceAll(b, []byte(`le="+Inf"`), nil) }
 
@@ -73,12 +126,11 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func golden(t *testing.T, path string, got []byte) {
+func checkGolden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		golden.Write(t, path, got)
+		return
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {

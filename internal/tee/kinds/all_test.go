@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
@@ -26,29 +28,30 @@ import (
 // TestMutations damages every file of every fixture: no kind panics.
 func TestMutations(t *testing.T) {
 	for _, path := range fixtures(t) {
-		f := hosttest.Open(t, path)
-		for _, file := range f.Files {
-			data := f.Text(t, file)
-			data = data[:min(len(data), 600)]
-			n := 0
-			for d := range mutate.Lines(data, " \t:") {
-				if n++; n > 40 {
-					break
-				}
-				f.With(t, file, d.Data, func() {
-					for _, found := range tee.Detect(f.Host, All) {
-						if p := new(contain.Panic); errors.As(found.Err, &p) {
-							t.Errorf("%s: %s: %s: %v", path, file, d.Name, p)
-						}
+		t.Run(name(path), func(t *testing.T) {
+			f := hosttest.Open(t, path)
+			for _, file := range f.Files {
+				data := f.Text(t, file)
+				data = data[:min(len(data), 600)]
+				n := 0
+				for d := range mutate.Lines(data, " \t:") {
+					if n++; n > 40 {
+						break
 					}
-				})
+					f.With(t, file, d.Data, func() {
+						for _, found := range tee.Detect(f.Host, All) {
+							if p := new(contain.Panic); errors.As(found.Err, &p) {
+								t.Errorf("%s: %s: %v", file, d.Name, p)
+							}
+						}
+					})
+				}
 			}
-		}
+		})
 	}
 }
 
 func TestFixtures(t *testing.T) {
-	here, unknown := map[string]int{}, map[string]int{}
 	for _, path := range fixtures(t) {
 		t.Run(name(path), func(t *testing.T) {
 			f := hosttest.Open(t, path)
@@ -56,12 +59,7 @@ func TestFixtures(t *testing.T) {
 			if !ok {
 				t.Fatal("fixture without want: it tests nothing")
 			}
-			want := map[string][]string{}
-			for line := range strings.Lines(text) {
-				if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
-					want[fields[0]] = fields[1:]
-				}
-			}
+			want := answersIn(text)
 			for _, d := range tee.Detect(f.Host, All) {
 				w := want[d.Kind.Name]
 				delete(want, d.Kind.Name)
@@ -71,13 +69,11 @@ func TestFixtures(t *testing.T) {
 						t.Errorf("%s: %s (%+v, %v), want not here", d.Kind.Name, d.State, d.Facts, d.Err)
 					}
 				case w[0] == "unknown":
-					unknown[d.Kind.Name]++
 					if d.State != tee.Unknown {
 						t.Fatalf("%s: %s (%v), want could not tell", d.Kind.Name, d.State, d.Err)
 					}
 					match(t, d.Kind.Name, d.Err.Error(), w[1:])
 				default:
-					here[d.Kind.Name]++
 					if d.State != tee.Here {
 						t.Fatalf("%s: %s (%v), want here", d.Kind.Name, d.State, d.Err)
 					}
@@ -89,13 +85,44 @@ func TestFixtures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// answersIn returns what a want file says of each kind that it names, in words.
+func answersIn(want string) map[string][]string {
+	out := map[string][]string{}
+	for line := range strings.Lines(want) {
+		if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
+			out[fields[0]] = fields[1:]
+		}
+	}
+	return out
+}
+
+// TestKindsHaveFixtures: for each kind there is a fixture in which it is here, and one in which nobody can tell.
+func TestKindsHaveFixtures(t *testing.T) {
+	count := map[[2]string]int{} // by kind and the first word of its answer
+	for _, path := range fixtures(t) {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range a.Files {
+			if f.Name == "want" {
+				for kind, answer := range answersIn(string(f.Data)) {
+					count[[2]string{kind, answer[0]}]++
+				}
+			}
+		}
+	}
 	for _, k := range All {
-		if here[k.Name] == 0 || unknown[k.Name] == 0 {
-			t.Errorf("%s: found by %d fixtures and unknown in %d, want at least one of each", k.Name, here[k.Name], unknown[k.Name])
-		}
-		if k.Doc == "" {
-			t.Errorf("%s: no doc", k.Name)
-		}
+		t.Run(k.Name, func(t *testing.T) {
+			if here, unknown := count[[2]string{k.Name, "here"}], count[[2]string{k.Name, "unknown"}]; here == 0 || unknown == 0 {
+				t.Errorf("%s: found by %d fixtures and unknown in %d, want at least one of each", k.Name, here, unknown)
+			}
+			if k.Doc == "" {
+				t.Errorf("%s: no doc", k.Name)
+			}
+		})
 	}
 }
 
@@ -132,27 +159,24 @@ func match(t *testing.T, kind, text string, want []string) {
 // away, is the first witness of every kind. What was not here must not appear.
 // A contradiction that ends because one side is gone may end either way.
 func TestRemovedFiles(t *testing.T) {
-	removed := 0
 	for _, path := range fixtures(t) {
-		f := hosttest.Open(t, path)
-		full := tee.Detect(f.Host, All)
-		for _, file := range f.Files {
-			removed++
-			f.Without(t, file, func() {
-				for i, d := range tee.Detect(f.Host, All) {
-					before := full[i].State
-					if before == tee.Here && d.State == tee.NotHere || before == tee.NotHere && d.State == tee.Here {
-						t.Errorf("%s without %s: %s was %q and is %q (%v)", name(path), file, d.Kind.Name, before, d.State, d.Err)
+		t.Run(name(path), func(t *testing.T) {
+			f := hosttest.Open(t, path)
+			full := tee.Detect(f.Host, All)
+			for _, file := range f.Files {
+				f.Without(t, file, func() {
+					for i, d := range tee.Detect(f.Host, All) {
+						before := full[i].State
+						if before == tee.Here && d.State == tee.NotHere || before == tee.NotHere && d.State == tee.Here {
+							t.Errorf("without %s: %s was %q and is %q (%v)", file, d.Kind.Name, before, d.State, d.Err)
+						}
+						if d.State == tee.Here && !d.Facts.Active && d.Facts.Why == "" {
+							t.Errorf("without %s: %s is inactive without a reason", file, d.Kind.Name)
+						}
 					}
-					if d.State == tee.Here && !d.Facts.Active && d.Facts.Why == "" {
-						t.Errorf("%s without %s: %s is inactive without a reason", name(path), file, d.Kind.Name)
-					}
-				}
-			})
-		}
-	}
-	if removed == 0 {
-		t.Fatal("no file was removed")
+				})
+			}
+		})
 	}
 }
 

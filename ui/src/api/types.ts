@@ -1,7 +1,7 @@
 // Generated from internal/web/types.go by `go generate ./internal/web`. Do not edit.
 
 /** Machine names a machine by the labels that all its series have. */
-export interface FindingsMachine {
+export interface QueryMachine {
   job?: string;
   instance?: string;
 }
@@ -43,7 +43,7 @@ export interface TEE {
 }
 
 /** Platform is the answer of GET platform?job=JOB&instance=INSTANCE: what a machine is; without parameters, the server's own one. */
-export interface Platform extends FindingsMachine {
+export interface Platform extends QueryMachine {
   /** Elsewhere: it is another machine, of which only stored series are known. What they do not have is absent or 0, and Lacks says what that is. */
   elsewhere?: boolean;
   lacks?: string[];
@@ -146,7 +146,7 @@ export type FindingsSeverity = "info" | "warning" | "critical";
 export type FindingsConfidence = "high" | "medium" | "low";
 
 /** Evidence is one number behind a finding, with the query that gives it. */
-export interface FindingsEvidence {
+export interface QueryEvidence {
   text: string;
   value: number;
   /** Unit is a unit for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "" for a plain number. */
@@ -158,7 +158,7 @@ export interface FindingsEvidence {
 }
 
 /** Part is one process's part in a shortage: what it takes, or how many of its threads wait. */
-export interface FindingsPart {
+export interface RivalsPart {
   name: string;
   value: number;
   /** Unit is one of Evidence's. */
@@ -171,7 +171,7 @@ export interface FindingsPart {
 export type FindingsRole = "cause" | "effect" | "monitor";
 
 /** Finding is a cause seen on a subject. */
-export interface FindingsFinding extends FindingsMachine {
+export interface FindingsFinding extends QueryMachine {
   rule: string;
   /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule and Machine it identifies the finding. */
   subject: string;
@@ -182,7 +182,7 @@ export interface FindingsFinding extends FindingsMachine {
   severity: FindingsSeverity;
   /** High when a rule leaves it out */
   confidence: FindingsConfidence;
-  evidence: FindingsEvidence[] | null;
+  evidence: QueryEvidence[] | null;
   /** Share is the interval of the cause's share in ShareOf, as ratios; nil where unknown. */
   share?: [number, number];
   /** ShareOf is the whole of Share in words: "its active time" of a process, "the CPU time in use" of a machine. */
@@ -190,8 +190,8 @@ export interface FindingsFinding extends FindingsMachine {
   /** Life is the query that has a value while the subject exists; "" for one that does not end. */
   life?: string;
   /** Takers use what is short, and Waiters lack it, the most important first; both are empty where unknown. */
-  takers?: FindingsPart[];
-  waiters?: FindingsPart[];
+  takers?: RivalsPart[];
+  waiters?: RivalsPart[];
   /** Cost is a sentence with the number that the cause costs; "" where unknown. */
   cost?: string;
   remedy: string;
@@ -229,7 +229,7 @@ export interface FindingsRecord extends FindingsFinding {
 export type FindingsAnswer = "fires" | "silent" | "cannot tell";
 
 /** Near is a subject near a threshold of a rule, and why it has no finding. */
-export interface FindingsNear extends FindingsMachine {
+export interface FindingsNear extends QueryMachine {
   subject: string;
   /** Text is a sentence with both numbers. */
   text: string;
@@ -348,7 +348,7 @@ export interface ExplainRow {
   /** Cause names the rule about it, "" for the process's own work; Advice says what to do. */
   cause?: string;
   advice?: string;
-  evidence: FindingsEvidence[] | null;
+  evidence: QueryEvidence[] | null;
   /** Rows are its parts, if known. Their times may add up to more than its own; Tree.Checks then says so. */
   rows?: ExplainRow[];
   /** Reason says what the numbers rest on, or why one is missing. */
@@ -368,7 +368,7 @@ export interface RivalsContest {
   /** Text says it in one sentence, which names the takers. */
   text: string;
   /** Takers used the CPUs while the process waited: means over its waiting, the largest first. */
-  takers: FindingsPart[] | null;
+  takers: RivalsPart[] | null;
   /** Own is what the process itself used, in cores. Greedy: it never gives a CPU back by itself, as a loop that computes without end; where its switches are not counted, it is not. */
   own: number;
   greedy?: boolean;
@@ -416,7 +416,7 @@ export interface ExplainTree {
   to: string;
   /** Per is "second", "request" or, of a comparison, "operation"; Requests is the number of requests a second, with the counter that it comes from, where there is one. */
   per: string;
-  requests?: FindingsEvidence;
+  requests?: QueryEvidence;
   /** Active is the time in which the subject had work: on a CPU, or waiting for a lock, for a disk or for a CPU; in thread-seconds. Waiting for work is no part of it, nor is waiting for a CPU part of that of a comparison. */
   active: ExplainAmount;
   /** Rows are sorted by share. Unexplained is the measured time minus that of the rows: negative if they explain too much. */
@@ -876,7 +876,7 @@ export interface FleetWorst {
 }
 
 /** Row is a machine. What is unknown is absent. */
-export interface FleetRow extends FindingsMachine {
+export interface FleetRow extends QueryMachine {
   /** Own: it is the machine that the monitor runs on. */
   own?: boolean;
   /** Name is its host name, or its instance where that is unknown. */

@@ -1,12 +1,12 @@
 // The numbers behind a statement, each with the query that gives it at that time.
-import type { FindingsEvidence } from "../api/types";
+import type { QueryEvidence } from "../api/types";
 import { formatValue, rawValue, unitOf } from "../format/number";
 import { PlaceLink } from "../frame/link";
 import { goTo, type Span } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { Sentence } from "../words/term";
 
-export function Evidence({ evidence, window }: { evidence: FindingsEvidence[] | null; window: Span }) {
+export function Evidence({ evidence, window }: { evidence: QueryEvidence[] | null; window: Span }) {
   const place = usePlace();
   if (!evidence?.length) return <p className="dim">This has no separate evidence.</p>;
   return (

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { asking, getDocument, getMarkdown } from "../api/client";
 import { useResource } from "../api/resource";
-import type { FindingsConfidence, FindingsEvidence, FindingsRecord, FindingsSilence, Findings } from "../api/types";
+import type { FindingsConfidence, QueryEvidence, FindingsRecord, FindingsSilence, Findings } from "../api/types";
 import { QueryChart } from "../charts/charts";
 import { Evidence } from "../explain/evidence";
 import { formatValue, unitOf } from "../format/number";
@@ -142,7 +142,7 @@ function CopyMarkdown({ id }: { id: string }) {
   );
 }
 
-function EvidenceChart({ finding: f, of }: { finding: FindingsRecord; of: FindingsEvidence }) {
+function EvidenceChart({ finding: f, of }: { finding: FindingsRecord; of: QueryEvidence }) {
   return <QueryChart title={`${f.subject}: ${of.text}`} unit={unitOf(of.unit)} by={null} metrics={[]} expr={of.expr} />;
 }
 

@@ -3,9 +3,11 @@ package workloads
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
+	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -76,5 +78,5 @@ func (r *reading) sample(s metric.Sample, why string) {
 
 // lack records why a metric is missing.
 func (r *reading) lack(d *metric.Desc, why string) {
-	r.missing = append(r.missing, fmt.Errorf("%s: %s", d.Name, why))
+	r.missing = append(r.missing, &bench.MetricError{Metric: d.Name, Err: errors.New(why)})
 }
