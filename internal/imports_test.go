@@ -22,7 +22,8 @@ const module = "github.com/teescope/teescope/"
 const table = `
 # ground: locks, the machine, numbers, and what a TEE is
 locked:
-host: locked
+disk:
+host: disk locked
 metric:
 contain:
 document:
@@ -52,10 +53,10 @@ servers: host
 probe/sources: contain document host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
-store: contain host locked metric quota
+store: contain disk host locked metric quota
 store/storetest: metric store
-result: contain document host metric quota stats tee
-findings: contain locked metric tee
+result: contain disk document host metric quota stats tee
+findings: contain disk host locked metric tee
 findings/anomaly: findings metric stats
 findings/notify: contain findings locked metric
 
@@ -64,7 +65,7 @@ rivals: findings metric
 explain: findings metric result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
-findings/rules: explain/causes explain/prices findings findings/anomaly metric rivals stats
+findings/rules: contain explain/causes explain/prices findings findings/anomaly metric rivals stats
 
 # compare
 environment: contain host machine metric result tee

@@ -87,6 +87,8 @@ type Pass struct {
 	settled func(Machine, string) bool
 	limits  []Limit
 	failure func(job, instance string) string
+	own     Machine
+	refuse  func() error // why samples are not stored
 	places  func(Machine) map[string]Place
 	near    []Near
 	asked   map[string][]metric.Point // by Once
@@ -115,6 +117,15 @@ func (p *Pass) Failure(job, instance string) string {
 		return ""
 	}
 	return p.failure(job, instance)
+}
+
+// Refusing returns this monitor's machine, and why its samples are not stored now: nil while they are. known is false where nobody
+// can say.
+func (p *Pass) Refusing() (own Machine, known bool, why error) {
+	if p.refuse == nil {
+		return p.own, false, nil
+	}
+	return p.own, true, p.refuse()
 }
 
 // Note says that a subject is near a finding of the rule and has none. The engine keeps the first few of a pass.

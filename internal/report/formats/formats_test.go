@@ -147,7 +147,7 @@ func TestHeadlines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			docs[file] = report.Document{Experiments: []*result.Experiment{verdict.Restated(e, catalog)}, Catalog: catalog}
+			docs[file] = report.Document{Experiments: []*result.Experiment{verdict.Concluded(e, verdict.Options{Diff: environment.Diff, Catalog: catalog})}, Catalog: catalog}
 		}
 	}
 	ratio := regexp.MustCompile(`[\d.]+x`)

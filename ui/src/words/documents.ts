@@ -15,6 +15,7 @@ export const documents: [string, string][] = [
   ["metrics.md", "every source and metric, and what it cannot see"],
   ["probes.md", "your own probes, without code"],
   ["machines.md", "one monitor for several machines"],
+  ["reliability.md", "what is kept when disks fail and processes are killed, and how it was tried"],
   ["scale.md", "layouts from one machine to a fleet"],
   ["budget.md", "how the monitor stays within its budget, and how good an estimate is"],
   ["bounds.md", "how much memory and time others can make the monitor use"],
