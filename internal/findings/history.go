@@ -77,7 +77,7 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 		file.Keep()
 	}
 	if past.damaged > 0 || file.Kept != "" || len(past.lost) > 0 {
-		o.Log.Error("the history of findings was damaged; the findings of its other lines are there", "file", o.Path, "kept", file.Kept,
+		o.Log.Error("the history of findings was damaged: lines that cannot be read are left out", "file", o.Path, "kept", file.Kept,
 			"lines", past.damaged, "cut_bytes", file.Cut, "forgotten_findings", len(past.lost))
 	}
 	w := historyWriter{opts: o, file: file, written: map[string]marked{}}

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
