@@ -15,12 +15,14 @@ export CGO_ENABLED := 0
 # tools/setup.sh puts node here if the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
+# The parts of `make torture` to run.
+PARTS ?= seam,calls,kill,full,bits
 # What drives a browser in tests. npm leaves its lock file in node_modules; if that is older than
 # the repository's, npm installs again.
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build client zkvm llm runsc image run demo test measure test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build client zkvm llm runsc image run demo test measure torture test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +109,9 @@ measure: ## judge the promises that only a live machine can show, and write docs
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
+
+torture: ## make the storage fail in thousands of ways, and write docs/reliability.md (PARTS=seam,calls,kill,full,bits; it goes on where it stopped; up to three hours)
+	go run ./e2e/torture -parts $(PARTS) -table docs/reliability.md
 
 test-full: zkvm test measure release-test kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz

@@ -22,7 +22,8 @@ const module = "github.com/teescope/teescope/"
 const table = `
 # ground: locks, the machine, numbers, and what a TEE is
 locked:
-host: locked
+disk:
+host: disk locked
 metric:
 contain:
 document:
@@ -58,10 +59,10 @@ query: metric
 rivals: metric query
 
 # remember: what was measured, and what was found in it
-store: contain host locked metric quota
+store: contain disk host locked metric quota
 store/storetest: metric store
-result: contain document host metric quota stats tee
-findings: contain locked metric query rivals tee
+result: contain disk document host metric quota stats tee
+findings: contain disk host locked metric query rivals tee
 findings/anomaly: findings metric query stats
 findings/notify: contain findings locked metric query
 
@@ -69,7 +70,7 @@ findings/notify: contain findings locked metric query
 explain: metric query result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
-findings/rules: explain/causes explain/prices findings findings/anomaly metric query rivals stats
+findings/rules: contain explain/causes explain/prices findings findings/anomaly metric query rivals stats
 
 # compare
 environment: contain host machine metric result tee

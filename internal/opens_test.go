@@ -13,6 +13,7 @@ import (
 // rawOpens are the functions that open whatever a path leads to, or read tables as large as a file claims.
 var rawOpens = map[string][]string{
 	"os":       {"Open", "OpenFile", "ReadFile", "Create"},
+	"disk":     {"Open", "OpenFile", "ReadFile", "Create"},
 	"unix":     {"Open", "Openat", "Openat2"},
 	"syscall":  {"Open"},
 	"filepath": {"Glob"},
@@ -23,6 +24,7 @@ var rawOpens = map[string][]string{
 // host.OpenRegular, and looks for files with host.Search.
 var opened = map[string]string{
 	"host/":                    "it has the opener and the search; its other opens are of the kernel's files, of devices by name, and of files it writes",
+	"disk/":                    "it has the calls for this program's own files",
 	"probe/probetest/":         "for tests",
 	"attest/swtpm/":            "for tests",
 	"schematest/":              "for tests",

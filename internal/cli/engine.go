@@ -24,6 +24,8 @@ type keeper interface {
 	Collect(emit func(metric.Sample))
 	Failure(job, instance string) string
 	Err() error
+	// Refusing returns why samples are not stored now, nil while they are.
+	Refusing() error
 	Close() error
 }
 

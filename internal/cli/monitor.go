@@ -223,6 +223,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 // analyse makes the engine of findings, with the options of the configuration, for what is observed from a time on.
 func (m *monitor) analyse(ao findings.Options, from time.Time) {
 	ao.Now, ao.Started, ao.Facts = m.Host.Now, from, tee.Found(m.Found)
+	ao.Own, ao.Refusing = m.own(), m.keeper.Refusing
 	ao.Absent, ao.Failure, ao.Slowed = m.absent, m.keeper.Failure, m.Engine.Slowed
 	of := sourceOf(m.Sources)
 	ao.Source = func(metric string) string { return of[metric] }

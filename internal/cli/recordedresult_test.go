@@ -106,8 +106,8 @@ func TestRecordedResult(t *testing.T) {
 				t.Errorf("%s has the share %.4f and %.4f is not explained, want %.4f and %.4f", c.cause, share, tree.UnexplainedShare.Value, c.share, c.unexplained)
 			}
 			// What was concluded when the runs ended, before the document was written.
-			if before := verdict.Restated(was, known).Comparisons[0]; k.Headline != before.Headline || k.Cause != before.Cause {
-				t.Errorf("now it says\n%s\n%s\nwhen it was recorded\n%s\n%s", k.Headline, k.Cause, before.Headline, before.Cause)
+			if before := was.Comparisons[0]; k.Verdict != before.Verdict || *k.Cost != *before.Cost {
+				t.Errorf("now it is %s, %v; when it was recorded it was %s, %v", k.Verdict, *k.Cost, before.Verdict, *before.Cost)
 			}
 			told, err := explainWith(t, path)
 			if err != nil {

@@ -38,7 +38,7 @@ func reportCommand(env Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				e = verdict.Restated(e, known)
+				e = verdict.Concluded(e, judged())
 				d.Experiments = append(d.Experiments, e)
 				d.Origins[e] = origin.Line
 			}

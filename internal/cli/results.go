@@ -4,6 +4,7 @@ package cli
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,12 +17,38 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// shelf is the archive of the page's results, with what is proved of their origin.
+// shelf is the archive of the page's results, with what is concluded from them and what is proved of their origin.
 type shelf struct {
 	*result.Archive
-	// known are the origins of the documents that List returned last. It returns the same
-	// document until its file changes.
-	known locked.Value[map[*result.Experiment]web.Origin]
+	// known are what the documents that List returned last say. It returns the same document until its file changes.
+	known locked.Value[map[*result.Experiment]judgedResult]
+}
+
+// judgedResult is a document with what is concluded from its runs, as `teescope compare` does, and its origin.
+type judgedResult struct {
+	concluded *result.Experiment
+	origin    web.Origin
+}
+
+// judged returns what a document says.
+func (s *shelf) judged(e *result.Experiment) judgedResult {
+	known := s.known.Lock()
+	defer s.known.Unlock()
+	j, ok := (*known)[e]
+	if !ok {
+		j = judgedResult{verdict.Concluded(e, judged()), s.origin(e.ID)}
+		if *known == nil {
+			*known = map[*result.Experiment]judgedResult{}
+		}
+		(*known)[e] = j
+	}
+	return j
+}
+
+// forget drops what is known of documents that are not listed any more.
+func (s *shelf) forget(listed []*result.Experiment) {
+	defer s.known.Unlock()
+	maps.DeleteFunc(*s.known.Lock(), func(e *result.Experiment, _ judgedResult) bool { return !slices.Contains(listed, e) })
 }
 
 // origin says what is proved of where a result was made.
@@ -65,20 +92,13 @@ func (s *shelf) summaries() web.Results {
 	case err != nil:
 		out.Problems = []string{contain.OneLine(err)}
 	}
-	known := s.known.Lock()
-	defer s.known.Unlock()
-	now := map[*result.Experiment]web.Origin{}
+	s.forget(es)
 	for _, e := range es {
-		o, ok := (*known)[e]
-		if !ok {
-			o = s.origin(e.ID)
-		}
-		now[e] = o
-		r := summary(e)
-		r.Origin = o
+		j := s.judged(e)
+		r := summary(j.concluded)
+		r.Origin = j.origin
 		out.Results = append(out.Results, r)
 	}
-	*known = now
 	return out
 }
 
@@ -97,7 +117,7 @@ func summary(e *result.Experiment) web.ResultSummary {
 	for _, c := range e.Cases {
 		s.Cases = append(s.Cases, c.ID)
 	}
-	for _, c := range verdict.Restated(e, known).Comparisons {
+	for _, c := range e.Comparisons {
 		if c.Primary {
 			s.Comparisons = append(s.Comparisons, c)
 		}
@@ -111,7 +131,7 @@ func (s *shelf) document(id string) (*result.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verdict.Restated(e, known), nil
+	return s.judged(e).concluded, nil
 }
 
 // sideBySide joins results into one document.

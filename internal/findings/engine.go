@@ -63,6 +63,9 @@ type Options struct {
 	Absent func(metric string) string
 	// Failure returns the error of a target's last scrape, "" without one. May be nil.
 	Failure func(job, instance string) string
+	// Own is the machine of this monitor, and Refusing says why its samples are not stored now; nil while they are. May be nil.
+	Own      Machine
+	Refusing func() error
 	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
 	Places func(query.Machine) map[string]rivals.Place
 	// Observe receives every finding that opens or closes. May be nil.
@@ -400,6 +403,7 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 // run completes a pass and runs a rule on it.
 func (v *evaluation) run(ctx context.Context, r *Rule, p *Pass) (map[who]Finding, []Near, error) {
 	found := map[who]Finding{}
+	p.own, p.refuse = v.opts.Own, v.opts.Refusing
 	p.Querier, p.Rule, p.Interval, p.Facts, p.limits, p.failure, p.places = v.q, r, v.opts.Interval, v.opts.Facts, v.opts.Limits, v.opts.Failure, v.opts.Places
 	p.Report = func(f Finding) {
 		f.Rule = r.Name

@@ -76,6 +76,8 @@ type Pass struct {
 	settled func(query.Machine, string) bool
 	limits  []Limit
 	failure func(job, instance string) string
+	own     query.Machine
+	refuse  func() error // why samples are not stored
 	places  func(query.Machine) map[string]rivals.Place
 	near    []Near
 	asked   map[string][]metric.Point // by Once
@@ -104,6 +106,15 @@ func (p *Pass) Failure(job, instance string) string {
 		return ""
 	}
 	return p.failure(job, instance)
+}
+
+// Refusing returns this monitor's machine, and why its samples are not stored now: nil while they are. known is false where nobody
+// can say.
+func (p *Pass) Refusing() (own Machine, known bool, why error) {
+	if p.refuse == nil {
+		return p.own, false, nil
+	}
+	return p.own, true, p.refuse()
 }
 
 // Note says that a subject is near a finding of the rule and has none. The engine keeps the first few of a pass.

@@ -74,7 +74,11 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 		return nil, nil, fmt.Errorf("open the history of findings: %w", err)
 	}
 	if past.damaged > 0 {
-		o.Log.Warn("lines of the history of findings cannot be read and are left out", "file", o.Path, "lines", past.damaged)
+		file.Keep()
+	}
+	if past.damaged > 0 || file.Kept != "" || len(past.lost) > 0 {
+		o.Log.Error("the history of findings was damaged: lines that cannot be read are left out", "file", o.Path, "kept", file.Kept,
+			"lines", past.damaged, "cut_bytes", file.Cut, "forgotten_findings", len(past.lost))
 	}
 	w := historyWriter{opts: o, file: file, written: map[string]marked{}}
 	list := o.kept(past, o.Retention)
@@ -236,6 +240,7 @@ func (h *History) Close() error {
 type fold struct {
 	byID    map[string]*Record
 	open    map[key]*Record // the last that opened
+	lost    map[string]bool // ids of open ones without a line
 	damaged int
 }
 
@@ -244,7 +249,7 @@ func sameTimes(a, b Record) bool {
 }
 
 func newFold() *fold {
-	return &fold{byID: map[string]*Record{}, open: map[key]*Record{}}
+	return &fold{byID: map[string]*Record{}, open: map[key]*Record{}, lost: map[string]bool{}}
 }
 
 // line takes one line of the file.
@@ -256,7 +261,11 @@ func (f *fold) line(b []byte) {
 	}
 	if l.Seen != nil {
 		for id, at := range l.Seen {
-			if r := f.byID[id]; r != nil && r.State == Open {
+			r := f.byID[id]
+			switch {
+			case r == nil:
+				f.lost[id] = true
+			case r.State == Open:
 				r.LastSeen = at
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/internal/query"
 )
@@ -169,7 +170,7 @@ func TestFindingsDiskFull(t *testing.T) {
 	h.Keep([]Record{closed("a", 1, 1)}, nil)
 	file := journalOf(h.History)
 	good := file.f
-	ro, err := os.Open(path)
+	ro, err := disk.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

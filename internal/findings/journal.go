@@ -5,39 +5,84 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // Journal is an open file of lines. A crash damages at most the last line. It is always read in full, so its owner
 // keeps it short. All methods but Read need one caller at a time; two processes must not open the same file.
 type Journal struct {
 	path string
-	f    *os.File
+	f    *disk.File
 	end  int64 // length of the whole lines
 	torn bool  // the remains of a failed write after end could not be cut off
+
+	// Kept is the file with what was there before and cannot be read, "" without any; and Cut the length of a last line without its end.
+	Kept string
+	Cut  int64
 }
 
 // OpenJournal opens a file, or creates it and its folder, and passes each complete line to each, without its line
-// end. It cuts off an incomplete last line.
+// end. It cuts off an incomplete last line, and keeps a copy of the file as it was. What is in the place of the file or the folder, and is
+// none, is renamed.
 func OpenJournal(path string, each func(line []byte)) (*Journal, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if _, err := host.MoveAside(filepath.Dir(path), true); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err := disk.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	kept, err := host.MoveAside(path, false)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{path: path, f: f}
-	if j.end, err = scan(f, each); err == nil {
-		err = f.Truncate(j.end)
-	}
+	f, err := disk.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
+		return nil, err
+	}
+	j := &Journal{path: path, f: f, Kept: kept}
+	if err := j.load(each); err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
 	}
 	return j, nil
 }
+
+// load reads all lines, and cuts off an incomplete last one.
+func (j *Journal) load(each func(line []byte)) (err error) {
+	if j.end, err = scan(j.f, each); err != nil {
+		return err
+	}
+	fi, err := j.f.Stat()
+	if err != nil {
+		return err
+	}
+	if j.Cut = fi.Size() - j.end; j.Cut == 0 {
+		return nil
+	}
+	j.Keep()
+	return j.f.Truncate(j.end)
+}
+
+// Keep copies the file as it is to PATH.damaged, and sets Kept: for one with lines that cannot be read, before it is written again. Without
+// room for a copy there is none.
+func (j *Journal) Keep() {
+	if j.Kept != "" {
+		return
+	}
+	name := j.path + ".damaged"
+	b, err := host.ReadRegular(j.path, mostKept)
+	if err == nil && WriteFile(name, b) == nil {
+		j.Kept = name
+	}
+}
+
+// mostKept is the longest file of which a copy is kept, in bytes.
+const mostKept = 64 << 20
 
 // scan passes each whole line to each and returns their length.
 func scan(r io.Reader, each func(line []byte)) (end int64, err error) {
@@ -51,13 +96,13 @@ func scan(r io.Reader, each func(line []byte)) (end int64, err error) {
 			return end, err
 		}
 		end += int64(len(line))
-		each(line[:len(line)-1])
+		each(unsealed(line[:len(line)-1]))
 	}
 }
 
 // Read passes each line of the file to each. Others may append at the same time.
 func (j *Journal) Read(each func(line []byte)) error {
-	f, err := os.Open(j.path)
+	f, err := disk.Open(j.path)
 	if err != nil {
 		return err
 	}
@@ -114,13 +159,40 @@ func (j *Journal) Size() int64 { return j.end }
 // Close closes the file.
 func (j *Journal) Close() error { return j.f.Close() }
 
+// sumFormat is the last member of a line that is a JSON object: the checksum of the line without it. Readers that do not know it skip it.
+const sumFormat = `,"sum":"%08x"}`
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealed is a line with its checksum.
+func sealed(line []byte) []byte {
+	if len(line) < 3 || line[len(line)-1] != '}' {
+		return line
+	}
+	return fmt.Appendf(bytes.Clone(line[:len(line)-1]), sumFormat, crc32.Checksum(line, castagnoli))
+}
+
+// unsealed is a line without its checksum, nil if that does not match. Earlier versions wrote none.
+func unsealed(line []byte) []byte {
+	const length = len(`,"sum":"00000000"}`)
+	at := len(line) - length
+	if at < 1 || !bytes.HasPrefix(line[at:], []byte(`,"sum":"`)) {
+		return line
+	}
+	whole := append(bytes.Clone(line[:at]), '}')
+	if !bytes.Equal(sealed(whole), line) {
+		return nil
+	}
+	return whole
+}
+
 func joined(lines [][]byte) ([]byte, error) {
 	var b []byte
 	for _, l := range lines {
 		if bytes.IndexByte(l, '\n') >= 0 {
 			return nil, errors.New("a line contains a line end")
 		}
-		b = append(append(b, l...), '\n')
+		b = append(append(b, sealed(l)...), '\n')
 	}
 	return b, nil
 }
@@ -137,9 +209,9 @@ func WriteFile(path string, data []byte) error {
 
 // replace writes a file next to path, syncs it and renames it into place. Its name is
 // always the same, so crashes do not leave many.
-func replace(path string, data []byte) (*os.File, error) {
+func replace(path string, data []byte) (*disk.File, error) {
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := disk.OpenFile(next, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -147,14 +219,14 @@ func replace(path string, data []byte) (*os.File, error) {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = os.Rename(next, path)
+		err = disk.Rename(next, path)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("replace %s: %w", path, err), f.Close(), os.Remove(next))
+		return nil, errors.Join(fmt.Errorf("replace %s: %w", path, err), f.Close(), disk.Remove(next))
 	}
 	// The new name is in force. If the folder cannot be synced, a power cut may bring the old file back; that is no
 	// reason to fail.
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+	if dir, err := disk.Open(filepath.Dir(path)); err == nil {
 		_ = dir.Sync()
 		_ = dir.Close()
 	}
@@ -164,7 +236,7 @@ func replace(path string, data []byte) (*os.File, error) {
 // ReadFile reads a file that WriteFile wrote. It fails if the file is longer than limit bytes; for a missing file the
 // error wraps fs.ErrNotExist.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // open opens a file and returns its lines.
@@ -89,7 +91,7 @@ func TestNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := j.f
-	ro, err := os.Open(path) // every write to it fails
+	ro, err := disk.Open(path) // every write to it fails
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,5 +171,67 @@ func TestReadFile(t *testing.T) {
 	}
 	if _, err := ReadFile(path, 5); err == nil {
 		t.Error("a file above the limit is read")
+	}
+}
+
+// TestChecksums: a line in which a bit has turned, also within a text, is passed as one that cannot be read, and the file is kept as it
+// was; what earlier versions wrote has no checksums and is read.
+func TestChecksums(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	j, _ := open(t, path)
+	if err := j.Append([]byte(`{"a":"one"}`), []byte(`{"b":"two"}`)); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, lines := open(t, path); !slices.Equal(lines, []string{`{"a":"one"}`, `{"b":"two"}`}) {
+		t.Errorf("lines %q", lines)
+	}
+	if err := os.WriteFile(path, bytes.Replace(whole, []byte("one"), []byte("ono"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, lines := open(t, path)
+	if !slices.Equal(lines, []string{"", `{"b":"two"}`}) {
+		t.Errorf("lines %q", lines)
+	}
+	k.Keep()
+	if b, err := os.ReadFile(k.Kept); err != nil || !bytes.Contains(b, []byte("ono")) {
+		t.Errorf("kept as %q: %q, %v", k.Kept, b, err)
+	}
+	if err := os.WriteFile(path, []byte("{\"a\":\"one\"}\n{\"b\":\"tw"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if k, lines = open(t, path); !slices.Equal(lines, []string{`{"a":"one"}`}) || k.Cut != 8 || k.Kept == "" {
+		t.Errorf("lines %q, %d bytes cut, kept as %q", lines, k.Cut, k.Kept)
+	}
+}
+
+// TestNoFile: a folder, a device or a link to itself in the place of a journal is renamed, and so is what is in the place of its folder.
+func TestNoFile(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"folder": func(p string) error { return os.MkdirAll(p, 0o700) },
+		"device": func(p string) error { return os.Symlink("/dev/full", p) },
+		"loop":   func(p string) error { return os.Symlink(p, p) },
+	} {
+		dir := filepath.Join(t.TempDir(), "queue")
+		path := filepath.Join(dir, "a.jsonl")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(path); err != nil {
+			t.Fatal(err)
+		}
+		if j, lines := open(t, path); len(lines) != 0 || j.Kept == "" || j.Append([]byte("next")) != nil {
+			t.Errorf("%s: lines %q, kept as %q", name, lines, j.Kept)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "queue")
+	if err := os.WriteFile(dir, []byte("a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if j, _ := open(t, filepath.Join(dir, "a.jsonl")); j.Append([]byte("next")) != nil {
+		t.Error("nothing can be written where a file was in the place of the folder")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // Ref is a buffer whose address an ioctl's argument holds at offset At.
@@ -20,6 +22,9 @@ type Borrowed interface {
 
 // dial connects to a socket.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := disk.Call("socket", address); err != nil {
+		return nil, err
+	}
 	var d net.Dialer
 	return d.DialContext(ctx, network, address)
 }

@@ -12,17 +12,25 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // readFile is os.ReadFile without Go's poller: files of sysfs and some of /proc can be polled and are always ready, so each that
 // is opened with it wakes the thread that waits for all others.
 func readFile(path string) ([]byte, error) {
+	if err := disk.Call("open", path); err != nil {
+		return nil, err
+	}
 	fd, err := openFile(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), path) // a blocking one is not polled
 	defer f.Close()
+	if err := disk.Call("read", path); err != nil {
+		return nil, err
+	}
 	return io.ReadAll(f)
 }
 
@@ -99,6 +107,9 @@ func (h *Host) Open(name string) (*os.File, unix.Stat_t, error) {
 
 // at calls do with a descriptor of a path, so all its questions are about one file, whatever is mounted between them.
 func at(name, op string, do func(fd int) error) error {
+	if err := disk.Call(op, name); err != nil {
+		return err
+	}
 	fd, err := openFile(name, unix.O_PATH)
 	if err == nil {
 		err = do(fd)

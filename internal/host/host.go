@@ -23,6 +23,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // Host is the machine as the program sees it. All paths given to its methods
@@ -196,7 +198,7 @@ func (h *Host) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer h.enter(name)()
-	e, err := os.ReadDir(h.Path(name))
+	e, err := disk.ReadDir(h.Path(name))
 	return e, h.errAt(err)
 }
 
@@ -211,7 +213,7 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	defer h.enter(name)()
-	fi, err := os.Stat(h.Path(name))
+	fi, err := disk.Stat(h.Path(name))
 	return fi, h.errAt(err)
 }
 
@@ -416,7 +418,7 @@ func (h *Host) RemoveAll(name string) error {
 
 // WriteFile replaces a file's contents.
 func (h *Host) WriteFile(name string, data []byte) error {
-	return h.errAt(os.WriteFile(h.Path(name), data, 0o644))
+	return h.errAt(disk.WriteFile(h.Path(name), data, 0o644))
 }
 
 // Mount mounts a virtual file system (mount(2)); only the real machine can.

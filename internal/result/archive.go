@@ -158,9 +158,14 @@ func (a *Archive) List() ([]*Experiment, error) {
 	now := map[string]entry{}
 	var out []*Experiment
 	var errs []error
+	names := map[string]string{} // by the id of the document
 	for _, f := range files {
 		fi, err := f.Info()
-		if filepath.Ext(f.Name()) != ".json" || strings.HasPrefix(f.Name(), ".") || err != nil || !fi.Mode().IsRegular() {
+		if filepath.Ext(f.Name()) != ".json" || strings.HasPrefix(f.Name(), ".") || err != nil {
+			continue
+		}
+		if !fi.Mode().IsRegular() {
+			errs = append(errs, fmt.Errorf("read %s: it is not a regular file: put the result itself there", filepath.Join(a.Dir, f.Name())))
 			continue
 		}
 		en := a.entry(fi)
@@ -169,6 +174,11 @@ func (a *Archive) List() ([]*Experiment, error) {
 			errs = append(errs, en.err)
 			continue
 		}
+		if first, again := names[en.e.ID]; again {
+			errs = append(errs, fmt.Errorf("read %s: it is the same experiment as %s: remove one of them", filepath.Join(a.Dir, f.Name()), first))
+			continue
+		}
+		names[en.e.ID] = f.Name()
 		out = append(out, en.e)
 	}
 	a.seen = now

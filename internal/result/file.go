@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/document"
 	"github.com/teescope/teescope/internal/quota"
 )
@@ -167,16 +168,13 @@ func parsed(b []byte, hold *quota.Growing) (e *Experiment, err error) {
 func parse(b []byte) (*Experiment, error) {
 	size := len(b)
 	b, err := document.One(b)
-	var v any
+	var doc map[string]any
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.UseNumber()
-		err = d.Decode(&v)
+		doc, err = decoded(b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not a complete JSON document, %d bytes (%w); if the file was cut off, copy it again", size, err)
 	}
-	doc, _ := v.(map[string]any)
 	have, _ := doc["schema_version"].(string)
 	if have == "" {
 		return nil, errors.New("no schema_version: not a result of `teescope bench`")
@@ -195,8 +193,11 @@ func parse(b []byte) (*Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Validate(v); err != nil {
+	if err := s.Validate(doc); err != nil {
 		return nil, fmt.Errorf("does not follow the schema (`teescope schema result`): %w", err)
+	}
+	if err := unchanged(doc); err != nil {
+		return nil, err
 	}
 	var e Experiment
 	if err := json.Unmarshal(b, &e); err != nil {
@@ -206,6 +207,16 @@ func parse(b []byte) (*Experiment, error) {
 		return nil, err
 	}
 	return &e, nil
+}
+
+// decoded returns a JSON text as values, numbers as they are written; nil for one that is not an object.
+func decoded(b []byte) (map[string]any, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	err := d.Decode(&v)
+	doc, _ := v.(map[string]any)
+	return doc, err
 }
 
 // whole finds what a schema cannot: duplicate names, names that refer to nothing, and a run that would be counted
@@ -268,8 +279,11 @@ func majorOf(version string) (int, bool) {
 	return n, ok && err == nil
 }
 
-// Write replaces a document as a whole: a reader sees either the old or the new one.
+// Write replaces a document as a whole: a reader sees either the old or the new one. It fills in the digest.
 func Write(path string, e *Experiment) error {
+	if err := seal(e); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
 	b, err := json.MarshalIndent(e, "", " ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -282,7 +296,7 @@ func Write(path string, e *Experiment) error {
 
 // replace writes a file next to path, syncs it and renames it into place.
 func replace(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	f, err := disk.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
@@ -292,5 +306,5 @@ func replace(path string, data []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return disk.Rename(f.Name(), path)
 }

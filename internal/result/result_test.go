@@ -209,10 +209,15 @@ func TestReadRefuses(t *testing.T) {
 	if err := os.WriteFile(packed, compressed(t, text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := Read(packed); err != nil || !reflect.DeepEqual(e, sample()) {
+	want := sample()
+	if err := seal(want); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := Read(packed); err != nil || !reflect.DeepEqual(e, want) {
 		t.Errorf("compressed: %+v, %v", e, err)
 	}
 	newerMinor := strings.Replace(string(text), `"`+SchemaVersion+`"`, `"1.9.0", "new_field": 1`, 1)
+	newerMinor = strings.Replace(newerMinor, `"digest": "`+want.Digest+`"`, `"another_field": 2`, 1)
 	if _, err := Parse([]byte(newerMinor)); err != nil {
 		t.Errorf("a newer minor version: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // Stream is an experiment in progress on disk. The file PATH.partial, next to the document's path, holds one JSON
@@ -22,7 +23,7 @@ import (
 // the document.
 type Stream struct {
 	path string
-	f    *os.File
+	f    *disk.File
 	end  int64 // length of the complete records
 }
 
@@ -41,13 +42,13 @@ func rawDir(path string) string { return strings.TrimSuffix(path, filepath.Ext(p
 // Create starts a new document at path with everything known before the first run. It fails if a document or an
 // unfinished experiment is there.
 func Create(path string, e *Experiment) (*Stream, error) {
-	if _, err := os.Stat(path); err == nil {
+	if _, err := disk.Stat(path); err == nil {
 		return nil, fmt.Errorf("write %s: the file exists already; name another with --out", path)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("write %s: %w; name another file with --out", path, err)
 	}
-	f, err := os.OpenFile(partial(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := disk.OpenFile(partial(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		if busy(partial(path)) {
 			return nil, fmt.Errorf("write %s: another teescope is writing it; name another file with --out", path)
@@ -60,7 +61,7 @@ func Create(path string, e *Experiment) (*Stream, error) {
 	s := &Stream{path: path, f: f}
 	if err := errors.Join(s.lock(), s.append(record{Experiment: e})); err != nil {
 		f.Close()
-		return nil, errors.Join(err, os.Remove(partial(path)))
+		return nil, errors.Join(err, disk.Remove(partial(path)))
 	}
 	return s, nil
 }
@@ -73,9 +74,9 @@ var (
 
 // Resume opens an experiment that stopped before its end. It drops a record that a crash cut off.
 func Resume(path string) (*Experiment, *Stream, error) {
-	f, err := os.OpenFile(partial(path), os.O_RDWR, 0)
+	f, err := disk.OpenFile(partial(path), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, e := os.Stat(path); e == nil {
+		if _, e := disk.Stat(path); e == nil {
 			return nil, nil, fmt.Errorf("resume %s: %w", path, ErrFinished)
 		}
 		return nil, nil, fmt.Errorf("resume %s: %w", path, ErrNotBegun)
@@ -94,16 +95,16 @@ func Resume(path string) (*Experiment, *Stream, error) {
 
 // busy reports whether the experiment at a path is still running.
 func busy(path string) bool {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	return lockFile(f, false) != nil
+	return lockFile(f.File, false) != nil
 }
 
 func (s *Stream) lock() error {
-	if err := lockFile(s.f, true); err != nil {
+	if err := lockFile(s.f.File, true); err != nil {
 		return fmt.Errorf("%s: another teescope is writing it: %w", partial(s.path), err)
 	}
 	return nil
@@ -192,12 +193,12 @@ func (s *Stream) Run(r *Run) error { return s.append(record{Run: r}) }
 // Raw stores an output of a run next to the document, and returns its reference.
 func (s *Stream) Raw(run, name string, data []byte) (RawFile, error) {
 	dir := rawDir(s.path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return RawFile{}, err
 	}
 	file := filepath.Join(dir, fileName(run)+"."+fileName(name))
-	if err := os.WriteFile(file, data, 0o644); err != nil {
-		return RawFile{}, errors.Join(err, os.Remove(file))
+	if err := disk.WriteFile(file, data, 0o644); err != nil {
+		return RawFile{}, errors.Join(err, disk.Remove(file))
 	}
 	rel, err := filepath.Rel(filepath.Dir(s.path), file)
 	sum := sha256.Sum256(data)
@@ -219,11 +220,11 @@ func (s *Stream) Finish(e *Experiment) error {
 	if err := Write(s.path, e); err != nil {
 		return fmt.Errorf("%w; all runs are kept in %s: free space and continue with --resume", err, partial(s.path))
 	}
-	return errors.Join(s.f.Close(), os.Remove(partial(s.path)))
+	return errors.Join(s.f.Close(), disk.Remove(partial(s.path)))
 }
 
 // Discard removes a stream that holds nothing worth keeping.
-func (s *Stream) Discard() error { return errors.Join(s.f.Close(), os.Remove(partial(s.path))) }
+func (s *Stream) Discard() error { return errors.Join(s.f.Close(), disk.Remove(partial(s.path))) }
 
 // Close closes the stream; the experiment can be resumed.
 func (s *Stream) Close() error { return s.f.Close() }

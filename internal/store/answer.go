@@ -40,15 +40,14 @@ func (s *Store) reserveAnswers(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
+		a := &madeAnswer{ResponseWriter: w, share: s.pages.answers(), making: making}
+		defer a.giveBack() // also after a panic
 		if formats(r) {
 			if err := chained(r.Form.Get("query")); err != nil {
-				making.leave()
-				http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+				http.Error(a, err.Error(), http.StatusUnprocessableEntity)
 				return
 			}
 		}
-		a := &madeAnswer{ResponseWriter: w, share: s.pages.answers(), making: making}
-		defer a.giveBack()
 		next.ServeHTTP(a, plain(r))
 	})
 }

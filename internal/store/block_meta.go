@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"time"
@@ -19,6 +18,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/index"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // A block's meta.json has no checksum, and the database deletes by it: of the log, all samples before the end that it
@@ -153,7 +155,7 @@ func (s *Store) replaceMeta(dir string, m tsdb.BlockMeta, why string) error {
 	}
 	path := filepath.Join(dir, metaName)
 	next := path + ".tmp"
-	write := func() error { return errors.Join(os.WriteFile(next, b, 0o644), syncFile(next)) }
+	write := func() error { return errors.Join(disk.WriteFile(next, b, 0o644), syncFile(next)) }
 	if err = write(); errors.Is(err, unix.ENOSPC) {
 		if err = s.reserve.give(); err == nil {
 			err = write()
@@ -169,7 +171,7 @@ func (s *Store) replaceMeta(dir string, m tsdb.BlockMeta, why string) error {
 	} else {
 		s.log.Warn("the description of a block was missing and is written anew from its index", "file", path)
 	}
-	if err := errors.Join(os.Rename(next, path), syncFile(dir)); err != nil {
+	if err := errors.Join(disk.Rename(next, path), syncFile(dir)); err != nil {
 		return fmt.Errorf("write %s anew: %w", path, err)
 	}
 	return nil
@@ -181,10 +183,10 @@ const metaName = "meta.json"
 // readMeta reads a block's description of itself.
 func readMeta(dir string) (m tsdb.BlockMeta, err error) {
 	path := filepath.Join(dir, metaName)
-	if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
+	if fi, err := disk.Stat(path); err == nil && !fi.Mode().IsRegular() {
 		return m, errors.New("it is not a file")
 	}
-	b, err := os.ReadFile(path)
+	b, err := host.ReadRegular(path, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, errors.New("it is missing")
 	} else if err != nil {

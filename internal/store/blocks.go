@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,6 +17,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // attempts bounds how often the database is opened: each failed attempt removes at least one part.
@@ -32,7 +34,7 @@ var (
 // openSound opens the database. Parts that make it fail, or would give wrong values, go into the quarantine, and the
 // rest is opened. Damage that the checks miss is named by the database's error.
 func (s *Store) openSound() (*database, error) {
-	if err := os.RemoveAll(s.discarded()); err != nil {
+	if err := disk.RemoveAll(s.discarded()); err != nil {
 		return nil, err
 	}
 	if err := s.keepHeadChunks(); err != nil { // links left by a crash
@@ -52,6 +54,7 @@ func (s *Store) openSound() (*database, error) {
 			if err := s.keepHeadChunks(); err != nil {
 				return nil, errors.Join(err, db.close())
 			}
+			s.sayNameless(db)
 			return db, nil
 		}
 		if ours(err) {
@@ -62,6 +65,17 @@ func (s *Store) openSound() (*database, error) {
 		}
 	}
 	return nil, err
+}
+
+// sayNameless reports samples of the log that a replay left out, because the names of their series are gone: a segment that is empty, or
+// was cut at a record's end, does not show it otherwise.
+func (s *Store) sayNameless(db *database) {
+	count := func(of string) float64 { return counterOf(db.reg, "prometheus_tsdb_wal_replay_unknown_refs_total", of) }
+	if n := count("samples"); n > 0 {
+		l := Loss{Part: walName, Kind: "log", Reason: "it lacks the names of series, so a part of it was emptied", From: s.lastBlockEnd(), To: s.opts.Now().Truncate(time.Second)}
+		l.Lost = fmt.Sprintf("%.0f samples of %.0f series %s", n, count("series"), span(l.From, l.To))
+		s.lose(l)
+	}
 }
 
 // ours reports whether an error comes from the machine and not from damaged data, so
@@ -123,7 +137,7 @@ func (s *Store) setAsideNamed(err error) error {
 // Tombstones are always empty, because the store deletes no series.
 func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 	dir := filepath.Join(s.opts.Dir, name)
-	if _, _, err := tombstones.ReadTombstones(dir); err != nil && !ours(err) {
+	if err := readTombstones(dir); err != nil && !ours(err) {
 		return true, s.setAside(filepath.Join(dir, tombstones.TombstonesFilename), Loss{Kind: "tombstones", Reason: err.Error(), Lost: nothing})
 	}
 	l := Loss{Kind: "block", Reason: reason}
@@ -141,10 +155,44 @@ func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 	return false, s.setAside(dir, l)
 }
 
+// readTombstones reads a block's tombstones; a block without any has none.
+func readTombstones(dir string) error {
+	if fi, err := disk.Stat(filepath.Join(dir, tombstones.TombstonesFilename)); err == nil && !fi.Mode().IsRegular() {
+		return errors.New("they are not a file")
+	}
+	_, _, err := tombstones.ReadTombstones(dir)
+	return err
+}
+
+// checkNames puts into the quarantine what has a block's name and is not a folder. The database would leave it out without a word.
+func (s *Store) checkNames() error {
+	entries, err := disk.ReadDir(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() || !blockName.MatchString(e.Name()) {
+			continue
+		}
+		l := Loss{Kind: "block", Reason: "it is not a folder"}
+		if t, ok := ulidTime(e.Name()); ok { // of writing, so all data is older
+			l.To = t
+		}
+		l.Lost = "samples " + span(l.From, l.To)
+		if err := s.setAside(filepath.Join(s.opts.Dir, e.Name()), l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkBlocks puts into the quarantine the blocks that cannot be opened, and those with damage that the database
 // overlooks when it opens them. It runs before opening, because a database that fails to open leaves files open.
 // It returns what the blocks that stay hold, by their folders.
 func (s *Store) checkBlocks() (map[string]contents, error) {
+	if err := s.checkNames(); err != nil {
+		return nil, err
+	}
 	held := map[string]contents{}
 	for _, name := range s.blockFolders() {
 		dir := filepath.Join(s.opts.Dir, name)
@@ -190,7 +238,7 @@ func checkBlock(dir string) (err error) {
 	if _, err := readMeta(dir); err != nil {
 		return fmt.Errorf("read %s: %w", metaName, err)
 	}
-	files, err := os.ReadDir(filepath.Join(dir, "chunks"))
+	files, err := disk.ReadDir(filepath.Join(dir, "chunks"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -204,6 +252,9 @@ func checkBlock(dir string) (err error) {
 			return fmt.Errorf("its file of chunks %06d is missing", i)
 		}
 	}
+	if err := readTombstones(dir); err != nil {
+		return fmt.Errorf("read its tombstones: %w", err)
+	}
 	b, err := tsdb.OpenBlock(nil, dir, nil, nil)
 	if err != nil {
 		return err
@@ -213,7 +264,7 @@ func checkBlock(dir string) (err error) {
 
 // blockFolders are the names of the blocks' folders, in order.
 func (s *Store) blockFolders() (out []string) {
-	entries, err := os.ReadDir(s.opts.Dir)
+	entries, err := disk.ReadDir(s.opts.Dir)
 	if err != nil {
 		return nil
 	}
@@ -235,9 +286,10 @@ func (s *Store) lastBlockEnd() (end time.Time) {
 	return end
 }
 
+// exists reports whether something is at a path, or may be: it cannot be looked at.
 func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	_, err := disk.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // headName is the folder of the chunks of the head.
@@ -246,7 +298,7 @@ const headName = "chunks_head"
 // filesIn returns the paths of what is in a folder, sorted; nothing if it cannot be listed.
 func filesIn(dir string) []string {
 	var out []string
-	entries, _ := os.ReadDir(dir)
+	entries, _ := disk.ReadDir(dir)
 	for _, e := range entries {
 		out = append(out, filepath.Join(dir, e.Name()))
 	}
@@ -260,11 +312,11 @@ func (s *Store) linked() string { return filepath.Join(s.opts.Dir, quarantineNam
 // deletes damaged ones.
 func (s *Store) keepLinks() {
 	files := filesIn(filepath.Join(s.opts.Dir, headName))
-	if len(files) == 0 || os.MkdirAll(s.linked(), 0o755) != nil {
+	if len(files) == 0 || disk.MkdirAll(s.linked(), 0o755) != nil {
 		return
 	}
 	for _, f := range files {
-		_ = os.Link(f, filepath.Join(s.linked(), filepath.Base(f))) // without links the database's own repair deletes them
+		_ = disk.Link(f, filepath.Join(s.linked(), filepath.Base(f))) // without links the database's own repair deletes them
 	}
 }
 
@@ -273,26 +325,26 @@ func (s *Store) keepHeadChunks() error {
 	kept := s.linked()
 	gone := 0
 	for _, f := range filesIn(kept) {
-		a, err := os.Stat(f)
-		b, none := os.Stat(filepath.Join(s.opts.Dir, headName, filepath.Base(f)))
+		a, err := disk.Stat(f)
+		b, none := disk.Stat(filepath.Join(s.opts.Dir, headName, filepath.Base(f)))
 		switch {
 		case err == nil && none == nil && os.SameFile(a, b), // not a new one of that name
 			isBlank(f):
-			_ = os.Remove(f)
+			_ = disk.Remove(f)
 		default:
 			gone++
 		}
 	}
 	if gone == 0 {
-		return os.RemoveAll(kept)
+		return disk.RemoveAll(kept)
 	}
 	return s.setAside(kept, Loss{Part: headName, Kind: "head chunks", Reason: "their checksums do not match", Lost: nothing})
 }
 
 // isBlank reports whether a file holds nothing but zeros, as one does that was allocated and not written.
 func isBlank(name string) bool {
-	b, err := os.ReadFile(name)
-	return err == nil && len(bytes.TrimLeft(b, "\x00")) == 0
+	b, err := host.ReadRegular(name, mostChunks)
+	return err == nil && blank(b)
 }
 
 // ulidTime returns the time in a ULID: its first ten characters are milliseconds in Crockford's base 32.

@@ -15,6 +15,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // A clock may be wrong and then be set right. The database takes no sample that is older than those it has: after a
@@ -61,7 +63,7 @@ func (s *Store) rewind(round int64) error {
 	var whole, replaced, unreadable []string
 	err = s.reopen(need, func(db *database) error {
 		db.DisableCompactions() // and wait for the running one
-		if err := errors.Join(os.MkdirAll(part, 0o755), s.writeNote(l, "")); err != nil {
+		if err := errors.Join(disk.MkdirAll(part, 0o755), s.writeNote(l, "")); err != nil {
 			return err
 		}
 		for _, b := range db.Blocks() {
@@ -87,7 +89,7 @@ func (s *Store) rewind(round int64) error {
 			}
 		}
 		for _, dir := range whole {
-			if err := os.Rename(dir, filepath.Join(part, filepath.Base(dir))); err != nil {
+			if err := disk.Rename(dir, filepath.Join(part, filepath.Base(dir))); err != nil {
 				return fmt.Errorf("set aside samples from the future: %w: make the folder %s writable", err, part)
 			}
 		}
@@ -103,7 +105,7 @@ func (s *Store) rewind(round int64) error {
 		err = fmt.Errorf("set aside samples from the future: %w", err)
 	}
 	if len(blocksIn(part)) == 0 { // there are none yet, or only the bounds of blocks were in the way
-		return errors.Join(err, os.RemoveAll(part), os.RemoveAll(part+".txt"))
+		return errors.Join(err, disk.RemoveAll(part), disk.RemoveAll(part+".txt"))
 	}
 	s.measure(&l, part)
 	if err := s.writeNote(l, ""); err != nil {
@@ -196,7 +198,7 @@ func (s *Store) measure(l *Loss, part string) {
 
 // blocksIn lists the blocks in a folder.
 func blocksIn(folder string) (out []string) {
-	entries, _ := os.ReadDir(folder)
+	entries, _ := disk.ReadDir(folder)
 	for _, e := range entries {
 		if blockName.MatchString(e.Name()) {
 			out = append(out, filepath.Join(folder, e.Name()))
@@ -211,7 +213,7 @@ func (s *Store) forgetFuture() {
 	slices.SortFunc(parts, func(a, b Loss) int { return strings.Compare(a.Part, b.Part) })
 	for _, l := range parts[:max(0, len(parts)-futureMost)] {
 		path := filepath.Join(s.opts.Dir, quarantineName, l.Part)
-		if err := errors.Join(os.RemoveAll(path), os.Remove(path+".txt")); err != nil {
+		if err := errors.Join(disk.RemoveAll(path), disk.Remove(path+".txt")); err != nil {
 			s.log.Warn("delete the oldest samples from the future", "part", l.Part, "err", err)
 		}
 	}
@@ -245,11 +247,11 @@ func (s *Store) bringBack(t int64) {
 			for _, l := range parts {
 				part := filepath.Join(s.opts.Dir, quarantineName, l.Part)
 				for _, b := range blocksIn(part) {
-					if err := os.Rename(b, filepath.Join(s.opts.Dir, filepath.Base(b))); err != nil {
+					if err := disk.Rename(b, filepath.Join(s.opts.Dir, filepath.Base(b))); err != nil {
 						return err
 					}
 				}
-				if err := errors.Join(os.RemoveAll(part), os.Remove(part+".txt")); err != nil {
+				if err := errors.Join(disk.RemoveAll(part), disk.Remove(part+".txt")); err != nil {
 					return err
 				}
 			}

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
 )
 
 // cost is what evaluating an expression takes, estimated before: from the number of steps, the samples in a window, and the
@@ -24,13 +25,31 @@ type cost struct {
 	alone float64
 	// values is how many are in memory at the end; a part of an expression keeps its own until the whole is done.
 	values float64
-	// opened is how many series are opened, those of different parts of the span counted apart.
+	// room is how many values the engine makes room for in lines that have few of them.
+	room float64
+	// opened is how many series are opened, those of different blocks counted apart.
 	opened float64
 	// texts is how many bytes of labels functions make, and widest how many a series then has.
 	texts, widest float64
 
-	// The part that looks at the most, for the refusal.
-	most, steps, window, series float64
+	// The part that looks at the most, for the refusal, and the one with the most room.
+	most, steps, window, series  float64
+	widestRoom, lines, roomSteps float64
+}
+
+// pooledSteps is the most for which the engine makes room at once in a line: its maxPointsSliceSize.
+const pooledSteps = 5000
+
+// makeRoom counts lines that get room for all steps with their first value.
+func (c *cost) makeRoom(lines, steps float64) {
+	if steps <= 1 {
+		return
+	}
+	n := lines * min(steps, pooledSteps)
+	c.room += n
+	if n > c.widestRoom {
+		c.widestRoom, c.lines, c.roomSteps = n, lines, steps
+	}
 }
 
 // add counts a part that looks at weight times a window at each step of each series.
@@ -46,7 +65,7 @@ func (c *cost) add(series, steps, window, weight float64) {
 
 // bytes is what evaluating takes.
 func (c *cost) bytes(mostSamples int) int64 {
-	return int64(min(c.values, float64(mostSamples))*valueBytes + c.opened*openedBytes + 2*c.texts) // made anew, from others
+	return int64((min(c.values, float64(mostSamples))+c.room)*valueBytes + c.opened*openedBytes + 2*c.texts) // made anew, from others
 }
 
 // tooCostly refuses a query before it is evaluated.
@@ -118,6 +137,9 @@ func (d door) spread(from, to time.Time) (out spread) {
 // shape is what a part of an expression gives at each step.
 type shape struct {
 	series float64
+	// ever is how many series there are at any of the steps, and groups how many of them differ in some labels; nil: perhaps all.
+	ever   float64
+	groups func(grouping) float64
 	// labels is how many bytes a series' labels have at most, and longest how many of them one value has.
 	labels, longest float64
 	// made is how many bytes of labels functions have made for it, those that others replaced left out.
@@ -126,7 +148,11 @@ type shape struct {
 
 // with is the larger of both in all that a shape has.
 func (s shape) with(o shape) shape {
-	return shape{max(s.series, o.series), max(s.labels, o.labels), max(s.longest, o.longest), max(s.made, o.made)}
+	out := shape{max(s.series, o.series), s.ever, s.groups, max(s.labels, o.labels), max(s.longest, o.longest), max(s.made, o.made)}
+	if o.ever > s.ever {
+		out.ever, out.groups = o.ever, o.groups
+	}
+	return out
 }
 
 // estimator computes the cost of an expression. Times are in milliseconds.
@@ -171,35 +197,32 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 			}
 		}
 		if len(n.Args) == 0 {
-			s.series = 1
+			s.series, s.ever = 1, 1
 		}
 		e.values += s.series * steps
-		return e.labeled(n, s)
+		return e.called(n, s, steps)
 	case *parser.AggregateExpr:
 		s = e.part(n.Expr, from, to, step)
 		if n.Param != nil {
 			e.part(n.Param, from, to, step)
 		}
-		switch {
-		case n.Op == parser.COUNT_VALUES:
+		if n.Op == parser.COUNT_VALUES {
 			if name, ok := inner(n.Param).(*parser.StringLiteral); ok {
 				s = e.longer(s, float64(len(name.Val)), 32) // a number as a text
 			}
-		case len(n.Grouping) == 0 && !n.Without && n.Op != parser.TOPK && n.Op != parser.BOTTOMK && n.Op != parser.LIMITK:
-			s.series = min(s.series, 1)
 		}
+		s = aggregated(n, s, steps)
 		e.cost.add(s.series, steps, 1, 1)
+		e.makeRoom(s.ever, steps)
 		return s
 	case *parser.BinaryExpr:
 		l, r := e.part(n.LHS, from, to, step), e.part(n.RHS, from, to, step)
-		s = l.with(r)
-		if n.Op == parser.LOR {
-			s.series *= 2
-		}
+		s = joined(n, l, r)
 		if m := n.VectorMatching; m != nil && len(m.Include) > 0 { // labels of both sides
 			s.labels = l.labels + r.labels
 		}
 		e.cost.add(s.series, steps, 1, 1)
+		e.makeRoom(s.ever, steps)
 		return s
 	case *parser.ParenExpr:
 		return e.part(n.Expr, from, to, step)
@@ -211,12 +234,12 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 		return s
 	default: // a number or a text
 		e.cost.add(1, steps, 1, 1)
-		return shape{series: 1}
+		return shape{series: 1, ever: 1}
 	}
 }
 
-// labeled counts the texts of a function that makes labels of labels.
-func (e *estimator) labeled(n *parser.Call, s shape) shape {
+// called counts what a function gives: the texts of one that makes labels of labels, and the room of one that is given vectors.
+func (e *estimator) called(n *parser.Call, s shape, steps float64) shape {
 	text := func(i int) string {
 		if t, ok := inner(n.Args[i]).(*parser.StringLiteral); ok {
 			return t.Val
@@ -225,11 +248,25 @@ func (e *estimator) labeled(n *parser.Call, s shape) shape {
 	}
 	switch n.Func.Name {
 	case "label_replace": // v, destination, replacement, source, pattern
-		return e.longer(s, float64(len(text(1))), float64(len(text(2)))+float64(strings.Count(text(2), "$"))*s.longest)
+		return e.longer(s, float64(len(text(1))), float64(len(text(2)))+float64(strings.Count(text(2), "$"))*s.longest).relabeled(text(1))
 	case "label_join": // v, destination, separator, sources
-		return e.longer(s, float64(len(text(1))), float64(len(n.Args)-3)*(s.longest+float64(len(text(2)))))
+		return e.longer(s, float64(len(text(1))), float64(len(n.Args)-3)*(s.longest+float64(len(text(2))))).relabeled(text(1))
+	case "histogram_quantile", "histogram_fraction":
+		s = s.by(grouping{[]string{model.BucketLabel}, true})
+	case "scalar", "absent", "absent_over_time", "vector", "time":
+		s.series, s.ever = min(s.series, 1), min(s.ever, 1)
+	case "info":
+		s.groups = nil
+	}
+	if !slices.ContainsFunc(n.Args, overTime) { // else the lines share their room
+		e.makeRoom(s.ever, steps)
 	}
 	return s
+}
+
+// overTime reports whether an argument of a function is a window.
+func overTime(e parser.Expr) bool {
+	return e.Type() == parser.ValueTypeMatrix
 }
 
 // longer is s with one label more in each series, whose labels are all made anew.
@@ -337,7 +374,7 @@ func (e *Engine) estimate(ctx context.Context, b *bounds) (cost, error) {
 	})
 	held := m.spread(time.UnixMilli(first), time.UnixMilli(last))
 	all := estimated(held, func(*parser.VectorSelector, int64, int64) shape {
-		return shape{series: held.series, labels: usualLabels, longest: usualValue}
+		return shape{series: held.series, ever: held.series, labels: usualLabels, longest: usualValue}
 	})
 	all.opened = held.series
 	if e.opts.refusal(all.cost) == nil && all.widest == 0 && all.bytes(e.opts.MaxSamples) <= e.opts.largeQuery() {
@@ -348,15 +385,18 @@ func (e *Engine) estimate(ctx context.Context, b *bounds) (cost, error) {
 		if s, ok := matched[v]; ok || err != nil {
 			return s
 		}
-		s, opened, failed := matching(ctx, b.q, v.LabelMatchers, max(from, held.first), min(to, clampTime(held.last)+1))
-		if failed == nil && s.series == 0 && held.first <= held.last { // not there then: the most that may be anywhere
-			s, failed = matchingIn(ctx, b.q, v.LabelMatchers, held.first, held.last)
+		f := &found{ctx, b.q, v.LabelMatchers, max(from, held.first), min(to, clampTime(held.last)+1), func(e error) { err = e }}
+		s, opened := f.inParts()
+		if err == nil && s.series == 0 && held.first <= held.last { // not there then: the most that may be anywhere
+			f.from, f.to = held.first, held.last
+			s = f.shape()
 		}
-		if failed != nil {
-			err = failed
+		s.ever, s.groups = s.series, f.lines
+		if opened > s.series {
+			s.ever = f.all()
 		}
 		matched[v] = s
-		opens += opened
+		opens += min(opened, held.series)
 		return s
 	})
 	exact.opened = opens
@@ -376,9 +416,12 @@ func (o EngineOptions) refusal(c cost) error {
 	case c.alone > o.MaxAlone:
 		return &tooCostly{c, o.MaxAlone}
 	case c.widest > maxLabels:
-		return &longLabels{fmt.Sprintf("the query would give a series up to about %s bytes of labels, the limit is %s: use label_join and label_replace with shorter values or fewer times", rounded(c.widest), rounded(maxLabels))}
+		return &tooLarge{fmt.Sprintf("the query would give a series up to about %s bytes of labels, the limit is %s: use label_join and label_replace with shorter values or fewer times", rounded(c.widest), rounded(maxLabels))}
+	case o.Memory != nil && c.room*valueBytes > float64(o.Memory.Queries.Limit):
+		return &tooLarge{fmt.Sprintf("the query would make room for about %s values, the limit is %s: its largest part has %s lines with %s steps each, also where there are few values; use a longer step or a shorter range, aggregate by fewer labels, or name fewer series",
+			rounded(c.room), rounded(float64(o.Memory.Queries.Limit/valueBytes)), rounded(c.lines), rounded(c.roomSteps))}
 	case o.Memory != nil && 2*c.texts > float64(o.Memory.Queries.Limit):
-		return &longLabels{fmt.Sprintf("the query would make about %s bytes of labels, the limit is %s: use label_join and label_replace on fewer series", rounded(c.texts), rounded(float64(o.Memory.Queries.Limit/2)))}
+		return &tooLarge{fmt.Sprintf("the query would make about %s bytes of labels, the limit is %s: use label_join and label_replace on fewer series", rounded(c.texts), rounded(float64(o.Memory.Queries.Limit/2)))}
 	}
 	return nil
 }
@@ -386,58 +429,52 @@ func (o EngineOptions) refusal(c cost) error {
 // maxLabels is how many bytes of labels the functions of a query may give a series.
 const maxLabels = 64 << 10
 
-// longLabels refuses a query for the labels that it would make.
-type longLabels struct{ reason string }
+// tooLarge refuses a query for the labels or the lines that it would make.
+type tooLarge struct{ reason string }
 
 // Status is that of an answer over HTTP.
-func (e *longLabels) Status() int { return http.StatusUnprocessableEntity }
+func (e *tooLarge) Status() int { return http.StatusUnprocessableEntity }
 
-func (e *longLabels) Error() string { return e.reason }
+func (e *tooLarge) Error() string { return e.reason }
 
 // spanParts is the number of the parts of a span in which series are counted apart.
 const spanParts = 12
 
-// matching counts the series that matchers select in a span of time, in the mean of parts of it: where names come and go, most series
-// have samples in few of them. It also returns the sum.
-func matching(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (mean shape, sum float64, err error) {
-	if from > to {
-		return mean, 0, nil
+// inParts counts the series in the mean of parts of the span: where names come and go, most series have samples in few of them. It
+// also returns the sum.
+func (f *found) inParts() (mean shape, sum float64) {
+	if f.from > f.to {
+		return mean, 0
 	}
-	length := max(1, (to-from)/spanParts)
+	length := max(1, (f.to-f.from)/spanParts)
 	parts := 0.0
-	for at := from; at < to || parts == 0; at += length {
-		s, err := matchingIn(ctx, q, ms, at, min(to, at+length))
-		if err != nil {
-			return shape{}, 0, err
-		}
+	for at := f.from; at < f.to || parts == 0; at += length {
+		part := *f
+		part.from, part.to = at, min(f.to, at+length)
+		s := part.shape()
 		mean = mean.with(s)
 		sum += s.series
 		parts++
 	}
 	mean.series = math.Ceil(sum / parts)
-	return mean, sum, nil
+	return mean, sum
 }
 
-func matchingIn(ctx context.Context, q storage.Queryable, ms []*labels.Matcher, from, to int64) (s shape, err error) {
-	querier, err := q.Querier(from, to)
-	if err != nil {
-		return s, err
-	}
-	defer querier.Close()
-	set := querier.Select(ctx, false, &storage.SelectHints{Start: from, End: to, Func: "series"}, ms...)
-	for set.Next() {
+// shape counts the series and their labels.
+func (f *found) shape() (s shape) {
+	err := eachSeries(f.ctx, f.q, f.ms, f.from, f.to, func(ls labels.Labels) {
 		s.series++
 		own := 0
-		set.At().Labels().Range(func(l labels.Label) {
+		ls.Range(func(l labels.Label) {
 			own += len(l.Name) + len(l.Value)
 			s.longest = max(s.longest, float64(len(l.Value)))
 		})
 		s.labels = max(s.labels, float64(own))
-		if ctx.Err() != nil {
-			return s, promqlError(ctx, "counting series")
-		}
+	})
+	if err != nil {
+		f.fail(err)
 	}
-	return s, set.Err()
+	return s
 }
 
 // promqlError is the error of an ended context, of the type by which the API and rules know it.

@@ -115,6 +115,53 @@ func TestLabelsOfLabels(t *testing.T) {
 	}
 }
 
+// TestLinesOfNamesThatCameAndWent: where each name has few samples, lines with room for all steps are what a query needs; one with too
+// many is refused with the numbers before it is evaluated, and the same names in few lines are answered.
+func TestLinesOfNamesThatCameAndWent(t *testing.T) {
+	o := options(t)
+	o.Query.Memory, o.Query.Lookback = quota.New(256<<20, "a test"), 10*time.Second
+	db := open(t, o)
+	d := &metric.Desc{Name: "tee_test_total", Help: "Test.", Kind: metric.Counter, Labels: []string{"n", "group"}}
+	now := time.Now().Truncate(time.Second)
+	for round := range 60 {
+		var samples []metric.Sample
+		for i := range 10 {
+			samples = append(samples, metric.Sample{Desc: d, Labels: []string{strconv.Itoa(10*round + i), strconv.Itoa(i % 5)}, Value: 1})
+		}
+		must(t, db.Append(now.Add(time.Duration(round-60)*10*time.Second), samples))
+	}
+	const refused = "the limit is 2.1 million: its largest part has 600 lines with 4001 steps each"
+	for expr, want := range map[string]string{
+		"sum by (n) (tee_test_total)":                                                                refused,
+		"sum without (group) (tee_test_total)":                                                       refused,
+		"sum by (n) (sum without (group) (tee_test_total))":                                          refused,
+		"sum by (group, n) (rate(tee_test_total[30s]))":                                              refused,
+		"tee_test_total * 2":                                                                         refused,
+		"abs(tee_test_total)":                                                                        refused,
+		"tee_test_total + on (n) tee_test_total":                                                     refused,
+		"topk(5, tee_test_total)":                                                                    refused,
+		`sum by (g) (label_replace(tee_test_total, "g", "$1", "n", "(.*)"))`:                         refused,
+		`count_values("v", tee_test_total)`:                                                          "use a longer step or a shorter range, aggregate by fewer labels",
+		"sum by (group) (tee_test_total)":                                                            "",
+		"sum without (n) (tee_test_total)":                                                           "",
+		"sum(tee_test_total)":                                                                        "",
+		"sum by (group) (rate(tee_test_total[30s])) / sum by (group) (tee_test_total)":               "",
+		"topk(2, sum by (group) (tee_test_total)) + 1":                                               "",
+		`label_replace(tee_test_total, "g", "$1", "n", "(.*)")`:                                      "",
+		`sum by (group) (label_replace(tee_test_total, "g", "$1", "n", "(.*)"))`:                     "",
+		"sum by (group) (tee_test_total) * on (group) group_left () sum by (group) (tee_test_total)": "",
+	} {
+		_, err := store.EvalRange(t.Context(), db.Pages(), db.Queryable(), expr, now.Add(-600*time.Second), now, 150*time.Millisecond)
+		var status interface{ Status() int }
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", expr, err)
+		case want != "" && (!errors.As(err, &status) || status.Status() != http.StatusUnprocessableEntity || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want 422 with %q", expr, err, want)
+		}
+	}
+}
+
 // TestPagesAreNeverRefused: the most expensive charts of the page, over all of 15 days on a host with very many series, are far
 // within the limits.
 func TestPagesAreNeverRefused(t *testing.T) {

@@ -167,6 +167,13 @@ func damages() []damageCase {
 			must(t, os.WriteFile(pick(t, dir, pattern, which), []byte(strings.Repeat("garbage!", 500)), 0o644))
 		}
 	}
+	device := func(pattern string, which int) func(testing.TB, string) { // it can be read without end
+		return func(t testing.TB, dir string) {
+			name := pick(t, dir, pattern, which)
+			must(t, os.Remove(name))
+			must(t, os.Symlink("/dev/full", name))
+		}
+	}
 	empty := func(int64) int64 { return 0 }
 	half := func(n int64) int64 { return n / 2 }
 	short := func(int64) int64 { return 150 }                                      // files end with a page of zeros
@@ -190,6 +197,12 @@ func damages() []damageCase {
 		{"segment/flipped", write("wal/0*", 1, 0.02, "flip"), log, "log"},
 		{"segment/last flipped", write("wal/0*", -1, 0.02, "flip"), log, "log"},
 		{"segment/last cut", truncate("wal/0*", -1, func(n int64) int64 { return 999 }), log, "?"},
+		{"segment/last garbage", garbage("wal/0*", -1), log, "log"},
+		{"segment/garbage behind the last record", func(t testing.TB, dir string) {
+			name := pick(t, dir, "wal/0*", -1)
+			must(t, os.WriteFile(name, append(readFile(t, name), strings.Repeat("garbage!", 500)...), 0o644))
+		}, log, "log"},
+		{"segment/emptied", truncate("wal/0*", 1, empty), log, "?"},
 		{"segment/garbage", garbage("wal/0*", 1), log, "log"},
 		{"segment/a folder", func(t testing.TB, dir string) {
 			must(t, os.Mkdir(filepath.Join(dir, "wal", "00000050"), 0o755))
@@ -255,6 +268,24 @@ func damages() []damageCase {
 			remove("0*/meta.json", 0)(t, dir)
 			must(t, os.Mkdir(filepath.Join(filepath.Dir(pick(t, dir, "0*/index", 0)), "meta.json"), 0o755))
 		}, none, "description"},
+		{"block/a file", func(t testing.TB, dir string) {
+			block := filepath.Dir(pick(t, dir, "0*/index", 0))
+			must(t, os.RemoveAll(block))
+			must(t, os.WriteFile(block, []byte("a file"), 0o644))
+		}, first, "block"},
+		{"tombstones/a device", device("0*/tombstones", 0), none, "tombstones"},
+		{"meta/a device", device("0*/meta.json", 0), none, "description"},
+		{"head chunks/a device", device("chunks_head/0*", 0), none, "?"},
+		{"lock/a folder", func(t testing.TB, dir string) {
+			remove("lock", 0)(t, dir)
+			must(t, os.Mkdir(filepath.Join(dir, "lock"), 0o755))
+		}, none, "?"},
+		{"lock/a device", device("lock", 0), none, "?"},
+		{"quarantine/a file, index/empty", func(t testing.TB, dir string) {
+			truncate("0*/index", 0, empty)(t, dir)
+			must(t, os.RemoveAll(filepath.Join(dir, "quarantine")))
+			must(t, os.WriteFile(filepath.Join(dir, "quarantine"), []byte("a file"), 0o644))
+		}, first, "block"},
 		{"meta and index/garbage", func(t testing.TB, dir string) {
 			garbage("0*/meta.json", 0)(t, dir)
 			garbage("0*/index", 0)(t, dir)

@@ -15,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -28,12 +29,21 @@ const lockName = "lock"
 var ErrLocked = errors.New("in use by another process")
 
 // takeLock makes dir, checks that it is writable and locks it. unclean reports that the last owner did not close it.
-func takeLock(dir string, log *slog.Logger) (lock *os.File, unclean bool, err error) {
+func takeLock(dir string, log *slog.Logger) (lock *disk.File, unclean bool, err error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, false, fmt.Errorf("make data directory: %w: choose one that this user may write", err)
 	}
 	name := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	for path, folder := range map[string]bool{name: false, filepath.Join(dir, quarantineName): true, filepath.Join(dir, queueName): true} {
+		to, err := host.MoveAside(path, folder)
+		if err != nil {
+			return nil, false, err
+		}
+		if to != "" {
+			log.Error("what was in the place of a file or folder of the store is set aside", "was", path, "is", to)
+		}
+	}
+	f, err := disk.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		if errors.Is(err, unix.ENOSPC) {
 			return nil, false, fmt.Errorf("open data directory %s: %w: free some space there", dir, err)
@@ -64,13 +74,13 @@ func takeLock(dir string, log *slog.Logger) (lock *os.File, unclean bool, err er
 // makeFolder makes a data folder that its owner alone may enter: what is measured, where results come from and what is sent is
 // not for every user, who asks the page, where a password may be wanted.
 func makeFolder(dir string) error {
-	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+	if fi, err := disk.Stat(dir); err == nil && fi.IsDir() {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	return os.MkdirAll(dir, 0o700)
+	return disk.MkdirAll(dir, 0o700)
 }
 
 // kept are the files and folders of a data folder, without what follows a dot; blocks are named by a ULID.
@@ -79,7 +89,7 @@ var kept = []string{lockName, "reserve", walName, headName, quarantineName, queu
 // isOurs reports whether a folder has nothing but what teescope keeps in one: a home folder is not closed to others because its
 // owner has a monitor write there.
 func isOurs(dir string) bool {
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		stem, _, _ := strings.Cut(e.Name(), ".")
 		_, err := ulid.ParseStrict(stem)
@@ -90,7 +100,7 @@ func isOurs(dir string) bool {
 // closeFolder closes a data folder that everybody may read, as earlier versions made it. One whose mode its owner chose for a group
 // stays, as does one that is not ours alone.
 func closeFolder(dir string, log *slog.Logger) {
-	fi, err := os.Stat(dir)
+	fi, err := disk.Stat(dir)
 	if err != nil || fi.Mode().Perm()&0o007 == 0 {
 		return
 	}
@@ -105,7 +115,7 @@ func closeFolder(dir string, log *slog.Logger) {
 	log.Warn("the data folder was open to every user; now only its owner may enter it (chmod 750 lets a group)", "folder", dir, "was", fi.Mode().Perm().String())
 }
 
-func writeLock(f *os.File, text string) error {
+func writeLock(f *disk.File, text string) error {
 	// A full disk may lack the block for a truncated and rewritten file, so the text is overwritten in place.
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return err
@@ -129,7 +139,7 @@ type reserve struct {
 }
 
 func (r reserve) held() bool {
-	fi, err := os.Stat(r.path)
+	fi, err := disk.Stat(r.path)
 	return err == nil && fi.Size() == r.size
 }
 
@@ -141,23 +151,25 @@ func (r reserve) make(leave int64) error {
 	if n, err := free(filepath.Dir(r.path)); err != nil || n < r.size+leave {
 		return err
 	}
-	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := disk.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	err = unix.Fallocate(int(f.Fd()), 0, 0, r.size)
+	if err = disk.Call("fallocate", r.path); err == nil {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, r.size)
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) { // network file systems: have no reserve rather than write zeros
 		err = nil
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(r.path))
+		return errors.Join(err, disk.Remove(r.path))
 	}
 	return nil
 }
 
 // give returns the space to the disk.
 func (r reserve) give() error {
-	if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("give reserve back: %w", err)
 	}
 	return nil
@@ -194,7 +206,7 @@ func ignoreGone(err error) error {
 
 // syncFile flushes a file or folder to the disk.
 func syncFile(name string) error {
-	f, err := os.Open(name)
+	f, err := disk.Open(name)
 	if err != nil {
 		return err
 	}

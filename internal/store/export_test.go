@@ -97,7 +97,7 @@ func (s *Store) Pages() *Engine { return s.pages }
 func Estimate(expr string, span, step time.Duration, series float64) (looked, alone float64, err error) {
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	now := time.Now()
-	e := estimator{held: spread{series, now.Add(-30 * 24 * time.Hour).UnixMilli(), now.UnixMilli()}, interval: 5000, lookback: 300_000, count: func(*parser.VectorSelector, int64, int64) shape { return shape{series: series} }}
+	e := estimator{held: spread{series, now.Add(-30 * 24 * time.Hour).UnixMilli(), now.UnixMilli()}, interval: 5000, lookback: 300_000, count: func(*parser.VectorSelector, int64, int64) shape { return shape{series: series, ever: series} }}
 	if err == nil {
 		parsed, err = promql.PreprocessExpr(parsed, now.Add(-span), now, step)
 	}

@@ -379,7 +379,8 @@ func (a *appender) Rollback() error {
 	return a.w.undo(a.db, a.Appender)
 }
 
-// refused is the appender of a store that now accepts no samples: it counts them.
+// refused is the appender of a store that now accepts no samples: it counts them. Only the commit fails, because a scrape stops at its
+// first sample with an error, and the others would not be counted.
 type refused struct {
 	*tally
 	err error
@@ -388,16 +389,16 @@ type refused struct {
 
 func (r *refused) Append(storage.SeriesRef, labels.Labels, int64, float64) (storage.SeriesRef, error) {
 	r.n++
-	return 0, r.err
+	return 0, nil
 }
 
 func (r *refused) AppendHistogram(storage.SeriesRef, labels.Labels, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
 	r.n++
-	return 0, r.err
+	return 0, nil
 }
 
 func (r *refused) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemplar) (storage.SeriesRef, error) {
-	return 0, r.err
+	return 0, nil
 }
 
 func (r *refused) AppendSTZeroSample(storage.SeriesRef, labels.Labels, int64, int64) (storage.SeriesRef, error) {
@@ -409,7 +410,7 @@ func (r *refused) AppendHistogramSTZeroSample(storage.SeriesRef, labels.Labels, 
 }
 
 func (r *refused) UpdateMetadata(storage.SeriesRef, labels.Labels, metadata.Metadata) (storage.SeriesRef, error) {
-	return 0, r.err
+	return 0, nil
 }
 
 func (r *refused) SetOptions(*storage.AppendOptions) {}
@@ -419,4 +420,5 @@ func (r *refused) Commit() error {
 	return r.err
 }
 
-func (r *refused) Rollback() error { return r.Commit() }
+// Rollback counts nothing: who gives up a transaction has its own reason, and its samples were not to be stored.
+func (r *refused) Rollback() error { return nil }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/record"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // Nothing is deleted that no other file holds, except by retention and by compaction. So blocks and logs are deleted by
@@ -35,13 +36,13 @@ func (s *Store) discard(path string, by []string) error {
 	}
 	if err == nil && lack.samples == 0 {
 		gone := s.discarded()
-		if err := errors.Join(os.RemoveAll(gone), os.MkdirAll(gone, 0o755)); err != nil {
+		if err := errors.Join(disk.RemoveAll(gone), disk.MkdirAll(gone, 0o755)); err != nil {
 			return err
 		}
-		if err := os.Rename(path, filepath.Join(gone, filepath.Base(path))); err != nil { // at once
+		if err := disk.Rename(path, filepath.Join(gone, filepath.Base(path))); err != nil { // at once
 			return err
 		}
-		return os.RemoveAll(gone)
+		return disk.RemoveAll(gone)
 	}
 	l := Loss{Kind: "block", Lost: "samples of an unknown time"}
 	if filepath.Base(path) == walName {

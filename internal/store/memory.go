@@ -225,6 +225,9 @@ func (*Memory) ApplyConfig(*ScrapeConfig) error {
 // Err returns the current trouble: samples are refused.
 func (m *Memory) Err() error { return m.trouble.err() }
 
+// Refusing is [Store.Refusing].
+func (m *Memory) Refusing() error { return m.trouble.refusing() }
+
 // Collect emits those metrics of a store that a memory has.
 func (m *Memory) Collect(emit func(metric.Sample)) {
 	if h := m.head.Load(); h != nil {

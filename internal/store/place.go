@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/locked"
 )
 
@@ -25,7 +26,7 @@ func (p *place) note(paths ...string) error {
 		*was = map[string]os.FileInfo{}
 	}
 	for _, path := range paths {
-		fi, err := os.Stat(path)
+		fi, err := disk.Stat(path)
 		if err != nil {
 			return err
 		}
@@ -40,7 +41,7 @@ func (p *place) check() error {
 	was := p.was.Lock()
 	defer p.was.Unlock()
 	for path, fi := range *was {
-		switch now, err := os.Stat(path); {
+		switch now, err := disk.Stat(path); {
 		case errors.Is(err, os.ErrNotExist):
 			return fmt.Errorf("%s is gone: %w", path, ErrReplaced)
 		case err == nil && !os.SameFile(fi, now):

@@ -45,7 +45,7 @@ func TestDataFolderReplaced(t *testing.T) {
 			if err := keep(); !errors.Is(err, ErrReplaced) {
 				t.Errorf("a round is stored: %v", err)
 			}
-			if err := s.Err(); !errors.Is(err, ErrReplaced) {
+			if err := s.Err(); !errors.Is(err, ErrReplaced) || !errors.Is(s.Refusing(), ErrReplaced) {
 				t.Errorf("the store says %v", err)
 			}
 			if err := s.putInOrder(); !errors.Is(err, ErrReplaced) {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // quarantineName is the folder, in the data folder, for damaged parts. Next to each part, NAME.txt states the reason
@@ -99,7 +100,7 @@ func (s *Store) setAside(path string, l Loss) error {
 	}
 	l.Part = s.freeName(l.Part)
 	write := func() error { return s.writeNote(l, rel) }
-	move := func() error { return os.Rename(path, filepath.Join(to, l.Part)) }
+	move := func() error { return disk.Rename(path, filepath.Join(to, l.Part)) }
 	err = write()
 	if errors.Is(err, unix.ENOSPC) {
 		if err = s.reserve.give(); err == nil {
@@ -122,10 +123,13 @@ func (s *Store) setAside(path string, l Loss) error {
 // partTime is the end of the name of a part.
 const partTime = "-20060102T150405"
 
+// mostOfName is after how many parts of a name no free one is looked for: the folder cannot be read.
+const mostOfName = 10_000
+
 // freeName returns a name that no part in the quarantine has yet.
 func (s *Store) freeName(name string) string {
 	for i, free := 2, name; ; i++ {
-		if !exists(filepath.Join(s.opts.Dir, quarantineName, free)) {
+		if i > mostOfName || !exists(filepath.Join(s.opts.Dir, quarantineName, free)) {
 			return free
 		}
 		free = fmt.Sprintf("%s.%d", name, i)
@@ -135,10 +139,10 @@ func (s *Store) freeName(name string) string {
 // writeNote writes the note of a part that was somewhere else.
 func (s *Store) writeNote(l Loss, was string) error {
 	to := filepath.Join(s.opts.Dir, quarantineName)
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	if err := disk.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(to, l.Part+".txt"), []byte(l.note(was)), 0o644)
+	return disk.WriteFile(filepath.Join(to, l.Part+".txt"), []byte(l.note(was)), 0o644)
 }
 
 // ulidLength is the length of a block's name, which is unique.
@@ -200,7 +204,7 @@ func (s *Store) readQuarantine() {
 
 // quarantined lists the parts in a quarantine by their notes.
 func quarantined(dir string) (out []Loss) {
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
@@ -213,7 +217,7 @@ func quarantined(dir string) (out []Loss) {
 		if fi, err := e.Info(); err == nil {
 			l.Moved = fi.ModTime()
 		}
-		if f, err := os.Open(filepath.Join(dir, name+".txt")); err == nil {
+		if f, err := disk.Open(filepath.Join(dir, name+".txt")); err == nil {
 			l.read(bufio.NewScanner(f))
 			f.Close()
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/agent"
 	"github.com/prometheus/prometheus/util/compression"
 
+	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -27,7 +27,7 @@ import (
 type Queue struct {
 	opts   Options
 	log    *slog.Logger
-	lock   *os.File
+	lock   *disk.File
 	place  place
 	scrape *scraper
 	local  *local
@@ -103,7 +103,7 @@ func (q *Queue) dir() string { return filepath.Join(q.opts.Dir, queueName) }
 // openLog opens the log, repaired to its last complete record. Samples of any time are taken, also after the clock went
 // back: whether they are too old is for the receivers to say.
 func (q *Queue) openLog() error {
-	if err := os.MkdirAll(q.dir(), 0o755); err != nil {
+	if err := disk.MkdirAll(q.dir(), 0o755); err != nil {
 		return fmt.Errorf("make the folder of the queue: %w", err)
 	}
 	ao := agent.DefaultOptions()
@@ -230,6 +230,9 @@ func (q *Queue) Failure(job, instance string) string { return q.scrape.failure(j
 // Err returns the current trouble: samples are refused.
 func (q *Queue) Err() error { return q.trouble.err() }
 
+// Refusing is [Store.Refusing].
+func (q *Queue) Refusing() error { return q.trouble.refusing() }
+
 // Collect emits those metrics of a store that a queue has, and the ones about its receivers.
 func (q *Queue) Collect(emit func(metric.Sample)) {
 	emit(metric.Sample{Desc: descAppended, Value: float64(q.appended.Load())})
@@ -272,7 +275,7 @@ func (i into) Appender(ctx context.Context) storage.Appender {
 
 // Nothing takes the place of a store where an engine elsewhere has the samples. It only holds the lock of a folder.
 type Nothing struct {
-	lock  *os.File
+	lock  *disk.File
 	place place
 }
 
@@ -292,6 +295,9 @@ func OpenNothing(o Options) (*Nothing, error) {
 
 // Err returns an error that wraps ErrReplaced while the folder is not the one that was locked.
 func (n *Nothing) Err() error { return n.place.check() }
+
+// Refusing is Err: what is kept besides samples would be lost.
+func (n *Nothing) Refusing() error { return n.Err() }
 
 // Append drops a round.
 func (*Nothing) Append(time.Time, []metric.Sample) error { return nil }

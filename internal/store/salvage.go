@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/wlog"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/disk"
 )
 
 // checkLog makes the log replayable. It cuts off an incomplete last record. Of a log with a hole, it writes
@@ -85,10 +86,10 @@ func (s *Store) checkLog(held map[string]contents) error {
 // joinHead moves the head's chunks into the log, which goes next: they must never be combined with the names of another log.
 func (s *Store) joinHead(wal string) error {
 	head, inside := filepath.Join(s.opts.Dir, headName), filepath.Join(wal, headName)
-	for i := 2; exists(inside); i++ { // a crash has left others there
+	for i := 2; i <= mostOfName && exists(inside); i++ { // a crash has left others there
 		inside = filepath.Join(wal, fmt.Sprintf("%s.%d", headName, i))
 	}
-	if err := os.Rename(head, inside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Rename(head, inside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move %s to %s, because the log goes: %w: make the folder writable", head, inside, err)
 	}
 	return nil
@@ -99,7 +100,7 @@ func (s *Store) joinHead(wal string) error {
 func (s *Store) checkFolders(wal, head string) error {
 	const why = "it is not a folder"
 	isNot := func(path string) bool {
-		fi, err := os.Stat(path)
+		fi, err := disk.Stat(path)
 		return err == nil && !fi.IsDir() || errors.Is(err, unix.ELOOP)
 	}
 	if isNot(wal) {
@@ -213,14 +214,14 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 		}
 	}
 	stage := filepath.Join(s.opts.Dir, quarantineName, ".salvage")
-	if err := os.RemoveAll(stage); err != nil { // second names left by a crash
+	if err := disk.RemoveAll(stage); err != nil { // second names left by a crash
 		return out, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	defer func() { err = errors.Join(err, disk.RemoveAll(stage)) }()
 	if err := l.restage(filepath.Join(stage, "wal")); err != nil {
 		return out, fmt.Errorf("read a damaged log: %w", err)
 	}
-	if err := os.Mkdir(filepath.Join(stage, headName), 0o755); err != nil {
+	if err := disk.Mkdir(filepath.Join(stage, headName), 0o755); err != nil {
 		return out, err
 	}
 	for _, f := range filesIn(filepath.Join(s.opts.Dir, headName)) {
@@ -235,7 +236,7 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 	o.Dir, o.MaxBytes, o.Retention, o.chunkFile = stage, 0, 100*365*24*time.Hour, chunkFile
 	db, err := openDatabase(o)
 	if err != nil && !ours(err) {
-		if err := os.RemoveAll(filepath.Join(stage, headName)); err != nil {
+		if err := disk.RemoveAll(filepath.Join(stage, headName)); err != nil {
 			return out, err
 		}
 		db, err = openDatabase(o)
@@ -252,7 +253,7 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 	if err = errors.Join(err, db.close()); err != nil {
 		return out, fmt.Errorf("write what is left of a damaged log: %w: free some space", err)
 	}
-	blocks, err := os.ReadDir(stage)
+	blocks, err := disk.ReadDir(stage)
 	if err != nil {
 		return out, err
 	}
@@ -260,7 +261,7 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 		if !blockName.MatchString(b.Name()) {
 			continue
 		}
-		if err := os.Rename(filepath.Join(stage, b.Name()), filepath.Join(s.opts.Dir, b.Name())); err != nil {
+		if err := disk.Rename(filepath.Join(stage, b.Name()), filepath.Join(s.opts.Dir, b.Name())); err != nil {
 			return out, fmt.Errorf("keep what is left of a damaged log: %w", err)
 		}
 	}
@@ -270,7 +271,7 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 // restage makes a folder with everything readable of a log, numbered from 0 in the order of its samples. The
 // checkpoint's records are treated like any others.
 func (l *logged) restage(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for i, g := range l.all() {
@@ -302,15 +303,15 @@ func (l *logged) inOrder() []segment {
 // link gives a file a second name. It copies its first bytes instead if size is not negative or the file system has
 // no links.
 func link(from, to string, size int64) error {
-	if size < 0 && os.Link(from, to) == nil {
+	if size < 0 && disk.Link(from, to) == nil {
 		return nil
 	}
-	in, err := os.Open(from)
+	in, err := disk.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.Create(to)
+	out, err := disk.Create(to)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -25,7 +26,7 @@ import (
 type Store struct {
 	opts    Options
 	log     *slog.Logger
-	lock    *os.File
+	lock    *disk.File
 	place   place
 	reserve reserve
 	reg     *prometheus.Registry // of what outlives a database: engine, scrapes, rules
@@ -398,6 +399,10 @@ func (s *Store) Close() (err error) {
 // Err returns the current trouble: samples are refused, or data was damaged at start.
 func (s *Store) Err() error { return s.trouble.err() }
 
+// Refusing returns why the store takes no samples now: its folder is gone, its disk is full, or a write failed. It is nil while it
+// takes them, also where it refuses single ones.
+func (s *Store) Refusing() error { return s.trouble.refusing() }
+
 // Query evaluates expr at a point in time; see Eval for what it returns.
 func (s *Store) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
 	return Eval(ctx, s.engine, door{s}, expr, at)
@@ -434,12 +439,25 @@ func (t *troubles) get(subject string) error {
 	return t.m[subject]
 }
 
+// refusalSubjects are the troubles with which nothing is stored, in order of importance.
+var refusalSubjects = []string{"folder", "space", "open", "write"}
+
+// refusing returns the most important trouble with which nothing is stored.
+func (t *troubles) refusing() error {
+	for _, subject := range refusalSubjects {
+		if err := t.get(subject); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // err returns the troubles in order of importance.
 func (t *troubles) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
-	for _, subject := range []string{"folder", "space", "open", "write", "append", "sync", "damaged"} {
+	for _, subject := range append(slices.Clone(refusalSubjects), "append", "sync", "damaged") {
 		err := t.m[subject]
 		if err == nil || subject == "append" && len(errs) > 0 { // a refused round only repeats the cause
 			continue

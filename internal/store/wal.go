@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +18,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/record"
 	"github.com/prometheus/prometheus/tsdb/wlog"
+
+	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // segment is a file of the log.
@@ -60,6 +63,44 @@ func recordEnds(b []byte, at int64) bool {
 	return false
 }
 
+// interrupted reports whether b, the part of a segment from the offset at on in which no record ends, is what a write leaves that was not
+// finished: the beginning of a record, then nothing or zeros. Anything else is damage, with which acknowledged samples may be lost.
+func interrupted(b []byte, at int64) bool {
+	const full, last, compressed, sector = 1, 4, 1<<3 | 1<<4, 512
+	for len(b) > 0 {
+		left := int(walPage - at%walPage)
+		n := min(left, len(b))
+		if b[0] == 0 || left < walFragment { // the rest of the page is not used, or was not written
+			if !blank(b[:n]) {
+				return false
+			}
+			b, at = b[n:], at+int64(n)
+			continue
+		}
+		kind := b[0] &^ compressed
+		if kind < full || kind > last {
+			return false
+		}
+		if len(b) < walFragment {
+			return true
+		}
+		size := walFragment + int(binary.BigEndian.Uint16(b[1:]))
+		switch {
+		case size > left:
+			return false
+		case size > len(b):
+			return true
+		case crc32.Checksum(b[walFragment:size], castagnoli) != binary.BigEndian.Uint32(b[3:]):
+			return len(b) >= sector && blank(b[len(b)-sector:]) // the last blocks were not written
+		}
+		b, at = b[size:], at+int64(size)
+	}
+	return true
+}
+
+// blank reports whether b has nothing but zeros.
+func blank(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // logged is the result of inspecting the log.
@@ -91,7 +132,7 @@ func (l *logged) broke(format string, args ...any) {
 // lookAtLog reads the log from end to end. It fails if the log cannot be read for reasons other than its data.
 func lookAtLog(dir string, v visitor) (*logged, error) {
 	l := &logged{dir: dir, checkpoint: -1, visitor: v}
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	} else if err != nil {
@@ -247,7 +288,7 @@ func (l *logged) size() (n int64) {
 
 // numbered lists the segments in a folder.
 func numbered(dir string) (out []segment, err error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
@@ -268,7 +309,7 @@ func numbered(dir string) (out []segment, err error) {
 
 // read reads a segment: where its complete records end, the damage after that, and its time range.
 func (l *logged) read(g *segment) error {
-	f, err := os.Open(g.path)
+	f, err := disk.Open(g.path)
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
@@ -309,7 +350,7 @@ func (l *logged) read(g *segment) error {
 		if n, err := f.ReadAt(rest, g.good); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read log: %w", err)
 		} else {
-			g.torn = !recordEnds(rest[:n], g.good)
+			g.torn = !recordEnds(rest[:n], g.good) && interrupted(rest[:n], g.good)
 		}
 	}
 	return nil
@@ -350,7 +391,7 @@ func (p *records) parse(rec []byte) (err error) {
 // cutTail shortens the last segment to its complete records, in place and so without needing space. Nothing
 // acknowledged was in the rest.
 func (s *Store) cutTail(g segment) error {
-	if err := os.Truncate(g.path, g.good); err != nil {
+	if err := disk.Truncate(g.path, g.good); err != nil {
 		return fmt.Errorf("cut log: %w", err)
 	}
 	s.cutBytes.Add(uint64(g.size - g.good))
@@ -384,13 +425,16 @@ type headChunks struct {
 	begin map[uint64]int64 // the first time of each series
 }
 
+// mostChunks is more than a file of chunks has in bytes.
+const mostChunks = 1 << 30
+
 // readHeadChunks reads the chunks that extend beyond a time. Of a file, it stops at the first damaged chunk.
 func readHeadChunks(dir string, beyond int64, now time.Time) headChunks {
 	h := headChunks{begin: map[uint64]int64{}}
 	for _, name := range filesIn(dir) {
-		b, err := os.ReadFile(name)
+		b, err := host.ReadRegular(name, mostChunks)
 		if err != nil {
-			continue
+			continue // the database says what is wrong with it
 		}
 		const header, meta = 8, 8 + 8 + 8 + 1
 		for at := header; at+meta < len(b); {

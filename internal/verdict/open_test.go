@@ -43,11 +43,11 @@ func TestWhatDecides(t *testing.T) {
 		if c.pairs != (p.PairsNeeded > 0) && p.StandIn == "" {
 			t.Errorf("%s: %d pairs needed", name, p.PairsNeeded)
 		}
-		// A document of an older version, which has no such words, is judged by its guards.
+		// A document of an older version has no such words.
 		old := *c.lab.Experiment
 		old.Comparisons = append([]result.Comparison(nil), old.Comparisons...)
 		old.Comparisons[0].Open, old.Comparisons[0].StandIn, old.Comparisons[0].Details = "", "", nil
-		if got := Restated(&old, catalog).Comparisons[0]; got.Open != p.Open || got.StandIn != p.StandIn || got.Headline != p.Headline {
+		if got := Concluded(&old, c.o).Comparisons[0]; got.Open != p.Open || got.StandIn != p.StandIn || got.Headline != p.Headline {
 			t.Errorf("%s: restated %q, %q, %q", name, got.Open, got.StandIn, got.Headline)
 		}
 	}

@@ -314,16 +314,19 @@ func TestSentencesEnd(t *testing.T) {
 	}
 }
 
-// TestRestated: a document of an older version, whose headlines gave some ratios as measured, is read with this version's.
-func TestRestated(t *testing.T) {
+// TestConcluded: what is concluded follows from the runs, whatever a document says: it may be of an older version, or edited. The
+// document itself stays as it is.
+func TestConcluded(t *testing.T) {
 	l := redis().conclude(Options{})
-	want := l.Comparisons[0].Headline
-	l.Comparisons[0].Headline = "gramine-sgx gives 0.32x of native"
-	bare := l.Comparisons[0]
-	bare.Headline = ""
-	l.Comparisons = append(l.Comparisons, bare)
-	got := Restated(l.Experiment, catalog).Comparisons
-	if got[0].Headline != want || got[1].Headline != "" || l.Comparisons[0].Headline == want {
-		t.Errorf("it says %q and %q, and the document itself %q", got[0].Headline, got[1].Headline, l.Comparisons[0].Headline)
+	want, guards := l.Comparisons[0], len(l.Guards)
+	edited := *want.Cost * 99
+	l.Comparisons[0].Headline, l.Comparisons[0].Cost, l.Comparisons[0].Verdict = "gramine-sgx costs 99x", &edited, stats.Equivalent
+	got := Concluded(l.Experiment, Options{})
+	c := got.Comparisons[0]
+	if c.Headline != want.Headline || *c.Cost != *want.Cost || c.Verdict != want.Verdict {
+		t.Errorf("it says %q, %v, %s; want %q, %v, %s", c.Headline, *c.Cost, c.Verdict, want.Headline, *want.Cost, want.Verdict)
+	}
+	if l.Comparisons[0].Headline != "gramine-sgx costs 99x" || len(l.Guards) != guards {
+		t.Errorf("the document itself says %q, with %d guards", l.Comparisons[0].Headline, len(l.Guards))
 	}
 }

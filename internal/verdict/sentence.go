@@ -3,10 +3,8 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -147,26 +145,6 @@ func capitalized(s string) string {
 		return s
 	}
 	return string(s[0]-'a'+'A') + s[1:]
-}
-
-// Restated returns a document with the words that this version gives it: older versions worded headlines otherwise, gave
-// some ratios in the other direction, called stand-ins a cost, and named causes that their own numbers do not carry. The
-// document itself, which may be signed, is not changed.
-func Restated(e *result.Experiment, k *explain.Catalog) *result.Experiment {
-	out := *e
-	out.Comparisons, out.Attribution = slices.Clone(e.Comparisons), slices.Clone(e.Attribution)
-	explain.LeaveOutMonitors(&out)
-	for i := range out.Comparisons {
-		c := &out.Comparisons[i]
-		c.StandIn = standIn(e, c)
-		if c.Headline != "" {
-			phrase(&out, c)
-		}
-		if c.Cause != "" && k.Uncaused(&out, c) != "" {
-			c.Cause = ""
-		}
-	}
-	return &out
 }
 
 // phrase fills in the words of a comparison.

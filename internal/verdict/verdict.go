@@ -70,9 +70,19 @@ func DefaultLimits() Limits {
 // Guards of others are kept and applied. Runs are not changed, so it can be repeated with other options.
 func Conclude(e *result.Experiment, o Options) { conclude(e, o) }
 
+// Concluded returns a document with the conclusions that follow from its runs, whatever its own say: those of older versions were worded
+// otherwise, and anybody can edit them. The document itself, which may be signed, is not changed.
+func Concluded(e *result.Experiment, o Options) *result.Experiment {
+	own := *e
+	own.Guards = slices.Clone(e.Guards)
+	conclude(&own, o)
+	return &own
+}
+
 func conclude(e *result.Experiment, o Options) *pass {
 	p := newPass(e, o)
 	e.Comparisons, e.Design.Grade = nil, ""
+	e.Digest = "" // of other conclusions
 	for _, k := range p.contests {
 		e.Design.Grade = max(e.Design.Grade, k.grade) // D is the worst, and the last letter
 		for _, d := range p.metrics() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,9 @@ const Version = 1
 // fileName is where a data folder keeps its calibration.
 const fileName = "calibration.json"
 
+// mostText is more than it has in bytes.
+const mostText = 1 << 20
+
 // file is its path. The host's paths begin at its root, a user's folder may be
 // relative to the current one.
 func file(dir string) (string, error) {
@@ -83,7 +87,12 @@ func Load(local *host.Host, dir string) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := local.ReadFile(name)
+	f, _, err := local.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostText)) // one that goes on is cut off, and no JSON
 	if err != nil {
 		return nil, err
 	}

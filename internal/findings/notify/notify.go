@@ -148,8 +148,8 @@ func (n *Notifier) Use(set Settings) error {
 			errs = append(errs, fmt.Errorf("open the queue of receiver %s: %w", r.Name, err))
 			continue
 		}
-		if q.damaged > 0 {
-			n.opts.Log.Warn("damaged lines of a notification queue are ignored", "receiver", r.Name, "lines", q.damaged)
+		if q.damaged > 0 || q.kept != "" {
+			n.opts.Log.Error("a queue of notifications was damaged; messages of its other lines are sent", "receiver", r.Name, "lines", q.damaged, "kept", q.kept)
 		}
 		if current.counts[r.Name] == nil {
 			current.counts[r.Name] = new(counts)

@@ -12,7 +12,8 @@ import (
 // queue holds the messages for a receiver, in order, in memory and on disk. It also holds the findings that the
 // receiver will consider open once it has read them.
 type queue struct {
-	damaged int // lines that could not be read
+	damaged int    // lines that could not be read
+	kept    string // a copy of the file as it was, if it was damaged
 	backlog locked.Value[backlog]
 }
 
@@ -48,8 +49,13 @@ const spare = 256
 func openQueue(path string, limit int) (*queue, error) {
 	b := backlog{max: limit, told: map[string]findings.Record{}}
 	var err error
-	b.file, err = findings.OpenJournal(path, b.replay)
-	return &queue{damaged: b.damaged, backlog: locked.New(b)}, err
+	if b.file, err = findings.OpenJournal(path, b.replay); err != nil {
+		return nil, err
+	}
+	if b.damaged > 0 {
+		b.file.Keep()
+	}
+	return &queue{damaged: b.damaged, kept: b.file.Kept, backlog: locked.New(b)}, nil
 }
 
 // replay takes one line of the file.

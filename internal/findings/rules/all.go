@@ -26,6 +26,7 @@ var computed = []*findings.Rule{
 	clockSource,
 	targetDown,
 	damagedData,
+	storeFails,
 	unusual,
 }
 

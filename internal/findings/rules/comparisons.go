@@ -484,7 +484,7 @@ var comparisons = []comparison{
 			Title: "Samples lost",
 			Role:  findings.RoleMonitor,
 			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or samples were refused one by one. " +
-				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then the page shows the store's error.",
+				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then *samples are not stored* is open.",
 			Needs: []string{"teescope_store_lost_samples_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "samples", Doc: "samples lost within 15 minutes", Unit: "", Default: 1},

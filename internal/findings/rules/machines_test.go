@@ -211,6 +211,7 @@ func TestQuietMachines(t *testing.T) {
 		q := asked{storetest.Load(t, load.String()), map[string]int{}}
 		o := findings.DefaultOptions()
 		o.Now, o.Started, o.Interval = func() time.Time { return at }, time.Unix(0, 0), 5*time.Second
+		o.Refusing = func() error { return nil }
 		e := findings.New(All, q, o)
 		e.Evaluate(t.Context())
 		for _, r := range e.Rules() {

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -39,6 +40,7 @@ var answers = map[string]findings.Answer{
 //	load   series in PromQL test notation, the first column at 0
 //	at     the time of the evaluation since then ("10m"); the monitor began at 0
 //	error  the error of every target's last scrape; may be absent
+//	store  why the store refuses samples, empty where it takes them; absent: it is not known
 //	apart  the time between two readings, where that is not the default of 5 s
 //	facts  what is known of TEEs, as JSON; may be absent
 //	want   what the rule says
@@ -155,6 +157,15 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 	o.Absent = func(string) string { return "the fixture has none" }
 	o.Source = func(string) string { return "switches" }
 	o.Failure = func(string, string) string { return strings.TrimSpace(part("error")) }
+	if store := part("store"); store != "" {
+		o.Own = findings.Machine{Job: "teescope", Instance: "vm1"}
+		o.Refusing = func() error {
+			if why := strings.TrimSpace(store); why != "" {
+				return errors.New(why)
+			}
+			return nil
+		}
+	}
 	if apart := part("apart"); apart != "" {
 		if o.Interval, err = time.ParseDuration(strings.TrimSpace(apart)); err != nil {
 			t.Fatal(err)

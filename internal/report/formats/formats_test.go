@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/golden"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
@@ -199,7 +200,7 @@ func TestHeadlines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			docs[file] = report.Document{Experiments: []*result.Experiment{verdict.Restated(e, catalog)}, Catalog: catalog}
+			docs[file] = report.Document{Experiments: []*result.Experiment{verdict.Concluded(e, verdict.Options{Diff: environment.Diff, Catalog: catalog})}, Catalog: catalog}
 		}
 	}
 	ratio := regexp.MustCompile(`[\d.]+x`)

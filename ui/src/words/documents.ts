@@ -11,6 +11,7 @@ export const documents: [string, string][] = [
   ["findings.md", "how findings open and close, severity, history, silences, notifications, Slack"],
   ["explain.md", "how an explanation of a process's time is made"],
   ["machines.md", "one monitor for several machines"],
+  ["reliability.md", "what is kept when disks fail and processes are killed, and how it was tried"],
   ["scale.md", "layouts from one machine to a fleet"],
   ["budget.md", "how the monitor stays within its budget, and how good an estimate is"],
   ["benchmarks.md", "the guide to benchmarks"],

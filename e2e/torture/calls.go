@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+var calls = part{name: "calls", cases: 1000, begin: beginCalls,
+	doc: "a system call of a process that records fails (strace), those of the embedded database included, once or from then on; then it is killed (-9)"}
+
+// systemCalls are those that fail.
+var systemCalls = []string{"write", "pwrite64", "openat", "fsync", "fdatasync", "renameat", "renameat2", "ftruncate", "fallocate", "unlinkat", "mkdirat", "mmap", "statfs", "fstatfs", "newfstatat"}
+
+func beginCalls(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome, error), error) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		return nil, fmt.Errorf("calls of the database fail by strace: %w: install it", err)
+	}
+	sound, work := filepath.Join(dir, "sound"), filepath.Join(dir, "work")
+	acked, err := soundFolder(ctx, sound)
+	if err != nil {
+		return nil, err
+	}
+	return func(_ int, rnd *rand.Rand) (o outcome, err error) {
+		if err := copyFolder(sound, work); err != nil {
+			return o, err
+		}
+		call, mistake := systemCalls[rnd.IntN(len(systemCalls))], mistakes[rnd.IntN(len(mistakes))]
+		when := fmt.Sprint(1 + rnd.IntN(60))
+		if rnd.IntN(2) == 0 {
+			when += "+"
+		}
+		name := map[error]string{mistakes[0]: "EIO", mistakes[1]: "ENOSPC", mistakes[2]: "EMFILE", mistakes[3]: "EROFS"}[mistake]
+		o.What = fmt.Sprintf("%s at call %s of %s", name, when, call)
+		// What a thread has in progress when it is told of the fault is its own: -f counts per process.
+		r, err := startRecorder(work, sessions*perSession, strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%s", call, name, when))
+		if err != nil {
+			return o, err
+		}
+		time.Sleep(time.Duration(500+rnd.IntN(1500)) * time.Millisecond)
+		more, end := r.kill()
+		if said := r.crash(); said != "" {
+			return o, errors.New("it crashed: " + said)
+		}
+		o.Lost, err = check(ctx, work, append(append([]int(nil), acked...), more...), end)
+		return o, err
+	}, nil
+}
