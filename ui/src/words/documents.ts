@@ -30,6 +30,7 @@ export const documents: [string, string][] = [
   ["channel.md", "an attested tunnel in front of a service"],
   ["architecture.md", "the map of the code"],
   ["release.md", "how a release is made, checked and installed"],
+  ["security.md", "whom teescope trusts with what, what each attacker can and cannot do, and the test of each sentence"],
   ["kernels.md", "the tested kernels"],
   ["measured.md", "promises that a live machine has confirmed, or not"],
 ];
