@@ -1,5 +1,5 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), NAME (of `make check-member`), MEASURE (a regular expression:
+# Variables: ARGS (arguments of `make run`), ARCHS (of `make image` and `make release`), CLIENTS (of `make client` and `make release`), VERSION, COSIGN_KEY (of `make release`), STAGES (stages of `make test` to run), NAME (of `make check-member`), MEASURE (a regular expression:
 # the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
@@ -33,11 +33,16 @@ build: ui ## build bin/teescope, a static binary that contains the page, and the
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
 
+# The client for CLIENTS, with more flags of `go build`.
+define clients
+@for of in $(CLIENTS); do \
+	mkdir -p bin/client/$$of && \
+	GOOS=$${of%/*} GOARCH=$${of#*/} go build $(1) -ldflags "$(LDFLAGS)" -o bin/client/$$of/ ./cmd/teescope || exit 1; \
+done
+endef
+
 client: ## build the client for CLIENTS (macOS and Windows) into bin/client: it reads results and asks a monitor elsewhere
-	@for of in $(CLIENTS); do \
-		mkdir -p bin/client/$$of && \
-		GOOS=$${of%/*} GOARCH=$${of#*/} go build -ldflags "$(LDFLAGS)" -o bin/client/$$of/ ./cmd/teescope || exit 1; \
-	done
+	$(call clients)
 
 zkvm: bin/teescope-zkvm ## build bin/teescope-zkvm, the prover of the workload zkvm, from its Rust crates (five minutes, 0.7 GB in .tools/zkvm)
 
@@ -52,11 +57,11 @@ llm: ## build llama.cpp's server and fetch a small model with real weights, for 
 runsc: ## build gVisor's runsc into .tools, for the environment of that name (five minutes)
 	@tools/setup.sh runsc
 
-# The programs for ARCHS, in the folders from which images and packages are made, with more flags of `go build`.
+# The programs for ARCHS, in the folders from which images and packages are made, with more flags of `go build` and more programs.
 define programs
 @for arch in $(ARCHS); do \
 	mkdir -p bin/image/$$arch/bin && \
-	GOARCH=$$arch go build $(1) -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work || exit 1; \
+	GOARCH=$$arch go build $(1) -ldflags "$(LDFLAGS)" -o bin/image/$$arch/bin/ ./cmd/teescope ./cmd/teescope-work $(2) || exit 1; \
 done
 endef
 
@@ -78,20 +83,21 @@ release: export GOAMD64 := v1
 release: export GOARM64 := v8.0
 release: export GOEXPERIMENT :=
 release: export GOFIPS140 := off
-release: ## make a release of the commit in bin/release, for ARCHS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/dev/release.md
+release: ## make a release of the commit in bin/release, for ARCHS and CLIENTS (VERSION=v0.1.0; COSIGN_KEY=FILE signs it): docs/dev/release.md
 	@test -d .git || { echo "make release: Go does not see the commit in a worktree of git: use a clone" >&2; exit 1; }
 	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are in no commit: commit them, or take them away (a key lies outside the tree)" >&2; exit 1; }
 	@go -C tools/release run . -check $(ORIGIN)
 	@rm -rf $(PAGE)
 	@$(MAKE) --no-print-directory -B ui
 	@rm -rf bin/release && mkdir -p bin/release
-	$(call programs,-buildvcs=true)
+	$(call programs,-buildvcs=true,./cmd/teescope-agent)
+	$(call clients,-buildvcs=true)
 	@go run ./tools/image -o bin/release/teescope.oci.tar -name docker.io/library/teescope:$(VERSION) -sbom bin/release $(ORIGIN)
-	@go -C tools/release run . $(ORIGIN)
+	@go -C tools/release run . $(ORIGIN) $(foreach of,$(CLIENTS),$(of)=bin/client/$(of))
 
-release-test: ## make a release twice, in two folders and at two times, and compare it; check its packages with other programs (twenty minutes)
+release-test: ## make a release twice, in two folders and at two times, and compare it; install or unpack each of its files, and use it (half an hour)
 	@tools/setup.sh release
-	TEESCOPE_RELEASE=1 go test -v -count=1 -timeout 60m -run 'TestRelease' ./deploy
+	TEESCOPE_RELEASE=1 go test -v -count=1 -timeout 90m -run 'TestRelease' ./deploy
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)

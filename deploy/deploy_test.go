@@ -146,6 +146,36 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// TestImageDigests: an image that others made is named by its digest, which stays what it is. Ours, which are built here, have none yet.
+func TestImageDigests(t *testing.T) {
+	digest := regexp.MustCompile(`^\S+:\S+@sha256:[0-9a-f]{64}$`)
+	for name, s := range readCompose(t).Services {
+		if s.Build.Dockerfile == "" && !digest.MatchString(s.Image) {
+			t.Errorf("compose.yaml: %s has the image %s, without a digest", name, s.Image)
+		}
+	}
+	out, err := exec.Command("git", "ls-files", "..").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for name := range strings.Lines(string(out)) {
+		name = strings.TrimSpace(name)
+		if base := filepath.Base(name); base != "Containerfile" && base != "Dockerfile" {
+			continue
+		}
+		files++
+		for _, m := range regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`).FindAllSubmatch(read(t, name), -1) {
+			if from := string(m[1]); from != "scratch" && !digest.MatchString(from) {
+				t.Errorf("%s begins from %s, without a digest", name, from)
+			}
+		}
+	}
+	if files < 2 {
+		t.Errorf("%d container files were read", files)
+	}
+}
+
 func TestContainerfile(t *testing.T) {
 	b := read(t, "Containerfile")
 	cmd := regexp.MustCompile(`(?m)^CMD (\[.*\])$`).FindSubmatch(b)

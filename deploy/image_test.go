@@ -256,6 +256,9 @@ func checkContents(t *testing.T, list []byte, binary string) {
 	if sum := fmt.Sprintf("%x", sha256.Sum256(read(t, binary))); all["teescope"] != sum {
 		t.Errorf("teescope is listed with the digest %q, want %s", all["teescope"], sum)
 	}
+	if musl := all["musl"]; runtime.GOARCH == "amd64" && musl != "pkg:generic/musl@1.2.3" {
+		t.Errorf("the C library of the small worker is listed as %q", musl)
+	}
 	if !strings.HasPrefix(all["react"], "pkg:npm/react@") || all["vite"] != "" {
 		t.Errorf("of the page, react is listed as %q and vite as %q", all["react"], all["vite"])
 	}

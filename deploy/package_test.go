@@ -177,6 +177,7 @@ type packed struct {
 	owner   string
 	seconds int64
 	regular bool
+	records map[string]string // of its header (PAX)
 }
 
 // readTar reads a tar archive; names are absolute.
@@ -196,7 +197,7 @@ func readTar(t *testing.T, r io.Reader) map[string]packed {
 			t.Fatal(err)
 		}
 		name := path.Clean("/" + h.Name)
-		all[name] = packed{text, h.Mode, h.Uname + ":" + h.Gname, h.ModTime.Unix(), h.Typeflag == tar.TypeReg}
+		all[name] = packed{text, h.Mode, h.Uname + ":" + h.Gname, h.ModTime.Unix(), h.Typeflag == tar.TypeReg, h.PAXRecords}
 	}
 }
 
@@ -388,12 +389,27 @@ func usePackage(t *testing.T, r *root) {
 // answers, so it watches by itself.
 func nameStorm(t *testing.T, r *root) {
 	t.Helper()
+	load := startStorm(t)
+	watchStorm(t, r)
+	load.Stop(syscall.SIGTERM)
+}
+
+// stormName is the process that calls.
+const stormName = "packagestorm"
+
+// startStorm starts a program that makes a system call over and over.
+func startStorm(t *testing.T) *await.Program {
+	t.Helper()
 	storm := filepath.Join(t.TempDir(), "storm")
 	if out, err := exec.Command("cc", "-static", "-O2", "-pthread", "-o", storm, "../workloads/storm/storm.c").CombinedOutput(); err != nil {
 		t.Fatalf("compile the storm: %v\n%s", err, out)
 	}
-	const name = "packagestorm"
-	load := await.Start(t, exec.Command(storm, "--syscall", "getppid", "--name", name, "--rate", "200000"))
+	return await.Start(t, exec.Command(storm, "--syscall", "getppid", "--name", stormName, "--rate", "200000"))
+}
+
+// watchStorm waits until top, in the root, shows a finding about the storm.
+func watchStorm(t *testing.T, r *root) {
+	t.Helper()
 	shown, err := os.Create(filepath.Join(t.TempDir(), "shown"))
 	if err != nil {
 		t.Fatal(err)
@@ -402,7 +418,7 @@ func nameStorm(t *testing.T, r *root) {
 	watch := r.inside("unshare", "--net", "teescope", "top")
 	watch.Stdout = shown
 	top := await.Start(t, watch)
-	found := regexp.MustCompile(name + ` calls getppid [0-9]`)
+	found := regexp.MustCompile(stormName + ` calls getppid [0-9]`)
 	await.Event(t, "top names the storm", func() error {
 		if text := read(t, shown.Name()); !found.Match(text) {
 			return fmt.Errorf("no finding about it: %s", text[max(0, len(text)-2000):])
@@ -410,7 +426,6 @@ func nameStorm(t *testing.T, r *root) {
 		return nil
 	})
 	top.Stop(syscall.SIGINT)
-	load.Stop(syscall.SIGTERM)
 }
 
 // serviceUser is the first user that systemd gives to a DynamicUser.

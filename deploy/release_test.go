@@ -5,22 +5,54 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestRelease makes a release of the last commit twice, the second time in another folder and with an empty cache of the compiler, and
-// compares all files. Then other programs check what is in them. It takes twenty minutes: `make release-test` runs it.
+// compares all files. Then each is installed or unpacked by other programs, and used. It takes half an hour: `make release-test` runs it.
+// With TEESCOPE_RELEASE=FOLDER it only uses the files of a release that is there.
 func TestRelease(t *testing.T) {
-	if os.Getenv("TEESCOPE_RELEASE") == "" {
-		t.Skip("makes a release twice, which takes twenty minutes: make release-test")
-	}
 	const version = "v0.1.0"
+	switch folder := os.Getenv("TEESCOPE_RELEASE"); folder {
+	case "":
+		t.Skip("makes a release twice, which takes half an hour: make release-test")
+	case "1":
+		checkRelease(t, makeTwice(t, version), version)
+	default:
+		checkRelease(t, folder, version)
+	}
+}
+
+// TestShortestWay: the first screen of README.md has the shortest way from nothing to the first finding: files that a release has, and the one
+// command.
+func TestShortestWay(t *testing.T) {
+	lines := strings.Split(string(read(t, "../README.md")), "\n")
+	const screen = 25
+	first := strings.Join(lines[:screen], "\n")
+	for _, word := range []string{"releases/latest/download/teescope-linux-amd64.tar.gz", "teescope/teescope top", "releases/latest/download/teescope-amd64.deb", "apt install ./teescope-amd64.deb"} {
+		if !strings.Contains(first, word) {
+			t.Errorf("the first %d lines have no %q:\n%s", screen, word, first)
+		}
+	}
+	for _, m := range regexp.MustCompile(`releases/latest/download/(\S+)`).FindAllStringSubmatch(string(read(t, "../README.md")), -1) {
+		if !slices.Contains(releaseFiles, m[1]) {
+			t.Errorf("a release has no file %s", m[1])
+		}
+	}
+}
+
+// makeTwice makes a release twice and returns the folder of the first one.
+func makeTwice(t *testing.T, version string) string {
+	t.Helper()
 	key := filepath.Join(t.TempDir(), "key.pem")
 	command(t, "", nil, "openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key)
 	source, err := filepath.Abs("..")
@@ -49,94 +81,122 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s differs: %x with %d bytes, then %x with %d bytes", name, sha256.Sum256(b), len(b), sha256.Sum256(second[name]), len(second[name]))
 		}
 	}
-	checkRelease(t, made[0], version)
+	return made[0]
 }
 
-// checkRelease has other programs check, unpack and install what is in a folder.
+// releaseFiles are those of a release, for every architecture and system.
+var releaseFiles = []string{
+	"SHA256SUMS", "SHA256SUMS.sig", "cosign.pub", "provenance.intoto.json", "provenance.intoto.jsonl",
+	"teescope-linux-amd64.tar.gz", "teescope-linux-arm64.tar.gz", "teescope-agent-linux-amd64.tar.gz", "teescope-agent-linux-arm64.tar.gz",
+	"teescope-amd64.deb", "teescope-arm64.deb", "teescope-x86_64.rpm", "teescope-aarch64.rpm", "teescope-x86_64.apk", "teescope-aarch64.apk",
+	"teescope-darwin-arm64.tar.gz", "teescope-windows-amd64.zip", "teescope.oci.tar", "teescope-amd64.cdx.json", "teescope-arm64.cdx.json",
+	"teescope-chart.tgz", "teescope-chart.oci.tar", "teescope.rb", "teescope-krew.yaml",
+}
+
+// checkRelease installs or unpacks each file of a folder, and uses it.
 func checkRelease(t *testing.T, out, version string) {
 	t.Helper()
 	files := readAll(t, out)
-	t.Run("checksums", func(t *testing.T) {
-		command(t, out, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
-		signature, err := base64.StdEncoding.DecodeString(string(files["SHA256SUMS.sig"]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		der := filepath.Join(t.TempDir(), "signature")
-		if err := os.WriteFile(der, signature, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		command(t, out, nil, "openssl", "dgst", "-sha256", "-verify", "cosign.pub", "-signature", der, "SHA256SUMS")
-	})
-	t.Run("provenance", func(t *testing.T) {
-		var s struct {
-			Subject []struct {
-				Name   string
-				Digest map[string]string
-			}
-		}
-		if err := json.Unmarshal(files["provenance.intoto.json"], &s); err != nil || len(s.Subject) != len(files)-4 {
-			t.Fatalf("%d subjects of %d files, %v", len(s.Subject), len(files), err)
-		}
-		for _, subject := range s.Subject {
-			if want := fmt.Sprintf("%x", sha256.Sum256(files[subject.Name])); subject.Digest["sha256"] != want {
-				t.Errorf("%s has the digest %v, want %s", subject.Name, subject.Digest, want)
-			}
-		}
-	})
+	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, slices.Sorted(slices.Values(releaseFiles))) {
+		t.Errorf("the release has %q", names)
+	}
+	t.Run("checksums", func(t *testing.T) { checkSums(t, out, files) })
+	t.Run("provenance", func(t *testing.T) { checkStatement(t, out, files) })
 	for arch, other := range map[string]string{"amd64": "x86_64", "arm64": "aarch64"} {
-		t.Run(arch, func(t *testing.T) {
-			roots := map[string]string{}
-			for format, unpack := range map[string]string{ // tar and dpkg-deb leave no folder, whatever names say
-				"tar": "tar xzf $0/teescope-linux-" + arch + ".tar.gz",
-				"deb": "dpkg-deb -x $0/teescope-" + arch + ".deb .",
-				"apk": "tar xzf $0/teescope-" + other + ".apk --ignore-zeros --warning=no-unknown-keyword",
-			} {
-				roots[format] = t.TempDir()
-				command(t, roots[format], nil, "sh", "-c", unpack, out)
+		t.Run(arch, func(t *testing.T) { comparePackages(t, out, arch, other) })
+	}
+	t.Run("tarball", func(t *testing.T) { useTarball(t, out, version) })
+	t.Run("deb", func(t *testing.T) { useDeb(t, newRoot(t, out), version) })
+	t.Run("rpm", func(t *testing.T) { useRPM(t, newRoot(t, out), version) })
+	t.Run("apk", func(t *testing.T) { useAPK(t, newRoot(t, out), files, version) })
+	t.Run("agent", func(t *testing.T) { useAgent(t, out, version) })
+	t.Run("clients", func(t *testing.T) { checkClients(t, files) })
+	t.Run("image", func(t *testing.T) { useImage(t, out, version) })
+	t.Run("chart", func(t *testing.T) { useChart(t, out, files, version) })
+	t.Run("completions", func(t *testing.T) { useCompletions(t, out) })
+	t.Run("man pages", func(t *testing.T) { checkManPages(t, out) })
+	t.Run("Krew", func(t *testing.T) { checkKrew(t, files) })
+	t.Run("systemd", func(t *testing.T) { serviceInGuest(t, out) })
+}
+
+// checkSums has sha256sum and openssl check the digests and their signature.
+func checkSums(t *testing.T, out string, files map[string][]byte) {
+	command(t, out, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+	verify(t, out, files["SHA256SUMS.sig"], files["SHA256SUMS"])
+}
+
+// verify has openssl check a signature in base64 with the key of the release.
+func verify(t *testing.T, out string, signature, text []byte) {
+	t.Helper()
+	der, err := base64.StdEncoding.DecodeString(string(signature))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "signature"), der, 0o600), os.WriteFile(filepath.Join(dir, "text"), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	command(t, out, nil, "openssl", "dgst", "-sha256", "-verify", "cosign.pub", "-signature", filepath.Join(dir, "signature"), filepath.Join(dir, "text"))
+}
+
+// checkStatement compares the digests of the statement of provenance with the files, and has openssl check its envelope.
+func checkStatement(t *testing.T, out string, files map[string][]byte) {
+	var s struct {
+		Subject []struct {
+			Name   string
+			Digest map[string]string
+		}
+	}
+	if err := json.Unmarshal(files["provenance.intoto.json"], &s); err != nil || len(s.Subject) != len(files)-5 {
+		t.Fatalf("%d subjects of %d files, %v", len(s.Subject), len(files), err)
+	}
+	for _, subject := range s.Subject {
+		if want := fmt.Sprintf("%x", sha256.Sum256(files[subject.Name])); subject.Digest["sha256"] != want {
+			t.Errorf("%s has the digest %v, want %s", subject.Name, subject.Digest, want)
+		}
+	}
+	var envelope struct {
+		PayloadType, Payload string
+		Signatures           []struct{ Sig string }
+	}
+	if err := json.Unmarshal(files["provenance.intoto.jsonl"], &envelope); err != nil || len(envelope.Signatures) != 1 {
+		t.Fatalf("the envelope: %v: %s", err, files["provenance.intoto.jsonl"])
+	}
+	payload, err := base64.StdEncoding.DecodeString(envelope.Payload)
+	if err != nil || !bytes.Equal(payload, files["provenance.intoto.json"]) {
+		t.Errorf("the envelope has another statement: %v: %s", err, payload)
+	}
+	verify(t, out, []byte(envelope.Signatures[0].Sig), fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(envelope.PayloadType), envelope.PayloadType, len(payload), payload))
+}
+
+// comparePackages: the packages of an architecture have the programs of the tarball.
+func comparePackages(t *testing.T, out, arch, other string) {
+	roots := map[string]string{}
+	for format, unpack := range map[string]string{ // tar and dpkg-deb leave no folder, whatever names say
+		"tar": "tar xzf $0/teescope-linux-" + arch + ".tar.gz",
+		"deb": "dpkg-deb -x $0/teescope-" + arch + ".deb .",
+		"rpm": "rpm2cpio $0/teescope-" + other + ".rpm | cpio --extract --make-directories --quiet",
+		"apk": "tar xzf $0/teescope-" + other + ".apk --ignore-zeros --warning=no-unknown-keyword",
+	} {
+		roots[format] = t.TempDir()
+		command(t, roots[format], nil, "sh", "-c", unpack, out)
+	}
+	for _, program := range []string{"teescope", "teescope-work"} {
+		want := read(t, filepath.Join(roots["tar"], "teescope", program))
+		for _, format := range []string{"deb", "rpm", "apk"} {
+			if !bytes.Equal(want, read(t, filepath.Join(roots[format], "usr/bin", program))) {
+				t.Errorf("%s of the %s is another one", program, format)
 			}
-			r := newRoot(t, out)
-			install := r.outside("rpm", "--root", r.dir, "--install", "--nodeps", "--ignorearch", filepath.Join(r.dir, "debs", "teescope-"+other+".rpm"))
-			if said, err := install.CombinedOutput(); err != nil || !bytes.Contains(said, []byte("systemctl enable --now teescope")) {
-				t.Fatalf("rpm --install: %v\n%s", err, said)
-			}
-			if said, err := r.outside("rpm", "--root", r.dir, "--verify", "teescope").CombinedOutput(); err != nil {
-				t.Errorf("rpm --verify: %v\n%s", err, said)
-			}
-			roots["rpm"] = r.path("/")
-			program := read(t, filepath.Join(roots["tar"], "teescope", "teescope"))
-			for _, format := range []string{"deb", "rpm", "apk"} {
-				if !bytes.Equal(program, read(t, filepath.Join(roots[format], "usr/bin/teescope"))) {
-					t.Errorf("the program of the %s is another one", format)
-				}
-				for _, name := range []string{"usr/bin/teescope-work", "usr/share/man/man1/teescope.1.gz", "usr/share/bash-completion/completions/teescope", installedConfig} {
-					read(t, filepath.Join(roots[format], name))
-				}
-				_, err := os.Stat(filepath.Join(roots[format], installedUnit))
-				if want := format != "apk"; want != (err == nil) {
-					t.Errorf("the unit in the %s: %v", format, err)
-				}
-			}
-			if arch == runtime.GOARCH {
-				if said := command(t, "", nil, filepath.Join(roots["tar"], "teescope", "teescope"), "--version"); said != "teescope version "+version {
-					t.Errorf("--version says %q", said)
-				}
-				unit := filepath.Join(t.TempDir(), "teescope.service") // with the program that is here
-				text := bytes.ReplaceAll(read(t, filepath.Join(roots["deb"], installedUnit)), []byte("/usr/bin/teescope"), []byte(filepath.Join(roots["deb"], "usr/bin/teescope")))
-				if err := os.WriteFile(unit, text, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				if said := command(t, "", nil, "systemd-analyze", "verify", "--man=no", unit); strings.Contains(said, "teescope.service") {
-					t.Errorf("systemd-analyze verify: %s", said)
-				}
-			}
-			r.write("/var/lib/private/teescope/lock", "")
-			if said, err := r.outside("rpm", "--root", r.dir, "--erase", "--nodeps", "teescope").CombinedOutput(); err != nil {
-				t.Errorf("rpm --erase: %v\n%s", err, said)
-			}
-			r.check("rpm --erase left the program, or took the data", !r.has("/usr/bin/teescope") && r.has("/var/lib/private/teescope/lock"))
-			r.check("rpm --erase left folders", !r.has("/etc/teescope") && !r.has("/usr/share/doc/teescope"))
-		})
+		}
+	}
+	for _, format := range []string{"deb", "rpm", "apk"} {
+		for _, name := range []string{"usr/share/man/man1/teescope.1.gz", "usr/share/bash-completion/completions/teescope", installedConfig} {
+			read(t, filepath.Join(roots[format], name))
+		}
+		_, err := os.Stat(filepath.Join(roots[format], installedUnit))
+		if want := format != "apk"; want != (err == nil) {
+			t.Errorf("the unit in the %s: %v", format, err)
+		}
 	}
 }
 

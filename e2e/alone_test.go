@@ -191,7 +191,8 @@ func TestExplainAlone(t *testing.T) {
 		t.Errorf("a named server that does not answer: exit status %d: %s%s", code, named.Out, named.Err)
 	}
 	once := await.Start(t, e.command("top", "--once")).MayEnd()
-	if code := once.Ends(t); code != 0 || !strings.Contains(once.Out.String(), "in this process") || !strings.Contains(once.Out.String(), name) {
+	if code := once.Ends(t); code != 0 || !strings.Contains(once.Out.String(), "in this process") || !strings.Contains(once.Out.String(), name) ||
+		!strings.Contains(once.Out.String(), "what needs longer to show was not judged") {
 		t.Errorf("top --once: exit status %d:\n%s%s", code, once.Out, once.Err)
 	}
 	e.leavesNothing(t)

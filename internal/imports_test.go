@@ -28,6 +28,7 @@ metric:
 contain:
 document:
 build:
+licenses:
 stats:
 store/page:
 configfile: contain document
@@ -105,7 +106,7 @@ web: authority explain feed findings findings/anomaly fleet metric probe query q
 port: configfile contain host locked web
 observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/sources query result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
-cli: agent attest authority bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
+cli: agent attest authority bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host licenses locked machine metric observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

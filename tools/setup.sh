@@ -124,6 +124,14 @@ want_helm() {
 	GOBIN=$cache GOFLAGS=-trimpath CGO_ENABLED=0 again go install "helm.sh/helm/v4/cmd/helm@$version"
 }
 
+# want_krew builds what Krew's index checks manifests with, unless it is there in this version.
+want_krew() {
+	local version=v0.5.0
+	[ "$(go version -m .tools/bin/validate-krew-manifest 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$version" ] || return 0
+	echo "setup: building Krew's validate-krew-manifest into .tools"
+	again tool_of "sigs.k8s.io/krew/cmd/validate-krew-manifest@$version"
+}
+
 # want_modules downloads every module that `make test` needs: not those of Kubernetes itself.
 want_modules() {
 	local file
@@ -196,19 +204,23 @@ want_debian_kernel() {
 	compgen -G "$cache/${name}_*.deb" >/dev/null || (cd "$cache" && again apt-get -o APT::Sandbox::User=root download "$name" >/dev/null) || echo "setup: $name could not be downloaded"
 }
 
-# want_debian_root makes the Debian root without compilers in which deploy installs the package.
+# want_debian_root NAME [PACKAGE...] makes a Debian root without compilers in which deploy installs the package.
 want_debian_root() {
-	local root=${XDG_CACHE_HOME:-$HOME/.cache}/teescope/debian/root log
+	local root=${XDG_CACHE_HOME:-$HOME/.cache}/teescope/debian/$1 log
+	shift
 	[ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null && [ ! -e "$root" ] || return 0
-	echo "setup: making a Debian root for the tests of the package"
+	echo "setup: making a Debian root for the tests of the package${*:+, with $*}"
 	log=$(mktemp)
-	again bootstrap "$root.new" >"$log" 2>&1 && mv "$root.new" "$root" ||
+	again bootstrap "$root.new" "$@" >"$log" 2>&1 && mv "$root.new" "$root" ||
 		{ tail -n 5 "$log" >&2; echo "setup: debootstrap failed, so the tests that install the package will be skipped; its output is in $log" >&2; return 0; }
 	rm -f "$log"
 }
 
 bootstrap() {
-	rm -rf "$1" && mkdir -p "$(dirname "$1")" && debootstrap --variant=minbase bookworm "$1" http://deb.debian.org/debian
+	local root=$1 include
+	shift
+	include=$(IFS=,; echo "$*")
+	rm -rf "$root" && mkdir -p "$(dirname "$root")" && debootstrap --variant=minbase ${include:+--include="$include"} bookworm "$root" http://deb.debian.org/debian
 }
 
 case ${1:-} in
@@ -283,17 +295,31 @@ test)
 		again apt-get -o DPkg::Lock::Timeout=600 update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
 	fi
 	want_debian_kernel
-	want_debian_root
+	want_debian_root root
 	;;
 release)
 	want_go
 	want_node
+	want_kernels
 	needs rpm rpm
+	needs cpio cpio
 	needs openssl openssl
 	needs systemd-analyze systemd
 	needs debootstrap debootstrap
+	needs podman podman
+	needs runc runc
+	needs skopeo skopeo
+	needs docker-registry docker-registry
+	needs mandoc mandoc
+	needs ruby ruby
+	needs zsh zsh
+	needs fish fish
+	[ -e /usr/share/bash-completion/bash_completion ] || missing+=(bash-completion)
 	install_missing
-	want_debian_root
+	want_helm
+	want_krew
+	want_debian_root root
+	want_debian_root systemd systemd systemd-sysv
 	;;
 kernels)
 	want_go

@@ -2,6 +2,8 @@ module github.com/teescope/teescope/deploy/helm
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.91.0
 	helm.sh/helm/v4 v4.3.0

@@ -51,6 +51,9 @@ type Guest struct {
 	// order before the first step.
 	Modules, Extra []string
 	Steps          []Step
+	// Root is the file of a disk with an ext4 file system. If it is named, its /sbin/init becomes the guest's init, and starts what
+	// RootFiles has to start: the steps run there. Modules must have virtio_pci, virtio_blk and ext4.
+	Root string
 }
 
 // Report holds the results of a guest.
@@ -94,6 +97,17 @@ func (g *Guest) init(modules []string) string {
 	for _, m := range modules {
 		fmt.Fprintf(&b, "insmod /modules/%s\n", filepath.Base(m))
 	}
+	if g.Root != "" {
+		b.WriteString("mkdir -p /system && mount -t ext4 /dev/vda /system && exec switch_root /system /sbin/init\n")
+		return b.String()
+	}
+	b.WriteString(g.loop())
+	return b.String()
+}
+
+// loop runs one step after the other, writes their outputs, and ends the guest.
+func (g *Guest) loop() string {
+	var b strings.Builder
 	for i, s := range g.Steps {
 		limit := s.Limit
 		if limit == 0 {
@@ -101,8 +115,21 @@ func (g *Guest) init(modules []string) string {
 		}
 		fmt.Fprintf(&b, "printf '\\n\\001step begin %d\\n'\ntimeout -s KILL %d sh /steps/%d\nprintf '\\n\\001step end %d %%d\\n' $?\n", i, int(limit.Seconds()), i, i)
 	}
-	b.WriteString("printf '\\n\\001step over\\n'\npoweroff -f\n")
+	b.WriteString("printf '\\n\\001step over\\n'\nsync\npoweroff -f\n")
 	return b.String()
+}
+
+// RootFiles are the files, by their paths, that Root must have for the steps to run: a service of systemd, which starts when the system is up.
+func (g *Guest) RootFiles() map[string]string {
+	files := map[string]string{
+		"/steps/run": "export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive\nstty -F /dev/ttyS1 raw\nexec </dev/null >/dev/ttyS1 2>&1\n" +
+			strings.ReplaceAll(g.loop(), "poweroff -f", "systemctl poweroff --force --force"),
+		"/etc/systemd/system/steps.service": "[Unit]\nAfter=multi-user.target\n[Service]\nType=exec\nExecStart=/bin/sh /steps/run\nTimeoutStartSec=infinity\n[Install]\nWantedBy=default.target\n",
+	}
+	for i, s := range g.Steps {
+		files[fmt.Sprintf("/steps/%d", i)] = s.Script
+	}
+	return files
 }
 
 // Run boots the guest and waits until it has run its steps. If it ends early or hangs, the error
@@ -133,7 +160,7 @@ func (g *Guest) Run(ctx context.Context, qemu, busybox string) (*Report, error) 
 		"-kernel", image, "-initrd", initrd,
 		// The timer check sometimes fails when the emulator has to wait for a CPU.
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check " + g.Append,
-	}, g.QEMU...)...)
+	}, append(g.rootDisk(), g.QEMU...)...)...)
 	began := time.Now()
 	said, err := cmd.CombinedOutput()
 	r := &Report{Took: time.Since(began)}
@@ -153,6 +180,14 @@ func (g *Guest) Run(ctx context.Context, qemu, busybox string) (*Report, error) 
 		return r, fmt.Errorf("the guest ended before its steps finished; its console ends: %s", tail(r.Kernel))
 	}
 	return r, nil
+}
+
+// rootDisk is the first disk.
+func (g *Guest) rootDisk() []string {
+	if g.Root == "" {
+		return nil
+	}
+	return []string{"-drive", "if=none,id=root,format=raw,file=" + g.Root, "-device", "virtio-blk-pci,drive=root"}
 }
 
 func tail(s string) string { return s[max(0, len(s)-3000):] }

@@ -26,7 +26,7 @@ func clientCommands(env Env) []*cobra.Command {
 	for _, name := range benchOnlyOnLinux {
 		bench.AddCommand(linuxCommand(name))
 	}
-	out := []*cobra.Command{explainCommand(env), changesCommand(env), bench, compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), reproduceCommand(env, linuxCommand("run")), verifyCommand(env), schemaCommand(env),
+	out := []*cobra.Command{explainCommand(env), changesCommand(env), bench, compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), reproduceCommand(env, linuxCommand("run")), verifyCommand(env), schemaCommand(env), licensesCommand(env),
 		build.Command(env.Stdout, build.Client, "")}
 	for _, name := range onlyOnLinux {
 		out = append(out, linuxCommand(name))

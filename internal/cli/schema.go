@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench/launchers"
+	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -20,14 +21,15 @@ import (
 var configSchema []byte
 
 func schemaCommand(env Env) *cobra.Command {
-	documents := []string{"result", "findings", "config", "template"}
-	texts := map[string][]byte{"result": result.Schema, "findings": web.FindingsSchema, "config": configSchema, "template": launchers.TemplateSchema}
+	documents := []string{"result", "findings", "config", "template", "version"}
+	texts := map[string][]byte{"result": result.Schema, "findings": web.FindingsSchema, "config": configSchema, "template": launchers.TemplateSchema, "version": build.Schema}
 	return &cobra.Command{
-		Use:   "schema result|findings|config|template",
+		Use:   "schema result|findings|config|template|version",
 		Short: "Print the JSON Schema of a document",
 		Long: `Schema prints the JSON Schema (draft 2020-12) of a benchmark result, of the answer to
-GET /api/teescope/v1/findings, of the configuration file (--config), or of a command
-template (--env FILE.yaml), for editors that complete and check YAML. The sections
+GET /api/teescope/v1/findings, of the configuration file (--config), of a command
+template (--env FILE.yaml), for editors that complete and check YAML, or of what
+"teescope version --json" prints. The configuration's sections
 global, scrape_configs and remote_write belong to Prometheus and are not checked.`,
 		Example:   "  teescope schema result > result.schema.json\n  teescope schema config > teescope.schema.json",
 		ValidArgs: documents,
@@ -35,7 +37,7 @@ global, scrape_configs and remote_write belong to Prometheus and are not checked
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, ok := texts[args[0]]
 			if !ok {
-				return fmt.Errorf("no schema %q; want result, findings, config or template", args[0])
+				return fmt.Errorf("no schema %q; want result, findings, config, template or version", args[0])
 			}
 			_, err := env.Stdout.Write(text)
 			return err

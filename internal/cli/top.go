@@ -81,7 +81,7 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	m := topModel{every: t.interval, filter: filter, width: usualWidth, height: usualHeight, of: of, ctx: ctx, theme: themeOf(true)}
+	m := topModel{every: t.interval, once: t.once, filter: filter, width: usualWidth, height: usualHeight, of: of, ctx: ctx, theme: themeOf(true)}
 	if m.snapshot, err = lookAround(ctx, of); err != nil {
 		return err
 	}

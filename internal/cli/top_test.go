@@ -23,6 +23,7 @@ import (
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -239,6 +240,35 @@ func TestTopRepeats(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestNotJudged: a single look at a machine that has been watched for less than rules look at says so, in one line above the table.
+func TestNotJudged(t *testing.T) {
+	rule := func(name string, answer findings.Answer, short float64) findings.RuleStat {
+		return findings.RuleStat{Name: name, Answer: answer, Windows: [2]float64{5 * short, short}}
+	}
+	rules := []findings.RuleStat{rule("storm", findings.Silent, 60), rule("loss", findings.Silent, 5), rule("blind", findings.CannotTell, 90), rule("hot", findings.Fires, 120)}
+	everything, err := metric.CompileNames("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "Watched for 10 s only: 2 of 4 rules look at up to 2 min, and what needs longer to show was not judged. Leave `teescope top` running (without --once)."
+	for _, c := range []struct {
+		watched time.Duration
+		want    string
+	}{{0, ""}, {10900 * time.Millisecond, line}, {5 * time.Minute, ""}} { // 0: not known
+		s := topSnapshot{watched: c.watched}
+		s.findings.Rules = rules
+		if got := s.notJudged(); got != c.want {
+			t.Errorf("watched for %v: %q, want %q", c.watched, got, c.want)
+		}
+		for _, once := range []bool{true, false} {
+			m := topModel{snapshot: s, once: once, filter: everything, width: usualWidth, height: usualHeight}
+			if got := strings.Contains(m.plain(), line); got != (once && c.want != "") {
+				t.Errorf("watched for %v, once %v: the line is there %v", c.watched, once, got)
+			}
+		}
+	}
+}
 
 func TestTopFails(t *testing.T) {
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

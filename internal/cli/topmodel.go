@@ -26,6 +26,7 @@ type topModel struct {
 	of       witness
 	ctx      context.Context // ends the questions
 	every    time.Duration
+	once     bool // it is printed once
 
 	sort          string // a column's name, "" for the first that is there
 	filter        *metric.NamePattern

@@ -253,10 +253,30 @@ func (m topModel) plain() string {
 	for _, l := range m.warnings() {
 		t.Line("%s", l)
 	}
+	if m.once {
+		if l := m.snapshot.notJudged(); l != "" {
+			t.Line("%s", l)
+		}
+	}
 	for _, l := range slices.Concat([]string{"", head}, lines) {
 		t.Line("%s", l)
 	}
 	return t.String()
+}
+
+// notJudged says what a single look cannot find because the machine has been watched for less than rules look at; "" for nothing.
+func (s *topSnapshot) notJudged() string {
+	shorter, longest := 0, 0.0
+	for _, r := range s.findings.Rules {
+		if short := r.Windows[1]; r.Answer != findings.CannotTell && short > s.watched.Seconds() {
+			shorter, longest = shorter+1, max(longest, short)
+		}
+	}
+	if s.watched <= 0 || shorter == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Watched for %s only: %d of %d rules look at up to %s, and what needs longer to show was not judged. Leave `teescope top` running (without --once).",
+		metric.Length(s.watched.Truncate(time.Second).Seconds()), shorter, len(s.findings.Rules), metric.Length(longest))
 }
 
 // above adds the lines above the table, which shows that many rows.

@@ -84,7 +84,7 @@ func makeFolder(dir string) error {
 }
 
 // kept are the files and folders of a data folder, without what follows a dot; blocks are named by a ULID.
-var kept = []string{lockName, "reserve", walName, headName, quarantineName, queueName, "queue", "results", "calibration", "findings", "silences", "dashboards"}
+var kept = []string{lockName, formatName, "reserve", walName, headName, quarantineName, queueName, "queue", "results", "calibration", "findings", "silences", "dashboards"}
 
 // isOurs reports whether a folder has nothing but what teescope keeps in one: a home folder is not closed to others because its
 // owner has a monitor write there.

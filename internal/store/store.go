@@ -75,6 +75,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = slog.New(atLeastWarn{o.Logger.Handler()})
+	if err := checkFormat(o.Dir); err != nil {
+		return nil, err
+	}
 	lock, unclean, err := takeLock(o.Dir, o.Logger)
 	if err != nil {
 		return nil, err

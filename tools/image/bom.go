@@ -43,8 +43,9 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
-// bom lists the programs of an image, the Go modules that they say they were built from, and the npm packages that the
-// page's bundle was made of: all that its lock file calls no development dependency, which may be more than it uses.
+// bom lists the programs of an image, the Go modules that they say they were built from, the C library of the small
+// worker, and the npm packages that the page's bundle was made of: all that its lock file calls no development
+// dependency, which may be more than it uses.
 func (o options) bom(what recipe, c context) ([]byte, error) {
 	var list bom
 	list.Format, list.SpecVersion, list.Version = "CycloneDX", "1.6", 1
@@ -68,6 +69,9 @@ func (o options) bom(what recipe, c context) ([]byte, error) {
 			m = cmp.Or(m.Replace, m)
 			addLibrary(libraries, "golang", m.Path, m.Version)
 		}
+	}
+	if c.arch == "amd64" { // the small worker of workloads/micro, which is there for no other
+		addLibrary(libraries, "generic", "musl", "1.2.3")
 	}
 	lock, err := os.ReadFile(o.lock)
 	if err == nil {

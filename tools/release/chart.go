@@ -1,14 +1,13 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -27,36 +26,45 @@ var chartLines = []struct {
 	{regexp.MustCompile(`(?m)^# The image's tag\..*\nappVersion: .*$`), "appVersion: v"},
 }
 
-// chart packs the chart as `helm package` does, with the release's version.
-func (o options) chart(w io.Writer) error {
+// chart returns the files of the chart's package, as `helm package` makes it, with the release's version.
+func (o options) chart() (entries []entry, err error) {
 	names, err := filesBelow(o.path(chartFolder), "")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	packed := gzip.NewWriter(w)
-	archive := tar.NewWriter(packed)
 	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(o.path(chartFolder), name))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if name == "Chart.yaml" {
 			for _, line := range chartLines {
 				if n := len(line.is.FindAll(content, -1)); n != 1 {
-					return fmt.Errorf("%s has %d lines of %s, want one", name, n, line.is)
+					return nil, fmt.Errorf("%s has %d lines of %s, want one", name, n, line.is)
 				}
 				content = line.is.ReplaceAll(content, []byte(line.now+strings.TrimPrefix(o.version, "v")))
 			}
 		}
-		err = archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "teescope/" + name, Mode: 0o644, Size: int64(len(content)), ModTime: o.created, Format: tar.FormatUSTAR})
-		if err == nil {
-			_, err = archive.Write(content)
-		}
-		if err != nil {
-			return err
-		}
+		entries = append(entries, entry{"teescope/" + name, 0o644, content})
 	}
-	return errors.Join(archive.Close(), packed.Close())
+	return entries, nil
+}
+
+// packChart writes the chart's package, and the same as an OCI artefact.
+func (o options) packChart() error {
+	entries, err := o.chart()
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := o.writeTar(&b, entries); err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.path(filepath.Join(o.out, chartName)), b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	metadata := slices.IndexFunc(entries, func(e entry) bool { return e.name == "teescope/Chart.yaml" })
+	return writeFile(o.path(filepath.Join(o.out, chartLayoutName)), func(w io.Writer) error { return o.writeChartLayout(w, entries[metadata].content, b.Bytes()) })
 }
 
 // filesBelow lists the files below a folder, also where a link leads to, sorted in each folder.

@@ -64,7 +64,7 @@ func (o options) pages() (items []item, err error) {
 			return nil, err
 		}
 		base := "man1/" + filepath.Base(name)
-		items = append(items, item{inTarball: "man/" + base, text: text}, item{installed: "/usr/share/man/" + base + ".gz", text: zip(text)})
+		items = append(items, item{inTarball: "man/" + base, text: text}, item{installed: "/usr/share/man/" + base + ".gz", text: gzipText(text)})
 	}
 	for _, shell := range shells {
 		text, err := run(program, "completion", shell.name)
@@ -87,8 +87,8 @@ func run(program string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// zip compresses without a name or a time (Debian's policy 12.1 wants man pages so).
-func zip(text []byte) []byte {
+// gzipText compresses without a name or a time (Debian's policy 12.1 wants man pages so).
+func gzipText(text []byte) []byte {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err == nil {
@@ -134,10 +134,10 @@ func (o options) items(pages []item) (all []item, err error) {
 		}
 		all = append(all, f.to)
 	}
-	notices, err := o.notices()
+	notices, packed, err := o.committedNotices()
 	if err != nil {
 		return nil, fmt.Errorf("licenses of others: %w", err)
 	}
-	all = append(all, item{inTarball: "LICENSES/OTHERS.txt", text: notices}, item{installed: "/usr/share/doc/teescope/LICENSES/OTHERS.txt.gz", text: zip(notices)})
+	all = append(all, item{inTarball: "LICENSES/OTHERS.txt", text: notices}, item{installed: "/usr/share/doc/teescope/LICENSES/OTHERS.txt.gz", text: packed})
 	return append(all, pages...), nil
 }

@@ -1,8 +1,9 @@
-// Command release makes the files of a release from programs that are built: for each architecture a tarball and
-// packages for dpkg, rpm and apk, and for all of them a statement of provenance, checksums and a signature. The same
-// input gives the same bytes. `make release` builds the programs and the image, and calls it:
+// Command release makes the files of a release from programs that are built: for each architecture a tarball,
+// packages for dpkg, rpm and apk and the agent alone, for other systems a client, and for all of them the chart, what
+// package managers would publish, a statement of provenance, checksums and signatures. The same input gives the same
+// bytes. `make release` builds the programs and the image, and calls it:
 //
-//	go -C tools/release run . -o bin/release -version v0.1.0 amd64=bin/image/amd64 arm64=bin/image/arm64
+//	go -C tools/release run . -o bin/release -version v0.1.0 amd64=bin/image/amd64 darwin/arm64=bin/client/darwin/arm64
 //
 // Paths are relative to -root, the repository. It is a module of its own, because the program does not need what packs it.
 package main
@@ -28,19 +29,25 @@ type options struct {
 	root, out, program, key string
 	only                    []string // formats
 	checkOnly               bool
+	licenses                string // file for the licenses of others, to make nothing else
 	version, revision       string
 	created                 time.Time
 	builds                  []build
+	clients                 []build // of other systems
 }
 
-// build is the folder of an architecture's programs.
+// build is the folder of the programs of an architecture, or of a system and an architecture as "darwin/arm64".
 type build struct{ arch, dir string }
 
 func main() {
 	o, err := parse(os.Args[1:])
-	if err == nil && o.checkOnly {
+	switch {
+	case err != nil:
+	case o.licenses != "":
+		err = o.writeNotices()
+	case o.checkOnly:
 		err = o.checkKey()
-	} else if err == nil {
+	default:
 		err = o.release(os.Stdout)
 	}
 	if err != nil {
@@ -62,10 +69,14 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.version, "version", "", "version of the programs, as v0.1.0")
 	flags.StringVar(&o.revision, "revision", "", "commit that they were built from")
 	flags.BoolVar(&o.checkOnly, "check", false, "only check the settings and read the key, before the programs are built")
+	flags.StringVar(&o.licenses, "notices", "", "only write the licenses of others into this file, compressed")
 	only := flags.String("only", "", "make only these formats, with commas between them, and nothing for all of them together")
 	created := flags.String("created", cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0"), "time of all files, in seconds of Unix time")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.licenses != "" {
+		return o, nil
 	}
 	if !versionForm.MatchString(o.version) {
 		return o, fmt.Errorf("version %q: want one like v0.1.0 or v0.1.0-rc.1", o.version)
@@ -85,8 +96,13 @@ func parse(args []string) (o options, err error) {
 	}
 	for _, arg := range flags.Args() {
 		arch, dir, ok := strings.Cut(arg, "=")
+		system, cpu, other := strings.Cut(arch, "/")
+		if other && ok && (system == "darwin" || system == "windows") && architectures[cpu] != "" && dir != "" {
+			o.clients = append(o.clients, build{arch, dir})
+			continue
+		}
 		if !ok || architectures[arch] == "" || dir == "" {
-			return o, fmt.Errorf("programs %q: want ARCHITECTURE=FOLDER, with amd64 or arm64", arg)
+			return o, fmt.Errorf("programs %q: want ARCHITECTURE=FOLDER, with amd64 or arm64, or with darwin/arm64 and the like for a client", arg)
 		}
 		o.builds = append(o.builds, build{arch, dir})
 	}
@@ -123,7 +139,7 @@ func (o options) release(w io.Writer) error {
 		return err
 	}
 	if o.makes("chart") {
-		if err := writeFile(o.path(filepath.Join(o.out, chartName)), o.chart); err != nil {
+		if err := o.packChart(); err != nil {
 			return fmt.Errorf("chart: %w", err)
 		}
 	}
@@ -147,6 +163,17 @@ func (o options) release(w io.Writer) error {
 	if len(o.only) > 0 {
 		return nil
 	}
+	return o.complete(w, pages)
+}
+
+// complete makes what a release has but for the packages, and signs it.
+func (o options) complete(w io.Writer, pages []item) error {
+	if err := o.packClients(pages); err != nil {
+		return fmt.Errorf("agents and clients: %w", err)
+	}
+	if err := o.writePublished(); err != nil {
+		return fmt.Errorf("formula and manifest: %w", err)
+	}
 	if err := o.writeProvenance(); err != nil {
 		return fmt.Errorf("provenance: %w", err)
 	}
@@ -167,6 +194,6 @@ func (o options) release(w io.Writer) error {
 	if err := o.sign(sums); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s is signed with %s: %s, and the public key in %s.\n", checksumsName, o.key, signatureName, publicName)
+	fmt.Fprintf(w, "%s is signed with %s: %s, the provenance too: %s, and the public key is in %s.\n", checksumsName, o.key, signatureName, envelopeName, publicName)
 	return nil
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -98,28 +96,18 @@ func (it item) mode() os.FileMode {
 
 // tarball writes a folder teescope with everything.
 func (o options) tarball(w io.Writer, all []item, sources []string) error {
-	packed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	archive := tar.NewWriter(packed)
+	var entries []entry
 	for i, it := range all {
 		if it.inTarball == "" {
 			continue
 		}
 		content, err := os.ReadFile(sources[i])
-		if err == nil {
-			err = archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "teescope/" + it.inTarball, Mode: int64(it.mode()), Size: int64(len(content)),
-				ModTime: o.created, Format: tar.FormatUSTAR})
-		}
-		if err == nil {
-			_, err = archive.Write(content)
-		}
 		if err != nil {
 			return err
 		}
+		entries = append(entries, entry{"teescope/" + it.inTarball, int64(it.mode()), content})
 	}
-	return errors.Join(archive.Close(), packed.Close())
+	return o.writeTar(w, entries)
 }
 
 // info describes a package to nfpm.

@@ -63,7 +63,7 @@ func (o options) made(except ...string) (all []resource, err error) {
 	if err != nil {
 		return nil, err
 	}
-	skip := strings.Join(append(except, checksumsName, signatureName, publicName), "/")
+	skip := strings.Join(append(except, checksumsName, signatureName, publicName, envelopeName), "/")
 	for _, e := range entries {
 		if !e.Type().IsRegular() || strings.Contains("/"+skip+"/", "/"+e.Name()+"/") {
 			continue
@@ -90,25 +90,35 @@ func digest(name string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
+// built lists the files of all programs of the release.
+func (o options) built() (files []string) {
+	for _, b := range o.builds {
+		for _, program := range append(programs, "teescope-agent") {
+			files = append(files, o.path(filepath.Join(b.dir, "bin", program)))
+		}
+	}
+	for _, c := range o.clients {
+		files = append(files, o.path(filepath.Join(c.dir, clientProgram(c))))
+	}
+	return files
+}
+
 // checkCommit compares the commit that the programs say they were built from with the one that the release is to be of.
 func (o options) checkCommit() error {
-	for _, b := range o.builds {
-		for _, program := range programs {
-			name := o.path(filepath.Join(b.dir, "bin", program))
-			info, err := buildinfo.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			said := map[string]string{}
-			for _, s := range info.Settings {
-				said[s.Key] = s.Value
-			}
-			if said["vcs.revision"] == "" { // Go sees no repository whose .git is a file
-				return fmt.Errorf("%s does not say from which commit it is: build it in a clone, not in a worktree of git", name)
-			}
-			if said["vcs.revision"] != o.revision || said["vcs.modified"] != "false" {
-				return fmt.Errorf("%s is of commit %s (changed: %s), not of %s: build it again", name, said["vcs.revision"], said["vcs.modified"], o.revision)
-			}
+	for _, name := range o.built() {
+		info, err := buildinfo.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		said := map[string]string{}
+		for _, s := range info.Settings {
+			said[s.Key] = s.Value
+		}
+		if said["vcs.revision"] == "" { // Go sees no repository whose .git is a file
+			return fmt.Errorf("%s does not say from which commit it is: build it in a clone, not in a worktree of git", name)
+		}
+		if said["vcs.revision"] != o.revision || said["vcs.modified"] != "false" {
+			return fmt.Errorf("%s is of commit %s (changed: %s), not of %s: build it again", name, said["vcs.revision"], said["vcs.modified"], o.revision)
 		}
 	}
 	return nil
@@ -133,26 +143,29 @@ func (o options) writeProvenance() (err error) {
 	if o.revision != "" {
 		source.Digest = map[string]string{"gitCommit": o.revision}
 	}
-	var archs []string
+	var archs, clients []string
 	compilers := map[string]bool{}
 	dependencies := []resource{source}
 	for _, b := range o.builds {
 		archs = append(archs, b.arch)
-		for _, program := range programs {
-			info, err := buildinfo.ReadFile(o.path(filepath.Join(b.dir, "bin", program)))
-			if err != nil {
-				return err
-			}
-			if version := strings.TrimPrefix(info.GoVersion, "go"); !compilers[version] {
-				compilers[version] = true
-				dependencies = append(dependencies, resource{Name: "go", URI: "pkg:golang/std@" + version})
-			}
+	}
+	for _, c := range o.clients {
+		clients = append(clients, c.arch)
+	}
+	for _, program := range o.built() {
+		info, err := buildinfo.ReadFile(program)
+		if err != nil {
+			return err
+		}
+		if version := strings.TrimPrefix(info.GoVersion, "go"); !compilers[version] {
+			compilers[version] = true
+			dependencies = append(dependencies, resource{Name: "go", URI: "pkg:golang/std@" + version})
 		}
 	}
 	definition := &s.Predicate.BuildDefinition
 	definition.BuildType = repository + "/blob/" + cmp.Or(o.revision, o.version) + "/docs/dev/release.md"
 	definition.ExternalParameters = map[string]string{"command": "make release", "version": o.version, "architectures": strings.Join(archs, " "),
-		"sourceDateEpoch": fmt.Sprint(o.created.Unix())}
+		"clients": strings.Join(clients, " "), "sourceDateEpoch": fmt.Sprint(o.created.Unix())}
 	definition.ResolvedDependencies = dependencies
 	s.Predicate.RunDetails.Builder.ID = repository + "/blob/main/docs/dev/release.md#who-builds"
 	var b bytes.Buffer
@@ -178,8 +191,8 @@ func (o options) writeChecksums() ([]byte, error) {
 	return b.Bytes(), os.WriteFile(o.path(filepath.Join(o.out, checksumsName)), b.Bytes(), 0o644)
 }
 
-// sign writes the signature of the checksums as `cosign sign-blob` does (base64 of an ASN.1 signature over the SHA-256), and the
-// public key, which proves nothing by lying there.
+// sign writes the signature of the checksums as `cosign sign-blob` does (base64 of an ASN.1 signature over the SHA-256), the signed
+// statement of provenance, and the public key, which proves nothing by lying there.
 func (o options) sign(sums []byte) error {
 	key, err := o.readKey()
 	if err != nil {
@@ -196,6 +209,7 @@ func (o options) sign(sums []byte) error {
 	}
 	out := o.path(o.out)
 	return errors.Join(
+		o.writeEnvelope(key),
 		os.WriteFile(filepath.Join(out, signatureName), []byte(base64.StdEncoding.EncodeToString(signature)), 0o644),
 		os.WriteFile(filepath.Join(out, publicName), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o644))
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,20 +28,22 @@ func TestParse(t *testing.T) {
 		other = "amd64"
 	}
 	for args, want := range map[string]string{
-		"amd64=x":                                               `version ""`,
-		"-version 0.1.0 amd64=x":                                "want one like v0.1.0",
-		"-version v0.1 amd64=x":                                 "want one like v0.1.0",
-		"-version v0.1.0-3-g44b8668-dirty amd64=x":              "want one like v0.1.0",
-		"-version v0.1.0":                                       "no programs",
-		"-version v0.1.0 " + other + "=x":                       "no program runs on this machine",
-		"-version v0.1.0 mips=x":                                "with amd64 or arm64",
-		"-version v0.1.0 amd64=":                                "with amd64 or arm64",
-		"-version v0.1.0 -created now amd64=x":                  "want whole seconds of Unix time",
-		"-version v0.1.0 -only msi amd64=x":                     "want some of tar.gz, deb, rpm, apk, chart",
-		"-version v0.1.0-snapshot amd64=x":                      "want one like v0.1.0",
-		"-version v0.1.0-rc.1.2 amd64=x":                        "want one like v0.1.0",
-		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x": "",
-		"-version v10.20.30 -created 1 amd64=x arm64=y":         "",
+		"amd64=x":                                                       `version ""`,
+		"-version 0.1.0 amd64=x":                                        "want one like v0.1.0",
+		"-version v0.1 amd64=x":                                         "want one like v0.1.0",
+		"-version v0.1.0-3-g44b8668-dirty amd64=x":                      "want one like v0.1.0",
+		"-version v0.1.0":                                               "no programs",
+		"-version v0.1.0 " + other + "=x":                               "no program runs on this machine",
+		"-version v0.1.0 mips=x":                                        "with amd64 or arm64",
+		"-version v0.1.0 amd64=":                                        "with amd64 or arm64",
+		"-version v0.1.0 plan9/amd64=x":                                 "with darwin/arm64 and the like for a client",
+		"-version v0.1.0 darwin/arm64=x":                                "no programs",
+		"-version v0.1.0 -created now amd64=x":                          "want whole seconds of Unix time",
+		"-version v0.1.0 -only msi amd64=x":                             "want some of tar.gz, deb, rpm, apk, chart",
+		"-version v0.1.0-snapshot amd64=x":                              "want one like v0.1.0",
+		"-version v0.1.0-rc.1.2 amd64=x":                                "want one like v0.1.0",
+		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x":         "",
+		"-version v10.20.30 -created 1 amd64=x arm64=y windows/arm64=z": "",
 	} {
 		_, err := parse(strings.Fields(args))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -64,7 +67,7 @@ func programsIn(t *testing.T, dir string) {
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range programs {
+	for _, name := range append(programs, "teescope-agent") {
 		out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin", name), source).CombinedOutput()
 		if err != nil {
 			t.Fatalf("build: %v\n%s", err, out)
@@ -88,7 +91,6 @@ func writeKey(t *testing.T, kind string, key any) string {
 
 // TestTwice packs the same programs twice, in other folders, at another time and with another number of CPUs, and compares the files.
 func TestTwice(t *testing.T) {
-	needPage(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -98,10 +100,15 @@ func TestTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := []item{{inTarball: "man/man1/teescope.1", text: []byte("a page")}, {installed: "/usr/share/man/man1/teescope.1.gz", text: zip([]byte("a page"))},
+	pages := []item{{inTarball: "man/man1/teescope.1", text: []byte("a page")}, {installed: "/usr/share/man/man1/teescope.1.gz", text: gzipText([]byte("a page"))},
 		{inTarball: "completions/_teescope", installed: "/usr/share/zsh/site-functions/_teescope", text: []byte("completions")}}
 	dir := t.TempDir()
 	programsIn(t, dir)
+	for _, name := range []string{"teescope", "teescope.exe"} { // of clients
+		if err := os.Link(filepath.Join(dir, "bin", "teescope-work"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var made [2]map[string][]byte
 	var folders [2]string
 	for i := range made {
@@ -117,16 +124,14 @@ func TestTwice(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()*2 + 1))
 		}
 		folders[i] = t.TempDir()
-		o := options{root: root, out: folders[i], key: keyFile, version: "v0.1.0", revision: "abc", created: time.Unix(1000, 0).UTC(), builds: []build{{"amd64", programs}, {"arm64", programs}}}
+		o := options{root: root, out: folders[i], key: keyFile, version: "v0.1.0", revision: "abc", created: time.Unix(1000, 0).UTC(), builds: []build{{"amd64", programs}, {"arm64", programs}},
+			clients: []build{{"darwin/arm64", programs}, {"windows/amd64", programs}}}
 		for _, b := range o.builds {
 			if err := o.pack(b, pages); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := writeFile(filepath.Join(o.out, chartName), o.chart); err != nil {
-			t.Fatal(err)
-		}
-		if err := o.writeProvenance(); err != nil {
+		if err := errors.Join(o.packChart(), o.packClients(pages), o.writePublished(), o.writeProvenance()); err != nil {
 			t.Fatal(err)
 		}
 		sums, err := o.writeChecksums()
@@ -148,7 +153,8 @@ func TestTwice(t *testing.T) {
 		}
 	}
 	names := []string{"teescope-linux-amd64.tar.gz", "teescope-linux-arm64.tar.gz", "teescope-amd64.deb", "teescope-arm64.deb", "teescope-x86_64.rpm", "teescope-aarch64.rpm",
-		"teescope-x86_64.apk", "teescope-aarch64.apk", chartName, provenanceName, checksumsName, signatureName, publicName}
+		"teescope-x86_64.apk", "teescope-aarch64.apk", "teescope-agent-linux-amd64.tar.gz", "teescope-agent-linux-arm64.tar.gz", "teescope-darwin-arm64.tar.gz",
+		"teescope-windows-amd64.zip", chartName, chartLayoutName, formulaName, krewName, provenanceName, envelopeName, checksumsName, signatureName, publicName}
 	for _, name := range names {
 		if a, b := made[0][name], made[1][name]; len(a) == 0 || !bytes.Equal(a, b) {
 			t.Errorf("%s has %d bytes, then %d others", name, len(a), len(b))
@@ -158,7 +164,10 @@ func TestTwice(t *testing.T) {
 		t.Errorf("%d files, want %d", len(made[0]), len(names))
 	}
 	checkSignature(t, folders[0], &key.PublicKey, made[0])
-	checkProvenance(t, made[0][provenanceName], len(names)-4)
+	checkProvenance(t, made[0][provenanceName], len(names)-5)
+	checkEnvelope(t, made[0], &key.PublicKey)
+	checkPublished(t, made[0])
+	checkChartLayout(t, made[0])
 }
 
 // checkSignature verifies with Go's library, and with the programs that people have.
@@ -189,7 +198,7 @@ func checkSignature(t *testing.T, dir string, key *ecdsa.PublicKey, made map[str
 			t.Errorf("%s: %v\n%s", cmd, err, out)
 		}
 	}
-	if lines := strings.Count(string(made[checksumsName]), "\n"); lines != len(made)-3 {
+	if lines := strings.Count(string(made[checksumsName]), "\n"); lines != len(made)-4 {
 		t.Errorf("%d checksums of %d files", lines, len(made))
 	}
 }
@@ -212,7 +221,7 @@ func checkProvenance(t *testing.T, b []byte, subjects int) {
 	if len(definition.ResolvedDependencies) != 2 || definition.ResolvedDependencies[0].URI != "git+"+repository || definition.ResolvedDependencies[0].Digest["gitCommit"] != "abc" || !strings.HasPrefix(definition.ResolvedDependencies[1].URI, "pkg:golang/std@1.") {
 		t.Errorf("made from %+v", definition.ResolvedDependencies)
 	}
-	if definition.ExternalParameters["version"] != "v0.1.0" || definition.ExternalParameters["architectures"] != "amd64 arm64" || definition.ExternalParameters["sourceDateEpoch"] != "1000" {
+	if definition.ExternalParameters["version"] != "v0.1.0" || definition.ExternalParameters["architectures"] != "amd64 arm64" || definition.ExternalParameters["clients"] != "darwin/arm64 windows/amd64" || definition.ExternalParameters["sourceDateEpoch"] != "1000" {
 		t.Errorf("made with %v", definition.ExternalParameters)
 	}
 }
@@ -255,7 +264,10 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for _, part := range []string{"\nGo's standard library go1.", "\ngithub.com/prometheus/prometheus v", "\ngithub.com/cilium/ebpf v", "\nreact 1", "\nuplot 1."} {
+	if committed, _, err := o.committedNotices(); err != nil || !bytes.Equal(committed, b) {
+		t.Errorf("%s is not what is linked now, %v: run `make generate`", noticesFile, err)
+	}
+	for _, part := range []string{"\nGo's standard library\n", "\ngithub.com/prometheus/prometheus v", "\ngithub.com/cilium/ebpf v", "\nreact 1", "\nuplot 1.", "\ngithub.com/inconshreveable/mousetrap v", "\nmusl 1.2.3, "} {
 		if strings.Count(text, part) != 1 {
 			t.Errorf("%q is there %d times", part, strings.Count(text, part))
 		}
@@ -287,7 +299,7 @@ func TestCheckCommit(t *testing.T) {
 	source, revision := commitIn(t)
 	buildIn := func() {
 		t.Helper()
-		for _, name := range programs {
+		for _, name := range append(programs, "teescope-agent") {
 			runIn(t, source, "go", "build", "-buildvcs=true", "-o", filepath.Join(dir, "bin", name), ".")
 		}
 	}
