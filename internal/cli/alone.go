@@ -21,6 +21,7 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/store"
@@ -314,7 +315,7 @@ func (a *alone) findings(ctx context.Context) (f web.Findings, err error) {
 	if a.isOpen() {
 		f, err = a.findingsOf(ctx, findings.Machine{})
 	} else {
-		f = summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.Host.Now()}, a.PlatformNow().Started)
+		f = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.Host.Now()}.WithSummary(a.PlatformNow().Started)
 	}
 	if s := &f.Summary; s.Youth != "" { // a monitor's words
 		words := fmt.Sprintf("This process has watched for %s; the first answers take some seconds.", metric.Length(max(1, f.At.Sub(a.PlatformNow().Started).Seconds())))
@@ -363,41 +364,41 @@ func (a *alone) runs(ctx context.Context, q explain.Question) bool {
 	return err == nil && len(list) > 0
 }
 
-// witness answers from this process, to a command, whose user has been told what is lacking, or not. Its CPU time counts as that
+// backend answers from this process, to a command, whose user has been told what is lacking, or not. Its CPU time counts as that
 // of a page: looking at a measurement must not coarsen it.
-func (a *alone) witness(command string, told bool) witness {
-	return witness{
-		where: "in this process",
-		findings: func(ctx context.Context) (f web.Findings, err error) {
+func (a *alone) backend(command string, told bool) client.Backend {
+	return client.Backend{
+		Where: "in this process",
+		Findings: func(ctx context.Context) (f web.Findings, err error) {
 			a.Host.Pages.Run(func() { f, err = a.findings(ctx) })
 			return f, err
 		},
-		platform: func(ctx context.Context) (web.Platform, error) { return a.platformOf(ctx, findings.Machine{}) },
-		overhead: func(ctx context.Context) (o web.Overhead, err error) {
+		Platform: func(ctx context.Context) (web.Platform, error) { return a.platformOf(ctx, findings.Machine{}) },
+		Overhead: func(ctx context.Context) (o web.Overhead, err error) {
 			from, until := a.span()
 			a.Host.Pages.Run(func() {
-				o, err = a.overheadIn(ctx, findings.Machine{}, min(time.Minute, until.Sub(from)+spanMargin), until)
+				o, err = a.overheadIn(ctx, findings.Machine{}, min(time.Minute, until.Sub(from)+client.SpanMargin), until)
 			})
 			return o, err
 		},
-		query: func(ctx context.Context, expr string, at time.Time) (points []metric.Point, err error) {
+		Query: func(ctx context.Context, expr string, at time.Time) (points []metric.Point, err error) {
 			a.Host.Pages.Run(func() { points, err = a.series.Query(ctx, expr, at) })
 			return points, err
 		},
-		lines: func(ctx context.Context, expr string, from, to time.Time, step time.Duration) (lines []metric.Series, err error) {
+		Lines: func(ctx context.Context, expr string, from, to time.Time, step time.Duration) (lines []metric.Series, err error) {
 			a.Host.Pages.Run(func() { lines, err = a.series.QueryRange(ctx, expr, from, to, step) })
 			return lines, err
 		},
-		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (e web.Explanation, err error) {
+		Tree: func(ctx context.Context, s client.Subject, per string, from, to time.Time) (e web.Explanation, err error) {
 			lack := a.lacks(command)
 			a.Host.Pages.Run(func() {
-				e, err = a.explained(ctx, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"}, lack, told)
+				e, err = a.explained(ctx, explain.Question{Process: s.Process, Instance: s.Instance, From: from, To: to, PerRequest: per == "request"}, lack, told)
 			})
 			return e, err
 		},
-		span:  func(web.Platform) (from, until time.Time) { return a.span() },
-		draw:  a.Host.Pages.Run,
-		lacks: func() string { return a.lacks(command) },
+		Span:  func(web.Platform) (from, until time.Time) { return a.span() },
+		Draw:  a.Host.Pages.Run,
+		Lacks: func() string { return a.lacks(command) },
 	}
 }
 

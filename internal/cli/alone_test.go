@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/http"
-	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/top"
 )
 
 // closedAlone is a monitor in this process that reads nothing by itself and is closed at the end of the test.
@@ -86,23 +86,35 @@ func (a *steady) open() {
 // exact checks the rates that top shows now.
 func (a *steady) exact(when string) {
 	a.t.Helper()
-	s, err := lookAround(a.t.Context(), a.witness("top", false))
+	backend := a.backend("top", false)
+	shown, err := top.Look(a.t.Context(), backend, time.Second, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if len(s.rows) != 1 {
-		a.t.Errorf("%s: the rows are %v", when, s.rows)
+	_, row, _ := strings.Cut(shown.Table(), "\nsteady ")
+	values := strings.Fields(row)
+	if len(values) != 2 || !strings.Contains(shown.Table(), "CPU%   WAIT\n") {
+		a.t.Errorf("%s: the table is\n%s", when, shown.Table())
 		return
 	}
 	near := func(what string, got, want float64) {
 		a.t.Helper()
-		if math.Abs(got-want) > want/100 { // spanMargin of the first 250 ms
+		if math.Abs(got-want) > want/100 { // client.SpanMargin of the first 250 ms
 			a.t.Errorf("%s: %s is %v, want %v", when, what, got, want)
 		}
 	}
-	near("CPU%", s.rows[0].values["cpu"].number, 50)
-	near("WAIT", s.rows[0].values["wait"].number, 2)
-	near("its own cost", s.overhead.CPU["dispatch"], 0.25)
+	for i, want := range []float64{50, 2} {
+		v, err := strconv.ParseFloat(strings.TrimPrefix(values[i], "~"), 64)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		near([]string{"CPU%", "WAIT"}[i], v, want)
+	}
+	own, err := backend.Overhead(a.t.Context())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	near("its own cost", own.CPU["dispatch"], 0.25)
 }
 
 // TestAloneRates: rates are right from the second reading on, whenever they are looked at.
@@ -155,7 +167,7 @@ func TestAloneClockSetBack(t *testing.T) {
 		t.Errorf("it was watched from %v until %v", from, until)
 	}
 	var no *explain.Refusal
-	_, err := a.explained(t.Context(), explain.Question{Process: "steady", From: a.now.Add(-treeSpan), To: a.now}, "", false)
+	_, err := a.explained(t.Context(), explain.Question{Process: "steady", From: a.now.Add(-time.Minute), To: a.now}, "", false)
 	if errors.As(err, &no) && !no.NotFound {
 		t.Errorf("an explanation is refused: %v", err)
 	}
@@ -178,7 +190,7 @@ func TestAloneExplains(t *testing.T) {
 	} {
 		for i, told := range []bool{false, true} {
 			var no *explain.Refusal
-			_, err := a.explained(t.Context(), explain.Question{Process: process, From: a.now.Add(-treeSpan), To: a.now}, lack, told)
+			_, err := a.explained(t.Context(), explain.Question{Process: process, From: a.now.Add(-time.Minute), To: a.now}, lack, told)
 			if !errors.As(err, &no) || no.Reason != want[i] {
 				t.Errorf("%s, told: %v: %v, want %q", process, told, err, want[i])
 			}
@@ -190,7 +202,7 @@ func TestAloneExplains(t *testing.T) {
 func TestAloneYouth(t *testing.T) {
 	a := newSteady(t)
 	a.reading()
-	f, err := a.witness("top", false).findings(t.Context())
+	f, err := a.backend("top", false).Findings(t.Context())
 	if want := "This process has watched for 1 s; the first answers take some seconds."; err != nil || f.Summary.Headline != want || f.Summary.Youth != want {
 		t.Errorf("%v, %+v, want %q", err, f.Summary, want)
 	}
@@ -206,7 +218,7 @@ func TestAloneEndsWhenDropFails(t *testing.T) {
 	if err := a.await(t.Context(), a.opened); !errors.Is(err, fault) {
 		t.Errorf("who waits gets %v", err)
 	}
-	if _, err := lookAround(t.Context(), a.witness("top", false)); !errors.Is(err, fault) {
+	if _, err := top.Look(t.Context(), a.backend("top", false), time.Second, nil); !errors.Is(err, fault) {
 		t.Errorf("who asks gets %v", err)
 	}
 	if err := a.Close(); err != nil {
@@ -225,38 +237,6 @@ func TestTopReading(t *testing.T) {
 	}
 	if got := (topper{interval: 2 * time.Second}).reading(); got != usualReading {
 		t.Errorf("without --interval it reads each %v", got)
-	}
-}
-
-// TestMonitorAnswers: there is no monitor only where nothing listens.
-func TestMonitorAnswers(t *testing.T) {
-	answer := func(code int, body string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(code)
-			_, _ = w.Write([]byte(body))
-		}))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
-	for name, tt := range map[string]struct {
-		url   string
-		there bool
-		want  string // in the error
-	}{
-		"nobody":     {nobody(t), false, ""},
-		"a monitor":  {answer(http.StatusOK, "{}"), true, ""},
-		"a password": {answer(http.StatusUnauthorized, ""), false, "USER:PASSWORD"},
-		"an agent":   {answer(http.StatusNotFound, `{"error":"GET /: no such call"}`), false, ""},
-		"busy":       {answer(http.StatusServiceUnavailable, `{"error":"too many requests"}`), false, "too many requests"},
-	} {
-		base, err := serverURL(tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		there, err := monitorAnswers(t.Context(), base)
-		if there != tt.there || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, %v, want %v, %q", name, there, err, tt.there, tt.want)
-		}
 	}
 }
 

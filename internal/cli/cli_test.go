@@ -82,14 +82,6 @@ func TestPanicInCommand(t *testing.T) {
 	}
 }
 
-func TestBrief(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0s", 8 * time.Minute: "8m", time.Hour: "1h", 90 * time.Second: "1m30s", 100 * time.Minute: "1h40m", 10 * time.Second: "10s", time.Hour + 20*time.Second: "1h0m20s"} {
-		if got := brief(d); got != want {
-			t.Errorf("%d is %s, want %s", d, got, want)
-		}
-	}
-}
-
 func TestFlags(t *testing.T) {
 	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1} {
 		var s observe.Share

@@ -16,6 +16,7 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -102,7 +103,7 @@ type besides struct {
 // monitorBeside asks a monitor for its sources.
 func monitorBeside(ctx context.Context, base *url.URL) (*besides, error) {
 	b := &besides{URL: base.Redacted()}
-	if err := ask(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
+	if err := client.GetJSON(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
 		return nil, err
 	}
 	return b, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -49,7 +50,7 @@ func (d diagnosis) thingsToDo(monitor string, failed error) []thing {
 	out = append(out, lacking[true]...)
 	switch {
 	case monitor == "":
-	case !nothingListens(failed):
+	case !client.NothingListens(failed):
 		out = append(out, thing{fmt.Sprintf("It is not known how a monitor has set the sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + monitor})
 	default:
 		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so nothing is kept and nobody is told. Start one; `%steescope top` shows this moment without one.", monitor, sudo), sudo + "teescope monitor"})

@@ -286,7 +286,7 @@ func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time
 func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Findings, error) {
 	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.Host.Now()}
 	if on == (findings.Machine{}) {
-		return summarized(out, m.PlatformNow().Started), nil
+		return out.WithSummary(m.PlatformNow().Started), nil
 	}
 	rows, err := m.fleet.Rows(ctx)
 	if err != nil {
@@ -340,5 +340,5 @@ func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Find
 	if m.elsewhere(on) {
 		started = time.Time{} // when its agent started is not known
 	}
-	return summarized(out, started), nil
+	return out.WithSummary(started), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
@@ -19,14 +20,14 @@ import (
 )
 
 // engineAt is the engine of --query-url. It has no findings, platform and overhead.
-func engineAt(r *store.Remote) witness {
-	return witness{
-		findings: func(context.Context) (web.Findings, error) {
-			return summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}, time.Time{}), r.Err()
+func engineAt(r *store.Remote) client.Backend {
+	return client.Backend{
+		Findings: func(context.Context) (web.Findings, error) {
+			return web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}.WithSummary(time.Time{}), r.Err()
 		},
-		query: r.Query,
-		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error) {
-			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"})
+		Query: r.Query,
+		Tree: func(ctx context.Context, s client.Subject, per string, from, to time.Time) (web.Explanation, error) {
+			t, err := known.Window(ctx, r, explain.Question{Process: s.Process, Instance: s.Instance, From: from, To: to, PerRequest: per == "request"})
 			e := web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}
 			e.Summary = t.Summarize(e.Causes, "")
 			return e, err
@@ -53,16 +54,16 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 }
 
 // askEngine has the engine of --query-url answer.
-func (x *explainer) askEngine(ctx context.Context) (witness, error) {
+func (x *explainer) askEngine(ctx context.Context) (client.Backend, error) {
 	r, err := x.at.open(ctx, nil)
 	if err != nil {
-		return witness{}, err
+		return client.Backend{}, err
 	}
 	return engineAt(r), nil
 }
 
 // watchHere watches for a while in this process, which then answers, and says so.
-func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w witness, end func() error, err error) {
+func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (b client.Backend, end func() error, err error) {
 	end = func() error { return nil }
 	instead := ""
 	if x.lasting {
@@ -71,10 +72,10 @@ func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w wi
 	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), watchedOnce, instead)
 	a, err := watchAlone(ctx, eagerReading, false)
 	if err != nil {
-		return w, end, err
+		return b, end, err
 	}
 	if err := a.once(ctx); err != nil {
-		return w, end, errors.Join(err, a.Close())
+		return b, end, errors.Join(err, a.Close())
 	}
 	command := "explain"
 	if x.process != "" {
@@ -84,5 +85,5 @@ func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w wi
 		fmt.Fprintln(env.Stderr, lack)
 	}
 	x.last = duration(watchedOnce)
-	return a.witness(command, true), a.Close, nil
+	return a.backend(command, true), a.Close, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ func monitorSaying(t *testing.T, parts map[string]string) string {
 		switch r.Method + " " + r.URL.Path {
 		case "GET /api/teescope/v1/findings":
 			fmt.Fprint(w, parts["answer"])
+		case "GET /api/teescope/v1/platform", "GET /api/teescope/v1/overhead":
+			fmt.Fprint(w, parts[path.Base(r.URL.Path)])
 		case "GET /api/v1/query":
 			fmt.Fprint(w, cmp.Or(parts["query"], nobody))
 		case "GET /api/teescope/v1/explain":

@@ -88,7 +88,7 @@ func guessUnit(text string) (string, error) {
 // formatAmount writes a value in the form that parseAmount reads.
 func formatAmount(v float64, unit string) string {
 	if unit == "seconds" {
-		return brief(time.Duration(math.Round(v * 1e9)))
+		return metric.ShortDuration(time.Duration(math.Round(v * 1e9)))
 	}
 	suffix := map[string][]string{
 		"ratio":   {""},

@@ -1,6 +1,6 @@
 //go:build linux
 
-package cli
+package top
 
 import (
 	"context"
@@ -14,16 +14,17 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/web"
 )
 
-// topModel is the state of the live view. It asks only in the commands that it returns, so
+// Model is the state of the live view. It asks only in the commands that it returns, so
 // a test can press keys and read the screen without a terminal.
-type topModel struct {
-	snapshot topSnapshot
+type Model struct {
+	snapshot snapshot
 	trails   map[rowID]trail
 	err      error // why the snapshot is old, nil when it is not
-	of       witness
+	backend  client.Backend
 	ctx      context.Context // ends the questions
 	every    time.Duration
 
@@ -40,11 +41,11 @@ type topModel struct {
 	bad    string // why the typed text is not a filter yet
 	before *metric.NamePattern
 
-	tree *topTree // nil while the table is shown
+	tree *processTree // nil while the table is shown
 }
 
-// topTree is where the time of a process goes.
-type topTree struct {
+// processTree is where the time of a process goes.
+type processTree struct {
 	of          rowID
 	explanation *web.Explanation // nil while there is none
 	err         error            // why it is old, or missing
@@ -53,7 +54,7 @@ type topTree struct {
 
 // looked is the monitor's answer.
 type looked struct {
-	snapshot topSnapshot
+	snapshot snapshot
 	err      error
 }
 
@@ -76,22 +77,25 @@ const (
 	treeEvery = 5 * time.Second
 )
 
+// soon is the time between two questions while the first numbers come.
+const soon = time.Second
+
 // Init implements tea.Model.
-func (m topModel) Init() tea.Cmd { return tea.Batch(m.wait(), tea.RequestBackgroundColor, m.recall) }
+func (m Model) Init() tea.Cmd { return tea.Batch(m.wait(), tea.RequestBackgroundColor, m.recall) }
 
 // wait asks again after a while, sooner as long as the first numbers come.
-func (m topModel) wait() tea.Cmd {
+func (m Model) wait() tea.Cmd {
 	every := m.every
 	if m.snapshot.young() {
-		every = min(every, eagerReading)
+		every = min(every, soon)
 	}
 	return tea.Tick(every, func(time.Time) tea.Msg { return lookNow{} })
 }
 
 // recall asks for the last minute. Without it the lines begin now.
-func (m topModel) recall() tea.Msg {
+func (m Model) recall() tea.Msg {
 	s := m.snapshot
-	if err := s.lookBack(m.ctx, m.of); err != nil {
+	if err := s.readPast(m.ctx, m.backend); err != nil {
 		return nil
 	}
 	return recalled(s.past)
@@ -101,7 +105,7 @@ func (m topModel) recall() tea.Msg {
 type recalled map[rowID]trail
 
 // Update implements tea.Model.
-func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		if msg.Width > 0 && msg.Height > 0 { // else it does not say its size
@@ -111,7 +115,7 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.theme = themeOf(msg.IsDark())
 	case lookNow:
 		return m, func() tea.Msg {
-			s, err := lookAround(m.ctx, m.of)
+			s, err := takeSnapshot(m.ctx, m.backend)
 			return looked{s, err}
 		}
 	case looked:
@@ -158,7 +162,7 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // remember adds a snapshot to the trails, and forgets what is older than they are long.
-func (m *topModel) remember(s topSnapshot) {
+func (m *Model) remember(s snapshot) {
 	next := make(map[rowID]trail, len(s.rows))
 	for _, r := range s.rows {
 		t := m.trails[r.rowID]
@@ -171,16 +175,16 @@ func (m *topModel) remember(s topSnapshot) {
 }
 
 // explain asks where the time of the shown process goes.
-func (m topModel) explain() tea.Cmd {
+func (m Model) explain() tea.Cmd {
 	of, to := m.tree.of, m.snapshot.findings.At
 	return func() tea.Msg {
-		e, err := m.of.tree(m.ctx, subject{of.process, of.machine}, "second", to.Add(-treeSpan), to)
+		e, err := m.backend.Tree(m.ctx, client.Subject{Process: of.process, Instance: of.machine}, "second", to.Add(-treeSpan), to)
 		return explainedRow{of, e, err}
 	}
 }
 
 // answered shows an answer about a process, and asks again after a while.
-func (m topModel) answered(a explainedRow) (tea.Model, tea.Cmd) {
+func (m Model) answered(a explainedRow) (tea.Model, tea.Cmd) {
 	if m.tree == nil || m.tree.of != a.of {
 		return m, nil // the user went back
 	}
@@ -192,13 +196,13 @@ func (m topModel) answered(a explainedRow) (tea.Model, tea.Cmd) {
 	m.tree = &t
 	every := treeEvery
 	if errors.As(a.err, &refusal) {
-		every = eagerReading // the first one comes soon
+		every = soon // the first one comes soon
 	}
 	return m, tea.Tick(every, func(time.Time) tea.Msg { return explainNow{a.of} })
 }
 
 // press acts on a key.
-func (m topModel) press(key string) (tea.Model, tea.Cmd) {
+func (m Model) press(key string) (tea.Model, tea.Cmd) {
 	switch key {
 	case "q":
 		return m, tea.Quit
@@ -226,7 +230,7 @@ func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 	switch key {
 	case "enter":
 		if rows := m.matching(); len(rows) > 0 {
-			m.tree = &topTree{of: rows[m.selected(rows)].rowID}
+			m.tree = &processTree{of: rows[m.selected(rows)].rowID}
 			return m, m.explain()
 		}
 	case "/":
@@ -239,7 +243,7 @@ func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 	case "right", ">", ".":
 		m.sort = m.beside(1)
 	default:
-		if i := slices.IndexFunc(m.snapshot.columns, func(c topColumn) bool { return c.key != "" && c.key == key }); i >= 0 {
+		if i := slices.IndexFunc(m.snapshot.columns, func(c column) bool { return c.key != "" && c.key == key }); i >= 0 {
 			m.sort = m.snapshot.columns[i].name
 		}
 	}
@@ -247,7 +251,7 @@ func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 }
 
 // move selects a row that many rows below, or scrolls the explanation.
-func (m *topModel) move(step int) {
+func (m *Model) move(step int) {
 	if m.tree != nil {
 		t := *m.tree
 		t.offset = min(max(0, t.offset+step), m.farthestLine())
@@ -260,7 +264,7 @@ func (m *topModel) move(step int) {
 }
 
 // home selects the first row, and then whichever comes first, or shows the beginning of the explanation.
-func (m *topModel) home() {
+func (m *Model) home() {
 	m.move(-1 << 20)
 	if m.tree == nil {
 		m.chosen = rowID{}
@@ -268,7 +272,7 @@ func (m *topModel) home() {
 }
 
 // choose selects a row and scrolls so far that it is shown.
-func (m *topModel) choose(rows []topRow, at int) {
+func (m *Model) choose(rows []row, at int) {
 	m.chosen, m.place = rows[at].rowID, at
 	room := max(1, m.room())
 	m.offset = min(m.offset, max(0, len(rows)-room)) // the screen has grown, or the list has shrunk
@@ -276,7 +280,7 @@ func (m *topModel) choose(rows []topRow, at int) {
 }
 
 // click selects the row in a line of the screen.
-func (m *topModel) click(line int) {
+func (m *Model) click(line int) {
 	rows := m.matching()
 	s := m.screen()
 	if at := m.first(rows) + line - s.head - 1; line > s.head && line < s.head+1+s.shown && at < len(rows) {
@@ -285,18 +289,18 @@ func (m *topModel) click(line int) {
 }
 
 // selected is the place of the selected row; of one that is gone, the row in its place.
-func (m topModel) selected(rows []topRow) int {
+func (m Model) selected(rows []row) int {
 	if m.chosen == (rowID{}) {
 		return 0
 	}
-	if i := slices.IndexFunc(rows, func(r topRow) bool { return r.rowID == m.chosen }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(r row) bool { return r.rowID == m.chosen }); i >= 0 {
 		return i
 	}
 	return max(0, min(m.place, len(rows)-1))
 }
 
 // first is the place of the first row that is shown: scrolled by the offset, and so that the selected one is shown.
-func (m topModel) first(rows []topRow) int {
+func (m Model) first(rows []row) int {
 	room := max(1, m.room())
 	at := m.selected(rows)
 	from := min(m.offset, max(0, len(rows)-room))
@@ -304,7 +308,7 @@ func (m topModel) first(rows []topRow) int {
 }
 
 // typeFilter edits the filter; it applies at once if it is valid.
-func (m topModel) typeFilter(k tea.KeyPressMsg) topModel {
+func (m Model) typeFilter(k tea.KeyPressMsg) Model {
 	switch k.String() {
 	case "esc":
 		m.typing, m.bad, m.filter = false, "", m.before
@@ -329,15 +333,15 @@ func (m topModel) typeFilter(k tea.KeyPressMsg) topModel {
 }
 
 // sortable are the columns that rows can be sorted by.
-func (m topModel) sortable() []topColumn {
-	return slices.DeleteFunc(slices.Clone(m.snapshot.columns), func(c topColumn) bool { return c.expr == "" })
+func (m Model) sortable() []column {
+	return slices.DeleteFunc(slices.Clone(m.snapshot.columns), func(c column) bool { return c.expr == "" })
 }
 
 // by is the name of the column that the rows are sorted by.
-func (m topModel) by() string {
+func (m Model) by() string {
 	columns := m.sortable()
 	switch {
-	case slices.ContainsFunc(columns, func(c topColumn) bool { return c.name == m.sort }):
+	case slices.ContainsFunc(columns, func(c column) bool { return c.name == m.sort }):
 		return m.sort
 	case len(columns) > 0:
 		return columns[0].name
@@ -346,18 +350,18 @@ func (m topModel) by() string {
 }
 
 // beside is the column that many places to the right of the sorted one.
-func (m topModel) beside(step int) string {
+func (m Model) beside(step int) string {
 	columns := m.sortable()
 	if len(columns) == 0 {
 		return m.sort
 	}
-	i := slices.IndexFunc(columns, func(c topColumn) bool { return c.name == m.by() })
+	i := slices.IndexFunc(columns, func(c column) bool { return c.name == m.by() })
 	return columns[(i+step+len(columns))%len(columns)].name
 }
 
 // View implements tea.Model.
-func (m topModel) View() (v tea.View) {
-	m.of.draw(func() { v = tea.NewView(m.screen().styled(m.theme, m.width)) })
+func (m Model) View() (v tea.View) {
+	m.backend.Draw(func() { v = tea.NewView(m.screen().styled(m.theme, m.width)) })
 	v.AltScreen = true
 	v.MouseMode = tea.MouseModeCellMotion
 	return v

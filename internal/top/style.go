@@ -1,6 +1,6 @@
 //go:build linux
 
-package cli
+package top
 
 import (
 	"fmt"
@@ -53,28 +53,28 @@ func styleOf(l findings.Level) style {
 	return plainStyle
 }
 
-// topScreen is what the terminal shows.
-type topScreen struct {
-	lines []topLine
+// screen is what the terminal shows.
+type screen struct {
+	lines []styledLine
 	head  int // the line of the table's header; that of the title over an explanation
 	shown int // the rows below it
 }
 
-// topLine is a line of the screen.
-type topLine struct {
+// styledLine is a line of the screen.
+type styledLine struct {
 	text  string
 	style style
 }
 
 // add adds lines of one style.
-func (s *topScreen) add(as style, lines ...string) {
+func (s *screen) add(as style, lines ...string) {
 	for _, l := range lines {
-		s.lines = append(s.lines, topLine{l, as})
+		s.lines = append(s.lines, styledLine{l, as})
 	}
 }
 
 // texts are the lines without their styles.
-func (s topScreen) texts() []string {
+func (s screen) texts() []string {
 	var out []string
 	for _, l := range s.lines {
 		out = append(out, l.text)
@@ -83,7 +83,7 @@ func (s topScreen) texts() []string {
 }
 
 // styled is the screen with the escape sequences of a theme; the head and the selected row are as wide as the terminal.
-func (s topScreen) styled(t theme, width int) string {
+func (s screen) styled(t theme, width int) string {
 	var out []string
 	for _, l := range s.lines {
 		text := l.text

@@ -1,4 +1,5 @@
-package cli
+// Package client asks a monitor, for the commands that show what it knows.
+package client
 
 import (
 	"context"
@@ -15,26 +16,33 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// witness answers what explain and top ask: a monitor, this program from the series of an engine, or a monitor in this
+// Backend answers what explain and top ask: a monitor, this program from the series of an engine, or a monitor in this
 // process.
-type witness struct {
-	// where says who answers, for a reader.
-	where    string
-	findings func(ctx context.Context) (web.Findings, error)
-	platform func(ctx context.Context) (web.Platform, error)
-	overhead func(ctx context.Context) (web.Overhead, error)
-	query    func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
-	lines    func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
-	// tree explains a process, per "second" or "request".
-	tree func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error)
-	// span is the time that rates can be taken over: from the first reading, or when the observation began, until the last
+type Backend struct {
+	// Where says who answers, for a reader.
+	Where    string
+	Findings func(ctx context.Context) (web.Findings, error)
+	Platform func(ctx context.Context) (web.Platform, error)
+	Overhead func(ctx context.Context) (web.Overhead, error)
+	Query    func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
+	Lines    func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
+	// Tree explains a process, per "second" or "request".
+	Tree func(ctx context.Context, s Subject, per string, from, to time.Time) (web.Explanation, error)
+	// Span is the time that rates can be taken over: from the first reading, or when the observation began, until the last
 	// reading. A zero time is not known; then rates end now.
-	span func(p web.Platform) (from, until time.Time)
-	// draw runs what draws its answers. In this process that must not count as the cost of measuring.
-	draw func(func())
-	// lacks says what is not read, and what would help; "" for nothing, or where only the monitor knows it.
-	lacks func() string
+	Span func(p web.Platform) (from, until time.Time)
+	// Draw runs what draws its answers. In this process that must not count as the cost of measuring.
+	Draw func(func())
+	// Lacks says what is not read, and what would help; "" for nothing, or where only the monitor knows it.
+	Lacks func() string
 }
+
+// Subject is a process of a machine.
+type Subject struct{ Process, Instance string }
+
+// SpanMargin is what a window has before the first reading, which is else outside: windows are open on the left. A counter
+// from 0 has not counted there, so its first rates are too low by this part.
+const SpanMargin = 2 * time.Millisecond
 
 // answer is the Prometheus API's answer to a query, with values at one time or at several.
 type answer struct {
@@ -85,13 +93,13 @@ func parseValue(text json.RawMessage) (float64, error) {
 	return strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
 }
 
-// monitorAt is the monitor at a URL.
-func monitorAt(base *url.URL) witness {
+// Monitor is the monitor at a URL.
+func Monitor(base *url.URL) Backend {
 	const own = "api/teescope/v1/"
 	query := func(ctx context.Context, name string, parameters url.Values) (a answer, u *url.URL, err error) {
 		u = base.JoinPath("api/v1", name)
 		u.RawQuery = parameters.Encode()
-		err = ask(ctx, u, &a)
+		err = GetJSON(ctx, u, &a)
 		return a, u, err
 	}
 	unread := func(u *url.URL, err error) error {
@@ -100,24 +108,24 @@ func monitorAt(base *url.URL) witness {
 		}
 		return err
 	}
-	return witness{
-		where: base.Redacted(),
-		findings: func(ctx context.Context) (f web.Findings, err error) {
-			err = ask(ctx, base.JoinPath(own, "findings"), &f)
+	return Backend{
+		Where: base.Redacted(),
+		Findings: func(ctx context.Context) (f web.Findings, err error) {
+			err = GetJSON(ctx, base.JoinPath(own, "findings"), &f)
 			if f.Problems == nil { // of a monitor of an earlier version
-				f = summarized(f, time.Time{})
+				f = f.WithSummary(time.Time{})
 			}
 			return f, err
 		},
-		platform: func(ctx context.Context) (p web.Platform, err error) {
-			err = ask(ctx, base.JoinPath(own, "platform"), &p)
+		Platform: func(ctx context.Context) (p web.Platform, err error) {
+			err = GetJSON(ctx, base.JoinPath(own, "platform"), &p)
 			return p, err
 		},
-		overhead: func(ctx context.Context) (o web.Overhead, err error) {
-			err = ask(ctx, base.JoinPath(own, "overhead"), &o)
+		Overhead: func(ctx context.Context) (o web.Overhead, err error) {
+			err = GetJSON(ctx, base.JoinPath(own, "overhead"), &o)
 			return o, err
 		},
-		query: func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
+		Query: func(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
 			a, u, err := query(ctx, "query", url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}})
 			if err != nil {
 				return nil, err
@@ -125,7 +133,7 @@ func monitorAt(base *url.URL) witness {
 			points, err := a.points()
 			return points, unread(u, err)
 		},
-		lines: func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
+		Lines: func(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
 			a, u, err := query(ctx, "query_range", url.Values{"query": {expr}, "start": {from.Format(time.RFC3339Nano)}, "end": {to.Format(time.RFC3339Nano)}, "step": {fmt.Sprint(step.Seconds())}})
 			if err != nil {
 				return nil, err
@@ -133,35 +141,35 @@ func monitorAt(base *url.URL) witness {
 			lines, err := a.lines()
 			return lines, unread(u, err)
 		},
-		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (e web.Explanation, err error) {
+		Tree: func(ctx context.Context, s Subject, per string, from, to time.Time) (e web.Explanation, err error) {
 			u := base.JoinPath(own, "explain")
 			u.RawQuery = url.Values{
-				"process": {s.process}, "instance": {s.instance}, "per": {per},
+				"process": {s.Process}, "instance": {s.Instance}, "per": {per},
 				"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
 			}.Encode()
-			err = ask(ctx, u, &e)
+			err = GetJSON(ctx, u, &e)
 			return e, err
 		},
-		span:  func(p web.Platform) (from, until time.Time) { return p.Started, time.Time{} },
-		draw:  func(f func()) { f() },
-		lacks: func() string { return "" },
+		Span:  func(p web.Platform) (from, until time.Time) { return p.Started, time.Time{} },
+		Draw:  func(f func()) { f() },
+		Lacks: func() string { return "" },
 	}
 }
 
-// monitorAnswers reports whether a monitor answers at the address where one is expected; false is that nothing listens there, or
+// MonitorAnswers reports whether a monitor answers at the address where one is expected; false is that nothing listens there, or
 // an agent, which has no findings. What else does not answer as a monitor is an error: it may be one that asks for a password, or is slow.
-func monitorAnswers(ctx context.Context, base *url.URL) (bool, error) {
+func MonitorAnswers(ctx context.Context, base *url.URL) (bool, error) {
 	var f web.Findings
-	err := ask(ctx, base.JoinPath("api/teescope/v1/findings"), &f)
-	var no *notAnswered
-	if nothingListens(err) || errors.As(err, &no) && no.other {
+	err := GetJSON(ctx, base.JoinPath("api/teescope/v1/findings"), &f)
+	var no *Refused
+	if NothingListens(err) || errors.As(err, &no) && no.Other {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// nothingListens reports whether connecting failed because nothing listens. A machine whose loopback device is down says that
+// NothingListens reports whether connecting failed because nothing listens. A machine whose loopback device is down says that
 // its network is unreachable.
-func nothingListens(err error) bool {
+func NothingListens(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENETUNREACH)
 }
