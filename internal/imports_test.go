@@ -83,6 +83,7 @@ proof/peer: attest proof
 bench/benchtest: bench host
 bench/workloads: bench channelbench document host load metric stats workloads/gpu workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
+bench/counting: bench contain explain host locked metric probe probe/sources result tee tee/kinds workloads/micro
 worker: attest channel channelbench document host load load/protocols machine
 prove:
 claims: metric stats
@@ -100,7 +101,7 @@ port: configfile contain host locked web
 observe: authority build configfile contain explain explain/prices findings fleet host machine metric port probe probe/bpf probe/sources result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
 top: contain explain findings metric monitor/client observe tee web
-cli: agent attest authority bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric monitor/client observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds top tunnel ui verdict web workloads/micro
+cli: agent attest authority bench bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric monitor/client observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds top tunnel ui verdict web workloads/micro
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

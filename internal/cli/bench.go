@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/counting"
 	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
@@ -352,13 +353,14 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 	if !f.noCounters {
 		found := tee.Detect(o.Host, o.Kinds)
 		o.UnitCosts = observe.Calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).ForResult()
-		c := openCounters(o.Host, found)
+		c := counting.Open(o.Host, found)
 		defer c.Close()
-		o.Counters, o.NoCounters = c, c.reason()
-		var err error
-		if o.Inside, err = countInside(); err != nil {
+		o.Counters, o.NoCounters = c, c.Reason()
+		self, err := os.Executable()
+		if err != nil {
 			return nil, fmt.Errorf("find this program's file, for environments with kernels of their own: %w", err)
 		}
+		o.Inside = counting.Inside(self)
 	}
 	return run(o)
 }

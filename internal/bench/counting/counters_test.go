@@ -1,4 +1,4 @@
-package cli
+package counting
 
 import (
 	"context"
@@ -37,9 +37,9 @@ func fakeCounter(name string, labels ...string) *metric.Desc {
 	return &metric.Desc{Name: name, Help: "Events.", Labels: labels}
 }
 
-// counting are counters of sources that a test makes up; a source that is an error does
+// fakeCounters are counters of sources that a test makes up; a source that is an error does
 // not open.
-func counting(t *testing.T, readers map[string]any, metrics map[string][]*metric.Desc) *runCounters {
+func fakeCounters(t *testing.T, readers map[string]any, metrics map[string][]*metric.Desc) *Counters {
 	t.Helper()
 	var list []*probe.Source
 	for name, r := range readers {
@@ -52,7 +52,7 @@ func counting(t *testing.T, readers map[string]any, metrics map[string][]*metric
 	}
 	slices.SortFunc(list, func(a, b *probe.Source) int { return strings.Compare(a.Name, b.Name) })
 	h := &host.Host{Root: t.TempDir(), Now: func() time.Time { return time.Unix(100, 0) }}
-	c := &runCounters{host: h, engine: probe.Open(h, nil, list, nil)}
+	c := &Counters{host: h, engine: probe.Open(h, nil, list, nil)}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -95,7 +95,7 @@ func TestHostWide(t *testing.T) {
 	}
 	f := &fakeReader{samples: []metric.Sample{at(faults, 5, "redis", "user"), at(faults, 100, "init", "user")}}
 	s := &fakeReader{samples: []metric.Sample{at(switches, 7, "kswapd0", "voluntary"), at(cpu, 2, "redis")}}
-	c := counting(t, map[string]any{"faults": f, "switches": s,
+	c := fakeCounters(t, map[string]any{"faults": f, "switches": s,
 		"llc": &probe.Problem{Err: errors.New("the hypervisor gives this VM none"), Blind: true}, "sgx": probe.NotHere("no SGX")},
 		map[string][]*metric.Desc{"faults": {faults}, "switches": {switches, cpu}, "llc": {misses}, "sgx": {evicted}})
 	f.samples = []metric.Sample{at(faults, 15, "redis", "user"), at(faults, 2, "redis", "kernel"), at(faults, 130, "init", "user")}
@@ -137,7 +137,7 @@ func TestNoneCounted(t *testing.T) {
 	begun := fakeCounter("tee_late_total", "process")
 	lost := fakeCounter("tee_lost_total", "process")
 	other := []metric.Sample{{Desc: lost, Labels: []string{"other"}, Value: 7}}
-	c := counting(t, map[string]any{
+	c := fakeCounters(t, map[string]any{
 		"lost": &fakeReader{samples: other, err: errors.New("one hook is lost")}, "runs": &fakeReader{}, "late": late, "absent": probe.NotHere("no driver"), "gone": errors.New("permission denied"),
 		"blind": &fakeReader{err: &probe.Problem{Err: errors.New("opaque"), Blind: true}}, "silent": &fakeReader{err: errors.New("it hangs")},
 	}, map[string][]*metric.Desc{"lost": {lost}, "runs": {entries, machine, pid}, "late": {begun}, "absent": {absent}, "gone": {gone}, "blind": {blind}, "silent": {silent}})
@@ -180,7 +180,7 @@ func TestTimed(t *testing.T) {
 		return &metric.Hist{Bounds: []float64{1e-6, 1e-3}, Counts: counts, Sum: sum}
 	}
 	r := &fakeReader{samples: []metric.Sample{{Desc: d, Hist: hist(0.25, 10, 0, 5)}, {Desc: other, Hist: hist(1, 1, 1, 1)}}}
-	c := counting(t, map[string]any{"sgx": r}, map[string][]*metric.Desc{"sgx": {d, other}})
+	c := fakeCounters(t, map[string]any{"sgx": r}, map[string][]*metric.Desc{"sgx": {d, other}})
 	r.samples = []metric.Sample{{Desc: d, Hist: hist(0.75, 10, 100, 6)}, {Desc: other, Hist: hist(2, 2, 2, 2)}}
 	got, err := c.End(t.Context(), []string{"app"})
 	if err != nil {
@@ -197,7 +197,7 @@ func TestTimed(t *testing.T) {
 
 // TestImpossibleIsZero: what cannot happen here, as there are no bounce buffers, was 0.
 func TestImpossibleIsZero(t *testing.T) {
-	c := counting(t, nil, nil)
+	c := fakeCounters(t, nil, nil)
 	if sources.Impossible(c.host, nil) != nil {
 		t.Error("debugfs is not there, so whether there are bounce buffers is not known")
 	}
@@ -236,7 +236,7 @@ func TestSourcesOfExplanations(t *testing.T) {
 func TestCountersAreOn(t *testing.T) {
 	h := &host.Host{Root: t.TempDir(), Now: time.Now, CPUID: func(uint32, uint32) (eax, ebx, ecx, edx uint32) { return 0, 0, 0, 0 }}
 	sgx := []tee.Detection{{Kind: &tee.Kind{Name: "sgx"}, State: tee.Here, Facts: tee.Facts{Kind: "sgx"}}}
-	c := openCounters(h, sgx)
+	c := Open(h, sgx)
 	defer c.Close()
 	seen := map[string]bool{}
 	for _, st := range c.engine.Status() {

@@ -1,6 +1,8 @@
 //go:build linux
 
-package cli
+// Package counting counts the events of a benchmark's runs: on this machine, and inside environments with a kernel of their
+// own.
+package counting
 
 import (
 	"cmp"
@@ -20,9 +22,9 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// runCounters reads the monitor's sources before and after a run and keeps the
+// Counters reads the monitor's sources before and after a run and keeps the
 // differences.
-type runCounters struct {
+type Counters struct {
 	host   *host.Host
 	engine *probe.Engine
 	names  map[string]bool // of processes that ran before
@@ -49,10 +51,10 @@ type reading struct {
 	ran      map[*metric.Desc]bool // counted by a source that sees all its events, or knows which share
 }
 
-// openCounters attaches the sources that count events. The other sources describe the
+// Open attaches the sources that count events, on a machine where these TEEs were found. The other sources describe the
 // machine, and a result has its own description. Left off are those that would slow the arms
 // that have such events, and no others.
-func openCounters(h *host.Host, found []tee.Detection) *runCounters {
+func Open(h *host.Host, found []tee.Detection) *Counters {
 	var counting []*probe.Source
 	missing := map[string]string{}
 	enclaves := slices.ContainsFunc(found, func(d tee.Detection) bool { return d.Kind.Name == "sgx" && d.State == tee.Here })
@@ -76,7 +78,7 @@ func openCounters(h *host.Host, found []tee.Detection) *runCounters {
 		}
 	}
 	_ = engine.Start(func(*probe.Source) bool { return true })
-	return &runCounters{host: h, engine: engine, never: sources.Impossible(h, found), missing: missing}
+	return &Counters{host: h, engine: engine, never: sources.Impossible(h, found), missing: missing}
 }
 
 // eventCounter reports whether d counts events.
@@ -84,10 +86,11 @@ func eventCounter(d *metric.Desc) bool {
 	return d.Kind == metric.Counter && strings.HasPrefix(d.Name, "tee_")
 }
 
-func (c *runCounters) Close() error { return c.engine.Close() }
+// Close detaches the sources.
+func (c *Counters) Close() error { return c.engine.Close() }
 
 // Begin implements bench.Counters.
-func (c *runCounters) Begin(ctx context.Context) error {
+func (c *Counters) Begin(ctx context.Context) error {
 	c.names = map[string]bool{}
 	comms, err := c.host.Glob("/proc/[0-9]*/comm")
 	if err != nil {
@@ -106,7 +109,7 @@ func (c *runCounters) Begin(ctx context.Context) error {
 }
 
 // Window implements bench.Counters.
-func (c *runCounters) Window(ctx context.Context, begins bool) {
+func (c *Counters) Window(ctx context.Context, begins bool) {
 	span := c.span.Lock()
 	defer c.span.Unlock()
 	now := c.read(ctx)
@@ -117,7 +120,7 @@ func (c *runCounters) Window(ctx context.Context, begins bool) {
 	}
 }
 
-func (c *runCounters) read(ctx context.Context) reading {
+func (c *Counters) read(ctx context.Context) reading {
 	_, samples := c.engine.Collect(ctx)
 	timed := slices.Collect(maps.Values(explain.Timed))
 	r := reading{map[string]metric.Sample{}, map[*metric.Desc]float64{}, map[*metric.Desc]bool{}}
@@ -160,7 +163,7 @@ func seriesKey(s metric.Sample) string {
 }
 
 // End implements bench.Counters.
-func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counted, error) {
+func (c *Counters) End(ctx context.Context, processes []string) (bench.Counted, error) {
 	span := c.span.Lock()
 	defer c.span.Unlock()
 	end := c.read(ctx)
@@ -209,7 +212,7 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 }
 
 // uncounted says why counters of enclaves are not among those of a run, on a machine that can have them.
-func (c *runCounters) uncounted(have []result.Counter) map[string]string {
+func (c *Counters) uncounted(have []result.Counter) map[string]string {
 	missing := maps.Clone(c.missing)
 	for _, st := range c.engine.Status() {
 		if st.Source.Waits == nil || len(c.missing) == 0 {
@@ -269,7 +272,7 @@ func (s *runSpan) sum(end reading, of func(metric.Sample) bool) *float64 {
 }
 
 // counter is one series, or without labels the sum over the workload's processes.
-func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now reading, shared string) result.Counter {
+func (c *Counters) counter(s metric.Sample, delta float64, process bool, now reading, shared string) result.Counter {
 	k := result.Counter{Name: s.Desc.Name, Labels: map[string]string{}, Value: &delta, Scope: "machine", Trust: result.Partial,
 		Note: "counted for the whole machine"}
 	for i, v := range s.Labels {
@@ -295,8 +298,8 @@ func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now 
 	return k
 }
 
-// reason returns why no source counts by process, "" if one does.
-func (c *runCounters) reason() string {
+// Reason returns why no source counts by process, "" if one does.
+func (c *Counters) Reason() string {
 	why := ""
 	for _, st := range c.engine.Status() {
 		if st.Source.Waits != nil || !slices.ContainsFunc(st.Source.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "process") }) {

@@ -1,4 +1,4 @@
-package cli
+package counting
 
 import (
 	"encoding/json"
@@ -49,20 +49,20 @@ func TestAskInALongFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	asked := make(chan insideRequest, 1)
+	asked := make(chan request, 1)
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		var q insideRequest
+		var q request
 		_ = json.NewDecoder(conn).Decode(&q)
 		asked <- q
-		_ = json.NewEncoder(conn).Encode(insideAnswer{})
+		_ = json.NewEncoder(conn).Encode(answer{})
 		_ = conn.Close()
 	}()
 	c := &insideCounters{env: env}
-	if _, err := c.ask(t.Context(), insideRequest{Window: windowTo}); err != nil {
+	if _, err := c.ask(t.Context(), request{Window: windowTo}); err != nil {
 		t.Fatal(err)
 	}
 	if q := <-asked; q.Window != windowTo {

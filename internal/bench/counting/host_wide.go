@@ -1,6 +1,6 @@
 //go:build linux
 
-package cli
+package counting
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ func helperOf(process string) string {
 
 // hostWide are the counters of the whole machine and of helpers that had any. What could not
 // be counted has a reason instead of a value; what this machine lacks is left out.
-func (c *runCounters) hostWide(span *runSpan, now reading) []result.Counter {
+func (c *Counters) hostWide(span *runSpan, now reading) []result.Counter {
 	keys := slices.Sorted(maps.Keys(now.series))
 	var out []result.Counter
 	for _, name := range hostMetrics {
@@ -72,7 +72,7 @@ func (c *runCounters) hostWide(span *runSpan, now reading) []result.Counter {
 	return out
 }
 
-func (c *runCounters) hostCounter(s metric.Sample, helper string, now reading, doubt string) result.Counter {
+func (c *Counters) hostCounter(s metric.Sample, helper string, now reading, doubt string) result.Counter {
 	k := c.counter(s, s.Value, true, now, "")
 	k.Scope = "machine"
 	if _, known := now.coverage[s.Desc]; !known && doubt != "" {
@@ -86,7 +86,7 @@ func (c *runCounters) hostCounter(s metric.Sample, helper string, now reading, d
 
 // describe returns a metric and what its source says against its counts; nil where this
 // machine lacks what every source of it reads.
-func (c *runCounters) describe(name string) (d *metric.Desc, reason string) {
+func (c *Counters) describe(name string) (d *metric.Desc, reason string) {
 	for _, st := range c.engine.Status() {
 		i := slices.IndexFunc(st.Source.Metrics, func(d *metric.Desc) bool { return d.Name == name })
 		if i < 0 || st.State == probe.Absent {
