@@ -69,8 +69,8 @@ func TestExplainFromEngine(t *testing.T) {
 	if err := os.WriteFile(file, []byte("basic_auth: {username: me, password: secret}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	engine := engineFlags{srv.URL, file}
-	r, err := engine.open(t.Context(), nil)
+	engine := client.Engine{URL: srv.URL, HTTP: file}
+	r, err := engine.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ the environment variable SSL_CERT_FILE.`,
 	}
 	f := c.Flags()
 	serverFlag(c, &x.server, "address of the monitor")
-	x.at.flags(c, "to explain from, instead of a monitor")
+	engineFlags(c, &x.at, "to explain from, instead of a monitor")
 	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process, of a name over 15 bytes also its first 15, which the kernel keeps")
 	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
@@ -79,7 +79,7 @@ the environment variable SSL_CERT_FILE.`,
 type explainer struct {
 	server, process, instance, per, data string
 	named                                bool // the user named the server
-	at                                   engineFlags
+	at                                   client.Engine
 	last                                 duration
 	lasting                              bool // the user gave the window
 	before                               ago
@@ -137,10 +137,10 @@ func (x explainer) run(ctx context.Context, env Env) (err error) {
 // for a while.
 func (x *explainer) backend(ctx context.Context, env Env) (b client.Backend, end func() error, err error) {
 	end = func() error { return nil }
-	if err := x.at.check(); err != nil {
+	if err := x.at.Check(); err != nil {
 		return b, end, err
 	}
-	if x.at.url != "" {
+	if x.at.URL != "" {
 		b, err := x.askEngine(ctx)
 		return b, end, err
 	}
@@ -190,7 +190,7 @@ func explanationText(found explained, x explainer) string {
 	}
 	near, shown := nearFindings(found, x)
 	switch {
-	case x.at.url != "":
+	case x.at.URL != "":
 		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
 	case len(found.Findings.Findings) == 0:
 		about := ""

@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/monitor"
 	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/result"
@@ -43,7 +45,7 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("the result holds no unit costs, and %s no calibration; `teescope calibrate --data %s` makes one", data, data)
 	case err == nil && len(e.Environments) > 0:
-		if why := elsewhere(&e.Environments[0], costs.Fingerprint); why != "" {
+		if why := environment.OtherMachine(&e.Environments[0], costs.Fingerprint); why != "" {
 			err = errors.New(why)
 		}
 	}
@@ -55,7 +57,7 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 
 // askEngine has the engine of --query-url answer.
 func (x *explainer) askEngine(ctx context.Context) (client.Backend, error) {
-	r, err := x.at.open(ctx, nil)
+	r, err := x.at.Open(ctx, nil)
 	if err != nil {
 		return client.Backend{}, err
 	}
@@ -69,21 +71,21 @@ func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (b cl
 	if x.lasting {
 		instead = fmt.Sprintf("; what was before is not known, so that is the window, instead of --last %s", &x.last)
 	}
-	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), watchedOnce, instead)
-	a, err := watchAlone(ctx, eagerReading, false)
+	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), monitor.WatchedOnce, instead)
+	a, err := monitor.WatchAlone(ctx, aloneSettings(), monitor.EagerInterval, false)
 	if err != nil {
 		return b, end, err
 	}
-	if err := a.once(ctx); err != nil {
+	if err := a.WatchOnce(ctx); err != nil {
 		return b, end, errors.Join(err, a.Close())
 	}
 	command := "explain"
 	if x.process != "" {
 		command += " --process " + quoted(x.process)
 	}
-	if lack := a.lacks(command); lack != "" {
+	if lack := a.Lacks(command); lack != "" {
 		fmt.Fprintln(env.Stderr, lack)
 	}
-	x.last = duration(watchedOnce)
-	return a.backend(command, true), a.Close, nil
+	x.last = duration(monitor.WatchedOnce)
+	return a.Backend(command, true), a.Close, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor"
 	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/top"
 )
@@ -110,28 +111,28 @@ func (t topper) backend(ctx context.Context, env Env) (b client.Backend, end fun
 	if t.named {
 		return client.Monitor(base), end, nil
 	}
-	a, err := watchAlone(ctx, t.reading(), !t.once)
+	a, err := monitor.WatchAlone(ctx, aloneSettings(), t.reading(), !t.once)
 	if err != nil {
 		return b, end, err
 	}
 	if t.once {
-		fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), watchedOnce)
-		err = a.once(ctx)
+		fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), monitor.WatchedOnce)
+		err = a.WatchOnce(ctx)
 	} else {
-		err = a.await(ctx, a.begun)
+		err = a.WaitForRates(ctx)
 	}
 	if err != nil {
 		return b, end, errors.Join(err, a.Close())
 	}
-	return a.backend("top", false), a.Close, nil
+	return a.Backend("top", false), a.Close, nil
 }
 
 // reading is the time between readings without a monitor. Rates are over 15 s, so longer ones would leave them without values.
 func (t topper) reading() time.Duration {
 	if !t.paced {
-		return usualReading
+		return monitor.UsualInterval
 	}
-	return min(max(t.interval, eagerReading), usualReading)
+	return min(max(t.interval, monitor.EagerInterval), monitor.UsualInterval)
 }
 
 // interactive reports whether keys can be read and the screen can be overwritten.

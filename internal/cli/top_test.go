@@ -6,6 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/monitor"
 )
 
 // TestTopOnce: without a terminal the table of the chosen processes is printed once.
@@ -57,5 +60,19 @@ func TestTopFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTopReading: readings are never further apart than the rates can do with.
+func TestTopReading(t *testing.T) {
+	for interval, want := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: monitor.EagerInterval, time.Second: time.Second, 3 * time.Second: 3 * time.Second, time.Minute: monitor.UsualInterval,
+	} {
+		if got := (topper{interval: interval, paced: true}).reading(); got != want {
+			t.Errorf("--interval %v reads each %v, want %v", interval, got, want)
+		}
+	}
+	if got := (topper{interval: 2 * time.Second}).reading(); got != monitor.UsualInterval {
+		t.Errorf("without --interval it reads each %v", got)
 	}
 }
