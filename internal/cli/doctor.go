@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -174,8 +175,8 @@ func (d diagnosis) print(w io.Writer) error {
 		table.Reset()
 		return nil
 	}
-	machine := fmt.Sprintf("%s, %s, %d CPUs, %s", orUnknown(p.Hostname), orUnknown(p.CPUModel), p.CPUs, size(p.MemoryBytes))
-	kernel := fmt.Sprintf("%s %s, %s", orUnknown(p.Kernel), p.Arch, orUnknown(p.OS))
+	machine := fmt.Sprintf("%s, %s, %d CPUs, %s", cmp.Or(p.Hostname, "unknown"), cmp.Or(p.CPUModel, "unknown"), p.CPUs, metric.Value(float64(p.MemoryBytes), "bytes"))
+	kernel := fmt.Sprintf("%s %s, %s", cmp.Or(p.Kernel, "unknown"), p.Arch, cmp.Or(p.OS, "unknown"))
 	if p.Lockdown != "" && p.Lockdown != "none" {
 		kernel += ", lockdown " + p.Lockdown
 	}
