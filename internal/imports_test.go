@@ -70,6 +70,7 @@ findings/rules: explain/causes explain/prices findings findings/anomaly metric r
 environment: contain host machine metric result tee
 verdict: explain metric result stats tee
 bench: contain environment host machine metric result stats tee verdict workloads/micro
+bench/commits: host result verdict
 load: locked
 load/protocols: load servers
 channel:
@@ -103,7 +104,7 @@ agent: build configfile contain metric observe probe web
 monitor/config: build configfile findings findings/notify findings/rules metric observe probe store web
 monitor: build contain environment explain explain/prices feed findings findings/anomaly findings/notify fleet host locked machine metric monitor/client monitor/config observe probe proof quota result stats store tee tee/kinds ui verdict web
 top: contain explain findings metric monitor/client observe tee web
-cli: agent attest authority bench bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices findings findings/anomaly host machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer report report/formats result stats store tee tee/kinds top tunnel verdict web
+cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices findings findings/anomaly host machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer report report/formats result stats store tee tee/kinds top tunnel verdict web
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker
