@@ -9,33 +9,33 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/agent"
+	"github.com/teescope/teescope/internal/monitor"
+	"github.com/teescope/teescope/internal/monitor/config"
 	"github.com/teescope/teescope/internal/observe"
 )
 
 // agentCommand is the agent with the queue of remote_write, which teescope-agent does not have.
 func agentCommand(env Env) *cobra.Command {
-	var m monitor
+	m := monitor.Settings{AgentMode: true, Judging: judged(), Stdout: env.Stdout}
 	c := agent.Command(agent.Program{
-		Stdout: env.Stdout, Stderr: env.Stderr, Read: configReader(true),
+		Stdout: env.Stdout, Stderr: env.Stderr, Read: config.Reader(true),
 		Name: "agent", Example: "  teescope agent --listen 127.0.0.1:9781",
 		Doc: `With remote_write in --config it reads the sources every --interval and sends each
 reading there too, with what it scrapes, as monitor --agent-mode does. What waits for a
 receiver is in --data.`,
 		Reloaded: func(c observe.Config) error {
-			if c.(*config).scrape.Receivers() > 0 {
+			if c.(*config.Config).Scraping().Receivers() > 0 {
 				return errors.New("remote_write: an agent that was started without it has no queue: restart it")
 			}
 			return nil
 		},
 		Send: func(ctx context.Context, o *observe.Observer) (bool, error) {
-			m.watches(o)
-			if m.config.scrape.Receivers() == 0 {
+			if o.Config.(*config.Config).Scraping().Receivers() == 0 {
 				return false, nil
 			}
-			m.agentMode = true
-			return true, m.run(ctx, env)
+			return true, monitor.Run(ctx, o, m)
 		},
 	})
-	m.queueFlags(c, "folder for samples that wait for the receivers of remote_write")
+	queueFlags(c, &m, "folder for samples that wait for the receivers of remote_write")
 	return c
 }

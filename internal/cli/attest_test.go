@@ -264,3 +264,20 @@ func TestAttestGPU(t *testing.T) {
 		t.Errorf("status %d, %v\n%s%s", code, err, out, errs)
 	}
 }
+
+// TestOriginWords: an attested result names what attested it.
+func TestOriginWords(t *testing.T) {
+	path := someResult(t, "r.json")
+	m := attesttest.SEV(t, attesttest.Options{})
+	if out, errs, code := onMachine(t, m, "attest", path); code != exitOK {
+		t.Fatal(out, errs)
+	}
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := proof.Verify(doc, proof.Options{Now: attesttest.Made.Add(time.Minute), Roots: m.Trust, Policy: proof.Policy{MinTCB: attesttest.MinTCB}})
+	if err != nil || r.Word() != "attested: an SEV-SNP guest" {
+		t.Errorf("%v, %q: %s", err, r.Word(), r.Line)
+	}
+}

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/commits"
+	"github.com/teescope/teescope/internal/bench/counting"
 	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
@@ -153,85 +155,47 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return err
 	}
 	h := host.Local()
-	o := bench.Options{Host: h, Kinds: kinds.All, Version: build.Version(), Command: append([]string{"teescope"}, env.Args...),
-		Timeout: f.timeout, Verdict: judged()}
-	if f.commit != "" {
-		if o.Commit, err = commitOf(ctx, h, f.commit); err != nil {
-			return err
-		}
+	o, err := f.options(ctx, env, h)
+	if err != nil {
+		return err
 	}
-	if f.client != "" {
-		if o.Client, err = bench.ParseClient(f.client); err != nil {
-			return err
-		}
-	}
-	if f.resume && f.out == "" {
+	switch {
+	case f.resume && f.out == "":
 		return errors.New("--resume: name the result to continue with --out FILE")
-	}
-	if f.resume && len(names) == 0 {
+	case f.resume && len(names) == 0:
 		p, err := bench.Begun(lists(), o, f.out)
 		if err != nil {
 			return err
 		}
 		return f.tasks(ctx, env, o, format, []task{{p, p.Name, f.out}})
-	}
-	if len(names) == 0 {
+	case len(names) == 0:
 		return errors.New("name a workload or an experiment; `teescope bench list` lists them")
 	}
-	choices, err := f.choices(names, calibrate)
+	suite := slices.Contains(names, platformSuite)
+	plans, asked, err := f.plans(names, calibrate)
 	if err != nil {
 		return err
 	}
-	var plans []*bench.Plan
-	var asked []string // for each plan, what it was named by
-	for i, c := range choices {
-		some, err := bench.NewPlans(c, lists())
-		if err != nil {
-			return err
-		}
-		if len(choices) == 1 && len(some) > 1 && filepath.Ext(f.out) == ".json" {
-			return fmt.Errorf("--out %s: want a folder: %s makes %d results, one for each metric; --param chooses among its cases", f.out, c.Experiment.Name, len(some))
-		}
-		for _, p := range some {
-			p.LoadElsewhere = o.Client != nil
-		}
-		plans = append(plans, some...)
-		asked = append(asked, slices.Repeat(names[min(i, len(names)-1):][:1], len(some))...)
-	}
-	if slices.Contains(names, platformSuite) {
+	if suite {
 		if plans, err = runnable(env.Stderr, h, plans); err != nil {
 			return err
 		}
 	}
-	if f.resume && (len(plans) > 1 || slices.Contains(names, platformSuite)) {
+	switch {
+	case f.resume && (len(plans) > 1 || suite):
 		return errors.New("--resume: name one experiment only")
-	}
-	if f.price != "" && !slices.Contains(names, platformSuite) {
+	case f.price != "" && !suite:
 		return fmt.Errorf("--price %s: only the %s suite has a table of costs", f.price, platformSuite)
-	}
-	if f.dryRun {
+	case f.dryRun:
 		return dryRun(env.Stdout, h, plans, f.all(calibrate))
 	}
 	for _, p := range plans {
 		p.NoCounters = p.NoCounters || f.noCounters
-		left, err := available(p, h, f.all(calibrate))
-		if err != nil {
-			return fmt.Errorf("%s cannot run here: %w (choose other environments with --env; --dry-run shows what would run)", p.Name, err)
-		}
-		for _, x := range left {
-			fmt.Fprintf(env.Stderr, "%s: left out %s: %s\n", p.Name, x.Env, contain.OneLine(errors.New(x.Why)))
-		}
-		if why := tooFew(p); why != "" {
-			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
-		}
-		fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, lengthOf(p))
-		for i := range p.Arms {
-			if _, why := p.Arms[i].Foreseen(h); why != "" {
-				fmt.Fprintf(env.Stderr, "%s: stand-in: %s %s\n", p.Name, p.Arms[i].Label, why)
-			}
+		if err := announcePlan(env.Stderr, h, p, f.all(calibrate)); err != nil {
+			return err
 		}
 	}
-	if slices.Contains(names, platformSuite) {
+	if suite {
 		return f.platform(ctx, env, o, plans)
 	}
 	var todo []task
@@ -239,6 +203,66 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		todo = append(todo, task{p, asked[i], f.path(p.Name, h.Now(), len(plans) > 1)})
 	}
 	return f.tasks(ctx, env, o, format, todo)
+}
+
+// options are the engine's, from the flags.
+func (f *benchFlags) options(ctx context.Context, env Env, h *host.Host) (o bench.Options, err error) {
+	o = bench.Options{Host: h, Kinds: kinds.All, Version: build.Version(), Command: append([]string{"teescope"}, env.Args...),
+		Timeout: f.timeout, Verdict: judged()}
+	if f.commit != "" {
+		if o.Commit, err = commits.Resolve(ctx, h, f.commit); err != nil {
+			return o, err
+		}
+	}
+	if f.client != "" {
+		o.Client, err = bench.ParseClient(f.client)
+	}
+	return o, err
+}
+
+// plans are those of what the flags and names choose; asked is for each what it was named by.
+func (f *benchFlags) plans(names []string, calibrate bool) (plans []*bench.Plan, asked []string, err error) {
+	choices, err := f.choices(names, calibrate)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, c := range choices {
+		some, err := bench.NewPlans(c, lists())
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(choices) == 1 && len(some) > 1 && filepath.Ext(f.out) == ".json" {
+			return nil, nil, fmt.Errorf("--out %s: want a folder: %s makes %d results, one for each metric; --param chooses among its cases", f.out, c.Experiment.Name, len(some))
+		}
+		for _, p := range some {
+			p.LoadElsewhere = f.client != ""
+		}
+		plans = append(plans, some...)
+		asked = append(asked, slices.Repeat(names[min(i, len(names)-1):][:1], len(some))...)
+	}
+	return plans, asked, nil
+}
+
+// announcePlan checks that a plan can run here, and says how long it takes, what is left out and what stands in for something
+// else.
+func announcePlan(w io.Writer, h *host.Host, p *bench.Plan, all bool) error {
+	left, err := available(p, h, all)
+	if err != nil {
+		return fmt.Errorf("%s cannot run here: %w (choose other environments with --env; --dry-run shows what would run)", p.Name, err)
+	}
+	for _, x := range left {
+		fmt.Fprintf(w, "%s: left out %s: %s\n", p.Name, x.Env, contain.OneLine(errors.New(x.Why)))
+	}
+	if why := tooFew(p); why != "" {
+		fmt.Fprintf(w, "%s: %s\n", p.Name, why)
+	}
+	fmt.Fprintf(w, "%s: %s\n", p.Name, lengthOf(p))
+	for i := range p.Arms {
+		if _, why := p.Arms[i].Foreseen(h); why != "" {
+			fmt.Fprintf(w, "%s: stand-in: %s %s\n", p.Name, p.Arms[i].Label, why)
+		}
+	}
+	return nil
 }
 
 // all reports whether every environment must run: those that a user names, unlike those
@@ -352,13 +376,14 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 	if !f.noCounters {
 		found := tee.Detect(o.Host, o.Kinds)
 		o.UnitCosts = observe.Calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).ForResult()
-		c := openCounters(o.Host, found)
+		c := counting.Open(o.Host, found)
 		defer c.Close()
-		o.Counters, o.NoCounters = c, c.reason()
-		var err error
-		if o.Inside, err = countInside(); err != nil {
+		o.Counters, o.NoCounters = c, c.Reason()
+		self, err := os.Executable()
+		if err != nil {
 			return nil, fmt.Errorf("find this program's file, for environments with kernels of their own: %w", err)
 		}
+		o.Inside = counting.Inside(self)
 	}
 	return run(o)
 }

@@ -26,50 +26,9 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 	if len(names) > 1 && slices.Contains(names, platformSuite) {
 		return nil, fmt.Errorf("the %s suite has experiments of its own; name it alone", platformSuite)
 	}
-	base := bench.Choice{Params: map[string]string{}, Envs: f.envs, Pairs: f.pairs, Seed: f.seed, Primary: f.metric, Calibrate: calibrate}
-	for _, kv := range f.params {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" {
-			return nil, fmt.Errorf("--param %q: want K=V", kv)
-		}
-		base.Params[k] = v
-	}
-	for _, text := range f.ceilings {
-		left, source, _ := strings.Cut(text, ",")
-		name, value, ok := strings.Cut(left, "=")
-		v, err := metric.ParseNumber(value)
-		if !ok || err != nil || v < 0 || source == "" {
-			return nil, fmt.Errorf("--ceiling %q: want METRIC=VALUE,SOURCE like read_bytes_per_second=15.75e9,PCIe 5.0 x4", text)
-		}
-		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: name, Value: v, Source: source})
-	}
-	more, err := readCeilings(f.ceilingFile)
+	base, err := f.baseChoice(calibrate)
 	if err != nil {
 		return nil, err
-	}
-	base.Ceilings = append(base.Ceilings, more...)
-	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
-		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
-	}
-	if f.timeout < 0 {
-		return nil, fmt.Errorf("--timeout %v: want a time above 0, or 0 for the default", f.timeout)
-	}
-	base.Quick = f.quick
-	if f.publish {
-		base.Pairs = bench.PublishPairs
-	}
-	if f.margin != "" {
-		v, err := bench.ParsePercent(f.margin)
-		if err != nil {
-			return nil, fmt.Errorf("--margin %w", err)
-		}
-		base.Margin = v
-	}
-	if base.Seed >= maxSeed {
-		return nil, fmt.Errorf("--seed %d: want a number below 2^53, which JSON keeps exactly", base.Seed)
-	}
-	if base.Seed == 0 {
-		base.Seed = 1 + rand.Uint64N(maxSeed-1)
 	}
 	var out []bench.Choice
 	for _, name := range names {
@@ -93,6 +52,60 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// baseChoice is what the flags say of every experiment.
+func (f *benchFlags) baseChoice(calibrate bool) (base bench.Choice, err error) {
+	base = bench.Choice{Params: map[string]string{}, Envs: f.envs, Pairs: f.pairs, Seed: f.seed, Primary: f.metric, Calibrate: calibrate}
+	for _, kv := range f.params {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return base, fmt.Errorf("--param %q: want K=V", kv)
+		}
+		base.Params[k] = v
+	}
+	if base.Ceilings, err = f.allCeilings(); err != nil {
+		return base, err
+	}
+	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
+		return base, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
+	}
+	if f.timeout < 0 {
+		return base, fmt.Errorf("--timeout %v: want a time above 0, or 0 for the default", f.timeout)
+	}
+	base.Quick = f.quick
+	if f.publish {
+		base.Pairs = bench.PublishPairs
+	}
+	if f.margin != "" {
+		v, err := bench.ParsePercent(f.margin)
+		if err != nil {
+			return base, fmt.Errorf("--margin %w", err)
+		}
+		base.Margin = v
+	}
+	if base.Seed >= maxSeed {
+		return base, fmt.Errorf("--seed %d: want a number below 2^53, which JSON keeps exactly", base.Seed)
+	}
+	if base.Seed == 0 {
+		base.Seed = 1 + rand.Uint64N(maxSeed-1)
+	}
+	return base, nil
+}
+
+// allCeilings are those of --ceiling and of the file of --ceilings.
+func (f *benchFlags) allCeilings() (out []result.Ceiling, err error) {
+	for _, text := range f.ceilings {
+		left, source, _ := strings.Cut(text, ",")
+		name, value, ok := strings.Cut(left, "=")
+		v, err := metric.ParseNumber(value)
+		if !ok || err != nil || v < 0 || source == "" {
+			return nil, fmt.Errorf("--ceiling %q: want METRIC=VALUE,SOURCE like read_bytes_per_second=15.75e9,PCIe 5.0 x4", text)
+		}
+		out = append(out, result.Ceiling{Metric: name, Value: v, Source: source})
+	}
+	more, err := readCeilings(f.ceilingFile)
+	return append(out, more...), err
 }
 
 // readCeilings reads the file of --ceilings; "" is none. What instances, disks and links can do changes, so the file has a

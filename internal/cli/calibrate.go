@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -77,6 +78,6 @@ func printCalibration(w io.Writer, c *prices.Calibration) error {
 	if len(c.Traced) > 0 {
 		fmt.Fprintf(w, "\nPrograms on %s ran during the measurement and are part of the costs. Stop other monitors and tracers, and calibrate again.\n", strings.Join(c.Traced, ", "))
 	}
-	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", metric.Value(c.CPUSeconds, "seconds"), orUnknown(c.Fingerprint.CPU), orUnknown(c.Fingerprint.Kernel))
+	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", metric.Value(c.CPUSeconds, "seconds"), cmp.Or(c.Fingerprint.CPU, "unknown"), cmp.Or(c.Fingerprint.Kernel, "unknown"))
 	return err
 }

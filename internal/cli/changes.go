@@ -15,6 +15,7 @@ import (
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 )
 
 func changesCommand(env Env) *cobra.Command {
@@ -68,7 +69,7 @@ func (f changesFlags) run(ctx context.Context, w io.Writer, now time.Time) error
 		"process": {f.process}, "top": {strconv.Itoa(f.top)},
 	}.Encode()
 	var found anomaly.Changes
-	if err := ask(ctx, u, &found); err != nil {
+	if err := client.GetJSON(ctx, u, &found); err != nil {
 		return err
 	}
 	if f.json {

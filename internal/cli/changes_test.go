@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings/anomaly"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -62,7 +63,7 @@ Not compared:
 		}
 	}
 
-	t.Setenv(serverVariable, "ftp://set:9780")
+	t.Setenv(client.ServerVariable, "ftp://set:9780")
 	f.json = true
 	out.Reset()
 	var got anomaly.Changes
@@ -85,7 +86,7 @@ Not compared:
 	}{
 		"bad regex": {func(f *changesFlags) { f.process = "(" }, "missing closing )"},
 		"no URL":    {func(f *changesFlags) { f.server = "ftp://localhost:9780" }, "--server"},
-		"variable":  {func(f *changesFlags) { f.server = "ftp://set:9780" }, serverVariable},
+		"variable":  {func(f *changesFlags) { f.server = "ftp://set:9780" }, client.ServerVariable},
 		"none":      {func(f *changesFlags) { f.top = 0 }, "--top 0"},
 		"elsewhere": {func(f *changesFlags) { f.server = s.URL + "/other" }, "404"},
 	} {

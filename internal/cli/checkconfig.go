@@ -12,6 +12,8 @@ import (
 	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/monitor"
+	"github.com/teescope/teescope/internal/monitor/config"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe/sources"
 )
@@ -52,20 +54,15 @@ func reviewConfig(env Env, name, probes string, agent bool) error {
 		return err
 	}
 	list := slices.Concat(sources.All, own)
-	var c config
-	if err := configfile.Check(name, text, c.parse(list, agent)); err != nil {
+	var c config.Config
+	if err := configfile.Check(name, text, c.Parser(list, agent)); err != nil {
 		fmt.Fprintln(env.Stderr, err)
 		return outcome(exitRegression)
 	}
-	broken := false
-	m := &monitor{Observer: &observe.Observer{Sources: list}}
-	for _, doubt := range c.Analysis.doubts(m.emitted, len(c.scrape.Jobs()) > 0) {
+	for _, doubt := range monitor.Doubts(&c, list) {
 		fmt.Fprintf(env.Stderr, "%s: %s\n", name, contain.OneLine(doubt))
 	}
-	for _, o := range c.Analysis.Own {
-		broken = broken || o.rule.Broken != nil
-	}
-	if broken {
+	if c.Analysis.Broken() {
 		return outcome(exitRegression)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s: no fault\n", name)

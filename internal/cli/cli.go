@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -107,23 +106,4 @@ func hint(c *cobra.Command, err error) string {
 		return fmt.Sprintf("; see `%s --help`", c.CommandPath())
 	}
 	return ""
-}
-
-// size prints bytes with a binary prefix and three digits.
-func size(b uint64) string {
-	v, unit := float64(b), "B"
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if v < 1024 {
-			break
-		}
-		v, unit = v/1024, u
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64) + " " + unit
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -82,14 +83,6 @@ func TestPanicInCommand(t *testing.T) {
 	}
 }
 
-func TestBrief(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0s", 8 * time.Minute: "8m", time.Hour: "1h", 90 * time.Second: "1m30s", 100 * time.Minute: "1h40m", 10 * time.Second: "10s", time.Hour + 20*time.Second: "1h0m20s"} {
-		if got := brief(d); got != want {
-			t.Errorf("%d is %s, want %s", d, got, want)
-		}
-	}
-}
-
 func TestFlags(t *testing.T) {
 	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1} {
 		var s observe.Share
@@ -117,88 +110,15 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestParseConfig(t *testing.T) {
-	c, err := parseConfig([]byte(`
-sources:
-  syscalls: {on: true, process: redis}
-global:
-  scrape_interval: 10s
-analysis:
-  every: 5s
-  long: 2m
-  rules:
-    syscall_storm: {short: 30s}
-scrape_configs:
-- job_name: app
-  static_configs:
-  - targets: [127.0.0.1:1]
-`), ".", sources.All)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := c.Analysis.options()
-	if o.Every != 5*time.Second || o.Windows.Long != 2*time.Minute || o.PerRule["syscall_storm"] != (findings.Windows{Long: 2 * time.Minute, Short: 30 * time.Second}) {
-		t.Errorf("options %+v", o)
-	}
-	if *c.Sources["syscalls"].Process != "redis" {
-		t.Errorf("sources %+v", c.Sources)
-	}
-	if jobs := c.scrape.Jobs(); !slices.Equal(jobs, []string{"app"}) {
-		t.Errorf("scrape jobs %q", jobs)
-	}
-	if c, err := parseConfig(nil, ".", sources.All); err != nil || len(c.scrape.Jobs()) != 0 {
-		t.Errorf("an empty file: %+v, %v", c, err)
-	}
-}
-
-// TestConfigErrors: line, key and the expected value, in the file's own terms.
-func TestConfigErrors(t *testing.T) {
-	for in, want := range map[string]string{
-		"foo: 1\n":                                            "line 1: foo is not a known key",
-		"foo: 1\nbar: 2\n":                                    "line 1: foo is not a known key\nline 2: bar is not a known key",
-		"analysis:\n  long: 5m\n  every: soon\n":              `line 3: analysis.every: "soon": want a time like 15s`,
-		"analysis:\n  every: 15\n":                            `line 2: analysis.every: "15": want a time like 15s`,
-		"analysis: {every: 15}\n":                             `line 1: analysis.every: "15": want a time like 15s`,
-		"analysis:\n  rules:\n    syscall_storm: {long: x}\n": `line 3: analysis.rules.syscall_storm.long: "x": want a time like 15s`,
-		"analysis: {}\nsources:\n  cpu:\n    on: maybe\n":     `line 4: sources.cpu.on: "maybe": want true or false`,
-		"sources:\n  cpu:\n    process: [a]\n":                "line 3: sources.cpu.process: want text",
-		"sources:\n  cpu:\n    auto: true\n":                  "line 3: sources.cpu.auto: the source waits for nothing; set on",
-		"sources:\n  gramine: {auto: true, on: true}\n":       "line 2: sources.gramine.auto: on says the opposite; set one of them",
-		"sources:\n  syscalls:\n    sample: lots\n":           `line 3: sources.syscalls.sample: "lots": want a number`,
-		"sources:\n  syscalls:\n    pids: [a]\n":              `line 3: sources.syscalls.pids: "a": want a whole number`,
-		"sources:\n  syscalls:\n    pids: 4\n":                `line 3: sources.syscalls.pids: "4": want a list like [1, 2]`,
-		"sources:\n- cpu\n":                                   "line 2: sources: want keys with values",
-		"[1, 2]\n":                                            "line 1: want keys with values",
-		"hello\n":                                             `line 1: "hello": want keys with values`,
-		"analysis:\n  every: 5s\nanalysis:\n  long: 5m\n":     `line 3: mapping key "analysis" already defined at line 1`,
-		"analysis:\n\tevery: 5s\n":                            "line 2: found character that cannot start any token",
-	} {
-		if _, err := parseConfig([]byte(in), ".", sources.All); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", in, err, want)
-		}
-	}
-}
-
-func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte("sources:\n  syscalls: {on: true}\n"))
-	f.Add([]byte("scrape_configs:\n- job_name: a\n"))
-	f.Add([]byte("analysis: {every: 5s, rules: {x: {long: 1s}}}\n"))
-	f.Add([]byte("analysis: {rules: {cpu_steal: {off: true, thresholds: {share: 5 %}, subjects: [{match: a.*, thresholds: {share: 1}}]}}}\n"))
-	f.Add([]byte("analysis:\n  own:\n  - {name: a, expr: up, below: 1, for: 5m, subject: \"{job}\"}\n"))
-	f.Add([]byte("a: &a [*a]\n---\n"))
-	f.Add([]byte(`{"sources": {"disk": {"on": true}}, "scrape_configs": [{"job_name": "\ud83d\ude00\/"}]}`))
-	f.Fuzz(func(t *testing.T, b []byte) { checkConfig(t, b) })
-}
-
 // allMetrics is every declared metric of the program, with its list.
 func allMetrics() map[string]*metric.Desc {
-	out := map[string]*metric.Desc{observe.BudgetDesc.Name: observe.BudgetDesc, observe.UnitCostDesc.Name: observe.UnitCostDesc, memoryCostDesc.Name: memoryCostDesc}
+	out := map[string]*metric.Desc{observe.BudgetDesc.Name: observe.BudgetDesc, observe.UnitCostDesc.Name: observe.UnitCostDesc, monitor.MemoryCostDesc.Name: monitor.MemoryCostDesc}
 	for _, s := range sources.All {
 		for _, d := range s.Metrics {
 			out[d.Name] = d
 		}
 	}
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, quota.Metrics} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, monitor.FindingMetrics, notify.Metrics, quota.Metrics} {
 		for _, d := range list {
 			out[d.Name] = d
 		}

@@ -93,7 +93,7 @@ func TestClientWorks(t *testing.T) {
 	monitor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any = map[string]any{"data": map[string]any{"result": []any{}}}
 		if strings.HasSuffix(r.URL.Path, "/findings") {
-			answer = summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: time.Unix(1_800_000_000, 0)}, time.Time{})
+			answer = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: time.Unix(1_800_000_000, 0)}.WithSummary(time.Time{})
 		}
 		_ = json.NewEncoder(w).Encode(answer)
 	}))

@@ -4,11 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // repository makes a repository with one commit for each content of the file run.
@@ -61,8 +61,8 @@ func TestBenchCommits(t *testing.T) {
 	}
 	ids := strings.Fields(string(list))
 	for i, id := range []string{ids[0], ids[2], ids[3]} {
-		if !strings.Contains(lines[i+1], short(id)) {
-			t.Errorf("line %q is not of commit %s", lines[i+1], short(id))
+		if !strings.Contains(lines[i+1], result.ShortID(id)) {
+			t.Errorf("line %q is not of commit %s", lines[i+1], result.ShortID(id))
 		}
 	}
 	if left, err := exec.Command("git", "-C", repo, "worktree", "list").Output(); err != nil || strings.Count(string(left), "\n") != 1 {
@@ -89,7 +89,7 @@ func TestBenchCommitsInvalid(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids := strings.Fields(string(list))
-		if code != exitInvalid || !strings.Contains(out, "commit "+short(ids[1])+": added to the history, but not used to find changes: ") || !strings.Contains(out, c.why) {
+		if code != exitInvalid || !strings.Contains(out, "commit "+result.ShortID(ids[1])+": added to the history, but not used to find changes: ") || !strings.Contains(out, c.why) {
 			t.Errorf("%s: exit status %d, want %d and the commit with %q: %s%s", name, code, exitInvalid, c.why, out, errs)
 		}
 		out, errs, code = run(t, "history", "show", "--data", data)
@@ -100,11 +100,11 @@ func TestBenchCommitsInvalid(t *testing.T) {
 		for i, id := range ids {
 			fields := strings.Fields(lines[i+1])
 			_, err := strconv.ParseFloat(fields[3], 64)
-			if fields[2] != short(id) || (err == nil) != (i != 1 || c.value) || strings.Contains(lines[i+1], "not used: ") != (i == 1) || i == 1 && !strings.Contains(lines[i+1], c.why) {
-				t.Errorf("%s: line %q of commit %s", name, lines[i+1], short(id))
+			if fields[2] != result.ShortID(id) || (err == nil) != (i != 1 || c.value) || strings.Contains(lines[i+1], "not used: ") != (i == 1) || i == 1 && !strings.Contains(lines[i+1], c.why) {
+				t.Errorf("%s: line %q of commit %s", name, lines[i+1], result.ShortID(id))
 			}
 		}
-		if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, short(ids[1])+" not used: ") || !strings.Contains(out, "in 2 results") {
+		if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, result.ShortID(ids[1])+" not used: ") || !strings.Contains(out, "in 2 results") {
 			t.Errorf("%s: detect: exit status %d: %s%s", name, code, out, errs)
 		}
 		es, err := historyArchive(data).List()
@@ -113,7 +113,7 @@ func TestBenchCommitsInvalid(t *testing.T) {
 		}
 		for _, e := range es {
 			if crashed := !c.value && e.Commit.ID == ids[1]; len(e.Runs) != 4 && !crashed {
-				t.Errorf("%s: %d runs of %s, want 4", name, len(e.Runs), short(e.Commit.ID))
+				t.Errorf("%s: %d runs of %s, want 4", name, len(e.Runs), result.ShortID(e.Commit.ID))
 			}
 		}
 	}
@@ -142,23 +142,5 @@ func TestBenchCommitsBadInput(t *testing.T) {
 				t.Errorf("exit status %d, want %d and %q: %s%s", code, exitUsage, tt.want, out, errs)
 			}
 		})
-	}
-}
-
-func TestThinned(t *testing.T) {
-	all := strings.Fields("a b c d e f g h i j")
-	for n, want := range map[int]string{2: "a j", 3: "a e j", 4: "a d g j", 10: "a b c d e f g h i j", 20: "a b c d e f g h i j"} {
-		if got := thinned(all, n); !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("%d of ten: %v, want %s", n, got, want)
-		}
-	}
-}
-
-func TestLater(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	for _, c := range [][3]int{{10, 5, 10}, {5, 5, 6}, {1, 5, 6}} {
-		if got := later(at(c[0]), at(c[1])); !got.Equal(at(c[2])) {
-			t.Errorf("%d after %d is %v, want %d", c[0], c[1], got.Unix(), c[2])
-		}
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/load/protocols"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor"
+	"github.com/teescope/teescope/internal/monitor/config"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -89,8 +91,8 @@ func metricsDoc(t *testing.T) string {
 	}
 	section("The engine", "About every source.", probe.Metrics)
 	section("The store", "About the embedded database.", store.Metrics)
-	section("Findings", "About findings and their receivers.", slices.Concat(findingMetrics, notify.Metrics))
-	section("teescope", "teescope itself: its machine, its budget, its memory, and what events cost on its host.", slices.Concat([]*metric.Desc{observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, memoryCostDesc}, quota.Metrics))
+	section("Findings", "About findings and their receivers.", slices.Concat(monitor.FindingMetrics, notify.Metrics))
+	section("teescope", "teescope itself: its machine, its budget, its memory, and what events cost on its host.", slices.Concat([]*metric.Desc{observe.InfoDesc, observe.BudgetDesc, observe.UnitCostDesc, monitor.MemoryCostDesc}, quota.Metrics))
 	section("The channel", "About a side of `teescope channel`, at the address of its --metrics.", tunnel.Metrics)
 	b.WriteString("\n## Recorded series\n\nComputed by the monitor for long time ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {
@@ -181,12 +183,12 @@ const rulesExample = `analysis:
 
 // TestRulesExample: the document's example is accepted and takes effect.
 func TestRulesExample(t *testing.T) {
-	c, err := parseConfig([]byte(rulesExample), ".", sources.All)
+	c, err := config.Parse([]byte(rulesExample), ".", sources.All)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(c.Analysis.rules()); n != len(rules.All) || len(c.Analysis.limits) != 3 || c.Analysis.Own[0].rule.Broken != nil {
-		t.Errorf("%d rules, limits %v, own rule %+v", n, c.Analysis.limits, c.Analysis.Own[0].rule)
+	if n, limits := len(c.Analysis.Enabled()), c.Analysis.Options().Limits; n != len(rules.All) || len(limits) != 3 || c.Analysis.Broken() {
+		t.Errorf("%d rules, limits %v, own rules %+v", n, limits, c.Analysis.Own)
 	}
 }
 
@@ -210,7 +212,7 @@ func rulesDoc() string {
 			if i == 0 {
 				b.WriteString("| threshold | default | what |\n|---|---|---|\n")
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", th.Name, formatAmount(th.Default, th.Unit), cell(th.Doc))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", th.Name, config.FormatAmount(th.Default, th.Unit), cell(th.Doc))
 		}
 		if len(r.Thresholds) > 0 {
 			b.WriteByte('\n')

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -102,7 +104,7 @@ type besides struct {
 // monitorBeside asks a monitor for its sources.
 func monitorBeside(ctx context.Context, base *url.URL) (*besides, error) {
 	b := &besides{URL: base.Redacted()}
-	if err := ask(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
+	if err := client.GetJSON(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -173,8 +175,8 @@ func (d diagnosis) print(w io.Writer) error {
 		table.Reset()
 		return nil
 	}
-	machine := fmt.Sprintf("%s, %s, %d CPUs, %s", orUnknown(p.Hostname), orUnknown(p.CPUModel), p.CPUs, size(p.MemoryBytes))
-	kernel := fmt.Sprintf("%s %s, %s", orUnknown(p.Kernel), p.Arch, orUnknown(p.OS))
+	machine := fmt.Sprintf("%s, %s, %d CPUs, %s", cmp.Or(p.Hostname, "unknown"), cmp.Or(p.CPUModel, "unknown"), p.CPUs, metric.Value(float64(p.MemoryBytes), "bytes"))
+	kernel := fmt.Sprintf("%s %s, %s", cmp.Or(p.Kernel, "unknown"), p.Arch, cmp.Or(p.OS, "unknown"))
 	if p.Lockdown != "" && p.Lockdown != "none" {
 		kernel += ", lockdown " + p.Lockdown
 	}

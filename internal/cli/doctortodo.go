@@ -4,10 +4,11 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/monitor"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -22,9 +23,9 @@ type thing struct {
 const mostThings = 3
 
 // thingsToDo are what would help most, from the rows that doctor prints, the most useful first: to become root, what the
-// sources that costs rest on lack, a monitor, and then what the other sources lack. monitor is the URL of which none
+// sources that costs rest on lack, a monitor, and then what the other sources lack. server is the URL of which none
 // answers for the reason failed, "" where one does or none was asked.
-func (d diagnosis) thingsToDo(monitor string, failed error) []thing {
+func (d diagnosis) thingsToDo(server string, failed error) []thing {
 	out := []thing{}
 	var refused []string
 	lacking := map[bool][]thing{} // by whether costs rest on the source
@@ -35,7 +36,7 @@ func (d diagnosis) thingsToDo(monitor string, failed error) []thing {
 			refused = append(refused, s.Name)
 		case s.Blind || s.Remedy == "": // nothing brings these values
 		default:
-			important := slices.ContainsFunc(shownBy, func(b shownSource) bool { return b.source == s.Name })
+			important := monitor.ShowsProcesses(s.Name)
 			lacking[important] = append(lacking[important], remedyOf(s))
 		}
 	}
@@ -48,11 +49,11 @@ func (d diagnosis) thingsToDo(monitor string, failed error) []thing {
 	}
 	out = append(out, lacking[true]...)
 	switch {
-	case monitor == "":
-	case !nothingListens(failed):
-		out = append(out, thing{fmt.Sprintf("It is not known how a monitor has set the sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + monitor})
+	case server == "":
+	case !client.NothingListens(failed):
+		out = append(out, thing{fmt.Sprintf("It is not known how a monitor has set the sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + server})
 	default:
-		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so nothing is kept and nobody is told. Start one; `%steescope top` shows this moment without one.", monitor, sudo), sudo + "teescope monitor"})
+		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so nothing is kept and nobody is told. Start one; `%steescope top` shows this moment without one.", server, sudo), sudo + "teescope monitor"})
 	}
 	out = append(out, lacking[false]...)
 	return out[:min(mostThings, len(out))]

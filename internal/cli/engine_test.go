@@ -14,6 +14,7 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
 )
@@ -68,12 +69,12 @@ func TestExplainFromEngine(t *testing.T) {
 	if err := os.WriteFile(file, []byte("basic_auth: {username: me, password: secret}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	engine := engineFlags{srv.URL, file}
-	r, err := engine.open(t.Context(), nil)
+	engine := client.Engine{URL: srv.URL, HTTP: file}
+	r, err := engine.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := engineAt(r).tree(t.Context(), subject{"redis-server", ""}, "second", to.Add(-4*time.Minute), to)
+	got, err := engineAt(r).Tree(t.Context(), client.Subject{Process: "redis-server"}, "second", to.Add(-4*time.Minute), to)
 	if err != nil {
 		t.Fatal(err)
 	}

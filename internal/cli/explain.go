@@ -19,6 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -61,7 +62,7 @@ the environment variable SSL_CERT_FILE.`,
 	}
 	f := c.Flags()
 	serverFlag(c, &x.server, "address of the monitor")
-	x.at.flags(c, "to explain from, instead of a monitor")
+	engineFlags(c, &x.at, "to explain from, instead of a monitor")
 	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process, of a name over 15 bytes also its first 15, which the kernel keeps")
 	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
@@ -78,7 +79,7 @@ the environment variable SSL_CERT_FILE.`,
 type explainer struct {
 	server, process, instance, per, data string
 	named                                bool // the user named the server
-	at                                   engineFlags
+	at                                   client.Engine
 	last                                 duration
 	lasting                              bool // the user gave the window
 	before                               ago
@@ -108,12 +109,12 @@ func (x explainer) run(ctx context.Context, env Env) (err error) {
 		return errors.New("--before compares two windows of a process: name it with --process")
 	}
 	out := explained{Explanations: []web.Explanation{}}
-	of, end, err := x.witness(ctx, env)
+	of, end, err := x.backend(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if out.Findings, err = of.findings(ctx); err != nil {
+	if out.Findings, err = of.Findings(ctx); err != nil {
 		return err
 	}
 	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r findings.Record) bool {
@@ -132,31 +133,31 @@ func (x explainer) run(ctx context.Context, env Env) (err error) {
 	return err
 }
 
-// witness returns who answers, and what to call at the end. Without a monitor that is this process, after it has watched
+// backend returns who answers, and what to call at the end. Without a monitor that is this process, after it has watched
 // for a while.
-func (x *explainer) witness(ctx context.Context, env Env) (w witness, end func() error, err error) {
+func (x *explainer) backend(ctx context.Context, env Env) (b client.Backend, end func() error, err error) {
 	end = func() error { return nil }
-	if err := x.at.check(); err != nil {
-		return w, end, err
+	if err := x.at.Check(); err != nil {
+		return b, end, err
 	}
-	if x.at.url != "" {
-		w, err := x.askEngine(ctx)
-		return w, end, err
+	if x.at.URL != "" {
+		b, err := x.askEngine(ctx)
+		return b, end, err
 	}
 	base, err := serverURL(x.server)
 	if err != nil {
-		return w, end, err
+		return b, end, err
 	}
 	if !x.named {
-		if x.named, err = monitorAnswers(ctx, base); err != nil {
-			return w, end, err
+		if x.named, err = client.MonitorAnswers(ctx, base); err != nil {
+			return b, end, err
 		}
 	}
 	if x.named {
-		return monitorAt(base), end, nil
+		return client.Monitor(base), end, nil
 	}
 	if x.before.set() {
-		return w, end, fmt.Errorf("--before compares with an earlier window, and no monitor answers at %s that has one; start one with `teescope monitor`, or name its URL with --server", base.Redacted())
+		return b, end, fmt.Errorf("--before compares with an earlier window, and no monitor answers at %s that has one; start one with `teescope monitor`, or name its URL with --server", base.Redacted())
 	}
 	return x.watchHere(ctx, env, base)
 }
@@ -170,11 +171,11 @@ func explanationText(found explained, x explainer) string {
 			t.Tree(e.Tree, e.Causes)
 			if i < len(found.Before) {
 				if err := t.Differences(found.Before[i].Tree, e.Tree); err != nil {
-					t.unexplained([]string{err.Error()})
+					t.Unexplained([]string{err.Error()})
 				}
 			}
 		}
-		t.unexplained(found.Unexplained)
+		t.Unexplained(found.Unexplained)
 	}
 	if x.process == "" && len(found.Findings.Findings) > 0 {
 		t.Wrap("", strings.TrimSuffix(found.Summary.Headline, ".")+".")
@@ -189,7 +190,7 @@ func explanationText(found explained, x explainer) string {
 	}
 	near, shown := nearFindings(found, x)
 	switch {
-	case x.at.url != "":
+	case x.at.URL != "":
 		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
 	case len(found.Findings.Findings) == 0:
 		about := ""
@@ -209,7 +210,7 @@ func explanationText(found explained, x explainer) string {
 		for _, e := range found.Explanations {
 			t.Wrap("  ", e.Tree.Summarize(e.Causes, "").Headline)
 		}
-		t.unexplained(found.Unexplained)
+		t.Unexplained(found.Unexplained)
 	}
 	switch {
 	case len(unknown) > 0 && !x.checks:
@@ -294,14 +295,6 @@ func (t *text) record(r findings.Record, now time.Time) {
 	}
 	t.Wrap("  ", "read more: "+r.Reference)
 	t.Line("")
-}
-
-// unexplained says why there is no explanation.
-func (t *text) unexplained(list []string) {
-	for _, p := range list {
-		t.Wrap("", "No explanation: "+p+".")
-		t.Line("")
-	}
 }
 
 // nearFindings says which rules are silent although a selected subject is near their limits, or an explanation shows

@@ -8,10 +8,13 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/monitor"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
@@ -19,14 +22,14 @@ import (
 )
 
 // engineAt is the engine of --query-url. It has no findings, platform and overhead.
-func engineAt(r *store.Remote) witness {
-	return witness{
-		findings: func(context.Context) (web.Findings, error) {
-			return summarized(web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}, time.Time{}), r.Err()
+func engineAt(r *store.Remote) client.Backend {
+	return client.Backend{
+		Findings: func(context.Context) (web.Findings, error) {
+			return web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: host.Local().Now()}.WithSummary(time.Time{}), r.Err()
 		},
-		query: r.Query,
-		tree: func(ctx context.Context, s subject, per string, from, to time.Time) (web.Explanation, error) {
-			t, err := known.Window(ctx, r, explain.Question{Process: s.process, Instance: s.instance, From: from, To: to, PerRequest: per == "request"})
+		Query: r.Query,
+		Tree: func(ctx context.Context, s client.Subject, per string, from, to time.Time) (web.Explanation, error) {
+			t, err := known.Window(ctx, r, explain.Question{Process: s.Process, Instance: s.Instance, From: from, To: to, PerRequest: per == "request"})
 			e := web.Explanation{Tree: t, Causes: known.Found(t), Findings: []findings.Record{}}
 			e.Summary = t.Summarize(e.Causes, "")
 			return e, err
@@ -42,7 +45,7 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("the result holds no unit costs, and %s no calibration; `teescope calibrate --data %s` makes one", data, data)
 	case err == nil && len(e.Environments) > 0:
-		if why := elsewhere(&e.Environments[0], costs.Fingerprint); why != "" {
+		if why := environment.OtherMachine(&e.Environments[0], costs.Fingerprint); why != "" {
 			err = errors.New(why)
 		}
 	}
@@ -53,36 +56,36 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 }
 
 // askEngine has the engine of --query-url answer.
-func (x *explainer) askEngine(ctx context.Context) (witness, error) {
-	r, err := x.at.open(ctx, nil)
+func (x *explainer) askEngine(ctx context.Context) (client.Backend, error) {
+	r, err := x.at.Open(ctx, nil)
 	if err != nil {
-		return witness{}, err
+		return client.Backend{}, err
 	}
 	return engineAt(r), nil
 }
 
 // watchHere watches for a while in this process, which then answers, and says so.
-func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (w witness, end func() error, err error) {
+func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (b client.Backend, end func() error, err error) {
 	end = func() error { return nil }
 	instead := ""
 	if x.lasting {
 		instead = fmt.Sprintf("; what was before is not known, so that is the window, instead of --last %s", &x.last)
 	}
-	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), watchedOnce, instead)
-	a, err := watchAlone(ctx, eagerReading, false)
+	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), monitor.WatchedOnce, instead)
+	a, err := monitor.WatchAlone(ctx, aloneSettings(), monitor.EagerInterval, false)
 	if err != nil {
-		return w, end, err
+		return b, end, err
 	}
-	if err := a.once(ctx); err != nil {
-		return w, end, errors.Join(err, a.Close())
+	if err := a.WatchOnce(ctx); err != nil {
+		return b, end, errors.Join(err, a.Close())
 	}
 	command := "explain"
 	if x.process != "" {
 		command += " --process " + quoted(x.process)
 	}
-	if lack := a.lacks(command); lack != "" {
+	if lack := a.Lacks(command); lack != "" {
 		fmt.Fprintln(env.Stderr, lack)
 	}
-	x.last = duration(watchedOnce)
-	return a.witness(command, true), a.Close, nil
+	x.last = duration(monitor.WatchedOnce)
+	return a.Backend(command, true), a.Close, nil
 }

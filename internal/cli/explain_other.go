@@ -7,17 +7,18 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/result"
 )
 
 // askEngine needs Linux: a client has no query language of its own.
-func (x *explainer) askEngine(context.Context) (witness, error) {
-	return witness{}, needsLinux("explain --query-url")
+func (x *explainer) askEngine(context.Context) (client.Backend, error) {
+	return client.Backend{}, needsLinux("explain --query-url")
 }
 
 // watchHere needs Linux: a client asks a monitor elsewhere.
-func (x *explainer) watchHere(_ context.Context, _ Env, base *url.URL) (witness, func() error, error) {
-	return witness{}, func() error { return nil }, fmt.Errorf("no monitor answers at %s, and %w; name a monitor with --server", base.Redacted(), needsLinux("explain without a monitor"))
+func (x *explainer) watchHere(_ context.Context, _ Env, base *url.URL) (client.Backend, func() error, error) {
+	return client.Backend{}, func() error { return nil }, fmt.Errorf("no monitor answers at %s, and %w; name a monitor with --server", base.Redacted(), needsLinux("explain without a monitor"))
 }
 
 // costsNow has no costs of this machine: results are made on Linux.

@@ -2,22 +2,28 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/web"
 )
 
 // explainWith runs the command.
@@ -42,6 +48,8 @@ func monitorSaying(t *testing.T, parts map[string]string) string {
 		switch r.Method + " " + r.URL.Path {
 		case "GET /api/teescope/v1/findings":
 			fmt.Fprint(w, parts["answer"])
+		case "GET /api/teescope/v1/platform", "GET /api/teescope/v1/overhead":
+			fmt.Fprint(w, parts[path.Base(r.URL.Path)])
 		case "GET /api/v1/query":
 			fmt.Fprint(w, cmp.Or(parts["query"], nobody))
 		case "GET /api/teescope/v1/explain":
@@ -84,6 +92,7 @@ func TestExplain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			saysSentences(t, got, parts)
 			for line := range strings.Lines(got) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
 					t.Errorf("a line of %d columns: %s", n, line)
@@ -103,6 +112,41 @@ func TestExplain(t *testing.T) {
 				t.Errorf("printed\n%s\nwant\n%s", got, parts["want"])
 			}
 		})
+	}
+}
+
+// saysSentences checks that the command line prints the sentences of the API word for word: findings with where they run, and who
+// takes the CPU.
+func saysSentences(t *testing.T, printed string, parts map[string]string) {
+	t.Helper()
+	printed = strings.Join(strings.Fields(printed), " ")
+	says := func(sentence string) {
+		t.Helper()
+		if sentence = explain.Printable(strings.Join(strings.Fields(sentence), " ")); !strings.Contains(printed, sentence) {
+			t.Errorf("the command line does not say %q", sentence)
+		}
+	}
+	var answer web.Findings
+	if err := json.Unmarshal([]byte(parts["answer"]), &answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range answer.Findings {
+		if strings.Contains(printed, "(rule "+r.Rule) { // else the flags leave it out
+			says(cmp.Or(r.Sentence, r.Title))
+			for _, home := range r.RunsIn {
+				says(home)
+			}
+		}
+	}
+	if parts["explain"] == "" || !strings.Contains(parts["args"], "--process") {
+		return
+	}
+	var e web.Explanation
+	if err := json.Unmarshal([]byte(parts["explain"]), &e); err != nil {
+		t.Fatal(err)
+	}
+	if c := e.Tree.Rivals; c != nil {
+		says(c.Text)
 	}
 }
 
@@ -188,4 +232,24 @@ func nobody(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+}
+
+// TestExplainSaysItsWindow: a window that nobody watched is not replaced in silence.
+func TestExplainSaysItsWindow(t *testing.T) {
+	base, err := serverURL(nobody(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, lasting := range []bool{true, false} {
+		var errs strings.Builder
+		x := explainer{last: duration(time.Hour), lasting: lasting}
+		if _, _, err := x.watchHere(ended, Env{Stderr: &errs}, base); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if strings.Contains(errs.String(), "instead of --last 1h") != lasting {
+			t.Errorf("--last is given: %v: it says %q", lasting, &errs)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -21,26 +22,26 @@ const busiest = 3
 // trees asks where the time of the selected processes went: the one that --process
 // names, the busiest ones that match it, or the busiest of all. A refusal is not
 // an error.
-func (x explainer) trees(ctx context.Context, of witness, out *explained) error {
+func (x explainer) trees(ctx context.Context, of client.Backend, out *explained) error {
 	last := min(time.Duration(x.last), explain.Longest)
 	subjects, err := x.busy(ctx, of, out.At, last)
 	if err != nil {
 		return err
 	}
 	if len(subjects) == 0 && x.process != "" {
-		subjects = []subject{{x.process, x.instance}} // the monitor knows which names there are
+		subjects = []client.Subject{{Process: x.process, Instance: x.instance}} // the monitor knows which names there are
 	}
 	for _, s := range subjects {
-		e, err := of.tree(ctx, s, x.per, out.At.Add(-last), out.At)
+		e, err := of.Tree(ctx, s, x.per, out.At.Add(-last), out.At)
 		var then web.Explanation
 		if err == nil && x.before.set() {
-			then, err = of.tree(ctx, s, x.per, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
+			then, err = of.Tree(ctx, s, x.per, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
 		}
-		var no *notAnswered
+		var no *client.Refused
 		var refusal *explain.Refusal
 		switch {
 		case errors.As(err, &no):
-			out.Unexplained = append(out.Unexplained, no.reason)
+			out.Unexplained = append(out.Unexplained, no.Reason)
 			continue
 		case errors.As(err, &refusal):
 			out.Unexplained = append(out.Unexplained, refusal.Reason)
@@ -56,12 +57,9 @@ func (x explainer) trees(ctx context.Context, of witness, out *explained) error 
 	return nil
 }
 
-// subject is a process of a machine.
-type subject struct{ process, instance string }
-
 // busy returns the processes whose threads had the most work in the window, or, if
 // nothing is sampled, those with the most CPU time.
-func (x explainer) busy(ctx context.Context, of witness, at time.Time, window time.Duration) ([]subject, error) {
+func (x explainer) busy(ctx context.Context, of client.Backend, at time.Time, window time.Duration) ([]client.Subject, error) {
 	which := `process!="other"`
 	if x.process != "" {
 		which = fmt.Sprintf("process=~%q", "(?s).*(?:"+x.process+").*")
@@ -70,28 +68,28 @@ func (x explainer) busy(ctx context.Context, of witness, at time.Time, window ti
 		which += fmt.Sprintf(",instance=%q", x.instance)
 	}
 	w := findings.PromDuration(window)
-	work := map[subject]float64{}
+	work := map[client.Subject]float64{}
 	for _, expr := range []string{
 		fmt.Sprintf(`sum by (process, instance) (rate({__name__=~"tee_sampled_(cpu|wait)_seconds_total",mode!="thread",state!="sleep",%s}[%s]))`, which, w),
 		fmt.Sprintf("sum by (process, instance) (rate(tee_process_cpu_seconds_total{%s}[%s]))", which, w),
 	} {
-		points, err := of.query(ctx, expr, at)
+		points, err := of.Query(ctx, expr, at)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range points {
 			if p.Value > 0 {
-				work[subject{p.Labels["process"], p.Labels["instance"]}] = p.Value
+				work[client.Subject{Process: p.Labels["process"], Instance: p.Labels["instance"]}] = p.Value
 			}
 		}
 		if len(work) > 0 {
 			break
 		}
 	}
-	list := slices.SortedFunc(maps.Keys(work), func(a, b subject) int {
-		return cmp.Or(cmp.Compare(work[b], work[a]), strings.Compare(a.process, b.process), strings.Compare(a.instance, b.instance))
+	list := slices.SortedFunc(maps.Keys(work), func(a, b client.Subject) int {
+		return cmp.Or(cmp.Compare(work[b], work[a]), strings.Compare(a.Process, b.Process), strings.Compare(a.Instance, b.Instance))
 	})
-	if exact := slices.DeleteFunc(slices.Clone(list), func(s subject) bool { return s.process != x.process }); len(exact) > 0 {
+	if exact := slices.DeleteFunc(slices.Clone(list), func(s client.Subject) bool { return s.Process != x.process }); len(exact) > 0 {
 		return exact, nil
 	}
 	return list[:min(busiest, len(list))], nil
@@ -121,10 +119,4 @@ func (a *ago) Set(v string) error {
 	}
 	a.from, a.to = time.Duration(from), time.Duration(to)
 	return nil
-}
-
-// summarized adds the problems and the summary of the findings.
-func summarized(f web.Findings, started time.Time) web.Findings {
-	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
-	return f
 }

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/teescope/teescope/internal/explain"
-	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 )
@@ -35,21 +32,6 @@ func (x explainer) result(w io.Writer, path string) error {
 	}
 	_, err = io.WriteString(w, compared(e))
 	return err
-}
-
-// elsewhere says why a machine's costs do not apply to an arm; "" if they do.
-func elsewhere(env *result.Environment, f machine.Fingerprint) string {
-	switch {
-	case env.Hardware.CPUModel == "" || env.Software.Kernel == "":
-		return env.ID + " did not say what machine it is"
-	case !strings.Contains(f.CPU, env.Hardware.CPUModel) || !strings.HasPrefix(f.Kernel, env.Software.Kernel+" "):
-		return fmt.Sprintf("%s ran on kernel %s of another machine or guest", env.ID, env.Software.Kernel)
-	}
-	// Hypervisors may hide it from either.
-	if was, now := env.Hardware.Microcode, f.Microcode(); was != "" && now != "" && was != now {
-		return fmt.Sprintf("%s ran with microcode %s, and the costs of this machine were measured with %s; microcode can change them several times", env.ID, was, now)
-	}
-	return ""
 }
 
 // compared writes the verdicts of a result, each with the origin of the difference.

@@ -29,18 +29,7 @@ func (d *duration) String() string {
 	if v := time.Duration(*d); v > 0 && v%(24*time.Hour) == 0 {
 		return strconv.Itoa(int(v/(24*time.Hour))) + "d"
 	}
-	return brief(time.Duration(*d))
-}
-
-// brief is a duration as flags take it, without parts that are 0: "8m", not "8m0s".
-func brief(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
+	return metric.ShortDuration(time.Duration(*d))
 }
 
 // Type names the value in the help text.

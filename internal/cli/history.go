@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/commits"
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
@@ -77,7 +77,7 @@ func addHistory(ctx context.Context, w io.Writer, a *result.Archive, paths []str
 			return err
 		}
 		if commit != "" {
-			if e.Commit, err = commitOf(ctx, host.Local(), commit); err != nil {
+			if e.Commit, err = commits.Resolve(ctx, host.Local(), commit); err != nil {
 				return err
 			}
 		}
@@ -94,7 +94,7 @@ func addHistory(ctx context.Context, w io.Writer, a *result.Archive, paths []str
 		}
 		label := "no commit; name one with --commit"
 		if e.Commit != nil {
-			label = "commit " + short(e.Commit.ID)
+			label = "commit " + result.ShortID(e.Commit.ID)
 		}
 		fmt.Fprintf(w, "%s: added (%s)\n", name, label)
 	}
@@ -186,7 +186,7 @@ func (f *historyFlags) show(w io.Writer, s verdict.Series) {
 			showRefused(tw, left[0], len(names))
 			left = left[1:]
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t", p.At.Format("2006-01-02 15:04"), short(p.Label), metric.Digits(p.Value))
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t", p.At.Format("2006-01-02 15:04"), result.ShortID(p.Label), metric.Digits(p.Value))
 		for _, n := range names {
 			if c, ok := p.Count(n); ok {
 				fmt.Fprintf(tw, "%s\t", metric.Digits(c.Median))
@@ -215,7 +215,7 @@ func showRefused(w io.Writer, r verdict.Refused, counters int) {
 	if r.Value != nil {
 		value = metric.Digits(*r.Value)
 	}
-	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), contain.OneLine(errors.New(r.Reason)))
+	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), result.ShortID(r.Label), value, strings.Repeat("-\t", counters), contain.OneLine(errors.New(r.Reason)))
 }
 
 // shownCounters are the names of n counters: first those that changed, then those that
@@ -305,17 +305,17 @@ func historyDetectCommand(env Env) *cobra.Command {
 func printChanges(w io.Writer, ss []verdict.Series) {
 	for _, s := range ss {
 		for _, r := range s.Refused {
-			fmt.Fprintf(w, "%s: %s not used: %s\n", seriesName(s.Key), short(r.Label), r.Reason)
+			fmt.Fprintf(w, "%s: %s not used: %s\n", seriesName(s.Key), result.ShortID(r.Label), r.Reason)
 		}
 		for _, m := range s.Mix {
-			fmt.Fprintf(w, "%s: the mix changed at %s: %s\n", seriesName(s.Key), short(m.Label), mixText(m))
+			fmt.Fprintf(w, "%s: the mix changed at %s: %s\n", seriesName(s.Key), result.ShortID(m.Label), mixText(m))
 		}
 		if len(s.Changes) == 0 {
 			fmt.Fprintf(w, "%s: no change in %d results\n", seriesName(s.Key), len(s.Points))
 			continue
 		}
 		for _, c := range s.Changes {
-			fmt.Fprintf(w, "%s: %s at %s (%s)\n", seriesName(s.Key), changeText(c), short(c.Label), c.At.Format("2006-01-02 15:04"))
+			fmt.Fprintf(w, "%s: %s at %s (%s)\n", seriesName(s.Key), changeText(c), result.ShortID(c.Label), c.At.Format("2006-01-02 15:04"))
 		}
 	}
 }
@@ -340,11 +340,8 @@ func seriesName(k verdict.Key) string {
 	if k.Case != "default" {
 		name += " " + k.Case
 	}
-	return fmt.Sprintf("%s in %s, %s, machine %s", name, k.Env, k.Metric, short(strings.TrimPrefix(k.Fingerprint, "sha256:")))
+	return fmt.Sprintf("%s in %s, %s, machine %s", name, k.Env, k.Metric, result.ShortID(strings.TrimPrefix(k.Fingerprint, "sha256:")))
 }
-
-// short is the first twelve characters of a hash or an id.
-func short(id string) string { return id[:min(12, len(id))] }
 
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -355,18 +352,4 @@ func printJSON(w io.Writer, v any) error {
 // refused reports whether a primary comparison is invalid.
 func refused(e *result.Experiment) bool {
 	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
-}
-
-// commitOf resolves a revision in the repository of the current folder.
-func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
-	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
-	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.Because(err, out))
-	}
-	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
-	t, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
-	}
-	return &result.Commit{ID: id, At: t.UTC()}, nil
 }

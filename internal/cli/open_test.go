@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/probe/sources"
 )
 
 // TestOpen: the command prints the link of the monitor at a socket, below the address that --server names, and says what is wrong
@@ -64,22 +63,6 @@ func TestOpen(t *testing.T) {
 		}
 		if status != c.status || !strings.Contains(text, c.want) || c.status == 0 && text != c.want {
 			t.Errorf("%v: status %d, %q, want %d with %q", args, status, text, c.status, c.want)
-		}
-	}
-}
-
-// TestOperatorNames: the configuration of a monitor and of an agent names operators, each once.
-func TestOperatorNames(t *testing.T) {
-	for text, want := range map[string]string{
-		"operators: [alice, ops.example.org]": "",
-		"operators: []":                       "",
-		"operators: [a, '']":                  `line 1: operators[1]: "": want a name of`,
-		"operators: [a, a]":                   `line 1: operators[1]: "a" is there twice`,
-		"operators: alice":                    "want a list of texts",
-	} {
-		c, err := parseConfig([]byte(text), ".", sources.All)
-		if want == "" && (err != nil || c.unused != nil) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v %v, want %q", text, err, c.unused, want)
 		}
 	}
 }

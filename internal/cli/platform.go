@@ -164,8 +164,8 @@ func printPlatform(w io.Writer, es []*result.Experiment, cost *price) {
 		return
 	}
 	v := &es[0].Environments[0]
-	fmt.Fprintf(w, "%s, %d CPUs, %s of memory, kernel %s, TEE: %s, %s\n\n", orUnknown(v.Hardware.CPUModel), v.Hardware.CPUs,
-		metric.Value(float64(v.Hardware.MemoryBytes), "bytes"), orUnknown(v.Software.Kernel), v.TEE.Type, es[0].StartedAt.Format("2006-01-02"))
+	fmt.Fprintf(w, "%s, %d CPUs, %s of memory, kernel %s, TEE: %s, %s\n\n", cmp.Or(v.Hardware.CPUModel, "unknown"), v.Hardware.CPUs,
+		metric.Value(float64(v.Hardware.MemoryBytes), "bytes"), cmp.Or(v.Software.Kernel, "unknown"), v.TEE.Type, es[0].StartedAt.Format("2006-01-02"))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "component\tenvironment\tmetric\tvalue\tinterval\tceiling\tsource\t"
 	if cost != nil {

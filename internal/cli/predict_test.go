@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"fmt"
-	"math"
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -16,7 +15,7 @@ func ladder(f func(x float64) float64, sizes ...string) *result.Experiment {
 	e := &result.Experiment{}
 	for i, size := range sizes {
 		c := result.Case{ID: "size=" + size, Params: map[string]string{"size": size, "access": "latency"}}
-		x, err := parameter(size)
+		x, err := metric.ParseSize(size)
 		if err != nil {
 			c.Params["size"] = size
 		}
@@ -109,29 +108,4 @@ func TestPredictChange(t *testing.T) {
 	if _, err = predict(&result.Experiment{}, "epc=2x"); err == nil || !strings.Contains(err.Error(), "the result has no comparison") {
 		t.Errorf("error %v", err)
 	}
-}
-
-func TestParameter(t *testing.T) {
-	for text, want := range map[string]float64{"4": 4, "0.5": 0.5, "-2": -2, "1e3": 1000, "4k": 4096, "4KiB": 4096, "2G": 2 << 30, "7B": 7, "1TiB": 1 << 40} {
-		if got, err := parameter(text); err != nil || got != want {
-			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "k", "4 k", "4kk", "NaN", "Inf", "4s", "0x"} {
-		if got, err := parameter(text); err == nil {
-			t.Errorf("%q is %v", text, got)
-		}
-	}
-}
-
-func FuzzParameter(f *testing.F) {
-	for _, s := range []string{"4KiB", "1e3", "-0.5M", "TTT", "\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		v, err := parameter(s)
-		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
-			t.Errorf("%q is %s", s, fmt.Sprint(v))
-		}
-	})
 }

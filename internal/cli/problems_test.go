@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
+	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -57,7 +58,7 @@ func TestProblemsAreTheSame(t *testing.T) {
 		return out
 	}
 
-	answer := summarized(web.Findings{Findings: records, Rules: []findings.RuleStat{{Name: "r", Title: "R", Answer: findings.Fires, Windows: [2]float64{300, 60}}}, At: at}, at.Add(-time.Hour))
+	answer := web.Findings{Findings: records, Rules: []findings.RuleStat{{Name: "r", Title: "R", Answer: findings.Fires, Windows: [2]float64{300, 60}}}, At: at}.WithSummary(at.Add(-time.Hour))
 	body, err := json.Marshal(answer)
 	if err != nil {
 		t.Fatal(err)
@@ -71,13 +72,14 @@ func TestProblemsAreTheSame(t *testing.T) {
 		}
 	}
 
-	text, err := explainWith(t, "--server", monitorSaying(t, map[string]string{"answer": string(body)}))
+	server := monitorSaying(t, map[string]string{"answer": string(body), "platform": "{}", "overhead": "{}"})
+	text, err := explainWith(t, "--server", server)
 	if got := within(text); err != nil || !reflect.DeepEqual(got, want) || !strings.HasPrefix(text, answer.Summary.Headline+".\n") {
 		t.Errorf("explain has %q, want %q, %v:\n%s", got, want, err, text)
 	}
-	top := topSnapshot{findings: answer}
-	if got := within(strings.Join(append([]string{top.verdict()}, top.others(9)...), "\n")); !reflect.DeepEqual(got, want) {
-		t.Errorf("top has %q, want %q", got, want)
+	out, errs, code := run(t, "top", "--once", "--server", server)
+	if got := within(out); code != exitOK || !reflect.DeepEqual(got, want) {
+		t.Errorf("top has %q, want %q, %d, %s:\n%s", got, want, code, errs, out)
 	}
 
 	sent := make(chan []findings.Problem, len(records))
@@ -134,7 +136,7 @@ func TestSummaryIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := monitorAt(base).tree(context.Background(), subject{process: "redis"}, "second", time.Time{}, time.Time{})
+	got, err := client.Monitor(base).Tree(context.Background(), client.Subject{Process: "redis"}, "second", time.Time{}, time.Time{})
 	if err != nil || got.Summary != e.Summary {
 		t.Errorf("the API's summary is %+v, read as %+v, %v", e.Summary, got.Summary, err)
 	}

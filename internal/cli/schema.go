@@ -1,28 +1,20 @@
 package cli
 
 import (
-	_ "embed"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/build"
+	"github.com/teescope/teescope/internal/monitor/config"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/web"
 )
 
-//go:generate go test -count=1 -run ^TestConfigSchema$ . -update
-
-// configSchema is the JSON Schema (draft 2020-12) of the file of --config, made
-// from the type config.
-//
-//go:embed config.schema.json
-var configSchema []byte
-
 func schemaCommand(env Env) *cobra.Command {
 	documents := []string{"result", "findings", "config", "template", "version"}
-	texts := map[string][]byte{"result": result.Schema, "findings": web.FindingsSchema, "config": configSchema, "template": launchers.TemplateSchema, "version": build.Schema}
+	texts := map[string][]byte{"result": result.Schema, "findings": web.FindingsSchema, "config": config.Schema, "template": launchers.TemplateSchema, "version": build.Schema}
 	return &cobra.Command{
 		Use:   "schema result|findings|config|template|version",
 		Short: "Print the JSON Schema of a document",

@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/monitor"
+	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/top"
 )
 
 func topCommand(env Env) *cobra.Command {
@@ -76,124 +77,65 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 	// The end of the terminal ends top as any other stop does.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
-	of, end, err := t.witness(ctx, env)
+	of, end, err := t.backend(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	m := topModel{every: t.interval, once: t.once, filter: filter, width: usualWidth, height: usualHeight, of: of, ctx: ctx, theme: themeOf(true)}
-	if m.snapshot, err = lookAround(ctx, of); err != nil {
+	m, err := top.Look(ctx, of, t.interval, filter)
+	switch {
+	case err != nil:
 		return err
+	case t.once:
+		_, err = io.WriteString(env.Stdout, m.Once())
+		return err
+	case !interactive(env):
+		return m.PrintTables(env.Stdout)
 	}
-	m.remember(m.snapshot)
-	if t.once || !interactive(env) {
-		return t.print(ctx, env.Stdout, m)
-	}
-	defer sized(env.Stdout)()
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler(), tea.WithFPS(drawn))
-	if _, err = p.Run(); ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // a signal has ended it
-	}
-	return err
+	return m.Run(env.Stdin, env.Stdout)
 }
 
-// witness returns who answers, and what to call at the end. Without a monitor that is this process, once it knows the first
+// backend returns who answers, and what to call at the end. Without a monitor that is this process, once it knows the first
 // rates, or, to print once, once it has watched for a while.
-func (t topper) witness(ctx context.Context, env Env) (w witness, end func() error, err error) {
+func (t topper) backend(ctx context.Context, env Env) (b client.Backend, end func() error, err error) {
 	end = func() error { return nil }
 	base, err := serverURL(t.server)
 	if err != nil {
-		return w, end, err
+		return b, end, err
 	}
 	if !t.named {
-		if t.named, err = monitorAnswers(ctx, base); err != nil {
-			return w, end, err
+		if t.named, err = client.MonitorAnswers(ctx, base); err != nil {
+			return b, end, err
 		}
 	}
 	if t.named {
-		return monitorAt(base), end, nil
+		return client.Monitor(base), end, nil
 	}
-	a, err := watchAlone(ctx, t.reading(), !t.once)
+	a, err := monitor.WatchAlone(ctx, aloneSettings(), t.reading(), !t.once)
 	if err != nil {
-		return w, end, err
+		return b, end, err
 	}
 	if t.once {
-		fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), watchedOnce)
-		err = a.once(ctx)
+		fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), monitor.WatchedOnce)
+		err = a.WatchOnce(ctx)
 	} else {
-		err = a.await(ctx, a.begun)
+		err = a.WaitForRates(ctx)
 	}
 	if err != nil {
-		return w, end, errors.Join(err, a.Close())
+		return b, end, errors.Join(err, a.Close())
 	}
-	return a.witness("top", false), a.Close, nil
+	return a.Backend("top", false), a.Close, nil
 }
 
 // reading is the time between readings without a monitor. Rates are over 15 s, so longer ones would leave them without values.
 func (t topper) reading() time.Duration {
 	if !t.paced {
-		return usualReading
+		return monitor.UsualInterval
 	}
-	return min(max(t.interval, eagerReading), usualReading)
-}
-
-// print writes a table now and after each interval.
-func (t topper) print(ctx context.Context, w io.Writer, m topModel) error {
-	tick := time.NewTicker(t.interval)
-	defer tick.Stop()
-	for {
-		if _, err := io.WriteString(w, m.plain()); err != nil || t.once {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		var err error
-		if m.snapshot, err = lookAround(ctx, m.of); err != nil {
-			return err
-		}
-		m.remember(m.snapshot)
-		if _, err := io.WriteString(w, "\n"); err != nil {
-			return err
-		}
-	}
+	return min(max(t.interval, monitor.EagerInterval), monitor.UsualInterval)
 }
 
 // interactive reports whether keys can be read and the screen can be overwritten.
 func interactive(env Env) bool {
 	return isTerminal(env.Stdin) && isTerminal(env.Stdout) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
-}
-
-// drawn is how often a second the screen is looked at for changes: each look wakes the process up.
-const drawn = 10
-
-// usualWidth and usualHeight are the size of a terminal that does not say its own.
-const (
-	usualWidth  = 80
-	usualHeight = 24
-)
-
-// sized gives a terminal without a size, as one of script(1) in a pipe, the usual one, and returns a function that takes it
-// back: nothing is drawn on a screen of 0x0.
-func sized(stdout io.Writer) (back func()) {
-	f, ok := stdout.(*os.File)
-	if !ok {
-		return func() {}
-	}
-	fd := int(f.Fd())
-	was, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
-	if err != nil || was.Col > 0 && was.Row > 0 {
-		return func() {}
-	}
-	usual := unix.Winsize{Col: usualWidth, Row: usualHeight}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &usual); err != nil {
-		return func() {}
-	}
-	return func() {
-		if now, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil && *now == usual { // else somebody resized it
-			_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, was)
-		}
-	}
 }

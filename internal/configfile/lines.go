@@ -1,5 +1,5 @@
 // Package configfile reads YAML that a user wrote: every error names its line and key, and unknown keys are errors. What the keys
-// mean is known elsewhere (internal/observe, internal/cli).
+// mean is known elsewhere (internal/observe, internal/monitor/config).
 package configfile
 
 import (
@@ -89,10 +89,10 @@ var (
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)")
 	// wanted translates the decoder's Go types; every other type is a mapping.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
-		"[]observe.Requests": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
-		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
+		"[]observe.Requests": "a list of servers", "[]config.ownConfig": "a list of rules", "[]config.subjectConfig": "a list of subjects",
+		"[]config.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
-		"web.PanelKind": "text", "findings.Severity": "text", "cli.webhookFormat": "text", "config.Secret": "text"}
+		"web.PanelKind": "text", "findings.Severity": "text", "config.webhookFormat": "text", "config.Secret": "text"}
 )
 
 // Readable rewrites the decoder's errors with lines and keys in place of Go types; b is

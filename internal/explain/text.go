@@ -57,6 +57,14 @@ func (t *Text) Wrap(indent, words string) {
 	t.Line("%s", line)
 }
 
+// Unexplained says why there is no explanation, a paragraph for each reason.
+func (t *Text) Unexplained(reasons []string) {
+	for _, r := range reasons {
+		t.Wrap("", "No explanation: "+r+".")
+		t.Line("")
+	}
+}
+
 // Column writes a line of a table without trailing spaces.
 func (t *Text) Column(format string, args ...any) {
 	t.Line("%s", strings.TrimRight(fmt.Sprintf(format, args...), " "))

@@ -421,6 +421,9 @@ func (h *Host) WriteFile(name string, data []byte) error {
 	return h.errAt(disk.WriteFile(h.Path(name), data, 0o644))
 }
 
+// Rename moves a file to another name on the same file system.
+func (h *Host) Rename(from, to string) error { return h.errAt(os.Rename(h.Path(from), h.Path(to))) }
+
 // Mount mounts a virtual file system (mount(2)); only the real machine can.
 func (h *Host) Mount(fstype, target string) error {
 	if !h.IsLocal() {

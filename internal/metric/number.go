@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // This file is the one printer of numbers: three significant digits, SI or IEC
@@ -189,6 +190,17 @@ func Length(seconds float64) string {
 		return text
 	}
 	return "0 s"
+}
+
+// ShortDuration prints a duration as flags and the configuration take it, without parts that are 0: "8m", not "8m0s".
+func ShortDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // Words is a name in snake case as words.

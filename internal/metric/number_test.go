@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"time"
 )
 
 // TestShared prints the numbers of the table that the page's printer is tested with.
@@ -63,5 +64,14 @@ func TestCount(t *testing.T) {
 	}
 	if got := PercentOf(0.863, 0.706, 1); got != "86.3 % [70.6, 100]" {
 		t.Errorf("PercentOf is %q", got)
+	}
+}
+
+// TestShortDuration: parts that are 0 are left out, and the others are not.
+func TestShortDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 8 * time.Minute: "8m", time.Hour: "1h", 90 * time.Second: "1m30s", 100 * time.Minute: "1h40m", 10 * time.Second: "10s", time.Hour + 20*time.Second: "1h0m20s"} {
+		if got := ShortDuration(d); got != want {
+			t.Errorf("%d is %s, want %s", d, got, want)
+		}
 	}
 }

@@ -145,6 +145,13 @@ type Findings struct {
 	Summary  findings.Summary   `json:"summary"`
 }
 
+// WithSummary returns the findings with their problems and their summary, on a machine that is observed since a time; the zero
+// time is not known.
+func (f Findings) WithSummary(started time.Time) Findings {
+	f.Problems, f.Summary = findings.Problems(f.Findings), findings.Summarize(f.Findings, f.Rules, f.At, started)
+	return f
+}
+
 // Causes is the answer of GET causes: the open findings of all machines, grouped by their rule.
 type Causes struct {
 	Causes []fleet.Cause `json:"causes"`

@@ -249,7 +249,7 @@ func TestFuzzedPackages(t *testing.T) {
 		path, target    string
 		linksPrometheus bool
 	}{
-		{module + "internal/cli", "FuzzParseConfig", true},
+		{module + "internal/monitor/config", "FuzzParseConfig", true},
 		{module + "internal/stats", "FuzzAll", false},
 	} {
 		if !slices.ContainsFunc(all, func(f fuzzed) bool {
