@@ -28,8 +28,9 @@ var vdsoBypass = &findings.Rule{
 		"one at 3.5 GHz; its share of the active time decides the severity, and where that is unknown, ten times the rate is critical. The rule syscall_storm leaves these calls to this one. Clocks of CPU time " +
 		"(CLOCK_PROCESS_CPUTIME_ID and the like), which no vDSO answers, are counted too: they look the same.",
 	Needs: []string{"tee_syscalls_total"},
+	Early: earlyStorm,
 	Thresholds: []findings.Threshold{
-		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
+		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000, Early: 100_000},
 		{Name: "rate_critical", Doc: "calls of one kind by a process, for a critical finding", Unit: "1/s", Default: 100_000},
 	},
 	Remedy:    causes.VDSOBypass.Remedy,
