@@ -59,6 +59,8 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 	parts := []part{
 		{"sum by (mode, call) (" + l.rate(CPUSamples) + ")", count(CPUSamples)},
 		{"sum by (state, call) (" + l.rate(WaitSamples) + ")", count(WaitSamples)},
+		{"sum by (lock) (" + l.rate(LockWaits) + ")", count(LockWaits)},
+		{"sum by (call, device, inode) (" + l.rate(FileWaits) + ")", count(FileWaits)},
 		{"sum by (syscall) (" + l.rate(CallCount) + ")", count(CallCount)},
 		{"sum by (operation) (" + l.rate("tee_process_io_calls_total") + ")", func(p metric.Point) { l.ioCalls[p.Labels["operation"]] = p.Value }},
 		{"sum by (cause) (" + l.rate(FaultCount, userSpace) + ")", count(FaultCount)},
