@@ -359,7 +359,7 @@ func (a *alone) runs(ctx context.Context, q explain.Question) bool {
 	if err == nil && len(points) > 0 {
 		return true
 	}
-	list, err := running(a.Host, q.Process)
+	list, err := running(a.Host, q.Process, false)
 	return err == nil && len(list) > 0
 }
 

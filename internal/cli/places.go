@@ -4,7 +4,6 @@ package cli
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -90,7 +89,7 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 			}
 		}
 		if groups, err := h.ReadString(path.Dir(file) + "/cgroup"); err == nil {
-			if home := homeOf(groups); home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
+			if home := machine.HomeOf(groups); home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
 				place.Homes = append(place.Homes, home)
 				slices.Sort(place.Homes)
 			}
@@ -102,34 +101,6 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 
 // mostHomes is how many units and containers of one process name are told apart.
 const mostHomes = 8
-
-// homeOf returns the most specific name for where a process runs, by the content of its cgroup file: its container, or
-// the innermost service unit; "" for others. A scope is left out, as its name can hold a process id. So can the instance
-// of a unit that is made for an event, such as a connection: one with several numbers is not said.
-func homeOf(groups string) string {
-	group, container := placed(groups)
-	if container != "" {
-		return "container " + container[:min(12, len(container))]
-	}
-	for ; group != "" && group != "/" && group != "."; group = path.Dir(group) {
-		unit := path.Base(group)
-		if !serviceUnit.MatchString(unit) {
-			continue
-		}
-		name, instance, _ := strings.Cut(unit, "@")
-		if len(numbers.FindAllString(instance, 2)) > 1 {
-			return name + "@.service"
-		}
-		return unit
-	}
-	return ""
-}
-
-// serviceUnit is what systemd.unit(5) allows as the name of a service.
-var (
-	serviceUnit = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,100}\.service$`)
-	numbers     = regexp.MustCompile(`[0-9]+`)
-)
 
 // parseStatus returns the name of a process, as the series have it, and the CPUs that it may use.
 func parseStatus(text string) (name string, cpus []int, err error) {

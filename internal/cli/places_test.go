@@ -43,26 +43,6 @@ func TestReadPlaces(t *testing.T) {
 	}
 }
 
-// TestHomeOf: a home is a container or a service, and holds no process id.
-func TestHomeOf(t *testing.T) {
-	id := strings.Repeat("0123456789abcdef", 4)
-	for groups, want := range map[string]string{
-		"0::/system.slice/paysvc.service\n":                                                         "paysvc.service",
-		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/my-app.service/x\n":             "my-app.service",
-		"0::/system.slice/docker-" + id + ".scope\n":                                                "container 0123456789ab",
-		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-firefox-4711.scope\n": "user@1000.service",
-		"0::/user.slice/user-0.slice/session-3.scope\n":                                             "",
-		"0::/system.slice/system-systemd\\x2dcoredump.slice/systemd-coredump@0-4711-0.service\n":    "systemd-coredump@.service",
-		"0::/system.slice/system-redis.slice/redis@6380.service\n":                                  "redis@6380.service",
-		"0::/system.slice/ev\x1bil.service\n":                                                       "",
-		"0::/\n":                                                                                    "", "": "",
-	} {
-		if got := homeOf(groups); got != want {
-			t.Errorf("%q: %q, want %q", groups, got, want)
-		}
-	}
-}
-
 // FuzzParseStatus: no text makes the parser panic, or gives a CPU that cannot be.
 func FuzzParseStatus(f *testing.F) {
 	f.Add("Name:\tredis\nVmSize:\t1 kB\nCpus_allowed_list:\t0-3,5\n")
