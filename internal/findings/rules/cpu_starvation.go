@@ -22,7 +22,7 @@ var cpuStarvation = &findings.Rule{
 	Doc: "The threads of a process wait for a CPU at least 60 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU), and on average at least half a thread waits. " +
 		"The more the waiting slows a process down, the fewer threads need to wait: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth, as a server that is asleep between its " +
 		"requests has few threads that wait and still answers each of them late. " +
-		"Over either window and over its newest half minute, by samples of all threads. At 60 % the process takes two and a half times as long as on a free machine. " +
+		"Over either window and over its newest half minute, by samples of all threads. It opens early where the lower bound of the share is 70 % over the newest 25 s, and a thread waits. At 60 % the process takes two and a half times as long as on a free machine. " +
 		"The finding names the processes that use the CPUs during the waiting. A process that uses at least four fifths of what the largest of them uses, or that hardly ever gives a CPU back by itself (fewer than 1 % of its " +
 		"switches are voluntary), competes rather than suffers: its finding is information. " +
 		"Of a name whose processes run in several service units or containers, a unit that meets the limits has a finding of its own, and those of the same name in other units count among its rivals; else the processes are added up. " +
