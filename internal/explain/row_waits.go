@@ -63,14 +63,15 @@ func (l *Ledger) waitedObjects(whole Row, state string, calls []string) (out []R
 	}
 	for _, e := range l.events(series) {
 		v := l.counted[e]
-		name, labels := lockTitle(e), []string{"lock", e.Label("lock")}
+		id, name, labels := e.Label("lock"), lockTitle(e), []string{"lock", e.Label("lock")}
 		if state == "disk" {
+			id = e.Label("call") + ":" + e.Label("device") + ":" + e.Label("inode")
 			name, labels = fileTitle(e), []string{"call", e.Label("call"), "device", e.Label("device"), "inode", e.Label("inode")}
 		}
 		if name == "" || v < leastObject*whole.Time.Value || state == "disk" && !slices.Contains(calls, e.Label("call")) {
 			continue
 		}
-		out = append(out, Row{ID: whole.ID + ":" + strings.Join(labels[1:], ":"), Title: name, Part: Wait, Time: l.waited(state, v),
+		out = append(out, Row{ID: whole.ID + ":" + id, Title: name, Part: Wait, Time: l.waited(state, v),
 			Evidence: []findings.Evidence{{Text: "threads that wait for it", Value: v, Expr: "sum(" + l.rate(series, matchers(labels...)) + ")"}}})
 	}
 	slices.SortStableFunc(out, func(a, b Row) int { return cmp.Compare(b.Time.Value, a.Time.Value) })
