@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/host"
@@ -20,6 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/report/formats"
@@ -27,7 +27,7 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-var _ findings.Querier = (*store.Store)(nil)
+var _ query.Querier = (*store.Store)(nil)
 
 // run is the command line without a process.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {

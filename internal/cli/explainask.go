@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/explain"
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -67,7 +67,7 @@ func (x explainer) busy(ctx context.Context, of client.Backend, at time.Time, wi
 	if x.instance != "" {
 		which += fmt.Sprintf(",instance=%q", x.instance)
 	}
-	w := findings.PromDuration(window)
+	w := query.PromDuration(window)
 	work := map[client.Subject]float64{}
 	for _, expr := range []string{
 		fmt.Sprintf(`sum by (process, instance) (rate({__name__=~"tee_sampled_(cpu|wait)_seconds_total",mode!="thread",state!="sleep",%s}[%s]))`, which, w),

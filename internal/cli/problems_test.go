@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -27,7 +28,7 @@ func TestProblemsAreTheSame(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	record := func(id, rule, subject string, severity findings.Severity, topic string, role findings.Role) findings.Record {
 		return findings.Record{ID: id, State: findings.Open, Since: at.Add(-time.Minute), LastSeen: at, Finding: findings.Finding{
-			Rule: rule, Machine: findings.Machine{Job: "teescope", Instance: "vm1"}, Subject: subject, Title: subject + " shows " + rule + ".", Severity: severity,
+			Rule: rule, Machine: query.Machine{Job: "teescope", Instance: "vm1"}, Subject: subject, Title: subject + " shows " + rule + ".", Severity: severity,
 			Confidence: findings.High, Remedy: "Do less.", Reference: "a page", Topic: topic, Role: role}}
 	}
 	records := []findings.Record{

@@ -92,6 +92,8 @@ func (e Event) String() string {
 const (
 	CPUSamples     = "tee_sampled_cpu_seconds_total"
 	WaitSamples    = "tee_sampled_wait_seconds_total"
+	LockWaits      = "tee_sampled_lock_wait_seconds_total"
+	FileWaits      = "tee_sampled_file_wait_seconds_total"
 	CallCount      = "tee_syscalls_total"
 	FaultCount     = "tee_page_faults_total"
 	CPUAccount     = "tee_process_cpu_seconds_total"

@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/query"
 )
 
@@ -44,7 +46,51 @@ func waits(l *Ledger) (out []row) {
 		}
 		r.Time = l.waited(s.state, v)
 		r.Evidence = []query.Evidence{{Text: "threads " + s.title, Value: v, Expr: "sum(" + l.process.Rate(WaitSamples, more...) + ")"}}
+		r.Rows = l.waitedObjects(r.Row, s.state, in)
 		out = append(out, r)
 	}
 	return out
+}
+
+// leastObject is the part of a row's time from which a lock or a file has a row of its own below it.
+const leastObject = 0.05
+
+// waitedObjects returns the locks and files that a row's time was spent waiting for, the longest first. calls are those of
+// the row. A lock or a file that is not known has no row.
+func (l *Ledger) waitedObjects(whole Row, state string, calls []string) (out []Row) {
+	series := map[string]string{"lock": LockWaits, "disk": FileWaits}[state]
+	if series == "" {
+		return nil
+	}
+	for _, e := range l.events(series) {
+		v := l.counted[e]
+		id, name, labels := e.Label("lock"), lockTitle(e), []string{"lock", e.Label("lock")}
+		if state == "disk" {
+			id = e.Label("call") + ":" + e.Label("device") + ":" + e.Label("inode")
+			name, labels = fileTitle(e), []string{"call", e.Label("call"), "device", e.Label("device"), "inode", e.Label("inode")}
+		}
+		if name == "" || v < leastObject*whole.Time.Value || state == "disk" && !slices.Contains(calls, e.Label("call")) {
+			continue
+		}
+		out = append(out, Row{ID: whole.ID + ":" + id, Title: name, Part: Wait, Time: l.waited(state, v),
+			Evidence: []query.Evidence{{Text: "threads that wait for it", Value: v, Expr: "sum(" + l.process.Rate(series, query.MatchersFor(labels...)) + ")"}}})
+	}
+	slices.SortStableFunc(out, func(a, b Row) int { return cmp.Compare(b.Time.Value, a.Time.Value) })
+	return out
+}
+
+// lockTitle names a lock in words; "" for those that have no series of their own.
+func lockTitle(e Event) string {
+	if e.Label("lock") == folded {
+		return ""
+	}
+	return metric.LockWords(e.Label("lock"))
+}
+
+// fileTitle names a file in words; "" for those that have no series of their own.
+func fileTitle(e Event) string {
+	if e.Label("inode") == folded {
+		return ""
+	}
+	return fmt.Sprintf("inode %s on %s, %s", e.Label("inode"), e.Label("device"), e.Label("call"))
 }

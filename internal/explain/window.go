@@ -58,6 +58,8 @@ func (k *Catalog) read(ctx context.Context, db query.Querier, q Question) (*Ledg
 	parts := []part{
 		{"sum by (mode, call) (" + l.process.Rate(CPUSamples) + ")", count(CPUSamples)},
 		{"sum by (state, call) (" + l.process.Rate(WaitSamples) + ")", count(WaitSamples)},
+		{"sum by (lock) (" + l.process.Rate(LockWaits) + ")", count(LockWaits)},
+		{"sum by (call, device, inode) (" + l.process.Rate(FileWaits) + ")", count(FileWaits)},
 		{"sum by (syscall) (" + l.process.Rate(CallCount) + ")", count(CallCount)},
 		{"sum by (operation) (" + l.process.Rate("tee_process_io_calls_total") + ")", func(p metric.Point) { l.ioCalls[p.Labels["operation"]] = p.Value }},
 		{"sum by (cause) (" + l.process.Rate(FaultCount, userSpace) + ")", count(FaultCount)},

@@ -9,35 +9,38 @@ import (
 	"github.com/teescope/teescope/internal/query"
 )
 
-// On a monitor that is older than the long window, a rule's windows show a shortage of a machine only after most of
+// On a monitor that is older than the long window, a rule's windows show a cause that begins only after most of
 // that window. A rule that is Early is also judged over a window of five readings, with its early limits, as alerts on
 // burn rates are: the shorter the window, the higher the limit (https://sre.google/workbook/alerting-on-slos/, numbers
 // 5 and 6).
 
-// leastEarly is the length of the early window at the default interval.
-const leastEarly = 25 * time.Second
-
-// earlyWindow is the window over which early rules are judged: five readings, so the four times between them.
-func (v *evaluation) earlyWindow() time.Duration { return max(leastEarly, 5*v.opts.Interval) }
+// earlyWindow is the window over which an early rule is judged: five readings, so the four times between them.
+func (v *evaluation) earlyWindow(r *Rule) time.Duration { return max(r.Early, 5*v.opts.Interval) }
 
 // earlySince is the time of the first reading in the early window.
-func (v *evaluation) earlySince(at time.Time) time.Time {
-	return at.Add(v.opts.Interval - v.earlyWindow())
+func (v *evaluation) earlySince(r *Rule, at time.Time) time.Time {
+	return at.Add(v.opts.Interval - v.earlyWindow(r))
 }
 
-// findEarly returns a rule's findings over the early window, about machines only: a process that is young has a window
-// of its own, and a burst of an old one is usual. Those that settled reports are left out. Without an answer there is
-// none.
+// findEarly returns a rule's findings over the early window, about machines and living processes. Those that settled
+// reports are left out, and so is teescope's own process while it starts. Without an answer there is none.
 func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(query.Machine, string) bool, at time.Time) map[who]Finding {
-	window := v.earlyWindow()
-	if !r.Early || window >= v.windows(r).Short || at.Sub(v.opts.Started) < window {
+	window := v.earlyWindow(r)
+	if r.Early == 0 || window >= v.windows(r).Short || at.Sub(v.opts.Started) < window {
 		return nil
 	}
 	found, _, err := v.run(ctx, r, &Pass{From: at.Add(-window), To: at, early: true, settled: settled})
 	if err != nil {
 		return nil
 	}
-	maps.DeleteFunc(found, func(_ who, f Finding) bool { return f.Life != "" || f.Severity == Info })
+	now, young := v.reading(at), at.Sub(v.opts.Started) < ownYouth
+	maps.DeleteFunc(found, func(_ who, f Finding) bool {
+		if f.Severity == Info || f.Life != "" && !f.isOfProcess() || young && slices.Contains(ownPrograms, f.Local()) {
+			return true
+		}
+		l := now.lifeOf(ctx, f) // the window of a younger process holds what one before it did
+		return l.known && !l.lives || !l.started.IsZero() && at.Sub(l.started) < window
+	})
 	return found
 }
 
@@ -57,7 +60,7 @@ func (b *book) settled(r *Rule) func(query.Machine, string) bool {
 			_, known[k.who] = b.began[k]
 		}
 	}
-	return func(on query.Machine, subject string) bool { return known[who{on, subject}] }
+	return func(on query.Machine, subject string) bool { return known[who{Machine: on, subject: subject}] }
 }
 
 // openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it
@@ -90,7 +93,7 @@ func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.T
 // that it opened, and whether it found any.
 func (e *Engine) lookEarly(ctx context.Context, v *evaluation, i int, at time.Time) (opened []Record, found bool) {
 	r := v.rules[i]
-	if !r.Early {
+	if r.Early == 0 {
 		return nil, false
 	}
 	b := e.book.Lock()
@@ -104,5 +107,5 @@ func (e *Engine) lookEarly(ctx context.Context, v *evaluation, i int, at time.Ti
 		return nil, false
 	}
 	defer e.book.Unlock()
-	return e.book.Lock().openEarly(i, r, early, v.earlySince(at), at), true
+	return e.book.Lock().openEarly(i, r, early, v.earlySince(r, at), at), true
 }

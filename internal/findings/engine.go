@@ -64,7 +64,7 @@ type Options struct {
 	// Failure returns the error of a target's last scrape, "" without one. May be nil.
 	Failure func(job, instance string) string
 	// Own is the machine of this monitor, and Refusing says why its samples are not stored now; nil while they are. May be nil.
-	Own      Machine
+	Own      query.Machine
 	Refusing func() error
 	// Places returns where a machine's processes may run now, by name; nil when unknown. May be nil.
 	Places func(query.Machine) map[string]rivals.Place
@@ -151,14 +151,15 @@ type key struct {
 type who struct {
 	query.Machine
 	subject string
+	unit    string
 }
 
-func whoOf(f Finding) who { return who{f.Machine, f.Subject} }
+func whoOf(f Finding) who { return who{f.Machine, f.Subject, f.Unit} }
 
 func keyOf(f Finding) key { return key{f.Rule, whoOf(f)} }
 
 func (w who) compare(o who) int {
-	return cmp.Or(strings.Compare(w.subject, o.subject), strings.Compare(w.Instance, o.Instance), strings.Compare(w.Job, o.Job))
+	return cmp.Or(strings.Compare(w.subject, o.subject), strings.Compare(w.unit, o.unit), strings.Compare(w.Instance, o.Instance), strings.Compare(w.Job, o.Job))
 }
 
 // New returns an engine that has not evaluated yet. It knows the findings of Options.Past.
@@ -419,7 +420,9 @@ func (v *evaluation) run(ctx context.Context, r *Rule, p *Pass) (map[who]Finding
 		if f.byHarm = harmful(f); f.byHarm {
 			f.Severity = severityOfHarm(*f.Share, f.Confidence, "")
 		}
-		if v.opts.Places != nil && f.Severity != Info && strings.HasPrefix(f.Life, query.StartTime+"{") { // of a process; what is information is often always open, and a look at all processes is not free
+		if f.Unit != "" {
+			f.RunsIn = []string{f.Unit}
+		} else if v.opts.Places != nil && f.Severity != Info && f.isOfProcess() { // of a process; what is information is often always open, and a look at all processes is not free
 			f.RunsIn = v.opts.Places(f.Machine)[ProcessOf(f)].Homes
 		}
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev query.Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
@@ -431,6 +434,9 @@ func (v *evaluation) run(ctx context.Context, r *Rule, p *Pass) (map[who]Finding
 	}
 	return found, p.near, nil
 }
+
+// isOfProcess reports whether a finding is about a process.
+func (f Finding) isOfProcess() bool { return strings.HasPrefix(f.Life, query.StartTime+"{") }
 
 // settle updates the findings of rule i from its answer and returns those that opened or closed.
 func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (changed []Record) {
@@ -476,7 +482,7 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 			changed = append(changed, b.marked(*rec))
 		}
 	}
-	changed = append(changed, b.openEarly(i, r, answer.early, v.earlySince(at), at)...)
+	changed = append(changed, b.openEarly(i, r, answer.early, v.earlySince(r, at), at)...)
 	for k := range b.began {
 		if _, holds := answer.short[k.who]; k.rule == r.Name && !holds {
 			delete(b.began, k)
@@ -653,6 +659,9 @@ func join(short, long []query.Evidence) []query.Evidence {
 func id(k key, at time.Time) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%d", k.rule, k.Job, k.Instance, k.subject, at.UnixNano())
+	if k.unit != "" {
+		fmt.Fprintf(h, "\x00%s", k.unit)
+	}
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 

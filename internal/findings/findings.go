@@ -28,9 +28,10 @@ type Rule struct {
 	// Run reports one finding per subject that shows the cause in the pass's window.
 	// An error means that the rule was not checked.
 	Run func(context.Context, *Pass) error
-	// Early: a finding may open before the windows are met, when the rule holds over the last seconds with the early
-	// limits of its thresholds. It then says for how long, and is sent to nobody until the windows are met.
-	Early bool
+	// Early, unless 0: a finding may open before the windows are met, when the rule holds over this time, and over five
+	// readings at least, with the early limits of its thresholds. It then says for how long, and is sent to nobody until the
+	// windows are met.
+	Early time.Duration
 	// Patient: nobody waits for it, so it runs less often while the budget is short.
 	Patient bool
 	// Remedy is the advice, Reference a URL or a title to read more.
@@ -58,7 +59,7 @@ type Threshold struct {
 	// Unit is one of Evidence's; a setting in another one is refused.
 	Unit    string
 	Default float64
-	// Early is the limit of a Rule.Early over its short time, for which a higher one keeps usual bursts out; 0 is Default.
+	// Early is the limit over Rule.Early, for which a higher one keeps usual bursts out; 0 is Default.
 	Early float64
 }
 
@@ -110,12 +111,15 @@ func (p *Pass) Failure(job, instance string) string {
 
 // Refusing returns this monitor's machine, and why its samples are not stored now: nil while they are. known is false where nobody
 // can say.
-func (p *Pass) Refusing() (own Machine, known bool, why error) {
+func (p *Pass) Refusing() (own query.Machine, known bool, why error) {
 	if p.refuse == nil {
 		return p.own, false, nil
 	}
 	return p.own, true, p.refuse()
 }
+
+// IsEarly reports whether the pass is over the early window: evidence must be stronger.
+func (p *Pass) IsEarly() bool { return p.early }
 
 // Note says that a subject is near a finding of the rule and has none. The engine keeps the first few of a pass.
 func (p *Pass) Note(n Near) {
@@ -170,6 +174,9 @@ func On(subject, instance string) string {
 // ProcessOf returns the subject of a finding without the machine that On may have added.
 func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f.Instance) }
 
+// InUnit names the processes of a subject that run in one unit or container.
+func InUnit(subject, unit string) string { return subject + " of " + unit }
+
 // Finding is a cause seen on a subject.
 type Finding struct {
 	Rule string `json:"rule"`
@@ -178,6 +185,9 @@ type Finding struct {
 	// Subject is what shows it: a process name, a container, "machine" for all of it. With
 	// Rule and Machine it identifies the finding.
 	Subject string `json:"subject"`
+	// Unit is the unit or container of the subject's processes that show it, where those in others do not count; "" where
+	// all processes of the subject count. It is part of the identity.
+	Unit string `json:"unit,omitempty"`
 	// RunsIn are the units and containers in which the processes of the subject run now; with several, their processes
 	// are added up. It is empty where that is not known and for information, and no part of the finding's identity.
 	RunsIn []string `json:"runsIn,omitempty"`

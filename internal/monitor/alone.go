@@ -25,6 +25,7 @@ import (
 	"github.com/teescope/teescope/internal/monitor/config"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -319,7 +320,7 @@ func (a *Alone) findings(ctx context.Context) (f web.Findings, err error) {
 		return f, err
 	}
 	if a.isOpen() {
-		f, err = a.findingsOf(ctx, findings.Machine{})
+		f, err = a.findingsOf(ctx, query.Machine{})
 	} else {
 		f = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.Host.Now()}.WithSummary(a.PlatformNow().Started)
 	}
@@ -366,7 +367,7 @@ func (a *Alone) runs(ctx context.Context, q explain.Question) bool {
 	if err == nil && len(points) > 0 {
 		return true
 	}
-	list, err := running(a.Host, q.Process)
+	list, err := running(a.Host, q.Process, false)
 	return err == nil && len(list) > 0
 }
 
@@ -379,11 +380,11 @@ func (a *Alone) Backend(command string, told bool) client.Backend {
 			a.Host.Pages.Run(func() { f, err = a.findings(ctx) })
 			return f, err
 		},
-		Platform: func(ctx context.Context) (web.Platform, error) { return a.platformOf(ctx, findings.Machine{}) },
+		Platform: func(ctx context.Context) (web.Platform, error) { return a.platformOf(ctx, query.Machine{}) },
 		Overhead: func(ctx context.Context) (o web.Overhead, err error) {
 			from, until := a.span()
 			a.Host.Pages.Run(func() {
-				o, err = a.overheadIn(ctx, findings.Machine{}, min(time.Minute, until.Sub(from)+client.SpanMargin), until)
+				o, err = a.overheadIn(ctx, query.Machine{}, min(time.Minute, until.Sub(from)+client.SpanMargin), until)
 			})
 			return o, err
 		},

@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -46,7 +47,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 	e := web.Explanation{Tree: t, Causes: m.Judging.Catalog.Found(t)}
 	// Rules name the machine next to the process if there are several.
 	subject := regexp.MustCompile("^" + regexp.QuoteMeta(t.Subject) + "( on " + regexp.QuoteMeta(t.Instance) + ")?$")
-	e.Findings, err = m.history(ctx, findings.Filter{From: t.From, To: t.To, Subject: subject, On: func(of findings.Machine) bool {
+	e.Findings, err = m.history(ctx, findings.Filter{From: t.From, To: t.To, Subject: subject, On: func(of query.Machine) bool {
 		return of.Instance == "" || of.Instance == t.Instance && (q.Job == "" || of.Job == q.Job)
 	}})
 	e.Summary = t.Summarize(e.Causes, explain.Level(findings.Worst(e.Findings)))
@@ -95,7 +96,7 @@ func (m *monitor) boxes(ctx context.Context, query string, from, to time.Time, w
 // asPage evaluates what others ask for within the limits of pages: without the engine of rules, which has none.
 type asPage struct{ served }
 
-// QueryRange is that of findings.RangeQuerier.
+// QueryRange is that of query.RangeQuerier.
 func (p asPage) QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
 	step = max(time.Millisecond, step.Truncate(time.Millisecond)) // PromQL's unit
 	lines, _, err := p.Steps(ctx, expr, from, to, step)

@@ -19,6 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -116,12 +117,12 @@ func save(path string, v any) error {
 // history selects from all stored findings, in their current state. Findings that
 // charts request often are in memory.
 func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Record, error) {
-	if f.Machine != (findings.Machine{}) && f.On == nil {
+	if f.Machine != (query.Machine{}) && f.On == nil {
 		owner, err := m.fleet.Owner(ctx)
 		if err != nil {
 			return nil, err
 		}
-		f.On = func(of findings.Machine) bool { return owner(of) == f.Machine }
+		f.On = func(of query.Machine) bool { return owner(of) == f.Machine }
 	}
 	if m.past == nil || m.analysis.Complete(f.From) {
 		return f.Select(m.analysis.Records()), nil

@@ -176,7 +176,7 @@ func (m *monitor) watch(ctx context.Context) (err error) {
 	wo.Fleet = m.fleet
 	wo.Platform, wo.Sources, wo.Findings, wo.Overhead = m.platformOf, m.sourcesOf, m.findingsOf, m.overhead
 	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards
-	wo.Processes = func(name string) ([]web.Process, error) { return running(m.Host, name) }
+	wo.Processes = func(name string, files bool) ([]web.Process, error) { return running(m.Host, name, files) }
 	wo.Explain = m.explain
 	wo.Changes, wo.Boxes = m.changes, m.boxes
 	kept := &shelf{Archive: &result.Archive{Dir: filepath.Join(m.Data, "results")}, judging: m.Judging}

@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/quota"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
@@ -28,8 +29,8 @@ import (
 // its own.
 
 // own is the machine that the monitor runs on.
-func (m *monitor) own() findings.Machine {
-	return findings.Machine{Job: store.DefaultOptions().Job, Instance: m.Platform.Hostname}
+func (m *monitor) own() query.Machine {
+	return query.Machine{Job: store.DefaultOptions().Job, Instance: m.Platform.Hostname}
 }
 
 // machines returns the list of the machines in the store.
@@ -47,12 +48,12 @@ func (m *monitor) shared() *feed.Feed {
 	return feed.New(feed.Options{Evaluate: m.served.Steps, Notes: m.served.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Take, Now: m.Host.Now})
 }
 
-func (m *monitor) elsewhere(on findings.Machine) bool {
-	return on != (findings.Machine{}) && on != m.own()
+func (m *monitor) elsewhere(on query.Machine) bool {
+	return on != (query.Machine{}) && on != m.own()
 }
 
 // known returns a machine's row; the error for an unknown one is web's.
-func (m *monitor) known(ctx context.Context, on findings.Machine) (fleet.Row, error) {
+func (m *monitor) known(ctx context.Context, on query.Machine) (fleet.Row, error) {
 	r, err := m.fleet.Row(ctx, on)
 	if errors.Is(err, fleet.ErrNoMachine) {
 		err = fmt.Errorf("%w: %w", web.ErrNotFound, err)
@@ -69,7 +70,7 @@ func lastOf(r fleet.Row, now time.Time) time.Time {
 }
 
 // platformOf describes a machine.
-func (m *monitor) platformOf(ctx context.Context, on findings.Machine) (web.Platform, error) {
+func (m *monitor) platformOf(ctx context.Context, on query.Machine) (web.Platform, error) {
 	if !m.elsewhere(on) {
 		p := m.PlatformNow()
 		p.Machine = m.own()
@@ -105,7 +106,7 @@ func (m *monitor) platformOf(ctx context.Context, on findings.Machine) (web.Plat
 
 // apart returns the time between two readings of a machine in seconds, in the last 5 minutes; without any, that of
 // the slowest target.
-func (m *monitor) apart(ctx context.Context, on findings.Machine, at time.Time) (float64, error) {
+func (m *monitor) apart(ctx context.Context, on query.Machine, at time.Time) (float64, error) {
 	points, err := m.series.Query(ctx, fmt.Sprintf(`max(count_over_time(teescope_source_up{%s}[5m]))`, on.Matchers()), at)
 	if err != nil {
 		return 0, err
@@ -171,7 +172,7 @@ func teesOf(r fleet.Row) []web.TEE {
 }
 
 // sourcesOf lists the sources of a machine.
-func (m *monitor) sourcesOf(ctx context.Context, on findings.Machine) ([]web.Source, error) {
+func (m *monitor) sourcesOf(ctx context.Context, on query.Machine) ([]web.Source, error) {
 	if !m.elsewhere(on) {
 		return observe.ListSources(m.Engine), nil
 	}
@@ -268,7 +269,7 @@ func describeSource(s *web.Source, p metric.Point) {
 const presence = 15 * time.Second
 
 // present returns the number of a machine's series by metric, at most presence before a time.
-func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time) (map[string]int, error) {
+func (m *monitor) present(ctx context.Context, on query.Machine, at time.Time) (map[string]int, error) {
 	q := feed.Query{Expr: fmt.Sprintf("count by (__name__) ({%s})", on.Matchers()), To: at.Truncate(presence)}
 	q.From = q.To
 	out := map[string]int{}
@@ -283,9 +284,9 @@ func (m *monitor) present(ctx context.Context, on findings.Machine, at time.Time
 }
 
 // findingsOf returns the findings and answers of one machine, or of all.
-func (m *monitor) findingsOf(ctx context.Context, on findings.Machine) (web.Findings, error) {
+func (m *monitor) findingsOf(ctx context.Context, on query.Machine) (web.Findings, error) {
 	out := web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.Host.Now()}
-	if on == (findings.Machine{}) {
+	if on == (query.Machine{}) {
 		return out.WithSummary(m.PlatformNow().Started), nil
 	}
 	rows, err := m.fleet.Rows(ctx)

@@ -18,16 +18,17 @@ import (
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
 
 // twin has the same instance as node2, in another job; gone has no readings of the last two minutes.
 var (
-	node2   = findings.Machine{Job: "agents", Instance: "node-2"}
-	twin    = findings.Machine{Job: "other", Instance: "node-2"}
-	gone    = findings.Machine{Job: "agents", Instance: "node-3"}
-	nowhere = findings.Machine{Job: "agents", Instance: "nowhere"}
+	node2   = query.Machine{Job: "agents", Instance: "node-2"}
+	twin    = query.Machine{Job: "other", Instance: "node-2"}
+	gone    = query.Machine{Job: "agents", Instance: "node-3"}
+	nowhere = query.Machine{Job: "agents", Instance: "nowhere"}
 )
 
 // watching returns a monitor of vm-1, whose store has the readings of 5 minutes of it and of three other machines, and
@@ -46,7 +47,7 @@ func watching(t *testing.T) *monitor {
 			t.Error(err)
 		}
 	})
-	on := func(m findings.Machine, d *metric.Desc, value float64, labels ...string) metric.Sample {
+	on := func(m query.Machine, d *metric.Desc, value float64, labels ...string) metric.Sample {
 		at := *d
 		at.Labels = append([]string{"job", "instance"}, d.Labels...)
 		return metric.Sample{Desc: &at, Value: value, Labels: append([]string{m.Job, m.Instance}, labels...)}
@@ -59,8 +60,8 @@ func watching(t *testing.T) *monitor {
 	for s := 300; s >= 0; s -= 5 {
 		age := float64(300 - s)
 		list := []metric.Sample{
-			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, probe.Up, 1, "cpu"),
-			on(findings.Machine{Job: "teescope", Instance: "vm-1"}, overhead, 1000+0.001*age, "userspace"),
+			on(query.Machine{Job: "teescope", Instance: "vm-1"}, probe.Up, 1, "cpu"),
+			on(query.Machine{Job: "teescope", Instance: "vm-1"}, overhead, 1000+0.001*age, "userspace"),
 			on(node2, observe.InfoDesc, 1, "1.2.3", "node-2.example", "Linux 6.12", "arm64", "Debian", "Neoverse", "none", "true", "nitro"),
 			on(node2, observe.BudgetDesc, 0.02), on(node2, probe.SlowedDesc, 2), on(twin, probe.SlowedDesc, 1),
 			on(node2, teeInfo, 1, "cca", "", "guest", "true", "true"),
@@ -103,10 +104,10 @@ func TestElsewhere(t *testing.T) {
 	m := watching(t)
 	ctx := t.Context()
 	for _, tt := range []struct {
-		on   findings.Machine
+		on   query.Machine
 		want string
 	}{
-		{findings.Machine{}, "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
+		{query.Machine{}, "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
 		{m.own(), "vm-1 8 CPUs elsewhere=false gone=false budget=0.01 slowed=0 userspace=0.001 findings= rules=cpu_steal:cannot tell,quiet:silent"},
 		{node2, "node-2.example 2 CPUs elsewhere=true gone=false budget=0.02 slowed=2 userspace=0.012 findings=cpu_steal rules=cpu_steal:fires,quiet:silent"},
 		{twin, "node-2 0 CPUs elsewhere=true gone=false budget=0 slowed=0 userspace=0.5 findings= rules=cpu_steal:cannot tell,quiet:silent"},
@@ -121,7 +122,7 @@ func TestElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := tt.on
-		if of == (findings.Machine{}) {
+		if of == (query.Machine{}) {
 			of = m.own()
 		}
 		f, err := m.findingsOf(ctx, of)
@@ -144,7 +145,7 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%v: %s\nwant %s", tt.on, got, tt.want)
 		}
 	}
-	if f, err := m.findingsOf(ctx, findings.Machine{}); err != nil || len(f.Findings) != 1 {
+	if f, err := m.findingsOf(ctx, query.Machine{}); err != nil || len(f.Findings) != 1 {
 		t.Errorf("of all machines: %+v, %v; want one finding", f.Findings, err)
 	}
 	for name, ask := range map[string]func() error{
@@ -222,7 +223,7 @@ func TestElsewherePlatform(t *testing.T) {
 
 func TestElsewhereSources(t *testing.T) {
 	m := watching(t)
-	of := func(on findings.Machine) map[string]web.Source {
+	of := func(on query.Machine) map[string]web.Source {
 		list, err := m.sourcesOf(t.Context(), on)
 		if err != nil {
 			t.Fatal(err)

@@ -10,16 +10,17 @@ import (
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/web"
 )
 
 // overhead queries what teescope cost on a machine in the last minute, or longer where readings are rare.
-func (m *monitor) overhead(ctx context.Context, on findings.Machine) (web.Overhead, error) {
+func (m *monitor) overhead(ctx context.Context, on query.Machine) (web.Overhead, error) {
 	return m.overheadIn(ctx, on, time.Minute, m.Host.Now())
 }
 
 // overheadIn queries what teescope cost on a machine in a time until another, or longer where readings are rare.
-func (m *monitor) overheadIn(ctx context.Context, on findings.Machine, over time.Duration, at time.Time) (web.Overhead, error) {
+func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Duration, at time.Time) (web.Overhead, error) {
 	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.Budget)}
 	absent := m.absent
 	if m.elsewhere(on) {
@@ -30,7 +31,7 @@ func (m *monitor) overheadIn(ctx context.Context, on findings.Machine, over time
 	} else {
 		on = m.own()
 	}
-	own, rated := on.Matchers(), findings.PromDuration(over)
+	own, rated := on.Matchers(), query.PromDuration(over)
 	points, err := m.series.Query(ctx, `sum by (part) (rate(teescope_overhead_cpu_seconds_total{`+own+`}[`+rated+`]))`, at)
 	if err != nil {
 		return o, err
@@ -40,7 +41,7 @@ func (m *monitor) overheadIn(ctx context.Context, on findings.Machine, over time
 			o.CPU[p.Labels["part"]] = p.Value
 		}
 	}
-	if points, err = m.series.Query(ctx, findings.OwnCPU(own, rated), at); err != nil {
+	if points, err = m.series.Query(ctx, query.Scope{Here: own, Over: rated}.Expand(findings.OwnCPUTime), at); err != nil {
 		return o, err
 	}
 	for _, p := range points {

@@ -4,7 +4,6 @@ package monitor
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 // places knows on which CPUs the processes of this machine may run. It asks the kernel at most once in a while, and
@@ -27,7 +27,7 @@ type places struct {
 type placedAt struct {
 	at   time.Time
 	took time.Duration
-	list map[string]findings.Place
+	list map[string]rivals.Place
 }
 
 // An answer is used again for placesAge, and for placesRest times as long as it took, so that it costs at most 0.2 % of a
@@ -39,7 +39,7 @@ const (
 )
 
 // now returns the places of all processes by name; nil where /proc cannot be read.
-func (p *places) now() map[string]findings.Place {
+func (p *places) now() map[string]rivals.Place {
 	v := p.last.Lock()
 	defer p.last.Unlock()
 	at := p.host.Now()
@@ -51,7 +51,7 @@ func (p *places) now() map[string]findings.Place {
 }
 
 // placesOn returns the places of the processes of a machine; nil for another one, which cannot be asked.
-func (m *monitor) placesOn(on findings.Machine) map[string]findings.Place {
+func (m *monitor) placesOn(on query.Machine) map[string]rivals.Place {
 	if own := m.own(); m.places == nil || on.Instance != own.Instance || on.Job != "" && on.Job != own.Job {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (m *monitor) placesOn(on findings.Machine) map[string]findings.Place {
 // readPlaces reads where each process runs, and the CPUs that it may use (Cpus_allowed_list, proc_pid_status(5)): its affinity, within the
 // cpuset of its control group. Processes of one name are one; those that may use every CPU have no list. It is that of
 // a process's first thread.
-func readPlaces(h *host.Host) map[string]findings.Place {
+func readPlaces(h *host.Host) map[string]rivals.Place {
 	online, err := machine.OnlineCPUs(h)
 	if err != nil {
 		return nil
@@ -70,7 +70,7 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 	if err != nil {
 		return nil
 	}
-	out := map[string]findings.Place{}
+	out := map[string]rivals.Place{}
 	for _, file := range files[:min(mostPlaced, len(files))] {
 		text, err := h.ReadString(file)
 		if err != nil {
@@ -81,7 +81,7 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 			continue
 		}
 		before, seen := out[name]
-		place := findings.Place{Homes: before.Homes}
+		place := rivals.Place{Homes: before.Homes}
 		if cpus = slices.DeleteFunc(cpus, func(c int) bool { return !slices.Contains(online, c) }); !seen || before.CPUs != nil {
 			cpus = append(cpus, before.CPUs...)
 			slices.Sort(cpus)
@@ -90,7 +90,7 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 			}
 		}
 		if groups, err := h.ReadString(path.Dir(file) + "/cgroup"); err == nil {
-			if home := homeOf(groups); home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
+			if home := machine.HomeOf(groups); home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
 				place.Homes = append(place.Homes, home)
 				slices.Sort(place.Homes)
 			}
@@ -102,34 +102,6 @@ func readPlaces(h *host.Host) map[string]findings.Place {
 
 // mostHomes is how many units and containers of one process name are told apart.
 const mostHomes = 8
-
-// homeOf returns the most specific name for where a process runs, by the content of its cgroup file: its container, or
-// the innermost service unit; "" for others. A scope is left out, as its name can hold a process id. So can the instance
-// of a unit that is made for an event, such as a connection: one with several numbers is not said.
-func homeOf(groups string) string {
-	group, container := placed(groups)
-	if container != "" {
-		return "container " + container[:min(12, len(container))]
-	}
-	for ; group != "" && group != "/" && group != "."; group = path.Dir(group) {
-		unit := path.Base(group)
-		if !serviceUnit.MatchString(unit) {
-			continue
-		}
-		name, instance, _ := strings.Cut(unit, "@")
-		if len(numbers.FindAllString(instance, 2)) > 1 {
-			return name + "@.service"
-		}
-		return unit
-	}
-	return ""
-}
-
-// serviceUnit is what systemd.unit(5) allows as the name of a service.
-var (
-	serviceUnit = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,100}\.service$`)
-	numbers     = regexp.MustCompile(`[0-9]+`)
-)
 
 // parseStatus returns the name of a process, as the series have it, and the CPUs that it may use.
 func parseStatus(text string) (name string, cpus []int, err error) {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/teescope/teescope/internal/findings"
@@ -37,29 +36,9 @@ func TestReadPlaces(t *testing.T) {
 	write("/proc/104/cgroup", "0::/system.slice/redis@6380.service/sub\n")
 	write("/proc/5/status", "Name:\tkworker/2:1\nCpus_allowed_list:\t2\n")
 	write("/proc/6/status", "")
-	want := map[string]findings.Place{"free": {}, "wide": {}, "bound": {CPUs: []int{1}}, "twice": {CPUs: []int{0, 2}, Homes: []string{"redis@6379.service", "redis@6380.service"}}, "halves": {}, "mixed": {}, "a\nb": {CPUs: []int{3}}, "kworker": {CPUs: []int{2}}}
+	want := map[string]rivals.Place{"free": {}, "wide": {}, "bound": {CPUs: []int{1}}, "twice": {CPUs: []int{0, 2}, Homes: []string{"redis@6379.service", "redis@6380.service"}}, "halves": {}, "mixed": {}, "a\nb": {CPUs: []int{3}}, "kworker": {CPUs: []int{2}}}
 	if got := readPlaces(h); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// TestHomeOf: a home is a container or a service, and holds no process id.
-func TestHomeOf(t *testing.T) {
-	id := strings.Repeat("0123456789abcdef", 4)
-	for groups, want := range map[string]string{
-		"0::/system.slice/paysvc.service\n":                                                         "paysvc.service",
-		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/my-app.service/x\n":             "my-app.service",
-		"0::/system.slice/docker-" + id + ".scope\n":                                                "container 0123456789ab",
-		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-firefox-4711.scope\n": "user@1000.service",
-		"0::/user.slice/user-0.slice/session-3.scope\n":                                             "",
-		"0::/system.slice/system-systemd\\x2dcoredump.slice/systemd-coredump@0-4711-0.service\n":    "systemd-coredump@.service",
-		"0::/system.slice/system-redis.slice/redis@6380.service\n":                                  "redis@6380.service",
-		"0::/system.slice/ev\x1bil.service\n":                                                       "",
-		"0::/\n":                                                                                    "", "": "",
-	} {
-		if got := homeOf(groups); got != want {
-			t.Errorf("%q: %q, want %q", groups, got, want)
-		}
 	}
 }
 

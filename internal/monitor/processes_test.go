@@ -3,7 +3,7 @@ package monitor
 import (
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -42,17 +42,34 @@ func TestRunning(t *testing.T) {
 		}
 	}
 	h := &host.Host{Root: root}
-	got, err := running(h, "server")
+	got, err := running(h, "server", false)
 	want := []web.Process{
 		{PID: 3, Cgroup: "/user.slice/a.scope"},
 		{PID: 11},
 		{PID: 12, Command: "server:"},
 		{PID: 20, Command: "/usr/bin/server", Cgroup: "/system.slice/docker-" + id + ".scope", Container: id},
 	}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("running: %+v, %v; want %+v", got, err, want)
 	}
-	if got, err := running(h, "exe"); err != nil || len(got) != 1 || got[0].Command != "redis-server in Gramine" {
+	links := filepath.Join(root, "proc/3/fd")
+	if err := os.MkdirAll(links, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "orders.log")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"0": "/dev/null", "4": file, "5": file, "6": root, "7": "socket:[81]"} {
+		if err := os.Symlink(target, filepath.Join(links, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err = running(h, "server", true)
+	if err != nil || len(got) != 4 || len(got[0].Files) != 1 || got[0].Files[0].Path != file || got[0].Files[0].Inode == "" || got[0].Files[0].Device == "" || got[1].Files != nil {
+		t.Errorf("with open files: %+v, %v; want %s once", got, err, file)
+	}
+	if got, err := running(h, "exe", false); err != nil || len(got) != 1 || got[0].Command != "redis-server in Gramine" {
 		t.Errorf("in a runtime: %+v, %v", got, err)
 	}
 	for program, want := range map[string]string{
@@ -69,26 +86,7 @@ func TestRunning(t *testing.T) {
 			t.Errorf("%q: %q, want %q", program, got, want)
 		}
 	}
-	if got, err := running(h, "nobody"); err != nil || got == nil || len(got) != 0 {
+	if got, err := running(h, "nobody", false); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("a name that nobody has: %v, %v; want an empty list", got, err)
-	}
-}
-
-// TestPlaced finds the container in any hierarchy, however long the path in another.
-func TestPlaced(t *testing.T) {
-	id := strings.Repeat("0123456789abcdef", 4)
-	const session = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-org.gnome.Terminal.slice/vte-spawn-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0.scope"
-	for groups, want := range map[string][2]string{
-		"":                   {},
-		"0::/a.slice/b\n":    {"/a.slice/b", ""},
-		"2:cpu:/a\n1:pids:/": {"/a", ""},
-		"4:memory:/docker/" + id + "\n0::" + session + "\n":                {"/docker/" + id, id},
-		"0::" + session + "\n4:memory:/docker/" + id + "\n":                {"/docker/" + id, id},
-		"4:memory:/docker/" + id + "\n1:name=systemd:/docker/" + id + "/x": {"/docker/" + id + "/x", id},
-	} {
-		group, container := placed(groups)
-		if got := [2]string{group, container}; got != want {
-			t.Errorf("%q: %q, want %q", groups, got, want)
-		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -27,7 +27,7 @@ type keeper interface {
 // series answers queries of the rules and explanations: the monitor's store, an engine elsewhere, or the memory of one
 // command.
 type series interface {
-	findings.RangeQuerier
+	query.RangeQuerier
 	Err() error
 }
 

@@ -304,7 +304,7 @@ func blamed(r findings.Record) []string { return namesOr(r.Takers, r.Subject) }
 
 func waits(r findings.Record) []string { return namesOr(r.Waiters, r.Subject) }
 
-func namesOr(parts []findings.Part, subject string) (out []string) {
+func namesOr(parts []rivals.Part, subject string) (out []string) {
 	for _, p := range parts {
 		out = append(out, p.Name)
 	}

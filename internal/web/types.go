@@ -320,6 +320,15 @@ type Process struct {
 	// Container is the id or name of its container, Cgroup its control group.
 	Container string `json:"container,omitempty"`
 	Cgroup    string `json:"cgroup,omitempty"`
+	// Files are the regular files that it has open, at most 64. They are absent for clients that may not change settings.
+	Files []OpenFile `json:"files,omitempty"`
+}
+
+// OpenFile is a file that a process has open, with the labels of tee_sampled_file_wait_seconds_total.
+type OpenFile struct {
+	Device string `json:"device"` // "8:1"
+	Inode  string `json:"inode"`
+	Path   string `json:"path"`
 }
 
 // Overhead is the answer of GET overhead: what the monitor itself costs.

@@ -57,8 +57,8 @@ type Options struct {
 	Silences   SilenceKeeper
 	Dashboards DashboardKeeper
 	Overhead   func(ctx context.Context, on query.Machine) (Overhead, error)
-	// Processes returns the running processes of a name; finding none is no error.
-	Processes func(name string) ([]Process, error)
+	// Processes returns the running processes of a name, with their open files if files; finding none is no error.
+	Processes func(name string, files bool) ([]Process, error)
 	// Changes compares all series of two windows; Boxes describes the values of a
 	// PromQL expression in windows of equal length.
 	Changes func(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error)
@@ -237,7 +237,7 @@ func refuse(w http.ResponseWriter, o Options, err error) {
 	reply(w, o, code, Error{err.Error()})
 }
 
-// processes answers GET processes?name=NAME.
+// processes answers GET processes?name=NAME. Only who may change settings receives the paths of files.
 func processes(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Query().Get("name")
@@ -245,7 +245,8 @@ func processes(o Options) http.HandlerFunc {
 			reply(w, o, http.StatusBadRequest, Error{"want the name of a process, as processes?name=redis-server"})
 			return
 		}
-		list, err := o.Processes(name)
+		_, trusted := o.Authority.Find(r)
+		list, err := o.Processes(name, trusted)
 		if err != nil {
 			reply(w, o, http.StatusInternalServerError, Error{err.Error()})
 			return

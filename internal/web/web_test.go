@@ -63,11 +63,15 @@ func served(change func(*Options)) http.Handler {
 		},
 		Origin:   func(ids []string) Origin { return Origin{Word: "unattested", Line: strings.Join(ids, " ")} },
 		Overhead: func(context.Context, query.Machine) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
-		Processes: func(name string) ([]Process, error) {
+		Processes: func(name string, files bool) ([]Process, error) {
 			if name != "redis server" {
 				return nil, errors.New("read /proc: no permission")
 			}
-			return []Process{{PID: 7, Command: "redis"}}, nil
+			p := Process{PID: 7, Command: "redis"}
+			if files {
+				p.Files = []OpenFile{{"8:1", "1234", "/var/lib/redis/dump.rdb"}}
+			}
+			return []Process{p}, nil
 		},
 		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "prometheus ", r.URL.Path) }),
 		Page: fstest.MapFS{
@@ -116,6 +120,14 @@ func doAs(c *http.Cookie, h http.Handler, method, target, body string, header ..
 	return w
 }
 
+// TestPathsOfProcesses: a client that may not change settings receives no path.
+func TestPathsOfProcesses(t *testing.T) {
+	w := doAs(nil, served(nil), "GET", "/api/teescope/v1/processes?name=redis+server", "")
+	if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != `[{"pid":7,"command":"redis"}]` {
+		t.Errorf("without authority: %d %s", w.Code, got)
+	}
+}
+
 func TestRoutes(t *testing.T) {
 	h := served(nil)
 	for _, c := range []struct {
@@ -132,7 +144,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/teescope/v1/machines", "", 404, `no such API call`},
 		{"GET", "/api/teescope/v1/sources", "", 200, `"syscalls"`},
 		{"GET", "/api/teescope/v1/overhead", "", 200, `"budget":0.01`},
-		{"GET", "/api/teescope/v1/processes?name=redis+server", "", 200, `[{"pid":7,"command":"redis"}]`},
+		{"GET", "/api/teescope/v1/processes?name=redis+server", "", 200, `[{"pid":7,"command":"redis","files":[{"device":"8:1","inode":"1234","path":"/var/lib/redis/dump.rdb"}]}]`},
 		{"GET", "/api/teescope/v1/processes", "", 400, `want the name of a process`},
 		{"GET", "/api/teescope/v1/processes?name=x", "", 500, `no permission`},
 		{"GET", "/api/teescope/v1/results", "", 200, `"id":"a"`},

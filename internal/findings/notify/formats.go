@@ -136,6 +136,9 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 				"confidence": string(r.Confidence), "problem": titleOf(problems[on], r.ID), "runs_in": strings.Join(r.RunsIn, ", ")},
 			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
 		}
+		if r.Unit != "" {
+			a.Labels["unit"] = r.Unit
+		}
 		for k, v := range a.Annotations {
 			if v == "" {
 				delete(a.Annotations, k)

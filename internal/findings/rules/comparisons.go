@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
@@ -332,7 +333,7 @@ var comparisons = []comparison{
 			Name:  "pressure",
 			Title: "Machine under pressure",
 			Role:  findings.RoleCause,
-			Early: true,
+			Early: 25 * time.Second,
 			Doc: "Some task waits for memory at least 10 % of the time, or for the CPU 90 %, by the kernel's pressure stall information, " +
 				"over either window and over its newest half minute. The CPU's limit is high because a busy server and its load generator on one CPU reach 89 %. " +
 				"It opens early at 50 % and 95 % of the newest 25 s. " +

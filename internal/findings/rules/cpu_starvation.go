@@ -1,9 +1,12 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
@@ -20,14 +23,16 @@ var cpuStarvation = &findings.Rule{
 	Doc: "The threads of a process wait for a CPU at least 60 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU), and on average at least half a thread waits. " +
 		"The more the waiting slows a process down, the fewer threads need to wait: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth, as a server that is asleep between its " +
 		"requests has few threads that wait and still answers each of them late. " +
-		"Over either window and over its newest half minute, by samples of all threads. At 60 % the process takes two and a half times as long as on a free machine. " +
+		"Over either window and over its newest half minute, by samples of all threads. It opens early where the lower bound of the share is 70 % over the newest 25 s, and a thread waits. At 60 % the process takes two and a half times as long as on a free machine. " +
 		"The finding names the processes that use the CPUs during the waiting. A process that uses at least four fifths of what the largest of them uses, or that hardly ever gives a CPU back by itself (fewer than 1 % of its " +
 		"switches are voluntary), competes rather than suffers: its finding is information. " +
+		"Of a name whose processes run in several service units or containers, a unit that meets the limits has a finding of its own, and those of the same name in other units count among its rivals; else the processes are added up. " +
 		"The rule pressure is about the machine as a whole, cpu_throttling about quotas.",
 	Needs: []string{sampledWait, sampledCPU},
+	Early: 25 * time.Second,
 	Thresholds: []findings.Threshold{
-		{Name: "share", Doc: "share of waiting for a CPU in the active time of a process", Unit: "ratio", Default: 0.60},
-		{Name: "waiting", Doc: "threads that wait for a CPU, on average, at that share; at a higher one fewer are enough, down to a tenth of it", Unit: "", Default: 0.5},
+		{Name: "share", Doc: "share of waiting for a CPU in the active time of a process; early: the lower bound of its interval", Unit: "ratio", Default: 0.60, Early: 0.70},
+		{Name: "waiting", Doc: "threads that wait for a CPU, on average, at that share; at a higher one fewer are enough, down to a tenth of it", Unit: "", Default: 0.5, Early: 1},
 	},
 	Remedy:    causes.CPUStarvation.Remedy,
 	Reference: "https://docs.kernel.org/scheduler/sched-design-CFS.html",
@@ -43,7 +48,7 @@ func findCPUStarvation(ctx context.Context, p *findings.Pass) error {
 		state: "cpu", what: "waiting for a CPU", whatFor: "a CPU",
 		least: leastStarving, lowest: fewestWaiting, near: true,
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
-			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", query.SumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", e.cpu(window(p)))
 			f.Confidence = findings.High
 			f.Cost = fmt.Sprintf("On average %s of its threads wait at any moment; its work takes %s times as long as without waiting.", metric.Count(e.threads), metric.Digits(1/(1-min(e.share, 0.999))))
 			e.blame(ctx, f)
@@ -72,6 +77,9 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 		return // it waits for itself, or who takes the CPUs is not known
 	}
 	process := e.labels["process"]
+	if e.unit != "" {
+		process = findings.InUnit(process, e.unit)
+	}
 	title := strings.TrimSuffix(f.Title, ".")
 	f.Takers = lead
 	switch {
@@ -97,7 +105,33 @@ func (e *waiting) rivals(ctx context.Context, f *findings.Finding) (c rivals.Con
 		return c, nil
 	}
 	e.record(ctx, c.Evidence(process))
+	if e.unit == "" {
+		return c, c.Lead()
+	}
+	// Processes of the same name in other units are rivals too.
+	if c.Takers = append(c.Takers, e.siblings(ctx)...); e.err != nil {
+		return c, nil
+	}
+	slices.SortStableFunc(c.Takers, func(a, b rivals.Part) int { return cmp.Compare(b.Value, a.Value) })
+	c.Own, c.Greedy = e.add(ctx, "its CPU time, by samples"+e.mean, "cores", e.cpu(window(e.pass))), false // how the unit gives CPUs back is not known
 	return c, c.Lead()
+}
+
+// siblings returns the CPU time of the processes of the same name in other units.
+func (e *waiting) siblings(ctx context.Context) (out []rivals.Part) {
+	if e.err != nil {
+		return nil
+	}
+	points, err := e.pass.Query(ctx, fmt.Sprintf("sum by (unit) (rate(%s[%s])) > 0", ofProcess(unitTime, e.labels, `state="running"`, `unit!=""`, fmt.Sprintf("unit!=%q", e.unit)), window(e.pass)), e.pass.To)
+	if e.err = err; err != nil {
+		return nil
+	}
+	for _, pt := range points {
+		name := findings.InUnit(e.labels["process"], pt.Labels["unit"])
+		e.add(ctx, "CPU time of "+name+", by samples"+e.mean, "cores", query.SumRate(ofProcess(unitTime, e.labels, `state="running"`, fmt.Sprintf("unit=%q", pt.Labels["unit"])), window(e.pass)))
+		out = append(out, rivals.Part{Name: name, Value: pt.Value, Unit: "cores"})
+	}
+	return out
 }
 
 // contest returns the question who takes the CPUs in a pass.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +36,18 @@ type watched struct {
 func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
 	t.Helper()
 	var text strings.Builder
-	text.WriteString("load 5s\n  node_pressure_cpu_waiting_seconds_total{job=\"teescope\",instance=\"vm1\"}")
+	text.WriteString("  node_pressure_cpu_waiting_seconds_total{job=\"teescope\",instance=\"vm1\"}")
 	for s := 0.0; s <= length; s += 5 {
 		fmt.Fprintf(&text, " %g", waited(s, bursts))
 	}
 	fmt.Fprintf(&text, "\n  node_pressure_memory_waiting_seconds_total{job=\"teescope\",instance=\"vm1\"} 0x%d\n", int(length/5))
+	return watchRule(t, "pressure", 5, length, text.String())
+}
+
+// watchRule plays series back to a monitor that starts with them and has one rule, and returns what it shows after each
+// reading. Readings and series are step seconds apart, evaluations three readings.
+func watchRule(t *testing.T, rule string, step int, length float64, series string) (out []watched) {
+	t.Helper()
 	of := map[string]string{}
 	for _, s := range sources.All {
 		for _, d := range s.Metrics {
@@ -48,25 +56,90 @@ func watchBursts(t *testing.T, length float64, bursts []burst) (out []watched) {
 	}
 	at := time.Unix(0, 0)
 	o := findings.DefaultOptions()
-	o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
+	o.Now, o.Started, o.Interval = func() time.Time { return at }, at, time.Duration(step)*time.Second
+	o.LeastObserved = min(20*time.Second, 5*o.Interval)
 	o.Source = func(metric string) string { return of[metric] }
-	var pressure *findings.Rule
-	for _, r := range All {
-		if r.Name == "pressure" {
-			pressure = r
-		}
-	}
-	e := findings.New([]*findings.Rule{pressure}, storetest.Load(t, text.String()), o)
-	for s := 0.0; s <= length; s += 5 {
+	i := slices.IndexFunc(All, func(r *findings.Rule) bool { return r.Name == rule })
+	e := findings.New([]*findings.Rule{All[i]}, storetest.Load(t, fmt.Sprintf("load %ds\n%s", step, series)), o)
+	for s := 0; float64(s) <= length; s += step {
 		at = time.Unix(int64(s), 0)
-		if int(s)%15 == 0 {
+		if s/step%3 == 0 {
 			e.Evaluate(t.Context())
 		} else {
 			e.Look(t.Context())
 		}
-		out = append(out, watched{s, e.Records()})
+		out = append(out, watched{float64(s), e.Records()})
 	}
 	return out
+}
+
+// labelled returns a series of one machine that grows by so much each step, and then by another amount.
+func labelled(series string, calm float64, before int, each float64, steps int) string {
+	from := calm * float64(before)
+	return fmt.Sprintf("  %s 0+%gx%d %g+%gx%d\n", strings.Replace(series, "{", `{job="teescope",instance="vm1",`, 1), calm, before, from+each, each, steps-1)
+}
+
+// TestEarlyStarvation: a busy process of an old monitor that begins to starve has an early finding within 30 s. One that waits
+// a little less than the early limit has none in that time, and neither has one that is starved for 15 s.
+func TestEarlyStarvation(t *testing.T) {
+	const quiet = 240 // readings, 20 minutes
+	for name, c := range map[string]struct {
+		waits, runs float64 // threads and cores
+		steps       int
+		early       bool
+	}{
+		"starved":         {3, 0.2, 40, true},
+		"a short burst":   {3, 0.2, 3, false},
+		"near the limit":  {1.5, 0.7, 6, false},
+		"too few threads": {0.1, 0.005, 6, false},
+	} {
+		series := labelled(`tee_sampled_wait_seconds_total{process="paysvc",state="cpu",call=""}`, 0, quiet, 5*c.waits, c.steps) +
+			labelled(`tee_sampled_cpu_seconds_total{process="paysvc",mode="user",call=""}`, 2.5, quiet, 5*c.runs, c.steps) +
+			fmt.Sprintf("  tee_sample_interval_seconds{job=\"teescope\",instance=\"vm1\",clock=\"wait\"} 0.05x%d\n", quiet+c.steps) +
+			fmt.Sprintf("  tee_process_start_time_seconds{job=\"teescope\",instance=\"vm1\",process=\"paysvc\"} 0x%d\n", quiet+c.steps)
+		opened := 0.0
+		for _, w := range watchRule(t, "cpu_starvation", 5, float64(5*(quiet+c.steps)), series) {
+			if len(w.list) == 0 || opened > 0 {
+				continue
+			}
+			opened = w.at - 5*quiet
+			if r := w.list[0]; !r.Early || !strings.HasSuffix(r.Sentence, " s).") {
+				t.Errorf("%s: after %g s: %+v", name, opened, r)
+			}
+		}
+		if found := opened > 0; found != c.early || opened > 30 {
+			t.Errorf("%s: opened after %g s", name, opened)
+		}
+	}
+}
+
+// TestEarlyStorm: a monitor whose readings come each second names a storm far above the limit after its first five, and one
+// near the limit not.
+func TestEarlyStorm(t *testing.T) {
+	for _, c := range []struct {
+		rule, call string
+		rate       float64
+		within     float64
+	}{
+		{"vdso_bypass", "clock_gettime", 300_000, 8},
+		{"syscall_storm", "getppid", 300_000, 8},
+		{"syscall_storm", "getppid", 50_000, 0},
+	} {
+		series := labelled(fmt.Sprintf(`tee_syscalls_total{process="clockhog",syscall=%q}`, c.call), 0, 0, c.rate, 10) +
+			labelled(`tee_syscalls_total{process="clockhog",syscall="write"}`, 0, 0, 1000, 10)
+		opened := 0.0
+		for _, w := range watchRule(t, c.rule, 1, 10, series) {
+			if len(w.list) > 0 && opened == 0 {
+				opened = w.at
+				if r := w.list[0]; !r.Early || r.Subject != "clockhog" {
+					t.Errorf("%s: %+v", c.rule, r)
+				}
+			}
+		}
+		if found := opened > 0; found != (c.within > 0) || opened > c.within {
+			t.Errorf("%s of %g/s: opened after %g s, want at most %g", c.rule, c.rate, opened, c.within)
+		}
+	}
 }
 
 // TestEarly: on a monitor that has watched a calm machine for 20 minutes, a shortage that begins opens a finding within

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
@@ -22,7 +23,7 @@ var ioSaturation = &findings.Rule{
 	Title: "I/O saturation",
 	Topic: diskSaturated,
 	Role:  findings.RoleCause,
-	Early: true,
+	Early: 25 * time.Second,
 	Doc: "Some task waits for I/O at least 60 % of the time, by the kernel's pressure stall information, or a disk is busy at least 90 % of the time and needs " +
 		"20 ms for a request, including its queue; over either window and over its newest half minute. It opens early at 80 %, or 95 % and 40 ms, of the newest 25 s. Busy time alone says little about a device that works on many " +
 		"requests at once (iostat(1)), so latency decides: 20 ms is more than the 13 ms that a hard disk with 7,200 rpm needs without a queue. " +

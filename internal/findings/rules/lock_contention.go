@@ -18,7 +18,7 @@ var lockContention = &findings.Rule{
 		"on average at least a tenth of a thread waits, while the process uses at least a tenth of a core. Over either window and over its newest half " +
 		"minute, by samples of all threads. At a fifth, by Amdahl's law, any number of threads makes the program at most five times as fast. The rate " +
 		"of futex calls is the second sign: without it a lock is held for long rather than contended, as when workers take turns to accept connections, " +
-		"and confidence is low. Where the threads that could run wait for a CPU at least as long as they run, the finding names who uses the CPUs: a lock is held longer if its holder is off its CPU. Locks of Java and Go sleep in other ways and are not covered.",
+		"and confidence is low. Where the threads that could run wait for a CPU at least as long as they run, the finding names who uses the CPUs: a lock is held longer if its holder is off its CPU. The finding names the lock that threads wait for longest, where the source waits knows its variable or the function that takes it. Of a name whose processes run in several units, a unit that meets the limits has a finding of its own. Locks of Java and Go sleep in other ways and are not covered.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of lock waits in the active time of a process", Unit: "ratio", Default: 0.20},
@@ -35,7 +35,7 @@ func findLockContention(ctx context.Context, p *findings.Pass) error {
 	return waitingFor{
 		state: "lock", what: "lock waits", whatFor: "locks",
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
-			cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", query.SumRate(ofProcess(sampledCPU, e.labels), window(p)))
+			cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", e.cpu(window(p)))
 			futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
 			e.add(ctx, "its voluntary context switches"+e.mean, "1/s", query.SumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
 			f.Confidence = findings.Medium
@@ -44,6 +44,7 @@ func findLockContention(ctx context.Context, p *findings.Pass) error {
 			}
 			accepted := cpu >= p.Limit("cpu", f.Subject)
 			if accepted {
+				e.nameWaitedFor(ctx, f, e.labels, byLock)
 				e.blameForHolder(ctx, f, cpu)
 			}
 			return accepted
@@ -53,7 +54,7 @@ func findLockContention(ctx context.Context, p *findings.Pass) error {
 
 // blameForHolder adds who uses the CPUs while the threads that could run, such as the holder of the lock, wait for one.
 func (e *waiting) blameForHolder(ctx context.Context, f *findings.Finding, cpu float64) {
-	queued := e.add(ctx, "threads that wait for a CPU"+e.mean, "", query.SumRate(ofProcess(sampledWait, e.labels, `state="cpu"`), window(e.pass)))
+	queued := e.add(ctx, "threads that wait for a CPU"+e.mean, "", e.waits("cpu")(window(e.pass)))
 	if e.err != nil || !(queued >= cpu) {
 		return
 	}

@@ -82,7 +82,6 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),
 			Severity:   findings.Warning,
 			Confidence: findings.Medium,
-			Evidence:   e.list,
 			Share:      around,
 			ShareOf:    findings.ActiveTime,
 			Cost:       fmt.Sprintf("On average %s of its threads wait for it at any moment.", metric.Count(busy)),
@@ -93,6 +92,10 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		case rate >= 0:
 			f.Remedy = p.Rule.Remedy + " It hardly synchronises: it writes more than the disk can take."
 		}
+		if e.nameWaitedFor(ctx, &f, pt.Labels, byFile(calls)); e.err != nil {
+			return e.err
+		}
+		f.Evidence = e.list
 		p.Report(f)
 	}
 	return nil

@@ -158,7 +158,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 	o.Source = func(string) string { return "switches" }
 	o.Failure = func(string, string) string { return strings.TrimSpace(part("error")) }
 	if store := part("store"); store != "" {
-		o.Own = findings.Machine{Job: "teescope", Instance: "vm1"}
+		o.Own = query.Machine{Job: "teescope", Instance: "vm1"}
 		o.Refusing = func() error {
 			if why := strings.TrimSpace(store); why != "" {
 				return errors.New(why)

@@ -9,6 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 )
 
 var storeFails = &findings.Rule{
@@ -31,7 +32,7 @@ func findStoreFailing(ctx context.Context, p *findings.Pass) error {
 	if why == nil {
 		return nil
 	}
-	here := findings.Selector("teescope_store_lost_samples_total", map[string]string{"job": own.Job, "instance": own.Instance})
+	here := query.Selector("teescope_store_lost_samples_total", map[string]string{"job": own.Job, "instance": own.Instance})
 	e := evidence{pass: p}
 	ago := e.add(ctx, "time since the last stored reading", "seconds", fmt.Sprintf("time() - max(max_over_time(timestamp(%s)[1h:5s]))", here))
 	e.add(ctx, "samples lost until then", "", fmt.Sprintf("last_over_time(%s[1h])", here))

@@ -20,7 +20,8 @@ type storm struct {
 	subject string
 	series  string // selects its counters
 	// spell is how long the rate had been high as of one step ago, at most twelve steps. The numbers in a finding are
-	// means over the spell: a mean over a window that began before the storm or ended after it would be too low.
+	// means over the spell: a mean over a window that began before the storm or ended after it would be too low. In an early
+	// pass the spell is its window and ends now: a storm that began later is higher than said.
 	spell, step time.Duration
 }
 
@@ -32,12 +33,17 @@ const (
 	longestSpell  = 12
 )
 
+// earlyStorm is the time after which a storm of the early threshold is found: five readings of one second, or of whatever
+// the interval is.
+const earlyStorm = 5 * time.Second
+
 // storms returns the storms that make at least as many events a second as the threshold, the highest first; where
 // holds the matchers of the series. A storm is one process of one machine and one value of each of the labels in by.
 // The process "other" is a fold of many and is left out.
 //
 // The mean over the whole window must reach the threshold, so the longer the window, the higher a new storm must be
-// to be found: with 5 minutes, 10 times the threshold is found after 30 s, and 5 times after a minute.
+// to be found: with 5 minutes, 10 times the threshold is found after 30 s, and 5 times after a minute. An early pass finds
+// a storm of the early threshold when its five readings show it.
 func storms(ctx context.Context, p *findings.Pass, name, where, threshold string, by ...string) ([]storm, error) {
 	by = append([]string{"job", "instance", "process"}, by...)
 	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (%s) >= %g`,
@@ -54,16 +60,22 @@ func storms(ctx context.Context, p *findings.Pass, name, where, threshold string
 	for _, pt := range points {
 		s := storm{labels: pt.Labels, subject: call(pt.Labels["process"], pt.Labels["instance"]), series: query.Selector(name, pt.Labels)}
 		floor := p.Limit(threshold, s.subject)
-		if pt.Value < floor {
+		if pt.Value < floor || p.Settled(query.MachineOf(pt.Labels), s.subject) {
 			continue
 		}
 		s.step = recent(p) / stepsOfRecent
+		if p.IsEarly() {
+			s.step = p.Interval
+		}
 		steps, err := spell(ctx, p, s.series, floor, s.step)
 		if err != nil {
 			return nil, err
 		}
 		if steps >= shortestSpell {
 			s.spell = time.Duration(steps) * s.step
+			if p.IsEarly() {
+				s.spell, s.step = p.To.Sub(p.From), 0
+			}
 			out = append(out, s)
 		}
 	}
@@ -94,11 +106,17 @@ func (s storm) of(name string, matchers ...string) string {
 
 // rate returns the query for the events per second of some series during the spell.
 func (s storm) rate(series string) string {
+	if s.step == 0 {
+		return query.SumRate(series, query.PromDuration(s.spell))
+	}
 	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, query.PromDuration(s.spell), query.PromDuration(s.step))
 }
 
 // when returns the time of rate in words.
 func (s storm) when() string {
+	if s.step == 0 {
+		return "mean of the last " + query.PromDuration(s.spell)
+	}
 	return fmt.Sprintf("mean of %s until %s ago", query.PromDuration(s.spell), query.PromDuration(s.step))
 }
 

@@ -25,12 +25,13 @@ var vdsoBypass = &findings.Rule{
 	Title: "Calls around the vDSO",
 	Doc: "A process asks the kernel for the time or for its CPU at least 10,000 times a second, by a call that the vDSO answers in user space for " +
 		"programs that use it; a server that does makes almost none at any load. The rate must hold as the mean of either window and in " +
-		"every reading of the last 20 s. At about 200 ns for entering the kernel it is 0.2 % of a core, and at 8,200 cycles for leaving an enclave 2.3 % of " +
+		"every reading of the last 20 s; 100,000 a second open early, after five readings. At about 200 ns for entering the kernel it is 0.2 % of a core, and at 8,200 cycles for leaving an enclave 2.3 % of " +
 		"one at 3.5 GHz; its share of the active time decides the severity, and where that is unknown, ten times the rate is critical. The rule syscall_storm leaves these calls to this one. Clocks of CPU time " +
 		"(CLOCK_PROCESS_CPUTIME_ID and the like), which no vDSO answers, are counted too: they look the same.",
 	Needs: []string{"tee_syscalls_total"},
+	Early: earlyStorm,
 	Thresholds: []findings.Threshold{
-		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
+		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000, Early: 100_000},
 		{Name: "rate_critical", Doc: "calls of one kind by a process, for a critical finding", Unit: "1/s", Default: 100_000},
 	},
 	Remedy:    causes.VDSOBypass.Remedy,

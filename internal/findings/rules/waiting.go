@@ -10,10 +10,11 @@ import (
 	"github.com/teescope/teescope/internal/rivals"
 )
 
-// waiting is a process whose threads wait for something.
+// waiting is a process whose threads wait for something, or the part of its processes that run in one unit.
 type waiting struct {
 	evidence
 	labels  map[string]string
+	unit    string // "" for all processes of the name
 	mean    string // completes titles: over which window
 	threads float64
 	share   float64
@@ -54,6 +55,10 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 	if err != nil || len(points) == 0 {
 		return err
 	}
+	inUnits, err := s.findInUnits(ctx, p, lowest)
+	if err != nil {
+		return err
+	}
 	// The active time of all of them at once: most do something else for the most part.
 	active := map[of]float64{}
 	for _, expr := range []string{by(sampledCPU, "", window(p)), by(sampledWait, `state!="sleep"`, window(p))} {
@@ -66,20 +71,79 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 		}
 	}
 	for _, pt := range points {
+		if inUnits[processOf(pt)] {
+			continue // one of its units is named
+		}
 		share := pt.Value / active[processOf(pt)]
 		subject, err := named(ctx, p, pt.Labels["process"], sampledWait, pt.Labels["instance"])
 		if err != nil {
 			return err
 		}
+		if p.Settled(query.MachineOf(pt.Labels), subject) {
+			continue
+		}
 		if limit := p.Limit("share", subject); share < limit || pt.Value < lowest {
 			s.note(p, pt.Labels, subject, share, share, pt.Value)
 			continue
 		}
-		if err := s.examine(ctx, p, subject, pt.Labels); err != nil {
+		if _, err := s.examine(ctx, p, subject, pt.Labels); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unitTime is the sampled time of the names whose processes run in several units, by unit.
+const unitTime = "tee_sampled_unit_seconds_total"
+
+// findInUnits reports the units of such names whose threads wait, and returns the processes of which it reported one.
+func (s waitingFor) findInUnits(ctx context.Context, p *findings.Pass, least float64) (map[of]bool, error) {
+	points, err := holding(ctx, p, func(w string) string {
+		return fmt.Sprintf(`sum by (job, instance, process, unit) (rate(%s{state=%q,process!="other",unit!="",unit!="other"}[%s]))`, unitTime, s.state, w)
+	}, least, "")
+	reported := map[of]bool{}
+	for _, pt := range points {
+		subject, err := named(ctx, p, pt.Labels["process"], sampledWait, pt.Labels["instance"])
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.examine(ctx, p, subject, pt.Labels)
+		if err != nil {
+			return nil, err
+		}
+		reported[processOf(pt)] = reported[processOf(pt)] || found
+	}
+	return reported, err
+}
+
+// waits selects the time that the threads wait for what a rule is about, and works the time in which they had work.
+func (e *waiting) waits(state string) func(window string) string {
+	return func(w string) string {
+		if e.unit != "" {
+			return query.SumRate(e.ofUnit(fmt.Sprintf("state=%q", state)), w)
+		}
+		return query.SumRate(ofProcess(sampledWait, e.labels, fmt.Sprintf("state=%q", state)), w)
+	}
+}
+
+func (e *waiting) works(window string) string {
+	if e.unit != "" {
+		return query.SumRate(e.ofUnit(), window)
+	}
+	return active(e.labels, window)
+}
+
+// cpu returns the query for the CPU time by samples.
+func (e *waiting) cpu(window string) string {
+	if e.unit != "" {
+		return query.SumRate(e.ofUnit(`state="running"`), window)
+	}
+	return query.SumRate(ofProcess(sampledCPU, e.labels), window)
+}
+
+// ofUnit selects the times of the unit.
+func (e *waiting) ofUnit(matchers ...string) string {
+	return ofProcess(unitTime, e.labels, append([]string{fmt.Sprintf("unit=%q", e.unit)}, matchers...)...)
 }
 
 // processOf is the process of an element by job, instance and process.
@@ -109,29 +173,40 @@ func (s waitingFor) fewest(p *findings.Pass, subject string, share float64) floa
 	return s.least(p, subject, share)
 }
 
-// examine reports a process, or notes that it is near a finding.
-func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) error {
-	process := labels["process"]
-	rate := func(w string) string {
-		return query.SumRate(ofProcess(sampledWait, labels, fmt.Sprintf("state=%q", s.state)), w)
+// examine reports a process, or the part of it in the unit that the labels name, or notes that it is near a finding. It
+// returns whether it reported one.
+func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) (bool, error) {
+	e := &waiting{evidence: evidence{pass: p}, labels: labels, unit: labels["unit"], mean: ", mean of the last " + window(p)}
+	process, rate, shown := labels["process"], e.waits(s.state), subject
+	clocks := "cpu|wait"
+	if e.unit != "" {
+		process, shown, clocks = findings.InUnit(process, e.unit), findings.InUnit(subject, e.unit), "wait"
 	}
-	e := &waiting{evidence: evidence{pass: p}, labels: labels, mean: ", mean of the last " + window(p)}
-	share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", s.what, process, e.mean),
-		rate, func(w string) string { return active(labels, w) }, "cpu|wait", labels)
-	now := e.add(ctx, "share of "+s.what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+active(labels, newest(p)))
+	share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", s.what, process, e.mean), rate, e.works, clocks, labels)
+	now := e.add(ctx, "share of "+s.what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+e.works(newest(p)))
 	e.threads, e.share = e.add(ctx, "threads that wait for "+s.whatFor+e.mean, "", rate(window(p))), share
 	if e.err != nil {
-		return e.err
+		return false, e.err
 	}
-	if worst := min(share, now); !(worst >= p.Limit("share", subject)) || !(e.threads >= s.fewest(p, subject, worst)) {
-		s.note(p, labels, subject, share, worst, e.threads)
-		return nil
+	worst := min(share, now)
+	if p.IsEarly() && around == nil {
+		return false, nil
+	}
+	if p.IsEarly() { // a short window has few samples
+		worst = min(worst, around[0])
+	}
+	if !(worst >= p.Limit("share", subject)) || !(e.threads >= s.fewest(p, subject, worst)) {
+		if e.unit == "" {
+			s.note(p, labels, subject, share, worst, e.threads)
+		}
+		return false, nil
 	}
 	f := findings.Finding{
 		Machine:  query.MachineOf(labels),
 		Subject:  subject,
+		Unit:     e.unit,
 		Life:     lifeOf(labels),
-		Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", subject, metric.Percent(share), s.whatFor),
+		Title:    fmt.Sprintf("%s spends %s of its active time waiting for %s.", shown, metric.Percent(share), s.whatFor),
 		Severity: findings.Warning,
 		Share:    around,
 		ShareOf:  findings.ActiveTime,
@@ -139,9 +214,9 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		Waiters:  []rivals.Part{{Name: process, Value: e.threads}},
 	}
 	if accepted := s.judge(ctx, e, &f); e.err != nil || !accepted {
-		return e.err
+		return false, e.err
 	}
 	f.Evidence = e.list
 	p.Report(f)
-	return nil
+	return true, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/observe"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -135,9 +136,9 @@ func (a analysisConfig) windows() findings.Windows {
 func (w windowsConfig) check(def findings.Windows) error {
 	said := func(own, def time.Duration) string {
 		if own == 0 {
-			return findings.PromDuration(def) + ", the default"
+			return query.PromDuration(def) + ", the default"
 		}
-		return findings.PromDuration(own)
+		return query.PromDuration(own)
 	}
 	switch all := w.over(def); {
 	case w.Long < 0:

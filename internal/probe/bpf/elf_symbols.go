@@ -37,12 +37,14 @@ type symbolTables struct {
 	spend   func(int) error // is asked before each read
 	machine elf.Machine
 	code    []segment
+	data    []segment // what is mapped to be written
 	// dynamic and static are .dynsym and .symtab; nil without one.
 	dynamic, static *symbolTable
 }
 
-// segment is a part of the file that is mapped to be executed.
-type segment struct{ address, offset, size uint64 }
+// segment is a part of the file that is mapped.
+// memory is how many bytes it has there: variables that begin as zero are not in the file.
+type segment struct{ address, offset, size, memory uint64 }
 
 // symbolTable is a section with symbols and the one with their names.
 type symbolTable struct{ symbols, names section }
@@ -91,8 +93,15 @@ func (t *symbolTables) readSegments(at uint64, each, count uint16) error {
 	}
 	le := binary.LittleEndian
 	for ; len(b) > 0; b = b[segmentSize:] {
-		if elf.ProgType(le.Uint32(b)) == elf.PT_LOAD && elf.ProgFlag(le.Uint32(b[4:]))&elf.PF_X != 0 {
-			t.code = append(t.code, segment{address: le.Uint64(b[16:]), offset: le.Uint64(b[8:]), size: le.Uint64(b[32:])})
+		if elf.ProgType(le.Uint32(b)) != elf.PT_LOAD {
+			continue
+		}
+		flags, s := elf.ProgFlag(le.Uint32(b[4:])), segment{address: le.Uint64(b[16:]), offset: le.Uint64(b[8:]), size: le.Uint64(b[32:]), memory: le.Uint64(b[40:])}
+		if flags&elf.PF_X != 0 {
+			t.code = append(t.code, s)
+		}
+		if flags&elf.PF_W != 0 {
+			t.data = append(t.data, s)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ const (
 var ErrLater = errors.New("it is inspected later")
 
 // inspections reads the symbols of files, one file at a time, so memory is one block however many are looked at. Each file is
-// read once for the same names, also one that was refused.
+// read once for the same question, also one that was refused.
 type inspections struct {
 	mu    sync.Mutex
 	block []byte
@@ -35,11 +35,11 @@ type inspections struct {
 	began time.Time
 }
 
-// inspected is a file as it was, and what was looked for.
+// inspected is a file as it was, and what was asked about it.
 type inspected struct {
 	device, inode  uint64
 	size, modified int64
-	names          string
+	question       string
 }
 
 // inspection is what was found.
@@ -47,6 +47,7 @@ type inspection struct {
 	offsets  map[string]uint64
 	machine  elf.Machine
 	stripped bool
+	symbol   Symbol
 	err      error
 }
 
@@ -63,9 +64,17 @@ func inspectionsOf(h *host.Host) *inspections {
 
 // inspect finds functions in a file. now is the machine's clock.
 func (s *inspections) inspect(x *Executable, names []string, now time.Time) inspection {
+	return s.look(x, strings.Join(names, "\x00"), now, func(t *symbolTables, found *inspection) (err error) {
+		found.offsets, err = t.find(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" }))
+		return err
+	})
+}
+
+// look answers a question about a file, once. now is the machine's clock.
+func (s *inspections) look(x *Executable, question string, now time.Time, answer func(*symbolTables, *inspection) error) inspection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := inspected{x.stat.Dev, x.stat.Ino, x.stat.Size, x.stat.Mtim.Nano(), strings.Join(names, "\x00")}
+	key := inspected{x.stat.Dev, x.stat.Ino, x.stat.Size, x.stat.Mtim.Nano(), question}
 	if known, ok := s.known[key]; ok {
 		return known
 	}
@@ -75,7 +84,7 @@ func (s *inspections) inspect(x *Executable, names []string, now time.Time) insp
 	if s.block == nil {
 		s.block = make([]byte, symbolBlock)
 	}
-	found := s.read(x, names)
+	found := s.read(x, answer)
 	if errors.Is(found.err, ErrLater) || errors.Is(found.err, unix.EIO) {
 		return found
 	}
@@ -93,7 +102,7 @@ func (s *inspections) inspect(x *Executable, names []string, now time.Time) insp
 }
 
 // read inspects a file that is not known.
-func (s *inspections) read(x *Executable, names []string) (found inspection) {
+func (s *inspections) read(x *Executable, answer func(*symbolTables, *inspection) error) (found inspection) {
 	t, err := openSymbolTables(x.content, x.stat.Size, s.block, func(n int) error {
 		if n > s.left {
 			return fmt.Errorf("%d MiB were read of executables in the last minute: %w", inspectedBytes>>20, ErrLater)
@@ -103,7 +112,7 @@ func (s *inspections) read(x *Executable, names []string) (found inspection) {
 	})
 	if err == nil {
 		found.machine, found.stripped = t.machine, t.stripped()
-		found.offsets, err = t.find(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" }))
+		err = answer(t, &found)
 	}
 	found.err = err
 	return found

@@ -260,7 +260,7 @@ func FuzzDecodeSamples(f *testing.F) {
 			}
 		})
 		s.Late()
-		w, err := OpenWaits(h)
+		w, err := OpenWaits(h, Names{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What threads wait for: a walk over all threads (iter/task) that writes a
- * record for each one not on a CPU. User space reads the walk at random moments
- * and adds the records up. Kernel threads are left out.
+ * record for each one. User space reads the walk at random moments and adds the
+ * records up. Kernel threads and the one that walks are left out.
  *
  * The system call that a thread sleeps in, and its arguments, are in the frame
  * at the bottom of its kernel stack.
@@ -21,7 +21,22 @@ enum {
 	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h */
 
 	NR_COMPAT = 510,
-	NR_FUTEX = 202, /* arch/x86/entry/syscalls/syscall_64.tbl */
+	/* arch/x86/entry/syscalls/syscall_64.tbl */
+	NR_READ = 0,
+	NR_WRITE = 1,
+	NR_PREAD64 = 17,
+	NR_PWRITE64 = 18,
+	NR_READV = 19,
+	NR_WRITEV = 20,
+	NR_FSYNC = 74,
+	NR_FDATASYNC = 75,
+	NR_FUTEX = 202,
+	NR_SYNC_FILE_RANGE = 277,
+	NR_PREADV = 295,
+	NR_PWRITEV = 296,
+	NR_SYNCFS = 306,
+	NR_PREADV2 = 327,
+	NR_PWRITEV2 = 328,
 
 	/* include/uapi/linux/futex.h */
 	FUTEX_WAIT = 0,
@@ -38,13 +53,19 @@ enum {
 	FRAME = 1024,
 };
 
-/* DISPLACED takes one back that was ON_RUN_QUEUE. */
-enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP, DISPLACED };
+/* DISPLACED takes one back that was ON_RUN_QUEUE, and would be RUNNING. */
+enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP, RUNNING, DISPLACED };
 
 struct record {
 	char process[COMM];
 	int nr; /* of the system call, or -1 */
 	__u32 state;
+	/* What a thread in LOCK or DISK waits for, where that is known: the address of the futex in the process, or the inode of the file on the device. */
+	__u64 object;
+	__u32 device;
+	/* Unless in SLEEP: the process, and its control group (cgroup v2). */
+	__u32 tgid;
+	__u64 group;
 };
 
 struct thread_info___waits {
@@ -56,6 +77,40 @@ struct sched_info {
 	__u64 last_arrival, last_queued; /* by the clock of its run queue */
 } KERNEL_TYPE;
 
+struct super_block {
+	__u32 s_dev;
+} KERNEL_TYPE;
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+} KERNEL_TYPE;
+
+struct file {
+	struct inode *f_inode;
+} KERNEL_TYPE;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} KERNEL_TYPE;
+
+struct files_struct {
+	struct fdtable *fdt;
+} KERNEL_TYPE;
+
+struct kernfs_node {
+	__u64 id;
+} KERNEL_TYPE;
+
+struct cgroup {
+	struct kernfs_node *kn;
+} KERNEL_TYPE;
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+} KERNEL_TYPE;
+
 struct task_struct___waits {
 	unsigned int __state;
 	unsigned int flags;
@@ -65,6 +120,10 @@ struct task_struct___waits {
 	struct thread_info___waits thread_info;
 	struct sched_info sched_info;
 	struct task_struct *group_leader;
+	struct files_struct *files;
+	struct css_set *cgroups; /* with CONFIG_CGROUPS */
+	int pid;
+	int tgid;
 } KERNEL_TYPE;
 
 struct pt_regs {
@@ -97,6 +156,46 @@ static __always_inline int for_lock(struct pt_regs *regs)
 	return value > HAS_WAITERS;
 }
 
+/* Whether the first argument of a system call is the file that it waits for. */
+static __always_inline int for_file(int nr)
+{
+	switch (nr) {
+	case NR_READ:
+	case NR_WRITE:
+	case NR_PREAD64:
+	case NR_PWRITE64:
+	case NR_READV:
+	case NR_WRITEV:
+	case NR_FSYNC:
+	case NR_FDATASYNC:
+	case NR_SYNC_FILE_RANGE:
+	case NR_PREADV:
+	case NR_PWRITEV:
+	case NR_SYNCFS:
+	case NR_PREADV2:
+	case NR_PWRITEV2:
+		return 1;
+	}
+	return 0;
+}
+
+/* The file of a descriptor. It may be closed during the look; reads of freed memory give another number or none. */
+static __always_inline void find_file(struct record *r, struct task_struct___waits *task, __u32 descriptor)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files, *file = 0;
+	struct inode *inode;
+
+	if (!table || descriptor >= BPF_CORE_READ(table, max_fds))
+		return;
+	files = BPF_CORE_READ(table, fd);
+	if (bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) || !file)
+		return;
+	inode = BPF_CORE_READ(file, f_inode);
+	r->object = BPF_CORE_READ(inode, i_ino);
+	r->device = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
 /*
  * The walk has a CPU itself, which without it one of the threads on that run
  * queue would have: the one that it displaced, which was queued when the walk
@@ -120,14 +219,14 @@ static __always_inline __u64 rank_of(struct task_struct___waits *task)
 	return queued <= walk->sched_info.last_arrival ? 1ull << 63 | queued : (1ull << 63) - queued;
 }
 
-SEC("iter/task")
-int waits(struct bpf_iter__task *ctx)
+static __always_inline int walk(struct bpf_iter__task *ctx, int files)
 {
 	struct task_struct___waits *task = ctx->task;
 	struct record r = {};
 	struct pt_regs *regs;
 	unsigned int state;
 	__u64 rank = 0;
+	int running = 0;
 
 	if (!ctx->meta->seq_num)
 		displaced_rank = 0;
@@ -137,9 +236,12 @@ int waits(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	state = task->__state;
-	if (!state) {
-		if (!bpf_core_field_exists(task->on_cpu) || task->on_cpu)
-			return 0;
+	if (!state && !bpf_core_field_exists(task->on_cpu))
+		return 0;
+	running = !state && task->on_cpu;
+	if (running && task->pid == (__u32)bpf_get_current_pid_tgid())
+		return 0;
+	if (!state && !running) {
 		rank = rank_of(task);
 		if (rank > displaced_rank) {
 			displaced_rank = rank;
@@ -156,12 +258,24 @@ int waits(struct bpf_iter__task *ctx)
 	r.nr = regs->orig_ax;
 	if (r.nr >= 0 && bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
 		r.nr = NR_COMPAT;
-	if (!state)
+	if (running)
+		r.state = RUNNING;
+	else if (!state)
 		r.state = ON_RUN_QUEUE;
 	else if (state & TASK_UNINTERRUPTIBLE)
 		r.state = state & TASK_NOLOAD ? SLEEP : DISK;
 	else
 		r.state = r.nr == NR_FUTEX && for_lock(regs) ? LOCK : SLEEP;
+	if (r.state != SLEEP) {
+		r.tgid = task->tgid;
+		if (bpf_core_field_exists(task->cgroups))
+			r.group = task->cgroups->dfl_cgrp->kn->id;
+	}
+	if (r.state == LOCK) {
+		r.object = regs->di;
+	} else if (files && r.state == DISK && for_file(r.nr)) {
+		find_file(&r, task, regs->di);
+	}
 	*(__u64 *)&r.process[0] = *(__u64 *)&task->group_leader->comm[0];
 	*(__u64 *)&r.process[8] = *(__u64 *)&task->group_leader->comm[8];
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
@@ -171,5 +285,12 @@ int waits(struct bpf_iter__task *ctx)
 	}
 	return 0;
 }
+
+SEC("iter/task")
+int waits(struct bpf_iter__task *ctx) { return walk(ctx, 1); }
+
+/* Without the files, which may not be found where the kernel is locked down. */
+SEC("iter/task")
+int waits_plain(struct bpf_iter__task *ctx) { return walk(ctx, 0); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -39,11 +39,14 @@ const (
 	maxWaits = 4096
 	mostIdle = 5 * time.Minute
 	// recordBytes is struct record of waits.bpf.c.
-	recordBytes = commLen + 8
+	recordBytes = commLen + 32
 )
 
 // waitStates are the names of enum state of waits.bpf.c.
-var waitStates = [...]string{"cpu", "disk", "lock", "sleep"}
+var waitStates = [...]string{"cpu", "disk", "lock", "sleep", "running"}
+
+// onCPU is the state of a thread that waits for nothing.
+const onCPU = uint32(len(waitStates)) - 1
 
 // displaced is the state after these: a thread that has no CPU only because the walk has it. It was counted as one that
 // waits for a CPU, and is taken back.
@@ -56,21 +59,24 @@ type Wait struct{ Process, State, Call string }
 
 // Waits walks over all threads at random moments and adds up what they wait for.
 type Waits struct {
-	host *host.Host
-	iter *link.Iter
-	stop chan struct{}
-	done chan struct{}
-	slow atomic.Int64 // how many times less often to walk; 0 is 1
-	sums locked.Value[waitSums]
+	host  *host.Host
+	names Names
+	iter  *link.Iter
+	stop  chan struct{}
+	done  chan struct{}
+	slow  atomic.Int64 // how many times less often to walk; 0 is 1
+	sums  locked.Value[waitSums]
 }
 
 // waitSums are the results of the walks until now.
 type waitSums struct {
 	sums map[Wait]*waited
 	// folded is the time in seconds of waits beyond maxWaits.
-	folded float64
-	err    error
-	walked Walked
+	folded  float64
+	objects objects
+	units   units
+	err     error
+	walked  Walked
 }
 
 // waited is a sum in seconds, and when it last grew.
@@ -88,8 +94,8 @@ type Walked struct {
 
 // OpenWaits loads the program and begins to walk. On a fixture it takes the
 // recorded walk once, for a second.
-func OpenWaits(h *host.Host) (*Waits, error) {
-	w := &Waits{host: h, sums: locked.New(waitSums{sums: map[Wait]*waited{}}), stop: make(chan struct{}), done: make(chan struct{})}
+func OpenWaits(h *host.Host, names Names) (*Waits, error) {
+	w := &Waits{host: h, names: names, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits()}), stop: make(chan struct{}), done: make(chan struct{})}
 	if h.Maps != nil {
 		close(w.done)
 		return w, w.replay()
@@ -112,7 +118,10 @@ func OpenWaits(h *host.Host) (*Waits, error) {
 	}
 	p, err := kernelOf(h).loadProgram(spec, "waits", nil, types)
 	if err != nil {
-		return nil, refused(h, "waits", err)
+		var other error
+		if p, other = kernelOf(h).loadProgram(spec, "waits_plain", nil, types); other != nil {
+			return nil, refused(h, "waits", err)
+		}
 	}
 	defer p.Close() // the link keeps it
 	if w.iter, err = link.AttachIter(link.IterOptions{Program: p}); err != nil {
@@ -132,7 +141,17 @@ func (w *Waits) replay() error {
 		return errors.New("read map walk of waits: not recorded")
 	}
 	one := map[wait]uint64{}
-	w.add(one, countRecords(one, walk), time.Second, 0)
+	threads := countRecords(one, walk)
+	for range 2 { // first the groups, then the units of each name
+		for k := range one {
+			w.sums.Lock().units.add(k, 0, w.host.Now())
+			w.sums.Unlock()
+		}
+		w.nameUnits()
+	}
+	w.add(one, threads, time.Second, 0)
+	for w.nameNext() {
+	}
 	return nil
 }
 
@@ -151,6 +170,7 @@ func (w *Waits) run() {
 	defer close(w.done)
 	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
 	last, every := now(), walkEvery
+	var named uint64
 	var costs [3]time.Duration    // of the last walks
 	until := map[float64]uint64{} // by share
 	for {
@@ -173,6 +193,13 @@ func (w *Waits) run() {
 			continue
 		}
 		w.add(one, threads, time.Duration(at-last), cost)
+		if at-named >= uint64(nameEvery) {
+			named = at
+			if err := contain.Call("naming locks and units", func() error { w.nameNext(); w.nameUnits(); return nil }); err != nil {
+				w.sums.Lock().err = err
+				w.sums.Unlock()
+			}
+		}
 		// The change of pace causes no bias: a walk represents the time before it, whose length
 		// was set before the walk.
 		until[worth(one)] = at + uint64(closeFor)
@@ -220,6 +247,10 @@ type wait struct {
 	process [commLen]byte
 	nr      int32
 	state   uint32
+	// at is the address of a futex, or the inode of a file on device; 0 without either.
+	at          uint64
+	device, pid uint32
+	group       uint64 // the control group; 0 where that is not known
 }
 
 // walk counts the threads that wait, by wait.
@@ -259,22 +290,29 @@ func worth(one map[wait]uint64) float64 {
 	return share
 }
 
-// countRecords adds records to one and returns how many there were.
+// countRecords adds records to one and returns how many there were of threads that wait.
 func countRecords(one map[wait]uint64, b []byte) (n uint64) {
 	for ; len(b) >= recordBytes; b = b[recordBytes:] {
-		k := wait{nr: int32(binary.NativeEndian.Uint32(b[commLen:])), state: binary.NativeEndian.Uint32(b[commLen+4:])}
+		k := wait{nr: int32(binary.NativeEndian.Uint32(b[commLen:])), state: binary.NativeEndian.Uint32(b[commLen+4:]),
+			at: binary.NativeEndian.Uint64(b[commLen+8:]), device: binary.NativeEndian.Uint32(b[commLen+16:]),
+			pid: binary.NativeEndian.Uint32(b[commLen+20:]), group: binary.NativeEndian.Uint64(b[commLen+24:])}
 		copy(k.process[:takenByte], b)
 		if k.state == displaced {
 			k.state = 0
-			if one[k] > 1 {
-				one[k]--
-			} else {
+			if one[k] == 0 {
+				continue
+			}
+			if one[k]--; one[k] == 0 {
 				delete(one, k)
 			}
+			k.state = onCPU
+			one[k]++
 			continue
 		}
 		if k.state < uint32(len(waitStates)) {
 			one[k]++
+		}
+		if k.state < onCPU {
 			n++
 		}
 	}
@@ -292,6 +330,10 @@ func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duratio
 	t.walked.CPU += cpu.Seconds()
 	at := w.host.Now()
 	for k, n := range one {
+		t.units.add(k, float64(n)*since.Seconds(), at)
+		if k.state == onCPU {
+			continue
+		}
 		key := Wait{label(k.process[:], 0), waitStates[k.state], ""}
 		if k.nr >= 0 {
 			key.Call = SyscallName(int(k.nr))
@@ -308,6 +350,9 @@ func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duratio
 		}
 		s.seconds += float64(n) * since.Seconds()
 		s.at = at
+		if owner := cmp.Or(k.device, k.pid); k.at != 0 {
+			t.objects.add(object{k.process, k.state, k.nr, k.at, owner}, n, since.Seconds(), at)
+		}
 	}
 }
 

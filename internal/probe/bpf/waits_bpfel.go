@@ -18,6 +18,10 @@ type waitsRecord struct {
 	Process [16]int8
 	Nr      int32
 	State   uint32
+	Object  uint64
+	Device  uint32
+	Tgid    uint32
+	Group   uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -25,6 +29,7 @@ type waitsRecord struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	waitsProgWaits        = "waits"
+	waitsProgWaitsPlain   = "waits_plain"
 	waitsVarBankMask      = "bank_mask"
 	waitsVarBanksShared   = "banks_shared"
 	waitsVarDisplaced     = "displaced"
@@ -73,7 +78,8 @@ type waitsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type waitsProgramSpecs struct {
-	Waits *ebpf.ProgramSpec `ebpf:"waits"`
+	Waits      *ebpf.ProgramSpec `ebpf:"waits"`
+	WaitsPlain *ebpf.ProgramSpec `ebpf:"waits_plain"`
 }
 
 // waitsMapSpecs contains maps before they are loaded into the kernel.
@@ -132,12 +138,14 @@ type waitsVariables struct {
 //
 // It can be passed to loadWaitsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type waitsPrograms struct {
-	Waits *ebpf.Program `ebpf:"waits"`
+	Waits      *ebpf.Program `ebpf:"waits"`
+	WaitsPlain *ebpf.Program `ebpf:"waits_plain"`
 }
 
 func (p *waitsPrograms) Close() error {
 	return _WaitsClose(
 		p.Waits,
+		p.WaitsPlain,
 	)
 }
 

@@ -38,7 +38,7 @@ func futex(word uintptr, op, value int, timeout *unix.Timespec) {
 func openTestWaits(t testing.TB) *Waits {
 	t.Helper()
 	needKernel(t)
-	w, err := OpenWaits(local)
+	w, err := OpenWaits(local, Names{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestWaitsInOwnNamespace(t *testing.T) {
 	if err := os.Symlink("pid:[4026532200]", h.Root+"/proc/self/ns/pid"); err != nil {
 		t.Fatal(err)
 	}
-	w, err := OpenWaits(&h)
+	w, err := OpenWaits(&h, Names{})
 	if err == nil {
 		_ = w.Close()
 	}
@@ -287,8 +287,8 @@ func TestDisplacedRecord(t *testing.T) {
 		taken []byte
 		want  string
 	}{
-		"one of two":      {record("redis", -1, displaced), "nginx -1 0: 1, redis -1 0: 1, redis 1 0: 1"},
-		"the only one":    {record("nginx", -1, displaced), "redis -1 0: 2, redis 1 0: 1"},
+		"one of two":      {record("redis", -1, displaced), "nginx -1 0: 1, redis -1 0: 1, redis -1 4: 1, redis 1 0: 1"},
+		"the only one":    {record("nginx", -1, displaced), "nginx -1 4: 1, redis -1 0: 2, redis 1 0: 1"},
 		"no such":         {record("mongo", -1, displaced), "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
 		"unknown states":  {record("redis", -1, displaced+1), "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
 		"none, and a cut": {record("redis", -1, displaced)[:recordBytes-1], "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
@@ -311,7 +311,7 @@ func TestDisplacedRecord(t *testing.T) {
 
 // A walk counts for the time since the one before it.
 func TestWalksAddUp(t *testing.T) {
-	w := &Waits{host: local, sums: locked.New(waitSums{sums: map[Wait]*waited{}})}
+	w := &Waits{host: local, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits()})}
 	key := func(process string, nr int32, state uint32) (k wait) {
 		copy(k.process[:], process)
 		k.nr, k.state = nr, state

@@ -175,6 +175,8 @@ export interface FindingsFinding extends QueryMachine {
   rule: string;
   /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule and Machine it identifies the finding. */
   subject: string;
+  /** Unit is the unit or container of the subject's processes that show it, where those in others do not count; "" where all processes of the subject count. It is part of the identity. */
+  unit?: string;
   /** RunsIn are the units and containers in which the processes of the subject run now; with several, their processes are added up. It is empty where that is not known and for information, and no part of the finding's identity. */
   runsIn?: string[];
   /** Title is the verdict in one sentence: subject, verb, number, unit, cause. */
@@ -626,6 +628,15 @@ export interface Process {
   /** Container is the id or name of its container, Cgroup its control group. */
   container?: string;
   cgroup?: string;
+  /** Files are the regular files that it has open, at most 64. They are absent for clients that may not change settings. */
+  files?: OpenFile[];
+}
+
+/** OpenFile is a file that a process has open, with the labels of tee_sampled_file_wait_seconds_total. */
+export interface OpenFile {
+  device: string;
+  inode: string;
+  path: string;
 }
 
 /** Overhead is the answer of GET overhead: what the monitor itself costs. */

@@ -68,7 +68,9 @@ function Running({ name }: { name: string }) {
   const commands = distinct((p) => p.command);
   const containers = distinct((p) => p.container);
   const groups = distinct((p) => p.cgroup);
+  const files = new Map(list.flatMap((p) => p.files ?? []).map((f) => [`${f.device} ${f.inode}`, f]));
   return (
+    <>
     <p className="running" data-pids={list.map((p) => p.pid).join(" ")}>
       <span>
         {list.length === 1 ? "pid" : "pids"} {ids}
@@ -77,5 +79,18 @@ function Running({ name }: { name: string }) {
       {commands.length > 0 && <code>{commands.slice(0, 2).join(", ")}</code>}
       <span title={groups.join("\n")}>{containers.length > 0 ? `container ${containers.map((c) => c.slice(0, 12)).join(", ")}` : groups.length > 0 ? `group ${containerName({ id: groups[0]! })}` : ""}</span>
     </p>
+    {files.size > 0 && (
+      <details className="running">
+        <summary>Open files, with the inodes that its waiting for disks names</summary>
+        <ul>
+          {[...files.values()].map((f) => (
+            <li key={`${f.device} ${f.inode}`}>
+              inode {f.inode} on {f.device}: <code>{f.path}</code>
+            </li>
+          ))}
+        </ul>
+      </details>
+    )}
+    </>
   );
 }

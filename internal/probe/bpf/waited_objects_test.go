@@ -1,0 +1,194 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/locked"
+)
+
+func named(process string) (b [commLen]byte) {
+	copy(b[:], process)
+	return b
+}
+
+// emptyWaits has counted nothing and does not walk.
+func emptyWaits(names Names) *Waits {
+	return &Waits{host: local, names: names, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits()})}
+}
+
+// waitedFor returns what the walks counted by object.
+func waitedFor(w *Waits) map[WaitedFor]float64 {
+	out := map[WaitedFor]float64{}
+	w.WaitedFor(func(k WaitedFor, seconds float64) { out[k] = math.Round(1000*seconds) / 1000 })
+	return out
+}
+
+// TestWaitedFor: a lock or a file has a series once it was found three times, with the time until then; locks of one name are
+// added up, and those without a name are folded.
+func TestWaitedFor(t *testing.T) {
+	w := emptyWaits(Names{Lock: func(pid int, address uint64) (string, error) {
+		switch {
+		case pid == 7 && address == 0x1000, pid == 8 && address == 0x2000:
+			return "orders_lock", nil
+		case address == 0x3000:
+			return "", errors.New("no such memory")
+		}
+		return "", ErrLater
+	}})
+	lock := func(pid uint32, address uint64) wait {
+		return wait{process: named("shop"), nr: 202, state: 2, pid: pid, at: address}
+	}
+	file := wait{process: named("shop"), nr: 74, state: 1, pid: 7, device: 8<<20 | 3, at: 99}
+	for range 2 {
+		w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 2, lock(7, 0x3000): 2, lock(7, 0x4000): 9, file: 1}, 15, 100*time.Millisecond, 0)
+	}
+	name := func() {
+		for range 4 {
+			w.nameNext()
+		}
+	}
+	name()
+	if got := waitedFor(w); len(got) != 0 {
+		t.Errorf("series before there are names: %v", got)
+	}
+	sums := w.sums.Lock()
+	sums.objects.forget(local.Now()) // nothing was idle
+	delete(sums.objects.followed, object{named("shop"), 2, 202, 0x4000, 7})
+	w.sums.Unlock()
+	w.add(map[wait]uint64{lock(7, 0x1000): 1, file: 1}, 2, 100*time.Millisecond, 0)
+	name()
+	want := map[WaitedFor]float64{
+		{"shop", "lock", "futex", "orders_lock", "", ""}: 0.7,
+		{"shop", "lock", "futex", Other, "", ""}:         0.4,
+		{"shop", "disk", "fsync", "", "8:3", "99"}:       0.3,
+	}
+	if got := waitedFor(w); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestWaitedForLimits: whatever processes do, the number of locks, files and series stays bounded, and no time is lost.
+func TestWaitedForLimits(t *testing.T) {
+	o := newObjects()
+	at := time.Unix(1000, 0)
+	sum := 0.0
+	for i := range 4 * mostObjects {
+		k := object{named(fmt.Sprint("p", i%900)), 1, 74, uint64(i + 1), 8 << 20}
+		for range leastFound {
+			o.add(k, 1, 0.5, at)
+			sum += 0.5
+		}
+		at = at.Add(time.Second / 100)
+	}
+	got := 0.0
+	for _, s := range o.named {
+		got += s.seconds
+	}
+	for _, f := range o.followed {
+		got += f.seconds
+	}
+	if len(o.followed) > mostObjects || len(o.named) > 2*mostNamed+2 || math.Abs(got-sum) > 1e-6 {
+		t.Errorf("%d followed, %d series, %g s of %g", len(o.followed), len(o.named), got, sum)
+	}
+	// One name has at most mostNames, until one is idle.
+	o, at = newObjects(), time.Unix(1000, 0)
+	file := func(i int) object { return object{named("db"), 1, 74, uint64(i + 1), 8 << 20} }
+	for i := range mostNames + 3 {
+		o.add(file(i), leastFound, 1, at)
+	}
+	if len(o.named) != mostNames+1 {
+		t.Errorf("%d series, want %d and one of the others", len(o.named), mostNames)
+	}
+	at = at.Add(mostIdle + time.Second)
+	o.add(file(mostNames+2), 1, 1, at)
+	if s := o.named[file(mostNames+2).asFile()]; s == nil || s.seconds != 1 || len(o.named) != mostNames+1 {
+		t.Errorf("an idle file keeps its place: %+v, %d series", s, len(o.named))
+	}
+}
+
+// TestUnits: only names in several units are divided, from when the second one is found.
+func TestUnits(t *testing.T) {
+	w := emptyWaits(Names{Unit: func(pid int) (string, error) {
+		switch pid {
+		case 1:
+			return "blue.service", nil
+		case 2:
+			return "green.service", nil
+		case 3:
+			return "", nil
+		}
+		return "", errors.New("it has ended")
+	}})
+	in := func(process string, pid uint32, state uint32) wait {
+		return wait{process: named(process), nr: -1, state: state, pid: pid, group: uint64(100 + pid)}
+	}
+	walk := func(one map[wait]uint64) {
+		w.add(one, 0, time.Second, 0)
+		w.nameUnits()
+	}
+	for range 3 {
+		walk(map[wait]uint64{in("java", 1, onCPU): 1, in("redis", 1, 0): 2, in("sh", 4, onCPU): 1})
+	}
+	got := map[UnitTime]float64{}
+	read := func() map[UnitTime]float64 {
+		clear(got)
+		w.InUnits(func(k UnitTime, seconds float64) { got[k] = seconds })
+		return got
+	}
+	if read(); len(got) != 0 {
+		t.Errorf("names in one unit are divided: %v", got)
+	}
+	for range 3 {
+		walk(map[wait]uint64{in("java", 2, 0): 3})
+	}
+	walk(map[wait]uint64{in("java", 1, onCPU): 1, in("java", 2, 2): 1, in("java", 3, onCPU): 1})
+	walk(map[wait]uint64{in("java", 3, onCPU): 2})
+	want := map[UnitTime]float64{
+		{"java", "green.service", "cpu"}: 6, {"java", "green.service", "lock"}: 1,
+		{"java", "blue.service", "running"}: 1, {"java", "", "running"}: 2,
+	}
+	if read(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if _, err := w.Waited(func(k Wait, _ float64) {
+		if k.State == "running" {
+			t.Errorf("%+v is no wait", k)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnitLimits: names, units and groups stay bounded.
+func TestUnitLimits(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for i := range 2 * mostGroups {
+		k := wait{process: named(fmt.Sprint("p", i%300)), state: onCPU, pid: uint32(i + 1), group: uint64(i + 1)}
+		u.add(k, 1, at)
+		if g := u.groups[k.group]; g != nil {
+			g.known, g.unit = true, fmt.Sprint("u", i, ".service")
+		}
+		u.add(k, 1, at)
+		at = at.Add(time.Second)
+	}
+	of := map[string]map[string]bool{}
+	for k := range u.sums {
+		if of[k.Process] == nil {
+			of[k.Process] = map[string]bool{}
+		}
+		of[k.Process][k.Unit] = true
+	}
+	for process, units := range of {
+		if len(units) > mostUnits+1 {
+			t.Errorf("%s has %d units", process, len(units))
+		}
+	}
+	if len(u.groups) > mostGroups || len(u.sums) > mostUnitTimes || len(u.unnamed()) > mostNamedAtOnce {
+		t.Errorf("%d groups, %d sums, %d to name", len(u.groups), len(u.sums), len(u.unnamed()))
+	}
+}
