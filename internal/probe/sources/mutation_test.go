@@ -76,6 +76,7 @@ var allowed = []struct{ file, damage, because string }{
 	{"/comm", "", "a name"}, {"/cmdline", "", "words"}, {"/name", "", "a name"}, {"proc/sys/kernel/", "", "words"},
 	{"clocksource0/", "", "words"}, {"cgroup.controllers", "", "words"}, {"version", "", "words"}, {"parameters/tdx", "", "a word"},
 	{"patch_metrics", "", "it says whether others count"},
+	{"proc/50/cgroup", "line 1", "the path is a name"}, {"proc/51/cgroup", "line 1", "the path is a name"},
 	{"cgroup.procs", "", "any number may be a process, and any line less"},
 	{"cpu/online", "", "a list"}, {"ne_cpus", "", "a list"},
 	{"/maps", "", "an enclave is several lines; without one of them nothing is known"},
