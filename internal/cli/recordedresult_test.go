@@ -16,7 +16,6 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/result"
-	"github.com/teescope/teescope/internal/verdict"
 )
 
 var (

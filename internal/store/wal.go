@@ -66,7 +66,7 @@ func recordEnds(b []byte, at int64) bool {
 // interrupted reports whether b, the part of a segment from the offset at on in which no record ends, is what a write leaves that was not
 // finished: the beginning of a record, then nothing or zeros. Anything else is damage, with which acknowledged samples may be lost.
 func interrupted(b []byte, at int64) bool {
-	const full, last, compressed, sector = 1, 4, 1<<3 | 1<<4, 512
+	const full, last, compressed = 1, 4, 1<<3 | 1<<4
 	for len(b) > 0 {
 		left := int(walPage - at%walPage)
 		n := min(left, len(b))
@@ -90,8 +90,8 @@ func interrupted(b []byte, at int64) bool {
 			return false
 		case size > len(b):
 			return true
-		case crc32.Checksum(b[walFragment:size], castagnoli) != binary.BigEndian.Uint32(b[3:]):
-			return len(b) >= sector && blank(b[len(b)-sector:]) // the last blocks were not written
+		case crc32.Checksum(b[walFragment:size], castagnoli) != binary.BigEndian.Uint32(b[3:]): // also where a power cut left blocks unwritten
+			return false
 		}
 		b, at = b[size:], at+int64(size)
 	}

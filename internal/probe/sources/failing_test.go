@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -42,6 +43,9 @@ func TestFailingCalls(t *testing.T) {
 					t.Errorf("%s: %d descriptors more after %s failed", label(path), n-before, f.First())
 				}
 				for key, v := range got {
+					if strings.Contains(key, "_total[") { // a counter counts from its first reading on
+						continue
+					}
 					if was, ok := m.whole[key]; v == "0" && ok && was != "0" {
 						t.Errorf("%s: %s is 0 instead of %s after %s failed (%v)", label(path), key, was, f.First(), f.Err)
 					}

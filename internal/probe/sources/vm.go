@@ -74,6 +74,7 @@ type vmReader struct {
 	// found are the processes and their files, from the last scan.
 	found   []*vmFiles
 	scanned time.Time
+	unseen  error // what that scan could not see
 	// sockets are user-configured paths of QMP sockets, with {name}, {uuid} and {pid}
 	// as placeholders.
 	sockets []string
@@ -214,12 +215,9 @@ func (r *vmReader) find() error {
 		return err
 	}
 	if now := r.host.Now(); r.scanned.IsZero() || now.Sub(r.scanned) >= scanEvery {
-		r.scanned = now
-		if err := r.scan(); err != nil {
-			return err
-		}
+		r.scanned, r.unseen = now, r.scan()
 	}
-	return nil
+	return r.unseen
 }
 
 // debugFolders are the folders of machines by process. Their names start with the
@@ -276,18 +274,24 @@ func (r *vmReader) scan() error {
 	}
 	r.found = nil
 	hidden := 0
+	var bad machine.Faults
 	for _, e := range list {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
 		f := &vmFiles{pid: pid}
-		switch machine, err := r.open(f); {
-		case machine:
+		switch runs, err := r.open(f); {
+		case runs:
 			r.found = append(r.found, f)
 		case errors.Is(err, fs.ErrPermission):
 			hidden++
+		case !gone(err):
+			bad.Add(err)
 		}
+	}
+	if err := bad.Err(); err != nil {
+		return fmt.Errorf("look for virtual machines: %w", err)
 	}
 	if hidden > 0 {
 		return &probe.Problem{Err: fmt.Errorf("look for virtual machines: debugfs does not list them, and the open files of %d processes may not be read", hidden),
