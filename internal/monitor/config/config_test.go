@@ -185,6 +185,7 @@ scrape_configs:
 func TestConfigErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"foo: 1\n":                                            "line 1: foo is not a known key",
+		"two words: 1\n":                                      "line 1: two words is not a known key",
 		"foo: 1\nbar: 2\n":                                    "line 1: foo is not a known key\nline 2: bar is not a known key",
 		"analysis:\n  long: 5m\n  every: soon\n":              `line 3: analysis.every: "soon": want a time like 15s`,
 		"analysis:\n  every: 15\n":                            `line 2: analysis.every: "15": want a time like 15s`,
