@@ -85,7 +85,7 @@ func keysAt(root *yaml.Node, line int, tag, text string) (path []string) {
 
 var (
 	syntax     = regexp.MustCompile(`^yaml: (found|did not find|could not find|mapping values|block |while )`)
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	unknownKey = regexp.MustCompile(`field (.+) not found in type \S+`)
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)")
 	// wanted translates the decoder's Go types; every other type is a mapping.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",

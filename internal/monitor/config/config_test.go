@@ -184,11 +184,12 @@ scrape_configs:
 // TestConfigErrors: line, key and the expected value, in the file's own terms.
 func TestConfigErrors(t *testing.T) {
 	for in, want := range map[string]string{
-		"foo: 1\n":                                            "line 1: foo is not a known key",
-		"foo: 1\nbar: 2\n":                                    "line 1: foo is not a known key\nline 2: bar is not a known key",
-		"analysis:\n  long: 5m\n  every: soon\n":              `line 3: analysis.every: "soon": want a time like 15s`,
-		"analysis:\n  every: 15\n":                            `line 2: analysis.every: "15": want a time like 15s`,
-		"analysis: {every: 15}\n":                             `line 1: analysis.every: "15": want a time like 15s`,
+		"foo: 1\n":                               "line 1: foo is not a known key",
+		"two words: 1\n":                         "line 1: two words is not a known key",
+		"foo: 1\nbar: 2\n":                       "line 1: foo is not a known key\nline 2: bar is not a known key",
+		"analysis:\n  long: 5m\n  every: soon\n": `line 3: analysis.every: "soon": want a time like 15s`,
+		"analysis:\n  every: 15\n":               `line 2: analysis.every: "15": want a time like 15s`,
+		"analysis: {every: 15}\n":                `line 1: analysis.every: "15": want a time like 15s`,
 		"analysis:\n  rules:\n    syscall_storm: {long: x}\n": `line 3: analysis.rules.syscall_storm.long: "x": want a time like 15s`,
 		"analysis: {}\nsources:\n  cpu:\n    on: maybe\n":     `line 4: sources.cpu.on: "maybe": want true or false`,
 		"sources:\n  cpu:\n    process: [a]\n":                "line 3: sources.cpu.process: want text",
