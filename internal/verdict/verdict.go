@@ -70,7 +70,7 @@ func DefaultLimits() Limits {
 // Guards of others are kept and applied. Runs are not changed, so it can be repeated with other options.
 func Conclude(e *result.Experiment, o Options) { conclude(e, o) }
 
-func conclude(e *result.Experiment, o Options) *pass {
+func conclude(e *result.Experiment, o Options) *guardRun {
 	p := newPass(e, o)
 	e.Comparisons, e.Design.Grade = nil, ""
 	for _, k := range p.contests {
@@ -100,11 +100,11 @@ func conclude(e *result.Experiment, o Options) *pass {
 	return p
 }
 
-// pass is one conclusion in progress.
-type pass struct {
+// guardRun is one conclusion in progress.
+type guardRun struct {
 	e        *result.Experiment
 	o        Options
-	contests []*contest
+	contests []*armComparison
 	guard    *Guard // the current one
 	spoken   []spoken
 	// raw are the statistics behind e.Comparisons, and doubted the guards' doubts
@@ -113,7 +113,7 @@ type pass struct {
 	doubted map[int]bool
 }
 
-func newPass(e *result.Experiment, o Options) *pass {
+func newPass(e *result.Experiment, o Options) *guardRun {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
@@ -131,13 +131,13 @@ func newPass(e *result.Experiment, o Options) *pass {
 	if o.Work == nil {
 		o.Work = []string{"messages", "requests", "operations", "iterations", "loops"}
 	}
-	p := &pass{e: e, o: o, doubted: map[int]bool{}}
+	p := &guardRun{e: e, o: o, doubted: map[int]bool{}}
 	p.arrange()
 	return p
 }
 
 // metrics returns those with a direction, the primary one first.
-func (p *pass) metrics() []*result.MetricDesc {
+func (p *guardRun) metrics() []*result.MetricDesc {
 	var out []*result.MetricDesc
 	for i := range p.e.Workload.Metrics {
 		d := &p.e.Workload.Metrics[i]
