@@ -98,13 +98,14 @@ ui:
 fleet: contain findings locked metric query
 feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
+reproduce: claims contain metric report result stats verdict
 report/formats: findings report result stats
 authority: host locked
 web: authority explain feed findings findings/anomaly fleet metric probe query quota report result tee
 port: configfile contain host locked web
 observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/sources query result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
-cli: agent attest authority bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer quota report report/formats result stats store tee tee/kinds tunnel ui verdict web workloads/micro
+cli: agent attest authority bench bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules fleet host locked machine metric observe port probe probe/sources proof proof/peer quota report report/formats reproduce result stats store tee tee/kinds tunnel ui verdict web workloads/micro
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

@@ -68,14 +68,14 @@ func (t Tool) lack(h *host.Host, p Params) string {
 		return ""
 	case command != t.Command:
 		return fmt.Sprintf("%s=%s on this machine: %v; name another, or install the package %s", t.Param, command, err, t.Package)
-	case t.outside(h):
+	case t.isOutsidePath(h):
 		return ""
 	}
 	return fmt.Sprintf("%s on this machine; install the package %s", command, t.Package)
 }
 
-// outside reports whether a machine has the command where packages put it outside PATH.
-func (t Tool) outside(h *host.Host) bool {
+// isOutsidePath reports whether a machine has the command where packages put it outside PATH.
+func (t Tool) isOutsidePath(h *host.Host) bool {
 	if t.Outside == "" {
 		return false
 	}
