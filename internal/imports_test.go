@@ -102,6 +102,7 @@ ui:
 fleet: contain findings locked metric query
 feed: contain locked metric
 report: contain experiments explain findings metric result stats tee
+reproduce: claims contain metric report result stats verdict
 report/formats: findings report result stats
 authority: host locked
 web: authority explain feed findings findings/anomaly fleet metric probe query quota report result tee
@@ -112,7 +113,7 @@ agent: build configfile contain metric observe probe web
 monitor/config: build configfile findings findings/notify findings/rules metric observe probe store web
 monitor: build contain environment explain explain/prices feed findings findings/anomaly findings/notify fleet host locked machine metric monitor/client monitor/config observe probe proof quota result stats store tee tee/kinds ui verdict web
 top: contain explain findings metric monitor/client observe tee web
-cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes licenses explain/prices findings findings/anomaly host machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer report report/formats result stats store tee tee/kinds top tunnel verdict web
+cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes licenses explain/prices findings findings/anomaly host machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer report report/formats reproduce result stats store tee tee/kinds top tunnel verdict web
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

@@ -104,7 +104,7 @@ func Verify(ctx context.Context, e *Evidence, data [Size]byte, c Collateral, now
 			return fmt.Errorf("verify evidence of format %s: %w", e.Format, err)
 		}
 	}
-	if !i.About(data) {
+	if !i.IsBoundTo(data) {
 		return ErrNotBound
 	}
 	return nil

@@ -29,8 +29,8 @@ type Inspection struct {
 	Standing error
 }
 
-// About reports whether the evidence is bound to what was asked for.
-func (i *Inspection) About(asked [Size]byte) bool {
+// IsBoundTo reports whether the evidence is bound to what was asked for.
+func (i *Inspection) IsBoundTo(asked [Size]byte) bool {
 	want := asked[:]
 	if i.bind != nil {
 		want = i.bind(want)
@@ -136,8 +136,8 @@ func (w *watched) Get(url string) (map[string][]string, []byte, error) {
 	return header, body, err
 }
 
-// said returns the error of a verification that may have lacked collateral.
-func (w *watched) said(err error) error {
+// collateralError returns the error of a verification that may have lacked collateral.
+func (w *watched) collateralError(err error) error {
 	if err != nil && w.missing != "" {
 		return fmt.Errorf("%w: %s is not stored", ErrNoCollateral, w.missing)
 	}

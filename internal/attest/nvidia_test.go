@@ -70,7 +70,7 @@ func TestRealNVIDIA(t *testing.T) {
 		if !strings.HasPrefix(hex.EncodeToString(i.Data), tc.nonce) || i.Facts.TEE != "nvidia-gpu" || i.Facts.Debug != nil || len(i.Facts.Registers) < 20 || len(i.Facts.Registers["gpu0_m3"]) != 96 && tc.e == hopper {
 			t.Errorf("it says %x and %+v", i.Data, i.Facts)
 		}
-		if i.About([attest.Size]byte{}) || i.About([attest.Size]byte(slices.Concat(i.Data, make([]byte, 32)))) {
+		if i.IsBoundTo([attest.Size]byte{}) || i.IsBoundTo([attest.Size]byte(slices.Concat(i.Data, make([]byte, 32)))) {
 			t.Error("it is about data that nobody asked for")
 		}
 		if i, err := attest.Inspect(t.Context(), tc.e, nil, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil {
@@ -167,7 +167,7 @@ func TestNVIDIAMachine(t *testing.T) {
 	}
 	soon := attesttest.Made.Add(time.Hour)
 	i, err := attest.Inspect(t.Context(), e, nil, soon, m.Trust)
-	if err != nil || i.Signature != nil || !i.About(data) || i.About([attest.Size]byte{5}) || len(i.Facts.GPUs) != 2 || i.Facts.GPUs[1].Serial != "14" || i.Facts.GPUs[0].Mode != "spt" || len(i.Facts.Registers) != 78 {
+	if err != nil || i.Signature != nil || !i.IsBoundTo(data) || i.IsBoundTo([attest.Size]byte{5}) || len(i.Facts.GPUs) != 2 || i.Facts.GPUs[1].Serial != "14" || i.Facts.GPUs[0].Mode != "spt" || len(i.Facts.Registers) != 78 {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	for _, at := range []time.Time{attesttest.Made.AddDate(-1, 0, 0), attesttest.Made.AddDate(1, 0, 0)} {

@@ -23,18 +23,18 @@ func (r Registers) set(values map[string][]byte) {
 	}
 }
 
-// used are the registers that are not all zero.
-func (r Registers) used() map[string]string {
+// nonZero are the registers that are not all zero.
+func (r Registers) nonZero() map[string]string {
 	out := maps.Clone(map[string]string(r))
 	maps.DeleteFunc(out, func(_, v string) bool { return strings.Trim(v, "0") == "" })
 	return out
 }
 
 // MarshalJSON leaves out registers that are all zero.
-func (r Registers) MarshalJSON() ([]byte, error) { return json.Marshal(r.used()) }
+func (r Registers) MarshalJSON() ([]byte, error) { return json.Marshal(r.nonZero()) }
 
 // IsZero reports whether no register would be written.
-func (r Registers) IsZero() bool { return len(r.used()) == 0 }
+func (r Registers) IsZero() bool { return len(r.nonZero()) == 0 }
 
 // SNP is what an SEV-SNP report says of a guest's protection (AMD 56860, ATTESTATION_REPORT).
 type SNP struct {
@@ -116,8 +116,8 @@ func (t TCB) Parts(product string) string {
 	return strings.Join(out, ", ")
 }
 
-// Below names the parts that are below a minimum.
-func (t TCB) Below(least TCB, product string) []string {
+// PartsBelow names the parts that are below a minimum.
+func (t TCB) PartsBelow(least TCB, product string) []string {
 	var out []string
 	for at, name := range tcbParts[product] {
 		if t.byteAt(at) < least.byteAt(at) {
@@ -127,8 +127,8 @@ func (t TCB) Below(least TCB, product string) []string {
 	return out
 }
 
-// Known reports whether the bytes that the product reserves are zero.
-func (t TCB) Known(product string) bool {
+// ReservedAreZero reports whether the bytes that the product reserves are zero.
+func (t TCB) ReservedAreZero(product string) bool {
 	names, ok := tcbParts[product]
 	for at, name := range names {
 		ok = ok && (name != "" || t.byteAt(at) == 0)

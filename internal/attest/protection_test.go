@@ -18,7 +18,7 @@ func TestTCB(t *testing.T) {
 			delete(parts, "fmc")
 		}
 		tcb, err := ComposeTCB(product, parts)
-		if err != nil || tcb.String() != want || !tcb.Known(product) {
+		if err != nil || tcb.String() != want || !tcb.ReservedAreZero(product) {
 			t.Errorf("%s: %s, %v, want %s", product, tcb, err, want)
 		}
 		for name := range parts {
@@ -28,7 +28,7 @@ func TestTCB(t *testing.T) {
 			}
 			lower[name]--
 			old, err := ComposeTCB(product, lower)
-			if below := old.Below(tcb, product); err != nil || len(below) != 1 || below[0][:len(name)] != name || tcb.Below(old, product) != nil {
+			if below := old.PartsBelow(tcb, product); err != nil || len(below) != 1 || below[0][:len(name)] != name || tcb.PartsBelow(old, product) != nil {
 				t.Errorf("%s with an older %s is below by %q, %v", product, name, below, err)
 			}
 		}
@@ -37,7 +37,7 @@ func TestTCB(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// The SNP part of a Turin is in a byte that a Milan reserves.
-	if TCB(0xdb00000018010402).Known("milan") || TCB(0).Known("naples") || TCB(0).Parts("unknown") != "" {
+	if TCB(0xdb00000018010402).ReservedAreZero("milan") || TCB(0).ReservedAreZero("naples") || TCB(0).Parts("unknown") != "" {
 		t.Error("a reserved byte or an unknown product is known")
 	}
 }

@@ -168,7 +168,7 @@ func inspectSimulated(e *Evidence, c *watched, now time.Time, _ Trust) (*Inspect
 	if err := json.Unmarshal(e.Quote, &q); err != nil {
 		return nil, fmt.Errorf("read the quote: %w", err)
 	}
-	return &Inspection{Data: q.Data, Facts: Facts{TEE: "simulated", Debug: new(false)}, Signature: c.said(verifySimulated(&q, c, now))}, nil
+	return &Inspection{Data: q.Data, Facts: Facts{TEE: "simulated", Debug: new(false)}, Signature: c.collateralError(verifySimulated(&q, c, now))}, nil
 }
 
 func verifySimulated(q *simulatedQuote, c *watched, now time.Time) error {

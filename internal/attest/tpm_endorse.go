@@ -170,15 +170,15 @@ func Endorse(id *TPMIdentity, roots, between *x509.CertPool, ca *x509.Certificat
 	if err != nil {
 		return nil, fmt.Errorf("seal the certificate to the TPM: %w", err)
 	}
-	gcm, err := once(secret)
+	gcm, err := oneTimeCipher(secret)
 	if err != nil {
 		return nil, err
 	}
 	return &SealedCertificate{Credential: credential, Secret: encrypted, Certificate: gcm.Seal(nil, make([]byte, gcm.NonceSize()), der, nil)}, nil
 }
 
-// once is a cipher for one message under a key.
-func once(key []byte) (cipher.AEAD, error) {
+// oneTimeCipher is a cipher for one message under a key.
+func oneTimeCipher(key []byte) (cipher.AEAD, error) {
 	b, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (t *TPM) Activate(s *SealedCertificate) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the sealed certificate: it was made for another TPM or changed: %w", err)
 	}
-	gcm, err := once(r.CertInfo.Buffer)
+	gcm, err := oneTimeCipher(r.CertInfo.Buffer)
 	if err != nil {
 		return nil, fmt.Errorf("open the sealed certificate: %w", err)
 	}

@@ -70,7 +70,7 @@ func inspectTDX(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 	o.Getter, o.Now, o.TrustedRoots = chains{c, v4}, now, roots.TDX
 	if i.Signature = tdx.TdxQuote(q, o); i.Signature == nil {
 		o.GetCollateral, o.CheckRevocations = true, true
-		i.Standing = c.said(tdx.TdxQuote(q, o))
+		i.Standing = c.collateralError(tdx.TdxQuote(q, o))
 	}
 	return i, nil
 }
@@ -190,13 +190,13 @@ func inspectSEV(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspectio
 		Platform: readPlatform(r.GetPlatformInfo())}
 	i.Facts.SNP, i.Facts.TCB = state, cmp.Or(state.Reported.Parts(state.Product), "reported "+state.Reported.String())
 	if missing != nil {
-		i.Signature = c.said(missing)
+		i.Signature = c.collateralError(missing)
 		return i, nil
 	}
 	o := sev.DefaultOptions()
 	o.Now, o.DisableCertFetching, o.TrustedRoots = now, true, fresh(roots.SEV)
 	if i.Signature = sev.SnpAttestation(a, o); i.Signature == nil {
-		i.Standing = c.said(standingSEV(a, o, c, policy, now))
+		i.Standing = c.collateralError(standingSEV(a, o, c, policy, now))
 	}
 	return i, nil
 }

@@ -160,7 +160,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 	}
 	maps.Copy(rec.Digests, own)
 	rec.Software.Worker = workers(s.o.Host, job)
-	s.ask(ctx, env, rec)
+	s.askInside(ctx, env, rec)
 	if !a.Launcher.Remote {
 		// A container or a VM has its own id, or none; the machine is this one.
 		if id, err := machine.HostID(s.o.Host); err == nil {
@@ -306,15 +306,15 @@ func (s *session) unchanged(ctx context.Context) error {
 		now.Path = rec.Path // runs find it
 		late(rec, now)
 		for _, d := range environment.Diff(rec, now) {
-			rec.Changed = with(rec.Changed, d.Field, fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment))
+			rec.Changed = withEntry(rec.Changed, d.Field, fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment))
 		}
 		switch why, err := s.reaches(ctx, a, env); {
 		case ctx.Err() != nil:
 			return err
 		case err != nil:
-			rec.Changed = with(rec.Changed, "network", fmt.Sprintf("after the runs %v", err))
+			rec.Changed = withEntry(rec.Changed, "network", fmt.Sprintf("after the runs %v", err))
 		case why != "" && rec.Missing["identity"] == "":
-			rec.Missing = with(rec.Missing, "identity", "after the runs: "+why)
+			rec.Missing = withEntry(rec.Missing, "identity", "after the runs: "+why)
 		}
 		if err := env.Idle(ctx, true); err != nil {
 			return err

@@ -54,7 +54,7 @@ type Tool struct {
 	Load bool
 }
 
-func (t Tool) needed(p Params) bool { return t.With == nil || t.With(p) }
+func (t Tool) neededFor(p Params) bool { return t.With == nil || t.With(p) }
 
 // command is the tool's command in jobs with these parameters.
 func (t Tool) command(p Params) string { return cmp.Or(p[t.Param], t.Command) }
@@ -68,14 +68,14 @@ func (t Tool) lack(h *host.Host, p Params) string {
 		return ""
 	case command != t.Command:
 		return fmt.Sprintf("%s=%s on this machine: %v; name another, or install the package %s", t.Param, command, err, t.Package)
-	case t.outside(h):
+	case t.isOutsidePath(h):
 		return ""
 	}
 	return fmt.Sprintf("%s on this machine; install the package %s", command, t.Package)
 }
 
-// outside reports whether a machine has the command where packages put it outside PATH.
-func (t Tool) outside(h *host.Host) bool {
+// isOutsidePath reports whether a machine has the command where packages put it outside PATH.
+func (t Tool) isOutsidePath(h *host.Host) bool {
 	if t.Outside == "" {
 		return false
 	}
@@ -238,8 +238,8 @@ func (f File) Content(h *host.Host) ([]byte, error) {
 	return b, nil
 }
 
-// here says why the file cannot be read on this machine, or is nil.
-func (f File) here(h *host.Host) error {
+// checkReadable says why the file cannot be read on this machine, or is nil.
+func (f File) checkReadable(h *host.Host) error {
 	if f.Data != nil {
 		return nil
 	}
@@ -300,8 +300,8 @@ type Outcome struct {
 // ErrEarly says that a server did not outlive its load.
 var ErrEarly = errors.New("the program inside ended before the load generator outside")
 
-// because adds to the error of a run why, in the words of its programs. If the server ended early, only it can know.
-func (o *Outcome) because(err error) error {
+// withCause adds to the error of a run why, in the words of its programs. If the server ended early, only it can know.
+func (o *Outcome) withCause(err error) error {
 	if errors.Is(err, ErrEarly) {
 		return host.Because(err, o.Inside)
 	}

@@ -204,8 +204,8 @@ func (c *Client) close(ctx context.Context, h *host.Host) error {
 	return err
 }
 
-// outside is the job's outside as run on the client, with its files there.
-func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error) {
+// prepareOutside is the job's outside as run on the client, with its files there.
+func (c *Client) prepareOutside(ctx context.Context, h *host.Host, job Job) (Job, error) {
 	if c == nil || job.Outside == nil {
 		return job, nil
 	}
@@ -220,7 +220,7 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 	for _, a := range job.Outside.Argv {
 		for _, f := range job.Files {
 			if strings.Contains(a, "{work}/"+f.Name) {
-				if err := c.put(ctx, h, f); err != nil {
+				if err := c.copyFile(ctx, h, f); err != nil {
 					return job, err
 				}
 			}
@@ -241,8 +241,8 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 // openInput is a line that no load prints: until it appears, standard input stays open.
 const openInput = "\x00"
 
-// put copies a file to the client, once.
-func (c *Client) put(ctx context.Context, h *host.Host, f File) error {
+// copyFile copies a file to the client, once.
+func (c *Client) copyFile(ctx context.Context, h *host.Host, f File) error {
 	b, err := f.Content(h)
 	if err != nil || c.placed[f.Name] == sum(b) {
 		return err

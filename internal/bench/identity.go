@@ -48,7 +48,7 @@ func (s *session) reaches(ctx context.Context, a *Arm, env Environment) (uncheck
 		if cause := context.Cause(rctx); cause != nil {
 			err = cause
 		}
-		return "whether the load reaches the servers started there: " + out.because(err).Error(), nil
+		return "whether the load reaches the servers started there: " + out.withCause(err).Error(), nil
 	}
 	return "", fmt.Errorf("the load does not reach the servers started there (%s): %w", s.reached[a.Label].way, host.Because(err, out.Outside))
 }

@@ -514,7 +514,7 @@ func (p *Plan) Lacking(h *host.Host) (out []result.LeftOut) {
 			err = a.Launcher.Check(h, a.Params)
 		}
 		if err == nil {
-			err = p.needs(h, a)
+			err = p.checkNeeds(h, a)
 		}
 		if err != nil {
 			out = append(out, result.LeftOut{Env: a.Label, Why: err.Error()})
@@ -546,8 +546,8 @@ func (p *Plan) Refused(a *Arm) error {
 	return nil
 }
 
-// needs says which tools and files an arm's jobs need and this machine lacks.
-func (p *Plan) needs(h *host.Host, a *Arm) error {
+// checkNeeds says which tools and files an arm's jobs need and this machine lacks.
+func (p *Plan) checkNeeds(h *host.Host, a *Arm) error {
 	inside := a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params)
 	var lacks []string
 	lack := func(text string) {
@@ -559,7 +559,7 @@ func (p *Plan) needs(h *host.Host, a *Arm) error {
 	for i := range p.Cases {
 		params := p.params(&p.Cases[i], a)
 		for _, t := range p.Workload.Tools {
-			if uses := inside && !t.Load || t.Load && !p.LoadElsewhere && a.ownLoad() == ""; uses && t.needed(params) {
+			if uses := inside && !t.Load || t.Load && !p.LoadElsewhere && a.ownLoad() == ""; uses && t.neededFor(params) {
 				if what := t.lack(h, params); what != "" {
 					lack(fmt.Sprintf("workload %s needs %s", p.Workload.Name, what))
 				}
@@ -574,7 +574,7 @@ func (p *Plan) needs(h *host.Host, a *Arm) error {
 			if general {
 				f.Hint = p.Install
 			}
-			if err := f.here(h); err != nil && !(general && said) {
+			if err := f.checkReadable(h); err != nil && !(general && said) {
 				lack(err.Error())
 				said = said || general
 			}

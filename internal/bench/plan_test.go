@@ -453,7 +453,7 @@ func FuzzLoadExperiment(f *testing.F) {
 func TestMissingPrograms(t *testing.T) {
 	t.Setenv("PATH", "")
 	for from, made := range map[string]string{Worker: "`make build`", Prover: "`make build`", ZKVM: "`make zkvm`"} {
-		err := File{Name: "program", From: from}.here(host.Local())
+		err := File{Name: "program", From: from}.checkReadable(host.Local())
 		if err == nil || !strings.Contains(err.Error(), beside[from].command) || !strings.Contains(err.Error(), made) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want its name and %s", from, err, made)
 		}

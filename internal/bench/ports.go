@@ -55,8 +55,8 @@ func (s *session) loaded(a *Arm) bool {
 	})
 }
 
-// on replaces the placeholders of the server's address and ports, in a copy of the job.
-func (r *reach) on(job Job) Job {
+// fillIn replaces the placeholders of the server's address and ports, in a copy of the job.
+func (r *reach) fillIn(job Job) Job {
 	inside := r.inside.replacer()
 	job.Inside = replaced(job.Inside, inside)
 	if job.Outside != nil {

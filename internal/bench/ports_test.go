@@ -43,7 +43,7 @@ func TestReach(t *testing.T) {
 	if err != nil || near.way != "loopback" {
 		t.Fatalf("%+v, %v", near, err)
 	}
-	on := near.on(job)
+	on := near.fillIn(job)
 	if got := on.Inside.Argv[1]; got != on.Outside.Argv[1] || !strings.HasPrefix(got, "127.0.0.1:") {
 		t.Errorf("the server listens on %s, the load goes to %s", got, on.Outside.Argv[1])
 	}
@@ -52,7 +52,7 @@ func TestReach(t *testing.T) {
 	if err != nil || far.way != "a tunnel" {
 		t.Fatalf("%+v, %v", far, err)
 	}
-	on = far.on(job)
+	on = far.fillIn(job)
 	if on.Inside.Argv[1] != "10.0.2.15:1" || on.Inside.Env["PAGE"] != "10.0.2.15:3" || string(on.Files[0].Data) != "listen 10.0.2.15:2;" || string(on.Files[1].Data) != "{port}" {
 		t.Errorf("inside: %v, files %v", on.Inside, on.Files)
 	}

@@ -243,7 +243,7 @@ func (s *session) all(ctx context.Context) error {
 			pr.Left = s.o.Host.Now().Sub(began) / time.Duration(ran) * time.Duration(pr.Total-i)
 		}
 		s.progress(pr)
-		r, err := s.one(ctx, slot)
+		r, err := s.makeRun(ctx, slot)
 		if err != nil {
 			return err
 		}

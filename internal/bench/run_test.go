@@ -132,7 +132,7 @@ func TestCountersOfAnotherName(t *testing.T) {
 		"CPU time is unknown":  {true, time.Second, nil, true},
 		"none, by their names": {true, 14 * time.Millisecond, new(float64), false},
 	} {
-		why := elsewhere(Outcome{Inside: host.Output{User: c.used}, Whole: c.whole, Processes: []string{"loader"}}, Counted{CPU: c.cpu})
+		why := whyUncounted(Outcome{Inside: host.Output{User: c.used}, Whole: c.whole, Processes: []string{"loader"}}, Counted{CPU: c.cpu})
 		if (why == "") != c.seen {
 			t.Errorf("%s: %q", name, why)
 		}

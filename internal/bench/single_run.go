@@ -16,9 +16,9 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// one makes one run. Its error means that the experiment cannot continue; a failed run
+// makeRun makes one run. Its error means that the experiment cannot continue; a failed run
 // is a result.
-func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error) {
+func (s *session) makeRun(ctx context.Context, slot result.Slot) (*result.Run, error) {
 	c, a := s.find(slot)
 	params := s.params(c, a)
 	job, err := s.Workload.Job(params)
@@ -61,7 +61,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		r.Missing["output"] = cut
 	}
 	if err != nil {
-		r.Status, r.Reason = result.Failed, out.because(err).Error()
+		r.Status, r.Reason = result.Failed, out.withCause(err).Error()
 	} else {
 		s.Workload.Read(out, s.Primary, r)
 		if s.path(slot.Env, out) {
@@ -89,13 +89,13 @@ func (s *session) path(env string, out Outcome) (news bool) {
 		was, known := rec.Path[k]
 		switch at := networkPath + "." + k; {
 		case problem && rec.Missing[networkPath+"."+end] == "":
-			rec.Missing = with(rec.Missing, networkPath+"."+end, v)
+			rec.Missing = withEntry(rec.Missing, networkPath+"."+end, v)
 		case problem || known && was == v:
 			continue
 		case !known:
-			rec.Path = with(rec.Path, k, v)
+			rec.Path = withEntry(rec.Path, k, v)
 		case rec.Changed[at] == "":
-			rec.Changed = with(rec.Changed, at, fmt.Sprintf("%q before the runs, %q in one of them", was, v))
+			rec.Changed = withEntry(rec.Changed, at, fmt.Sprintf("%q before the runs, %q in one of them", was, v))
 		default:
 			continue
 		}
@@ -113,14 +113,14 @@ func found(old, rec *result.Environment) {
 	rec.Path, rec.Changed = old.Path, old.Changed
 	for k, why := range old.Missing {
 		if strings.HasPrefix(k, networkPath+".") {
-			rec.Missing = with(rec.Missing, k, why)
+			rec.Missing = withEntry(rec.Missing, k, why)
 		}
 	}
 	environment.Fingerprint(rec)
 }
 
-// with adds a value to a map, which may be nil.
-func with(m map[string]string, k, v string) map[string]string {
+// withEntry adds a value to a map, which may be nil.
+func withEntry(m map[string]string, k, v string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
 	}
@@ -148,7 +148,7 @@ func cutOf(out Outcome) string {
 // placed is a job of an arm with its ports, and its outside at the load's location.
 func (s *session) placed(ctx context.Context, job Job, arm string) (Job, error) {
 	r := s.reached[arm]
-	return s.o.Client.outside(ctx, s.o.Host, r.on(job))
+	return s.o.Client.prepareOutside(ctx, s.o.Host, r.fillIn(job))
 }
 
 func (s *session) find(slot result.Slot) (*Case, *Arm) {
@@ -237,7 +237,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			}
 		}
 		maps.Copy(r.Missing, counted.Missing)
-		if why := elsewhere(out, counted); why != "" {
+		if why := whyUncounted(out, counted); why != "" {
 			r.Missing["counters"] = why
 			r.Counters = unseen(r.Counters, why)
 		}
@@ -261,10 +261,10 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	return out, err
 }
 
-// elsewhere says why the counters by process miss most of the workload, or is "": the
+// whyUncounted says why the counters by process miss most of the workload, or is "": the
 // kernel's own account of the command's CPU time has far more than they do, so it works
 // under other names than those counted.
-func elsewhere(out Outcome, c Counted) string {
+func whyUncounted(out Outcome, c Counted) string {
 	const least = 4 * time.Millisecond
 	used := out.Inside.User + out.Inside.System
 	if !out.Whole || c.CPU == nil || used < least || *c.CPU >= used.Seconds()/2 {

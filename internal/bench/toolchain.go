@@ -75,13 +75,13 @@ func (s *session) armCommand(t Tool, label string) string {
 	return t.Command
 }
 
-// ask adds what only programs inside an environment can report: the versions of the
+// askInside adds what only programs inside an environment can report: the versions of the
 // workload's tools, and the mode of NVIDIA cards. A program that does not answer is
 // left out, and so is a tool that not all arms need: its version would be one more
 // difference between them.
-func (s *session) ask(ctx context.Context, env Environment, rec *result.Environment) {
+func (s *session) askInside(ctx context.Context, env Environment, rec *result.Environment) {
 	for _, t := range s.Workload.Tools {
-		if t.Load || slices.ContainsFunc(s.Arms, func(a Arm) bool { return !t.needed(s.params(&s.Cases[0], &a)) }) {
+		if t.Load || slices.ContainsFunc(s.Arms, func(a Arm) bool { return !t.neededFor(s.params(&s.Cases[0], &a)) }) {
 			continue
 		}
 		command := s.armCommand(t, rec.ID)

@@ -40,7 +40,7 @@ func (s *session) waited(job Job) (Job, func()) {
 		}
 		job.Outside = &outside
 	}
-	return job, w.end
+	return job, w.finish
 }
 
 // begin starts to wait for something, or for nothing.
@@ -60,7 +60,7 @@ func (w *waiting) late(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.what == what && !w.over {
-		w.say(what)
+		w.reportWait(what)
 	}
 }
 
@@ -69,18 +69,18 @@ func (w *waiting) now(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.over {
-		w.say(what)
+		w.reportWait(what)
 	}
 }
 
-func (w *waiting) say(what string) {
+func (w *waiting) reportWait(what string) {
 	p := w.step
 	p.Waits = what
 	w.tell(p)
 }
 
-// end waits for a report that is under way, and allows no more.
-func (w *waiting) end() {
+// finish waits for a report that is under way, and allows no more.
+func (w *waiting) finish() {
 	w.begin("")
 	w.mu.Lock()
 	defer w.mu.Unlock()

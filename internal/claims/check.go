@@ -98,7 +98,7 @@ func (t *Table) derived(r *Report) {
 				continue
 			}
 			r.Cells++
-			if !apart(q, x.num.stated(x.unit), slackShare) {
+			if !areDisjoint(q, x.num.stated(x.unit), slackShare) {
 				continue
 			}
 			text := fmt.Sprintf("%s: %s = %s, printed is %s", t.ref(i, c), t.print(e), show(q.v, x.unit), t.number(i, c))
@@ -106,7 +106,7 @@ func (t *Table) derived(r *Report) {
 				text += "; " + left
 			}
 			if o, ok := e.opened(); ok {
-				if q, err = t.eval(o); err != nil || !apart(q, x.num.stated(x.unit), slackShare) {
+				if q, err = t.eval(o); err != nil || !areDisjoint(q, x.num.stated(x.unit), slackShare) {
 					r.Undecided = append(r.Undecided, fmt.Sprintf("line %d: %s", t.rows[i].line, text))
 					continue
 				}
@@ -205,8 +205,8 @@ func (t *Table) points(e *expr, where []selector) ([]point, error) {
 	return out, nil
 }
 
-// both evaluates the two sides of a comparison together, and notes in f why a row is left out.
-func (t *Table) both(s statement, f *Finding) (l, r []point, err error) {
+// evaluateSides evaluates the two sides of a comparison together, and notes in f why a row is left out.
+func (t *Table) evaluateSides(s statement, f *Finding) (l, r []point, err error) {
 	pair := &expr{op: "call", fn: "", args: s.args}
 	seen := map[string]bool{}
 	for i := range t.rows {
@@ -248,7 +248,7 @@ func (t *Table) both(s statement, f *Finding) (l, r []point, err error) {
 }
 
 func (t *Table) compare(s statement, f *Finding) (int, error) {
-	ls, rs, err := t.both(s, f)
+	ls, rs, err := t.evaluateSides(s, f)
 	if err != nil {
 		return 0, err
 	}
@@ -279,7 +279,7 @@ func (t *Table) compare(s statement, f *Finding) (int, error) {
 			}
 			continue
 		}
-		if t.holds(s, l.q, r, slack) {
+		if t.isPossible(s, l.q, r, slack) {
 			continue
 		}
 		value := show(l.q.v, u)
@@ -335,7 +335,7 @@ func (t *Table) contradicts(s statement, l, r point, slack float64) bool {
 		return false
 	}
 	b, err := t.eval(ro)
-	return err == nil && !t.holds(s, a, point{e: r.e, q: b, row: r.row}, slack)
+	return err == nil && !t.isPossible(s, a, point{e: r.e, q: b, row: r.row}, slack)
 }
 
 func things(noun string) string {
@@ -345,8 +345,8 @@ func things(noun string) string {
 	return noun + "s"
 }
 
-// holds reports whether the statement is true for some values that round to the printed numbers.
-func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
+// isPossible reports whether the statement is true for some values that round to the printed numbers.
+func (t *Table) isPossible(s statement, l quantity, r point, slack float64) bool {
 	lo, hi := r.q, r.q
 	literal := r.e.op == "num"
 	switch s.op {
@@ -354,12 +354,12 @@ func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
 		if literal && s.what == "claim" { // a law's number is not a printed one
 			lo = r.e.num.stated(r.e.unit)
 		}
-		return !apart(l, lo, slack)
+		return !areDisjoint(l, lo, slack)
 	case "about":
 		if s.within < 0 {
 			slack = aboutShare
 		}
-		return !apart(l, lo.widen(slack), 0)
+		return !areDisjoint(l, lo.widen(slack), 0)
 	case "in":
 		lo, hi = bound(r.e), bound(s.hi)
 		return l.hi >= lo.lo && l.lo <= hi.hi

@@ -48,7 +48,7 @@ func (t *Table) exponential(s statement, f *Finding) (int, error) {
 		for _, p := range g[2:] {
 			far := x(p) - x(b)
 			want := quantity{v: b.q.v * math.Exp(math.Log(b.q.v/a.q.v)/step*far), lo: max(b.q.lo, 0) * math.Exp(least*far), hi: b.q.hi * math.Exp(most*far), dims: p.q.dims}
-			if math.IsNaN(want.v) || math.IsNaN(want.lo) || math.IsNaN(want.hi) || !apart(p.q, want.widen(slack), 0) {
+			if math.IsNaN(want.v) || math.IsNaN(want.lo) || math.IsNaN(want.hi) || !areDisjoint(p.q, want.widen(slack), 0) {
 				continue
 			}
 			u := t.unitOf(p.e, &expr{op: "agg"})

@@ -58,7 +58,7 @@ var (
 
 func (p *parser) space() { p.s = strings.TrimLeft(p.s, " \t") }
 
-func (p *parser) take(tok string) bool {
+func (p *parser) accept(tok string) bool {
 	p.space()
 	if strings.HasPrefix(p.s, tok) {
 		p.s = p.s[len(tok):]
@@ -68,7 +68,7 @@ func (p *parser) take(tok string) bool {
 }
 
 func (p *parser) expect(tok string) error {
-	if !p.take(tok) {
+	if !p.accept(tok) {
 		return fmt.Errorf("want %q at %q", tok, clip(p.s))
 	}
 	return nil
@@ -121,7 +121,7 @@ func (p *parser) chain(ops string, next func() (*expr, error)) (*expr, error) {
 }
 
 func (p *parser) factor() (*expr, error) {
-	if p.take("(") {
+	if p.accept("(") {
 		e, err := p.sum()
 		if err != nil {
 			return nil, err

@@ -60,7 +60,7 @@ func (t *Table) best(s statement, f *Finding) (int, error) {
 			continue
 		}
 		tried++
-		behind := slices.ContainsFunc(g, func(p point) bool { return ahead(p.q, g[at].q, sign) })
+		behind := slices.ContainsFunc(g, func(p point) bool { return isBetter(p.q, g[at].q, sign) })
 		if !behind {
 			continue
 		}
@@ -99,8 +99,8 @@ func (t *Table) best(s statement, f *Finding) (int, error) {
 	return tried, nil
 }
 
-// ahead reports whether a is better than b beyond rounding.
-func ahead(a, b quantity, sign float64) bool {
+// isBetter reports whether a is better than b beyond rounding.
+func isBetter(a, b quantity, sign float64) bool {
 	if sign > 0 {
 		return a.lo > b.hi
 	}
@@ -108,7 +108,7 @@ func ahead(a, b quantity, sign float64) bool {
 }
 
 // clearly reports whether a is ahead by more than a hundredth, to rank different metrics.
-func clearly(a, b quantity, sign float64) bool { return ahead(a, b.widen(0.01), sign) }
+func clearly(a, b quantity, sign float64) bool { return isBetter(a, b.widen(0.01), sign) }
 
 func (t *Table) leads(g []point, at, c int) bool {
 	own, err := t.value(g[at].row, c)
@@ -117,7 +117,7 @@ func (t *Table) leads(g []point, at, c int) bool {
 	}
 	for i, p := range g {
 		q, err := t.value(p.row, c)
-		if err != nil || i != at && !ahead(own, q, float64(t.columns[c].better)) {
+		if err != nil || i != at && !isBetter(own, q, float64(t.columns[c].better)) {
 			return false
 		}
 	}
@@ -161,7 +161,7 @@ func (t *Table) linear(s statement, f *Finding) (int, error) {
 		for _, p := range g[1:] {
 			grow := x(p) / x(g[0])
 			ratio, ok := div(p.q, g[0].q)
-			if !ok || !apart(ratio, exact(grow, dims{}).widen(limit), 0) {
+			if !ok || !areDisjoint(ratio, exact(grow, dims{}).widen(limit), 0) {
 				continue
 			}
 			if grow >= 2 && ratio.v > 0 && ratio.v < 1.25 {
@@ -201,7 +201,7 @@ func (t *Table) sameJob(s statement, f *Finding) (int, error) {
 func (t *Table) unlike(g []point, slack float64) []string {
 	var out []string
 	for _, p := range g[1:] {
-		if !apart(p.q, g[0].q, slack) {
+		if !areDisjoint(p.q, g[0].q, slack) {
 			continue
 		}
 		s := fmt.Sprintf("%s did %s, %s did %s", t.keys(g[0].row, -1), t.spell(g[0]), t.keys(p.row, -1), t.spell(p))

@@ -111,9 +111,9 @@ func bounds(p []float64) (lo, hi float64) {
 	return lo, hi
 }
 
-// apart reports whether two intervals have no value in common, with a relative slack
+// areDisjoint reports whether two intervals have no value in common, with a relative slack
 // for numbers computed before rounding.
-func apart(a, b quantity, slack float64) bool {
+func areDisjoint(a, b quantity, slack float64) bool {
 	s := slack * math.Max(math.Abs(a.v), math.Abs(b.v))
 	return a.lo > b.hi+s || b.lo > a.hi+s
 }

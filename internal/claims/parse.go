@@ -370,10 +370,10 @@ func (t *Table) formulaOf(src string) (*expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, p.end()
+	return e, p.expectEnd()
 }
 
-func (p *parser) end() error {
+func (p *parser) expectEnd() error {
 	if p.space(); p.s != "" {
 		return fmt.Errorf("do not understand %q", clip(p.s))
 	}
@@ -426,7 +426,7 @@ func (p *parser) comparison(s *statement) error {
 	}
 	p.space()
 	for _, op := range []string{"<=", ">=", "=", "<", ">", "about ", "in "} {
-		if !p.take(op) {
+		if !p.accept(op) {
 			continue
 		}
 		s.op = strings.TrimSpace(op)
@@ -452,7 +452,7 @@ func (p *parser) comparison(s *statement) error {
 				return errors.New("the range ends before it begins")
 			}
 		}
-		return p.end()
+		return p.expectEnd()
 	}
 	return fmt.Errorf("want =, about, <, <=, >, >= or in at %q", clip(p.s))
 }
@@ -479,7 +479,7 @@ func (p *parser) form(s *statement) error {
 		}
 		s.lit = &expr{op: "exists", col: c, sel: []selector{sel}, num: sel.num, unit: sel.unit, at: err == nil}
 		p.s = p.s[end+1:]
-		return p.end()
+		return p.expectEnd()
 	}
 	for i := range forms[s.form] {
 		if i > 0 {
@@ -528,5 +528,5 @@ func (p *parser) form(s *statement) error {
 			return errors.New("want percentile(COLUMN, 99 %, COLUMN OF SAMPLE COUNTS)")
 		}
 	}
-	return p.end()
+	return p.expectEnd()
 }

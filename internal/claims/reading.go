@@ -85,7 +85,7 @@ func (t *Table) readings(e *expr, n number, u unit) (Kind, []string) {
 		}
 	}
 	if e.op == "cell" {
-		return t.elsewhere(e, n, u)
+		return t.findElsewhere(e, n, u)
 	}
 	if u.name != "%" && u.name != "x" && u.name != "" {
 		if r := t.digits(e, n); r != nil {
@@ -227,9 +227,9 @@ func (t *Table) subsets(e *expr, n number, u unit) (Kind, []string) {
 	return "", nil
 }
 
-// elsewhere looks for a claimed value in every cell, first as the value itself, then by
+// findElsewhere looks for a claimed value in every cell, first as the value itself, then by
 // its digits only.
-func (t *Table) elsewhere(e *expr, n number, u unit) (Kind, []string) {
+func (t *Table) findElsewhere(e *expr, n number, u unit) (Kind, []string) {
 	for r := range t.rows {
 		for c, col := range t.columns {
 			if col.kind.text() {

@@ -360,14 +360,14 @@ func (e Entry) unpack(u *host.Host) error {
 	case kindDir:
 		return u.Mkdir(e.Path)
 	case kindLink:
-		return u.Symlink(inside(e.Path, string(e.Data)), e.Path)
+		return u.Symlink(rewriteLink(e.Path, string(e.Data)), e.Path)
 	}
 	return nil
 }
 
-// inside rewrites a link's target so it leads to the same place of the captured tree and nowhere else: a path
+// rewriteLink rewrites a link's target so it leads to the same place of the captured tree and nowhere else: a path
 // relative to the link's folder that climbs no higher than root, as if that were the real one.
-func inside(link, target string) string {
+func rewriteLink(link, target string) string {
 	dir := path.Dir(link)
 	if !path.IsAbs(target) {
 		target = path.Join(dir, target)

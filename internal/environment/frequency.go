@@ -137,8 +137,8 @@ func (s *speeds) start(before map[int]times) *sampler {
 	return a
 }
 
-// end stops the readings, waits for the goroutine and returns the results.
-func (a *sampler) end() []float64 {
+// finish stops the readings, waits for the goroutine and returns the results.
+func (a *sampler) finish() []float64 {
 	close(a.stop)
 	return <-a.out
 }

@@ -70,9 +70,9 @@ type snapshot struct {
 // abandoned: until then the frequency is read once a second.
 func (w *Watcher) Begin() {
 	if w.sampler != nil {
-		w.sampler.end()
+		w.sampler.finish()
 	}
-	s := w.look()
+	s := w.readCounters()
 	w.before, w.sampler = &s, nil
 	if w.speeds != nil {
 		w.sampler = w.speeds.start(s.times)
@@ -91,7 +91,7 @@ func (w *Watcher) End(own float64) result.Interference {
 		}
 		return i
 	}
-	before, after := w.before, w.look()
+	before, after := w.before, w.readCounters()
 	w.before = nil
 	seconds := after.at.Sub(before.at).Seconds()
 
@@ -175,7 +175,7 @@ func (w *Watcher) frequency(i *result.Interference) {
 		i.Missing[field] = "blind: " + w.blind
 		return
 	}
-	spread := Spread(w.sampler.end())
+	spread := Spread(w.sampler.finish())
 	w.sampler = nil
 	switch {
 	case spread == nil:
@@ -187,8 +187,8 @@ func (w *Watcher) frequency(i *result.Interference) {
 	}
 }
 
-// look reads all counters.
-func (w *Watcher) look() snapshot {
+// readCounters reads all counters.
+func (w *Watcher) readCounters() snapshot {
 	s := snapshot{at: w.h.Now()}
 	s.times, s.noTimes = readTimes(w.h)
 	s.self.value, s.self.err = ownCPU(w.h)

@@ -16,26 +16,26 @@ func counted(n, worth float64) Amount {
 	return Amount{n * worth, max(0, middle-half) * worth, (middle + half) * worth}
 }
 
-func (a Amount) below() float64 { return a.Value - a.Low }
-func (a Amount) above() float64 { return a.High - a.Value }
+func (a Amount) lowSide() float64  { return a.Value - a.Low }
+func (a Amount) highSide() float64 { return a.High - a.Value }
 
-// around returns v with a deviation to either side. The methods below treat amounts as independent: deviations add in
+// amountAround returns v with a deviation to either side. The methods below treat amounts as independent: deviations add in
 // quadrature, weighted by the derivatives (JCGM 100:2008, section 5.1.2), each side separately.
-func around(v, below, above float64) Amount { return Amount{v, v - below, v + above} }
+func amountAround(v, below, above float64) Amount { return Amount{v, v - below, v + above} }
 
 func (a Amount) plus(b Amount) Amount {
-	return around(a.Value+b.Value, math.Hypot(a.below(), b.below()), math.Hypot(a.above(), b.above()))
+	return amountAround(a.Value+b.Value, math.Hypot(a.lowSide(), b.lowSide()), math.Hypot(a.highSide(), b.highSide()))
 }
 
 func (a Amount) minus(b Amount) Amount {
-	return around(a.Value-b.Value, math.Hypot(a.below(), b.above()), math.Hypot(a.above(), b.below()))
+	return amountAround(a.Value-b.Value, math.Hypot(a.lowSide(), b.highSide()), math.Hypot(a.highSide(), b.lowSide()))
 }
 
 // times returns the product of amounts that cannot be negative.
 func (a Amount) times(b Amount) Amount {
-	p := around(a.Value*b.Value,
-		math.Hypot(a.below()*b.Value, b.below()*a.Value),
-		math.Hypot(a.above()*b.Value, b.above()*a.Value))
+	p := amountAround(a.Value*b.Value,
+		math.Hypot(a.lowSide()*b.Value, b.lowSide()*a.Value),
+		math.Hypot(a.highSide()*b.Value, b.highSide()*a.Value))
 	p.Low = max(0, p.Low)
 	return p
 }
@@ -43,10 +43,10 @@ func (a Amount) times(b Amount) Amount {
 // scaled returns the amount times an exact number.
 func (a Amount) scaled(f float64) Amount { return Amount{a.Value * f, a.Low * f, a.High * f} }
 
-// over returns the quotient of amounts that cannot be negative; b's value must be above 0.
-func (a Amount) over(b Amount) Amount {
+// dividedBy returns the quotient of amounts that cannot be negative; b's value must be above 0.
+func (a Amount) dividedBy(b Amount) Amount {
 	q := a.Value / b.Value
-	r := around(q, math.Hypot(a.below(), q*b.above())/b.Value, math.Hypot(a.above(), q*b.below())/b.Value)
+	r := amountAround(q, math.Hypot(a.lowSide(), q*b.highSide())/b.Value, math.Hypot(a.highSide(), q*b.lowSide())/b.Value)
 	r.Low = max(0, r.Low)
 	return r
 }
@@ -67,16 +67,16 @@ func (a Amount) shareBeside(rest Amount) Amount {
 		}
 		return part / (part + beside)
 	}
-	r := around(s,
+	r := amountAround(s,
 		math.Hypot(s-share(a.Low, rest.Value), s-share(a.Value, rest.High)),
 		math.Hypot(share(a.High, rest.Value)-s, share(a.Value, rest.Low)-s))
 	r.Low, r.High = max(0, r.Low), max(s, min(1, r.High))
 	return r
 }
 
-// within returns the amount with an interval of half of its value to either side.
-func (a Amount) within(half float64) Amount {
-	r := around(a.Value, half*a.Value, half*a.Value)
+// withHalfWidth returns the amount with an interval of half of its value to either side.
+func (a Amount) withHalfWidth(half float64) Amount {
+	r := amountAround(a.Value, half*a.Value, half*a.Value)
 	r.Low = max(0, r.Low)
 	return r
 }

@@ -23,10 +23,10 @@ func TestLongest(t *testing.T) {
 func TestAmounts(t *testing.T) {
 	a, b := Amount{10, 9, 12}, Amount{5, 4, 6}
 	for name, c := range map[string]struct{ got, want Amount }{
-		"sum":        {a.plus(b), around(15, math.Sqrt(2), math.Sqrt(5))},
-		"difference": {a.minus(b), around(5, math.Sqrt(2), math.Sqrt(5))},
-		"product":    {a.times(b), around(50, math.Hypot(5, 10), math.Hypot(10, 10))},
-		"quotient":   {a.over(b), around(2, math.Hypot(1, 2)/5, math.Hypot(2, 2)/5)},
+		"sum":        {a.plus(b), amountAround(15, math.Sqrt(2), math.Sqrt(5))},
+		"difference": {a.minus(b), amountAround(5, math.Sqrt(2), math.Sqrt(5))},
+		"product":    {a.times(b), amountAround(50, math.Hypot(5, 10), math.Hypot(10, 10))},
+		"quotient":   {a.dividedBy(b), amountAround(2, math.Hypot(1, 2)/5, math.Hypot(2, 2)/5)},
 		"scaled":     {a.scaled(2), Amount{20, 18, 24}},
 		"no samples": {counted(0, 0.5), Amount{0, 0, z * z / 2}},
 		"samples":    {counted(100, 0.01), Amount{1, 0.822_2, 1.216_2}},

@@ -44,7 +44,7 @@ func (l *Ledger) blind(t Tree) []string {
 	for _, source := range slices.Sorted(maps.Keys(l.hiddenSources)) {
 		say("Source %s saw nothing, so its rows are missing, not zero: %s.", source, l.hiddenSources[source])
 	}
-	asleep := with("state", "sleep")
+	asleep := labelIs("state", "sleep")
 	slept := l.total(WaitSamples, asleep)
 	if locks := l.total(WaitSamples, func(e Event) bool { return asleep(e) && strings.HasPrefix(e.Label("call"), "futex") }); locks > t.Active.Value {
 		say("%s threads slept in futex calls that are not known to be locks: idle workers, condition variables, or locks of a runtime such as Go or Java.", metric.Count(locks))

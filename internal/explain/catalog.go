@@ -69,9 +69,9 @@ type Cause struct {
 	Doing string
 	// Remedy tells a reader what to do, in sentences.
 	Remedy string
-	// Speaks reports whether time in events of a kind indicates the cause; nil if no event does. An event belongs to
+	// Matches reports whether time in events of a kind indicates the cause; nil if no event does. An event belongs to
 	// the first cause of the catalog that it indicates.
-	Speaks func(Event, Circumstances) bool
+	Matches func(Event, Circumstances) bool
 	// ByReason returns the remedy for a reason of the events, which goes before Remedy, or "" if there is none; nil if the
 	// events have no reasons.
 	ByReason func(reason string) string
@@ -94,7 +94,7 @@ type Circumstances struct {
 // cause returns the cause that an event indicates, nil for the process's own work.
 func (k *Catalog) cause(e Event, c Circumstances) *Cause {
 	for _, x := range k.Causes {
-		if x.Speaks != nil && x.Speaks(e, c) {
+		if x.Matches != nil && x.Matches(e, c) {
 			return x
 		}
 	}

@@ -22,10 +22,10 @@ func (l *Ledger) checks(rows []row) []Check {
 		out = append(out, Check{Text: fmt.Sprintf(format, args...), Explained: explained.Value, Measured: measured.Value, Holds: holds})
 	}
 	if l.has(CPUSamples) && l.has(CPUAccount) {
-		clock, account := l.sampled("cpu", l.total(CPUSamples, everything)), l.rated("switches", l.alone(CPUAccount))
+		clock, account := l.sampled("cpu", l.total(CPUSamples, everything)), l.rated("switches", l.kindlessTotal(CPUAccount))
 		// The clock ticks while the host has taken the CPU. The scheduler may know that time and leave it out.
 		slack := (bookkeeping + l.stolenShare()) * account.Value
-		add(clock.overlaps(around(account.Value, account.below()+slack, account.above()+slack)), clock, account,
+		add(clock.overlaps(amountAround(account.Value, account.lowSide()+slack, account.highSide()+slack)), clock, account,
 			"CPU time by the sampling clock, against the scheduler's own account")
 	}
 	var kernel, calls, hidden, taken Amount
@@ -42,7 +42,7 @@ func (l *Ledger) checks(rows []row) []Check {
 			}
 		}
 		if row.ID == "transitions" && row.Unit != nil && l.has(CPUSamples) {
-			user := l.sampled("cpu", l.total(CPUSamples, with("mode", "user")))
+			user := l.sampled("cpu", l.total(CPUSamples, labelIs("mode", "user")))
 			add(row.Time.Low <= user.High, row.Time, user, "calls into and out of enclaves at their price, against the time sampled outside the kernel")
 		}
 		if row.ID == "faults" {
@@ -57,8 +57,8 @@ func (l *Ledger) checks(rows []row) []Check {
 	if !l.has(CPUSamples) {
 		return out // only prices, nothing to compare them with
 	}
-	if driver := l.counts(EnclaveFaults, max(0, l.alone(EnclaveFaults))).times(l.faultTime); driver.Value > 0 {
-		sampled := l.sampled("cpu", l.total(CPUSamples, with("mode", "fault")))
+	if driver := l.counts(EnclaveFaults, max(0, l.kindlessTotal(EnclaveFaults))).times(l.faultTime); driver.Value > 0 {
+		sampled := l.sampled("cpu", l.total(CPUSamples, labelIs("mode", "fault")))
 		add(driver.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, driver, sampled, "faults on enclave memory by the SGX driver's clock, against the time sampled in page faults")
 	}
 	if bounced := l.counts(ProcessBounceTime, l.total(ProcessBounceTime, everything)); bounced.Value > 0 {
@@ -72,8 +72,8 @@ func (l *Ledger) checks(rows []row) []Check {
 		price := calls.plus(taken)
 		add(price.Low <= kernel.High, price, kernel, "system calls and page faults at their price, against all time measured in the kernel")
 	}
-	if cost, ok := l.unit("switch_same_core"); ok && l.alone(SwitchCount) > 0 {
-		price := l.rated("switches", l.alone(SwitchCount)).times(cost)
+	if cost, ok := l.unit("switch_same_core"); ok && l.kindlessTotal(SwitchCount) > 0 {
+		price := l.rated("switches", l.kindlessTotal(SwitchCount)).times(cost)
 		add(price.Low <= kernel.High, price, kernel, "context switches at their price, which is part of the time measured in the kernel")
 	}
 	if unseen, ok := l.unit("syscall_unseen"); ok {

@@ -40,14 +40,14 @@ func Diff(before, after Tree) ([]Difference, error) {
 		if !known {
 			i = len(out)
 			at[row.ID] = i
-			out = append(out, Difference{ID: row.ID, Title: row.Title, Part: row.Part, Before: before.Unseen.of(row.Part), After: after.Unseen.of(row.Part)})
+			out = append(out, Difference{ID: row.ID, Title: row.Title, Part: row.Part, Before: before.Unseen.unseenIn(row.Part), After: after.Unseen.unseenIn(row.Part)})
 		}
 		return &out[i]
 	}
-	for _, row := range apart(before.Rows, after.Rows) {
+	for _, row := range splitSmallCalls(before.Rows, after.Rows) {
 		place(row).Before = row.Time
 	}
-	for _, row := range apart(after.Rows, before.Rows) {
+	for _, row := range splitSmallCalls(after.Rows, before.Rows) {
 		place(row).After = row.Time
 	}
 	out = append(out, Difference{ID: Unexplained, Title: "not explained", Before: before.Unexplained, After: after.Unexplained})
@@ -62,8 +62,8 @@ func Diff(before, after Tree) ([]Difference, error) {
 	return out, nil
 }
 
-// apart takes calls out of the row of small ones if they have their own rows in the other tree.
-func apart(rows, other []Row) []Row {
+// splitSmallCalls takes calls out of the row of small ones if they have their own rows in the other tree.
+func splitSmallCalls(rows, other []Row) []Row {
 	var out []Row
 	for _, row := range rows {
 		if row.ID == SmallCalls {

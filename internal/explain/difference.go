@@ -91,7 +91,7 @@ func (e Event) kindOf(o Event) bool {
 // A price explains part of the additional CPU time of an operation, and of the time in which its threads wait for
 // locks and disks, which is measured.
 func (k *Catalog) Difference(costs *result.UnitCosts, a Arms) []result.Attribution {
-	l := k.between(costs, a)
+	l := k.differenceOf(costs, a)
 	var out []result.Attribution
 	for e, delta := range l.counted {
 		was := l.was[e]
@@ -135,8 +135,8 @@ func moved(a *result.Attribution) float64 {
 	return 0
 }
 
-// between fills a ledger with the differences of two arms.
-func (k *Catalog) between(costs *result.UnitCosts, a Arms) *Ledger {
+// differenceOf fills a ledger with the differences of two arms.
+func (k *Catalog) differenceOf(costs *result.UnitCosts, a Arms) *Ledger {
 	l := newLedger(k)
 	l.difference = difference{was: map[Event]float64{}, spread: map[Event]Amount{}, partial: map[Event]bool{}, took: map[Event]float64{}}
 	if costs == nil {
@@ -338,7 +338,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	case l.took[e] > 0:
 		return took(exactly(l.took[e]))
 	case e.Metric == EnclaveEntries || e.Metric == EnclaveExits:
-		unit, ok := l.of(l.priceNamed("enclave_transition"))
+		unit, ok := l.unitOf(l.priceNamed("enclave_transition"))
 		if !ok {
 			return notPriced
 		}
@@ -355,7 +355,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	case ok:
 		return took(each.scaled(1 / cmp.Or(price.Per, 1)))
 	case price.Literature != nil:
-		unit, _ := l.of(price)
+		unit, _ := l.unitOf(price)
 		return l.tookAbout(a, unit, took)
 	default:
 		return cmp.Or(l.uncalibrated, price.Event+" is not calibrated on this machine")

@@ -23,7 +23,7 @@ func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tre
 		return Tree{}, err
 	}
 	asked := q
-	if q, err = q.known(ctx, db); err != nil {
+	if q, err = q.sinceFirstSeen(ctx, db); err != nil {
 		return Tree{}, err
 	}
 	l, err := k.read(ctx, db, q)
@@ -66,7 +66,7 @@ func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tre
 		return Tree{}, err
 	}
 	t.TEE = t.group()
-	requested := l.alone(RequestCount)
+	requested := l.kindlessTotal(RequestCount)
 	if requested > 0 {
 		requests := perSecond("requests of "+q.Process, requested, l.process.Rate(RequestCount))
 		t.Requests = &requests
@@ -119,7 +119,7 @@ func (l *Ledger) account(t *Tree, rows []row) {
 	}
 	explained := sum(computing...)
 	if _, partly := l.coverage["switches"]; !l.has(CPUSamples) || !partly && l.has(CPUAccount) {
-		t.Unexplained = l.rated("switches", l.alone(CPUAccount)).minus(explained)
+		t.Unexplained = l.rated("switches", l.kindlessTotal(CPUAccount)).minus(explained)
 	} else {
 		t.Unexplained = l.sampled("cpu", l.total(CPUSamples, unattributed))
 		shift := l.total(CPUSamples, everything) - explained.Value - t.Unexplained.Value

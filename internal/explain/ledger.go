@@ -35,8 +35,8 @@ func (l *Ledger) unit(event string) (Amount, bool) {
 	return a, 0 < a.Low && a.Low <= a.Value && a.Value <= a.High
 }
 
-// of returns the best unit cost of a counted event: calibrated or, if this machine has none, from the literature.
-func (l *Ledger) of(p *Price) (Unit, bool) {
+// unitOf returns the best unit cost of a counted event: calibrated or, if this machine has none, from the literature.
+func (l *Ledger) unitOf(p *Price) (Unit, bool) {
 	if p == nil {
 		return Unit{}, false
 	}
@@ -85,8 +85,8 @@ func (l *Ledger) total(metric string, match func(Event) bool) float64 {
 	return s
 }
 
-// alone returns the total of a metric without kinds, NaN if it was not counted.
-func (l *Ledger) alone(metric string) float64 {
+// kindlessTotal returns the total of a metric without kinds, NaN if it was not counted.
+func (l *Ledger) kindlessTotal(metric string) float64 {
 	if !l.has(metric) {
 		return math.NaN()
 	}
@@ -96,13 +96,13 @@ func (l *Ledger) alone(metric string) float64 {
 // paging reports whether most faults on enclave memory load a page back.
 func (l *Ledger) paging() bool {
 	faults := l.total(EnclaveFaults, everything)
-	return faults > 0 && l.total(EnclavePages, with("operation", "loaded_back")) >= faults/2
+	return faults > 0 && l.total(EnclavePages, labelIs("operation", "loaded_back")) >= faults/2
 }
 
 func everything(Event) bool { return true }
 
-// with matches events by the value of a label.
-func with(name, value string) func(Event) bool {
+// labelIs matches events by the value of a label.
+func labelIs(name, value string) func(Event) bool {
 	return func(e Event) bool { return e.Label(name) == value }
 }
 

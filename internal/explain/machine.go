@@ -95,7 +95,7 @@ func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
 		rate := l.counts(metric, v)
 		r.Part, r.Rate = Kernel, &rate
 		r.Evidence = []query.Evidence{{Text: r.Title, Value: v, Unit: unit, Expr: "sum(" + l.machine.Rate(metric, more...) + ")"}}
-		if each, ok := l.of(l.price(e)); ok {
+		if each, ok := l.unitOf(l.price(e)); ok {
 			r.Unit, r.Time = &each, rate.times(each.Amount)
 		}
 	}
@@ -133,7 +133,7 @@ func (l *Ledger) copied(r Row, e Event, expr, least string) []Row {
 	rate := l.counts(e.Metric, v)
 	r.Part, r.Rate, r.Reason = Kernel, &rate, notPriced
 	r.Evidence = []query.Evidence{{Text: r.Title, Value: v, Unit: "bytes/s", Expr: expr}}
-	if each, ok := l.of(l.price(e)); ok {
+	if each, ok := l.unitOf(l.price(e)); ok {
 		r.Unit, r.Time, r.Reason = &each, rate.times(each.Amount), least
 	}
 	return []Row{r}

@@ -9,7 +9,7 @@ var enclavePaging = machineKind{
 		machineSeries{name: LoadedBack}, machineSeries{name: Interrupts, matchers: shootdowns}),
 	rows: func(l *Ledger) (out []Row) {
 		series := histogram(ReclaimTime, "", "")
-		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, with("context", "direct"), query.MatchersFor("context", "direct")); ok {
+		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, labelIs("context", "direct"), query.MatchersFor("context", "direct")); ok {
 			r.Cause = "epc_paging"
 			out = append(out, r)
 		}
@@ -36,7 +36,7 @@ func (l *Ledger) loadedBack() []Row {
 	rate := exactly(v)
 	r := Row{ID: "loaded_back", Title: "pages loaded back into the EPC", Part: Kernel, Rate: &rate, Cause: "epc_paging", Reason: notPriced,
 		Evidence: []query.Evidence{perSecond("pages loaded back into the EPC", v, l.machine.Rate(LoadedBack))}}
-	if each, ok := l.of(l.price(event(LoadedBack))); ok {
+	if each, ok := l.unitOf(l.price(event(LoadedBack))); ok {
 		r.Unit, r.Time, r.Reason = &each, rate.times(each.Amount), orderOfMagnitude+each.How
 	}
 	return []Row{r}

@@ -24,7 +24,7 @@ var vmExits = machineKind{
 		}
 		for _, kind := range slices.Sorted(maps.Keys(types)) {
 			id, title := "vm_exits:"+kind, "exits of virtual machines, type "+kind
-			r, timed := l.timed(id, title, histogram(VMExitTime, "", notHalted), with("type", kind), query.MatchersFor("type", kind))
+			r, timed := l.timed(id, title, histogram(VMExitTime, "", notHalted), labelIs("type", kind), query.MatchersFor("type", kind))
 			if !timed {
 				r = l.untimedExits(id, title, kind)
 			}

@@ -108,7 +108,7 @@ func (k *Catalog) predict(e *result.Experiment, c *result.Comparison, change Cha
 		lever = "enclave_faults"
 	}
 	l := Levers[slices.IndexFunc(Levers, func(l Lever) bool { return l.Name == lever })]
-	time, each, err := k.takes(e, c, l)
+	time, each, err := k.leverTime(e, c, l)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (k *Catalog) predict(e *result.Experiment, c *result.Comparison, change Cha
 			return err
 		}
 	}
-	share := time.over(tree.Active)
+	share := time.dividedBy(tree.Active)
 	// One event more or less changes the additional time of an operation by share/number.
 	part := func(share, left float64) float64 { return 1 - share*(1-left) }
 	remains := Amount{Value: part(share.Value, left.Value)}
@@ -145,8 +145,8 @@ func (k *Catalog) predict(e *result.Experiment, c *result.Comparison, change Cha
 	return nil
 }
 
-// takes returns the time of a lever's events in an operation of the treatment, and the origin of their prices.
-func (k *Catalog) takes(e *result.Experiment, c *result.Comparison, l Lever) (time Amount, each []string, err error) {
+// leverTime returns the time of a lever's events in an operation of the treatment, and the origin of their prices.
+func (k *Catalog) leverTime(e *result.Experiment, c *result.Comparison, l Lever) (time Amount, each []string, err error) {
 	rows := slices.DeleteFunc(RowsOf(e.Attribution, c), func(a result.Attribution) bool { return !l.of(eventOf(&a)) })
 	var unpriced []string
 	found := false
@@ -191,8 +191,8 @@ var workingSets = []string{"size", "working-set"}
 // faultsLeft returns the remaining part of the faults on enclave memory when the EPC changes by a factor; above 1 for
 // a smaller EPC.
 func (p *Prediction) faultsLeft(e *result.Experiment, c *result.Comparison, factor float64, size func(string) (float64, error)) (Amount, error) {
-	faults, ok := made(e, c, c.Case, event(EnclaveFaults))
-	loaded, counted := made(e, c, c.Case, event(EnclavePages, "operation", "loaded_back"))
+	faults, ok := perOperation(e, c, c.Case, event(EnclaveFaults))
+	loaded, counted := perOperation(e, c, c.Case, event(EnclavePages, "operation", "loaded_back"))
 	switch {
 	case !ok || !counted:
 		return Amount{}, fmt.Errorf("pages loaded back into the EPC were not counted in both arms")
@@ -236,8 +236,8 @@ func (p *Prediction) faultsLeft(e *result.Experiment, c *result.Comparison, fact
 	return Amount{left(value), left(low), left(high)}, nil
 }
 
-// made returns how often the treatment of a comparison has an event in a case, per operation.
-func made(e *result.Experiment, c *result.Comparison, of string, ev Event) (n float64, ok bool) {
+// perOperation returns how often the treatment of a comparison has an event in a case, per operation.
+func perOperation(e *result.Experiment, c *result.Comparison, of string, ev Event) (n float64, ok bool) {
 	for i := range e.Attribution {
 		a := &e.Attribution[i]
 		if a.Baseline == c.Baseline && a.Treatment == c.Treatment && a.Case == of && eventOf(a) == ev {
@@ -270,7 +270,7 @@ func sweepOf(e *result.Experiment, c *result.Comparison, size func(string) (floa
 				same = same && (name == param || other[name] == value)
 			}
 			s, err := size(other[param])
-			if n, ok := made(e, c, id, event(EnclavePages, "operation", "loaded_back")); same && err == nil && ok {
+			if n, ok := perOperation(e, c, id, event(EnclavePages, "operation", "loaded_back")); same && err == nil && ok {
 				loaded[s] = n
 			}
 		}

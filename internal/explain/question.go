@@ -115,9 +115,9 @@ func (q Question) series(more ...string) string {
 // which are explained together.
 const mostRestarts = 2
 
-// known narrows the window to start when the process was first seen, so rates do not average over a time in which it,
+// sinceFirstSeen narrows the window to start when the process was first seen, so rates do not average over a time in which it,
 // or the monitor, did not run. Of a service that was restarted in the window the last life counts.
-func (q Question) known(ctx context.Context, db query.Querier) (Question, error) {
+func (q Question) sinceFirstSeen(ctx context.Context, db query.Querier) (Question, error) {
 	window := q.To.Sub(q.From)
 	step := max(5*time.Second, (window / 720).Truncate(time.Second))
 	points, err := db.Query(ctx, fmt.Sprintf("min_over_time(timestamp(count({%s,%s}))[%s:%s])",

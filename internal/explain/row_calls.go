@@ -54,7 +54,7 @@ func calls(l *Ledger) []row {
 			default:
 				r.Unit = measured(r.Time, rate, "these calls")
 				if entry, ok := l.entry(e, rate); ok {
-					r.Rows = inside(r.Time, entry, Row{ID: "inside:" + name, Title: "the call's own work", Part: Kernel})
+					r.Rows = splitTime(r.Time, entry, Row{ID: "inside:" + name, Title: "the call's own work", Part: Kernel})
 				}
 			}
 		}

@@ -16,7 +16,7 @@ func faults(l *Ledger) []row {
 		}
 		return []row{r}
 	}
-	sampled := l.total(CPUSamples, with("mode", "fault"))
+	sampled := l.total(CPUSamples, labelIs("mode", "fault"))
 	if sampled <= 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ func memory(l *Ledger) []row {
 	if worst.Low <= 1 {
 		r.Reason = beside + ": it may cost nothing"
 	} else {
-		user := l.sampled("cpu", l.total(CPUSamples, with("mode", "user")))
+		user := l.sampled("cpu", l.total(CPUSamples, labelIs("mode", "user")))
 		r.Reason = fmt.Sprintf("%s, which is at most %s of user code (%s): as much as if all of it waited for memory; what is in caches costs nothing",
 			beside, metric.Percent(1-1/worst.High), metric.Value(user.High*(1-1/worst.High), "cores"))
 	}

@@ -19,7 +19,7 @@ func regions(l *Ledger) (out []row) {
 	for _, name := range slices.Sorted(maps.Keys(times)) {
 		r := row{Row: Row{event: event(CPUSamples, "call", name), ID: "region:" + name, Title: cmp.Or(Regions[name], name), Part: User, Time: l.sampled("cpu", times[name]),
 			Evidence: []query.Evidence{cores("CPU time in "+name+", its system calls included", times[name], l.process.Rate(CPUSamples, query.MatchersFor("call", name)))}}}
-		if v := l.alone(HandshakeCount); name == "tls_handshake" && v > 0 {
+		if v := l.kindlessTotal(HandshakeCount); name == "tls_handshake" && v > 0 {
 			rate := exactly(v)
 			r.Rate, r.Unit = &rate, measured(r.Time, rate, "handshakes")
 			r.Evidence = append(r.Evidence, perSecond("TLS handshakes", v, l.process.Rate(HandshakeCount)))
@@ -35,7 +35,7 @@ func otherModes(l *Ledger) (out []row) {
 		{"interrupt", "interrupts", "interrupts"},
 		{"thread", "thread", "kernel thread"},
 	} {
-		if v := l.total(CPUSamples, with("mode", m.mode)); v > 0 {
+		if v := l.total(CPUSamples, labelIs("mode", m.mode)); v > 0 {
 			r := row{Row: Row{ID: m.id, Title: m.title, Part: Kernel, Time: l.sampled("cpu", v), Evidence: l.modeEvidence(m.mode)}}
 			l.lessBounces(&r, m.mode, "")
 			out = append(out, r)

@@ -20,7 +20,7 @@ func transitions(l *Ledger) (out []row) {
 				r.Evidence = append(r.Evidence, perSecond(side.text, side.v, l.process.Rate(side.metric)))
 			}
 		}
-		if unit, ok := l.of(l.priceNamed("enclave_transition")); ok {
+		if unit, ok := l.unitOf(l.priceNamed("enclave_transition")); ok {
 			r.Unit, r.Time = &unit, rate.times(unit.Amount)
 			switch unit.Origin {
 			case Published:

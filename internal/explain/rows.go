@@ -63,16 +63,16 @@ func (l *Ledger) rows(price func([]row) error) ([]row, error) {
 	out = append(out, row{Row: Row{ID: own, Title: "user code", Part: User, Time: time, Evidence: l.cpuEvidence("user", "")}})
 	for i := range out {
 		if j := slices.IndexFunc(out, func(o row) bool { return o.ID == out[i].within }); j >= 0 {
-			out[j].give(&out[i])
+			out[j].subtract(&out[i])
 		}
 	}
 	// If more time belongs elsewhere than was sampled, the rows explain too much; the rest shows that.
 	return slices.DeleteFunc(out, func(r row) bool { return (r.ID == own || r.ID == "faults" || r.bounced) && r.Time.Value <= 0 }), nil
 }
 
-// give subtracts a part from the row whose sampled time includes it. Events that both count, such as entering the
+// subtract subtracts a part from the row whose sampled time includes it. Events that both count, such as entering the
 // kernel, take their part of the remainder too.
-func (r *row) give(part *row) {
+func (r *row) subtract(part *row) {
 	r.Time = r.Time.minus(part.Time)
 	if r.Rate == nil || part.Unit == nil || r.Time.Value <= 0 || r.Rate.Value < part.Rate.Value {
 		return
@@ -80,7 +80,7 @@ func (r *row) give(part *row) {
 	whole := r.Time
 	of := part.Rate.Value / r.Rate.Value
 	part.Time, r.Time = part.Time.plus(whole.scaled(of)), whole.scaled(1-of)
-	part.Unit = &Unit{part.Time.over(*part.Rate), Measured, part.Unit.How + "; with their part of the rest of the time sampled in " + r.Title}
+	part.Unit = &Unit{part.Time.dividedBy(*part.Rate), Measured, part.Unit.How + "; with their part of the rest of the time sampled in " + r.Title}
 	rate := r.Rate.minus(*part.Rate)
 	r.Rows, r.Rate, r.Unit = nil, &rate, nil
 	if rate.Value > 0 {
@@ -100,11 +100,11 @@ func (l *Ledger) priced(id, title string, price *Price, rate Amount, evidence ..
 
 // measured returns the cost of one event: the sampled time of all of them divided by their number.
 func measured(time, rate Amount, what string) *Unit {
-	return &Unit{time.over(rate), Measured, "time in " + what + " by the sampling clock, divided by their number"}
+	return &Unit{time.dividedBy(rate), Measured, "time in " + what + " by the sampling clock, divided by their number"}
 }
 
-// inside splits a time into a priced part and the rest. A price above the time leaves no rest, and fails a check.
-func inside(whole Amount, part, rest Row) []Row {
+// splitTime splits a time into a priced part and the rest. A price above the time leaves no rest, and fails a check.
+func splitTime(whole Amount, part, rest Row) []Row {
 	rest.Time = whole.minus(part.Time)
 	if rest.Time.Value <= 0 {
 		return []Row{part}
@@ -171,7 +171,7 @@ func (l *Ledger) cpuEvidence(mode, call string) []query.Evidence {
 }
 
 func (l *Ledger) modeEvidence(mode string) []query.Evidence {
-	return []query.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.process.Rate(CPUSamples, query.MatchersFor("mode", mode)))}
+	return []query.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, labelIs("mode", mode)), l.process.Rate(CPUSamples, query.MatchersFor("mode", mode)))}
 }
 
 // plain returns a label's value in words.

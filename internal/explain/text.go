@@ -172,11 +172,11 @@ func (t *Text) head(tree Tree) {
 		t.Wrap("", words)
 		return
 	}
-	t.Wrap("", fmt.Sprintf("%s, %s to %s. %s", tree.whose(), tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), tree.whole()))
+	t.Wrap("", fmt.Sprintf("%s, %s to %s. %s", tree.processName(), tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), tree.whole()))
 }
 
-// whose returns a tree's process, and its machine if known.
-func (t Tree) whose() string {
+// processName returns a tree's process, and its machine if known.
+func (t Tree) processName() string {
 	if t.Instance == "" {
 		return t.Subject
 	}

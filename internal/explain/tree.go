@@ -117,8 +117,8 @@ type Unseen struct {
 	Wait Amount `json:"wait"`
 }
 
-// of returns the unseen time of a part.
-func (u Unseen) of(p Part) Amount {
+// unseenIn returns the unseen time of a part.
+func (u Unseen) unseenIn(p Part) Amount {
 	if p == Wait {
 		return u.Wait
 	}

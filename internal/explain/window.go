@@ -75,7 +75,7 @@ func (k *Catalog) read(ctx context.Context, db query.Querier, q Question) (*Ledg
 		{"sum by (mode, call) (" + l.process.Rate(ProcessBounceTime) + ")", count(ProcessBounceTime)},
 		{"sum by (mode, call) (" + l.process.Rate(ProcessBounceCalls) + ")", count(ProcessBounceCalls)},
 		{l.eachOf(EnclaveFaultTime)(l.machine.Over), func(p metric.Point) { l.faultTime = exactly(p.Value) }},
-		{l.unsteady(l.eachOf(EnclaveFaultTime)), func(p metric.Point) { l.faultTime = l.faultTime.within(p.Value) }},
+		{l.unsteady(l.eachOf(EnclaveFaultTime)), func(p metric.Point) { l.faultTime = l.faultTime.withHalfWidth(p.Value) }},
 		{l.unsteady(l.waiting), func(p metric.Point) { l.unrest[p.Labels["state"]] = p.Value }},
 		{"avg by (clock) (" + l.machine.Mean("tee_sample_interval_seconds") + ")", func(p metric.Point) { l.tick[p.Labels["clock"]] = p.Value }},
 		{"avg by (event, bound) (" + l.machine.Mean(UnitCost) + ")", l.takeUnit},
@@ -207,7 +207,7 @@ var sourceOf = map[string]string{"cpu": "samples", "wait": "waits"}
 
 // rated returns a rate by a source's counters, with an interval if the source counted only part of the time.
 func (w *window) rated(source string, v float64) Amount {
-	return around(v, min(v, z*w.deviation[source]*v), z*w.deviation[source]*v)
+	return amountAround(v, min(v, z*w.deviation[source]*v), z*w.deviation[source]*v)
 }
 
 // counts returns a rate or time of a TEE counter, with the interval of rated.

@@ -27,8 +27,8 @@ func (o *Options) awaited() *awaited {
 	return &awaited{began: time.Now(), start: cmp.Or(o.Start, o.Wait), wait: o.Wait, waiting: o.Waiting}
 }
 
-// again returns nil if a try that failed is worth another, or else why not.
-func (w *awaited) again(ctx context.Context, err error) error {
+// whyNotAgain returns nil if a try that failed is worth another, or else why not.
+func (w *awaited) whyNotAgain(ctx context.Context, err error) error {
 	since, most := w.began, w.start
 	if w.answered.IsZero() && !silent(err) && ctx.Err() == nil {
 		w.answered = time.Now()

@@ -257,7 +257,7 @@ func (c *chat) ready(ctx context.Context) error {
 			}
 			return fmt.Errorf("ask %s: %w (want the URL up to /v1 of a server that speaks OpenAI's protocol)", c.o.URL, err)
 		}
-		if err := w.again(ctx, fmt.Errorf("ask %s: %w", c.o.URL, err)); err != nil {
+		if err := w.whyNotAgain(ctx, fmt.Errorf("ask %s: %w", c.o.URL, err)); err != nil {
 			return err
 		}
 		time.Sleep(pause)
@@ -282,7 +282,7 @@ func (c *chat) first(ctx context.Context) error {
 		}
 		c.model = models.Data[0].ID
 	}
-	q := c.ask(ctx, Prompt{words[0], leastLength}, c.now())
+	q := c.request(ctx, Prompt{words[0], leastLength}, c.now())
 	return q.err
 }
 
@@ -312,7 +312,7 @@ func (c *chat) fetch(ctx context.Context, address string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.do(req)
+	resp, err := c.send(req)
 	if err != nil {
 		return nil, err
 	}
@@ -321,8 +321,8 @@ func (c *chat) fetch(ctx context.Context, address string) ([]byte, error) {
 	return b, err
 }
 
-// do makes a request; a status other than 200 is an error.
-func (c *chat) do(req *http.Request) (*http.Response, error) {
+// send makes a request; a status other than 200 is an error.
+func (c *chat) send(req *http.Request) (*http.Response, error) {
 	req.Header.Set("User-Agent", "teescope")
 	if c.o.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Key)
@@ -358,7 +358,7 @@ func (c *chat) sendRequest(req *http.Request, q *call) (*http.Response, error) {
 		GotConn:              func(i httptrace.GotConnInfo) { used.Store(i.Reused) },
 		GotFirstResponseByte: func() { answered.Store(true) },
 	}
-	resp, err := c.do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	resp, err := c.send(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err == nil || !used.Load() || answered.Load() || req.Context().Err() != nil || errors.As(err, new(fault)) {
 		return resp, err
 	}
@@ -380,7 +380,7 @@ func (c *chat) run(ctx context.Context, prompts []Prompt, warm bool) ([]call, er
 	var all sync.WaitGroup
 	if c.o.Rate > 0 && !warm {
 		err := c.pace(ctx, len(prompts), func(i int, due time.Duration) {
-			all.Go(func() { calls[i] = c.ask(ctx, prompts[i], due) })
+			all.Go(func() { calls[i] = c.request(ctx, prompts[i], due) })
 		})
 		all.Wait()
 		return calls, errors.Join(err, ctx.Err())
@@ -393,7 +393,7 @@ func (c *chat) run(ctx context.Context, prompts []Prompt, warm bool) ([]call, er
 	for range min(users, len(prompts)) {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(prompts)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				calls[i] = c.ask(ctx, prompts[i], c.now())
+				calls[i] = c.request(ctx, prompts[i], c.now())
 			}
 		})
 	}
@@ -476,8 +476,8 @@ func (c *chat) body(p Prompt) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// ask makes one request and reads its answer to the end.
-func (c *chat) ask(ctx context.Context, p Prompt, due time.Duration) call {
+// request makes one request and reads its answer to the end.
+func (c *chat) request(ctx context.Context, p Prompt, due time.Duration) call {
 	q := call{due: due, cached: -1}
 	text, err := c.body(p)
 	if err != nil {
@@ -569,9 +569,9 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 	for {
 		ev, err := stream.next()
 		switch {
-		case ended(err) && finished:
+		case isStreamEnd(err) && finished:
 			return q.judge(p, used, h.Sum(nil), c.o.IgnoreEnd)
-		case ended(err):
+		case isStreamEnd(err):
 			return stream.endError()
 		case err != nil:
 			return err
@@ -675,7 +675,7 @@ func (c *chat) report(calls []call) (*Chat, error) {
 		q := &calls[i]
 		end = max(end, q.end)
 		if o.Rate > 0 {
-			put(lag, int64(q.sent-q.due))
+			recordTime(lag, int64(q.sent-q.due))
 			if int64(q.sent-q.due) > lateAfter {
 				r.Late++
 			}
@@ -700,13 +700,13 @@ func (c *chat) report(calls []call) (*Chat, error) {
 			r.Held++
 			each = 0
 		}
-		put(ttft, int64(q.first-q.due))
-		put(total, int64(q.last-q.due))
+		recordTime(ttft, int64(q.first-q.due))
+		recordTime(total, int64(q.last-q.due))
 		if q.completion >= 2 && !held {
-			put(tpot, int64(each))
+			recordTime(tpot, int64(each))
 		}
 		for _, g := range q.gaps {
-			put(gap, int64(g))
+			recordTime(gap, int64(g))
 		}
 		if q.first-q.due <= o.TTFT && each <= o.TPOT && !held {
 			r.Good++

@@ -125,9 +125,9 @@ func parting(writing, reading error) error {
 	return reading
 }
 
-// once sends the server one request on a connection, reads the answer, and returns how
+// exchange sends the server one request on a connection, reads the answer, and returns how
 // many bytes went each way. If the server took no request, it may still have said why.
-func once(m *made, buf []byte) (a Answer, sent, received int, err error) {
+func exchange(m *made, buf []byte) (a Answer, sent, received int, err error) {
 	sent, unsent := m.conn.Write(m.session.Request(nil))
 	var in []byte
 	for {
@@ -138,7 +138,7 @@ func once(m *made, buf []byte) (a Answer, sent, received int, err error) {
 			in = append(in, data...)
 			data = in
 		}
-		used, a, aerr := take(m.session, data)
+		used, a, aerr := feedSession(m.session, data)
 		if aerr != nil || a.Ended {
 			return a, sent, received, aerr
 		}
@@ -157,8 +157,8 @@ func once(m *made, buf []byte) (a Answer, sent, received int, err error) {
 	}
 }
 
-// take gives b to the session, up to the end of one answer.
-func take(s Session, b []byte) (used int, a Answer, err error) {
+// feedSession gives b to the session, up to the end of one answer.
+func feedSession(s Session, b []byte) (used int, a Answer, err error) {
 	for {
 		n, a, err := s.Answer(b[used:])
 		used += n
@@ -183,7 +183,7 @@ func (o *Options) ready(ctx context.Context, d Dialect) error {
 			}
 			defer func() { _ = m.conn.Close() }()
 			_ = m.conn.SetDeadline(time.Now().Add(o.Timeout))
-			a, _, _, err := once(m, make([]byte, 16<<10))
+			a, _, _, err := exchange(m, make([]byte, 16<<10))
 			if err == nil && a.Wrong != "" {
 				err = fmt.Errorf("ask %s: the answer is wrong: %w", o.Address, fault{a.Wrong, a.Said})
 			}
@@ -192,7 +192,7 @@ func (o *Options) ready(ctx context.Context, d Dialect) error {
 		if last == nil {
 			return nil
 		}
-		if err := w.again(ctx, last); err != nil {
+		if err := w.whyNotAgain(ctx, last); err != nil {
 			return err
 		}
 		time.Sleep(pause)

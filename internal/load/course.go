@@ -83,7 +83,7 @@ func (c *course) run(ctx context.Context, load func(s stretch, watch func(base t
 		used := cpuSeconds()
 		r.Counted, err = load(counted(o.Requests), func(time.Time) error { return nil })
 		r.CPUSeconds = cpuSeconds() - used
-		return c.end(ctx, warmed, err)
+		return c.finish(ctx, warmed, err)
 	}
 	r.Counted, err = load(stretch{from: int64(from), to: int64(to), width: int64(o.window())}, func(base time.Time) error {
 		if err := until(ctx, base.Add(from)); err != nil {
@@ -94,11 +94,11 @@ func (c *course) run(ctx context.Context, load func(s stretch, watch func(base t
 		r.CPUSeconds = cpuSeconds() - used
 		return err
 	})
-	return c.end(ctx, warmed, err)
+	return c.finish(ctx, warmed, err)
 }
 
-// end makes the second pause.
-func (c *course) end(ctx context.Context, warmed uint64, err error) error {
+// finish makes the second pause.
+func (c *course) finish(ctx context.Context, warmed uint64, err error) error {
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (c *course) end(ctx context.Context, warmed uint64, err error) error {
 func (c *course) pause(ctx context.Context, begins bool) error {
 	asks := c.o.Statistics != nil && !c.o.Statistics.Late
 	if asks && !begins {
-		if err := c.ask(ctx); err != nil {
+		if err := c.readStatistics(ctx); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func (c *course) pause(ctx context.Context, begins bool) error {
 		}
 	}
 	if asks && begins {
-		return c.ask(ctx)
+		return c.readStatistics(ctx)
 	}
 	return nil
 }
@@ -135,12 +135,12 @@ func (c *course) askLate(ctx context.Context) error {
 	if c.o.Statistics == nil || !c.o.Statistics.Late {
 		return nil
 	}
-	return c.ask(ctx)
+	return c.readStatistics(ctx)
 }
 
-// ask asks the server for its statistics: the values the first time, the changes since
+// readStatistics asks the server for its statistics: the values the first time, the changes since
 // then afterwards.
-func (c *course) ask(ctx context.Context) error {
+func (c *course) readStatistics(ctx context.Context) error {
 	s := c.o.Statistics
 	said, versions, err := s.Read(ctx, c.o)
 	if err != nil {

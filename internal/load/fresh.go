@@ -125,7 +125,7 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64, cancel func()) {
 		pause, reached = first, f.now()
 		_ = m.conn.SetDeadline(time.Now().Add(f.o.Timeout))
 		stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
-		a, sent, received, err := once(m, buf)
+		a, sent, received, err := exchange(m, buf)
 		now := f.now()
 		stop()
 		_ = m.conn.Close()

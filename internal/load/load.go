@@ -197,7 +197,7 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 				return n, err
 			}
 		}
-		if err = w.again(ctx, err); err != nil {
+		if err = w.whyNotAgain(ctx, err); err != nil {
 			return 0, err
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -294,7 +294,7 @@ func (o *Options) connectAll(ctx context.Context, d Dialect, workers []*worker) 
 				cancel(fmt.Errorf("make connection %d of %d: %w", i+1, o.Connections, err))
 				return
 			}
-			w.lines[at] = &line{made: m, index: at, times: newHistogram()}
+			w.lines[at] = &connection{made: m, index: at, times: newHistogram()}
 			mu.Lock()
 			w.rec.connected(m)
 			mu.Unlock()

@@ -191,8 +191,8 @@ func TestLoads(t *testing.T) {
 					t.Errorf("%d requests of %d, want %d to %d; digest %q", r.Requests, r.Answered, c.least, c.most, r.Digest)
 				}
 				service := histogram(t, r.Service)
-				if uint64(service.TotalCount()) != r.Made() {
-					t.Errorf("%d service times of %d requests", service.TotalCount(), r.Made())
+				if uint64(service.TotalCount()) != r.Attempts() {
+					t.Errorf("%d service times of %d requests", service.TotalCount(), r.Attempts())
 				}
 				took := 10 * time.Millisecond
 				if o.Fresh {

@@ -19,8 +19,8 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 )
 
-// line is a connection in an event loop.
-type line struct {
+// connection is a connection in an event loop.
+type connection struct {
 	*made
 	index    int
 	sent     uint64 // requests
@@ -39,7 +39,7 @@ type worker struct {
 	ctx       context.Context
 	base      time.Time
 	rec       *record
-	lines     []*line
+	lines     []*connection
 	sched     *schedule // nil in a closed loop
 	free      ring      // slots for requests of an open loop, the longest free first
 	since     int64     // when free was last empty
@@ -52,23 +52,23 @@ type worker struct {
 
 // redialled holds the lines that replace dead ones, and the failed attempts.
 type redialled struct {
-	arrived []*line
+	arrived []*connection
 	lost    failures // connections that could not be replaced, while measuring
 	gone    error    // why the load cannot end by its number of requests
 }
 
 // ring is a queue of lines; it never holds more than there are slots.
 type ring struct {
-	slots      []*line
+	slots      []*connection
 	head, size int
 }
 
-func (r *ring) push(l *line) {
+func (r *ring) push(l *connection) {
 	r.slots[(r.head+r.size)%len(r.slots)] = l
 	r.size++
 }
 
-func (r *ring) pop() *line {
+func (r *ring) pop() *connection {
 	l := r.slots[r.head]
 	r.slots[r.head] = nil
 	r.head = (r.head + 1) % len(r.slots)
@@ -120,7 +120,7 @@ func (w *worker) begin(base time.Time, s stretch, i int) {
 	w.base = base
 	w.rec.measure(s)
 	w.stop = s.to + int64(w.o.patience(s))
-	w.free = ring{slots: make([]*line, len(w.lines)*w.o.Pipeline)}
+	w.free = ring{slots: make([]*connection, len(w.lines)*w.o.Pipeline)}
 	if w.o.Rate > 0 {
 		w.sched = newSchedule(w.o.Rate, w.o.Poisson, w.o.Seed, i, w.o.Threads)
 	}
@@ -207,7 +207,7 @@ func (w *worker) owing(now int64) bool {
 
 // finished reports whether all due requests are answered.
 func (w *worker) finished(now int64) bool {
-	return !w.owing(now) && !slices.ContainsFunc(w.lines, func(l *line) bool { return len(l.under) > 0 })
+	return !w.owing(now) && !slices.ContainsFunc(w.lines, func(l *connection) bool { return len(l.under) > 0 })
 }
 
 // abandon counts the due requests without an answer.
@@ -227,13 +227,13 @@ func (w *worker) abandon() {
 }
 
 // enter adds a line to the loop.
-func (w *worker) enter(l *line) error {
+func (w *worker) enter(l *connection) error {
 	l.polled.impatient()
 	return w.poll.add(l.polled, l.index)
 }
 
 // start sends on a line, or frees its slots for due requests.
-func (w *worker) start(l *line) {
+func (w *worker) start(l *connection) {
 	if !w.open() {
 		w.fill(l, w.o.Pipeline)
 		return
@@ -244,7 +244,7 @@ func (w *worker) start(l *line) {
 }
 
 // release frees a slot of a line for a request.
-func (w *worker) release(l *line, now int64) {
+func (w *worker) release(l *connection, now int64) {
 	if w.free.size == 0 {
 		w.since = now
 	}
@@ -272,7 +272,7 @@ func (w *worker) send(now int64) {
 }
 
 // fill sends n requests at once, unless the measured time is over.
-func (w *worker) fill(l *line, n int) {
+func (w *worker) fill(l *connection, n int) {
 	now := w.now()
 	if n == 0 || l.last || now >= w.rec.to {
 		return
@@ -289,7 +289,7 @@ func (w *worker) fill(l *line, n int) {
 	w.write(l, now)
 }
 
-func (w *worker) write(l *line, now int64) {
+func (w *worker) write(l *connection, now int64) {
 	if now >= w.rec.from && now < w.rec.to {
 		w.rec.sent += uint64(len(l.out))
 	}
@@ -302,25 +302,25 @@ func (w *worker) write(l *line, now int64) {
 
 // part gives up a line that takes no more requests. What the server said before it hung
 // up is read first: it answers earlier requests, or says why.
-func (w *worker) part(l *line, unsent error) {
+func (w *worker) part(l *connection, unsent error) {
 	l.last = true
 	for !l.dead {
 		n, err := l.conn.Read(w.buf)
 		now := w.now()
 		if n > 0 {
-			w.take(l, w.buf[:n], now)
+			w.handleData(l, w.buf[:n], now)
 		}
 		if err != nil && !l.dead {
-			w.lose(l, now, parting(unsent, err))
+			w.dropLine(l, now, parting(unsent, err))
 		}
 	}
 }
 
 // watch requests an event for writability while data waits to be written.
-func (w *worker) watch(l *line) {
+func (w *worker) watch(l *connection) {
 	if want := l.polled.pending(); want != l.writable {
 		if err := w.poll.writable(l.polled, l.index, want); err != nil {
-			w.lose(l, w.now(), err)
+			w.dropLine(l, w.now(), err)
 			return
 		}
 		l.writable = want
@@ -328,7 +328,7 @@ func (w *worker) watch(l *line) {
 }
 
 // event handles what epoll reported about a line.
-func (w *worker) event(l *line, events uint32) {
+func (w *worker) event(l *connection, events uint32) {
 	if events&unix.EPOLLOUT != 0 {
 		if _, err := l.polled.flush(); err != nil {
 			w.part(l, err)
@@ -343,7 +343,7 @@ func (w *worker) event(l *line, events uint32) {
 		n, err := l.conn.Read(w.buf)
 		now := w.now()
 		if n > 0 {
-			w.take(l, w.buf[:n], now)
+			w.handleData(l, w.buf[:n], now)
 		}
 		switch {
 		case l.dead:
@@ -351,10 +351,10 @@ func (w *worker) event(l *line, events uint32) {
 		case errors.Is(err, errAgain):
 			return
 		case errors.Is(err, io.EOF):
-			w.ended(l, now)
+			w.handleEnd(l, now)
 			return
 		case err != nil:
-			w.lose(l, now, err)
+			w.dropLine(l, now, err)
 			return
 		case n < len(w.buf) && w.o.TLS == nil: // TLS may have buffered more than the kernel knows
 			return
@@ -362,8 +362,8 @@ func (w *worker) event(l *line, events uint32) {
 	}
 }
 
-// take handles answers, and sends the requests they make room for.
-func (w *worker) take(l *line, data []byte, now int64) {
+// handleData handles answers, and sends the requests they make room for.
+func (w *worker) handleData(l *connection, data []byte, now int64) {
 	if now >= w.rec.from && now < w.rec.to {
 		w.rec.received += uint64(len(data))
 	}
@@ -382,7 +382,7 @@ func (w *worker) take(l *line, data []byte, now int64) {
 			if len(l.under) == 0 {
 				w.rec.breach(now, err)
 			}
-			w.lose(l, now, err)
+			w.dropLine(l, now, err)
 			return
 		}
 		if a.Ended {
@@ -397,9 +397,9 @@ func (w *worker) take(l *line, data []byte, now int64) {
 	l.in = append(l.in[:0], data[used:]...)
 	switch {
 	case len(l.in) > MostBuffered:
-		w.lose(l, now, errTooLong)
+		w.dropLine(l, now, errTooLong)
 	case l.last && len(l.under) == 0:
-		w.lose(l, now, nil)
+		w.dropLine(l, now, nil)
 	case w.open():
 		for range answered {
 			w.release(l, now)
@@ -416,7 +416,7 @@ var (
 
 // answer finds the request of an answer; there is none if the server sent more than was
 // requested.
-func (w *worker) answer(l *line, a Answer, now int64) bool {
+func (w *worker) answer(l *connection, a Answer, now int64) bool {
 	for i, q := range l.under { // nearly always the first
 		if q.seq != a.Seq {
 			continue
@@ -432,16 +432,16 @@ func (w *worker) answer(l *line, a Answer, now int64) bool {
 	return false
 }
 
-// ended handles the server's end of a connection.
-func (w *worker) ended(l *line, now int64) {
+// handleEnd handles the server's end of a connection.
+func (w *worker) handleEnd(l *connection, now int64) {
 	if a := l.session.End(); a.Ended {
 		w.answer(l, a, now)
 	}
-	w.lose(l, now, errClosed)
+	w.dropLine(l, now, errClosed)
 }
 
-// lose gives up a line: its requests have failed, and another takes its place.
-func (w *worker) lose(l *line, now int64, err error) {
+// dropLine gives up a line: its requests have failed, and another takes its place.
+func (w *worker) dropLine(l *connection, now int64, err error) {
 	l.dead = true
 	_ = l.conn.Close() // which removes it from the epoll set
 	for _, q := range l.under {
@@ -452,7 +452,7 @@ func (w *worker) lose(l *line, now int64, err error) {
 }
 
 // replace starts to make a dead line's successor.
-func (w *worker) replace(l *line) {
+func (w *worker) replace(l *connection) {
 	if w.now() < w.rec.to && !w.rec.spent() {
 		w.redials.Add(1)
 		go w.redial(l)
@@ -460,7 +460,7 @@ func (w *worker) replace(l *line) {
 }
 
 // redial makes a line's successor, retrying until the measured time is over.
-func (w *worker) redial(l *line) {
+func (w *worker) redial(l *connection) {
 	defer w.redials.Done()
 	const first, most = time.Millisecond, 100 * time.Millisecond
 	began := w.now()
@@ -468,7 +468,7 @@ func (w *worker) redial(l *line) {
 		m, err := w.o.connect(w.ctx, w.d, w.o.seed(l.index)+uint64(w.now()), true)
 		r := w.redialled.Lock()
 		if err == nil {
-			r.arrived = append(r.arrived, &line{made: m, index: l.index, times: l.times})
+			r.arrived = append(r.arrived, &connection{made: m, index: l.index, times: l.times})
 			w.redialled.Unlock()
 			w.poll.wake()
 			return
@@ -493,7 +493,7 @@ func (o *Options) goneFor(err error) error {
 }
 
 // join puts the lines that have arrived in place of the dead ones.
-func (w *worker) join() ([]*line, error) {
+func (w *worker) join() ([]*connection, error) {
 	w.poll.awake()
 	r := w.redialled.Lock()
 	arrived, gone := r.arrived, r.gone
@@ -525,7 +525,7 @@ func (w *worker) admit() error {
 }
 
 // forget removes a line's slots from the ring.
-func (w *worker) forget(l *line) {
+func (w *worker) forget(l *connection) {
 	for range w.free.size {
 		if x := w.free.pop(); x != l {
 			w.free.push(x)
@@ -537,7 +537,7 @@ func (w *worker) forget(l *line) {
 func (w *worker) expire(now int64) {
 	for _, l := range w.lines {
 		if !l.dead && len(l.under) > 0 && now-l.under[0].sent > int64(w.o.Timeout) {
-			w.lose(l, now, errTimeout)
+			w.dropLine(l, now, errTimeout)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestPart(t *testing.T) {
 		{"cut of", "reset", "write: "},
 	} {
 		conn, _ := refused(t, c.said)
-		a, _, received, err := once(&made{conn: conn, session: &refusals{}}, make([]byte, 64))
+		a, _, received, err := exchange(&made{conn: conn, session: &refusals{}}, make([]byte, 64))
 		if err == nil {
 			err = fault{a.Wrong, a.Said}
 		}
@@ -85,7 +85,7 @@ func TestPart(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		w := &worker{o: o, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()}), base: time.Now(), buf: make([]byte, 64)}
 		w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
-		l := &line{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
+		l := &connection{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
 		w.fill(l, 1)
 		await.Event(t, "another connection is tried", func() error {
 			defer w.redialled.Unlock()

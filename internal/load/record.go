@@ -20,8 +20,8 @@ const (
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(finest, longest, digits) }
 
-// put counts a time; a time out of range counts at the range's end.
-func put(h *hdrhistogram.Histogram, ns int64) {
+// recordTime counts a time; a time out of range counts at the range's end.
+func recordTime(h *hdrhistogram.Histogram, ns int64) {
 	_ = h.RecordValue(min(max(ns, 1), longest))
 }
 
@@ -167,10 +167,10 @@ func (r *record) answer(q request, now int64, open bool, times *hdrhistogram.His
 	if !r.measured(q, now, open) {
 		return
 	}
-	put(times, now-q.due)
+	recordTime(times, now-q.due)
 	if open {
 		r.due++
-		put(r.service, now-q.sent)
+		recordTime(r.service, now-q.sent)
 	}
 }
 
@@ -183,7 +183,7 @@ func (r *record) fail(q request, now int64, open bool, err error, times *hdrhist
 	}
 	r.last = max(r.last, now)
 	if kind := r.errors.add(err); kind == timedOut || kind == unanswered {
-		put(times, now-q.due)
+		recordTime(times, now-q.due)
 	}
 	if open {
 		r.due++
@@ -214,7 +214,7 @@ func (r *record) sending(q request, ready int64) {
 	if q.due < r.from || q.due >= r.to {
 		return
 	}
-	put(r.lag, q.sent-q.due)
+	recordTime(r.lag, q.sent-q.due)
 	if q.sent-max(q.due, ready) > lateAfter {
 		r.late++
 	}
@@ -222,9 +222,9 @@ func (r *record) sending(q request, ready int64) {
 
 // connected records a connection made while measuring, or before it for use in it.
 func (r *record) connected(c *made) {
-	put(r.connect, int64(c.took))
+	recordTime(r.connect, int64(c.took))
 	if c.handshake > 0 {
-		put(r.handshakeTime, int64(c.handshake))
+		recordTime(r.handshakeTime, int64(c.handshake))
 	}
 }
 

@@ -82,10 +82,10 @@ func (r *Report) Failed() (n uint64) {
 	return n
 }
 
-// Made is the number of requests in the measured time, whatever their outcome: shares
+// Attempts is the number of requests in the measured time, whatever their outcome: shares
 // of requests are relative to it. In an open loop these are the due ones, unless even
 // more failed: failed reconnection attempts count too, and belong to no request.
-func (r *Report) Made() uint64 {
+func (r *Report) Attempts() uint64 {
 	if r.Loop == "open" {
 		return max(r.Due, r.Failed())
 	}

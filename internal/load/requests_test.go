@@ -51,9 +51,9 @@ func TestRequests(t *testing.T) {
 				}
 				c.change(&o)
 				r := run(t, o)
-				if r.Requests != n || r.Counted != n || r.Expected != n || counted != n || r.Server["answered"] != n || r.Made() != n || r.Failed() != 0 {
+				if r.Requests != n || r.Counted != n || r.Expected != n || counted != n || r.Server["answered"] != n || r.Attempts() != n || r.Failed() != 0 {
 					t.Errorf("%d requests, counted %d, expected %d; the server answered %d and says %v; %d made, errors %v; want %d of each",
-						r.Requests, r.Counted, r.Expected, counted, r.Server["answered"], r.Made(), r.Errors, n)
+						r.Requests, r.Counted, r.Expected, counted, r.Server["answered"], r.Attempts(), r.Errors, n)
 				}
 				if h := histogram(t, r.Service); h.TotalCount() != n {
 					t.Errorf("%d service times", h.TotalCount())

@@ -138,5 +138,7 @@ const inStream = "error in the stream"
 // errCut is a stream that ends before it says so.
 var errCut = fault{kind: "cut off", said: "the stream ended without a finish_reason and without [DONE]"}
 
-// ended reports whether an error is the end of a stream, orderly or not.
-func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+// isStreamEnd reports whether an error is the end of a stream, orderly or not.
+func isStreamEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

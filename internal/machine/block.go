@@ -149,8 +149,8 @@ func hasMajor(list []uint64, number string) bool {
 	return major != "" && slices.ContainsFunc(list, func(n uint64) bool { return strconv.FormatUint(n, 10) == major })
 }
 
-// Of is the role of a device.
-func (r *BlockRoles) Of(d *BlockDevice) (BlockRole, error) {
+// RoleOf is the role of a device.
+func (r *BlockRoles) RoleOf(d *BlockDevice) (BlockRole, error) {
 	if r.View(d.Number) {
 		return View, nil
 	}

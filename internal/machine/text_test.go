@@ -82,7 +82,7 @@ func TestBlockRoles(t *testing.T) {
 			t.Error(err)
 		}
 		for i := range devices {
-			role, err := r.Of(&devices[i])
+			role, err := r.RoleOf(&devices[i])
 			if err != nil {
 				t.Error(err)
 			}

@@ -29,7 +29,7 @@ func (p *Policy) Accept(ctx context.Context, evidence []byte, binding [attest.Si
 		return errors.New("a GPU's report says nothing of the machine in which the channel ends")
 	}
 	var r Report
-	r.test("binding", i.About(binding), "", "the evidence is about another handshake: replayed, or passed on by somebody in between")
+	r.test("binding", i.IsBoundTo(binding), "", "the evidence is about another handshake: replayed, or passed on by somebody in between")
 	r.environment(i, *p, now)
 	for _, c := range []*Check{r.failed(), r.lacking()} {
 		if c != nil {

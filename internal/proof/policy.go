@@ -254,7 +254,7 @@ func (p *Policy) checkProtection() error {
 		switch {
 		case t == 0:
 			return fmt.Errorf("min_tcb %s: a minimum of 0 accepts any firmware; if that is meant, write tcb: unchecked instead", product)
-		case !t.Known(product):
+		case !t.ReservedAreZero(product):
 			return fmt.Errorf("min_tcb %s %s: it has levels in reserved bytes; a %s processor has %s", product, t, product, t.Parts(product))
 		}
 	}

@@ -92,7 +92,7 @@ func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collatera
 		return nil, err
 	case i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM): // whoever verifies it may know the TPM
 		return nil, fmt.Errorf("the quote of this machine does not verify: %w", i.Signature)
-	case !i.About(data):
+	case !i.IsBoundTo(data):
 		return nil, errors.New("the quote of this machine is not about what was requested")
 	}
 	a.Format, a.Quote, a.Certificates = e.Format, e.Quote, e.Aux
@@ -306,7 +306,7 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 		return
 	}
 	data, err := Bound(a)
-	r.test("binding", err == nil && i.About(data), "the evidence is about this result, its time and its nonce",
+	r.test("binding", err == nil && i.IsBoundTo(data), "the evidence is about this result, its time and its nonce",
 		"the evidence is about something else: another result, another time or another nonce")
 	p := o.Policy
 	if !r.environment(i, p, asOf) {

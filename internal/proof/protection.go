@@ -21,7 +21,7 @@ func (r *Report) judgeTCB(i *attest.Inspection, p Policy, asOf time.Time) {
 	}
 	least, named := p.MinTCB[s.Product]
 	levels := s.Reported.Parts(s.Product)
-	reported, launch := s.Reported.Below(least, s.Product), s.Launch.Below(least, s.Product)
+	reported, launch := s.Reported.PartsBelow(least, s.Product), s.Launch.PartsBelow(least, s.Product)
 	switch {
 	case p.TCBUnchecked:
 		r.add(name, NotChecked, false, "the policy accepts any (tcb: unchecked); it is "+s.Reported.String())
@@ -33,7 +33,7 @@ func (r *Report) judgeTCB(i *attest.Inspection, p Policy, asOf time.Time) {
 		r.add(name, Fails, true, "the reported TCB is too old: "+strings.Join(reported, ", "))
 	case len(launch) > 0:
 		r.add(name, Fails, true, "the firmware that started and measured the guest was too old: "+strings.Join(launch, ", ")+"; start the guest again")
-	case !s.Reported.Known(s.Product) || !s.Launch.Known(s.Product):
+	case !s.Reported.ReservedAreZero(s.Product) || !s.Launch.ReservedAreZero(s.Product):
 		r.add(name, NotChecked, true, fmt.Sprintf("the TCBs %s and %s have levels in bytes that are reserved as far as teescope knows", s.Reported, s.Launch))
 	default:
 		r.add(name, Holds, true, "at least the policy's minimum, and AMD has not revoked the key that certified the chip's, as of "+stamp(asOf))

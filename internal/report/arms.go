@@ -18,11 +18,11 @@ func armsTable(e *result.Experiment) *Table {
 	}
 	t := newTable("What each arm costs", "arm", "case", "cost", "sure?")
 	for _, c := range all {
-		arm := or(c.Treatment, "unnamed")
+		arm := orDefault(c.Treatment, "unnamed")
 		if c.Baseline != baseline(e) {
-			arm += " against " + or(c.Baseline, "unnamed")
+			arm += " against " + orDefault(c.Baseline, "unnamed")
 		}
-		t.add(Cell{Text: arm}, Text(c.Case, "unnamed"), costCell(e, c), Cell{Text: sureText(c), Mark: look(c).mark, Kind: kind(c)})
+		t.add(Cell{Text: arm}, Text(c.Case, "unnamed"), costCell(e, c), Cell{Text: sureText(c), Mark: appearanceOf(c).mark, Kind: kind(c)})
 	}
 	t.Caption += " against " + baseline(e)
 	if len(CaseIDs(e)) < 2 {
@@ -45,15 +45,15 @@ func sureText(c *result.Comparison) string {
 	case isStandIn(c):
 		return "no: stand-in, " + c.StandIn
 	case c.Verdict == stats.Invalid:
-		return "no: " + or(firstReason(c), "a guard refused it")
+		return "no: " + orDefault(firstReason(c), "a guard refused it")
 	case isPlatform(c):
 		return "yes, as a difference of machines"
 	case c.Verdict == stats.Equivalent:
 		return "yes: no difference beyond " + metric.Percent(c.Margin)
 	case c.Verdict == stats.Cost && c.Material, c.Verdict == stats.Gain && c.Material:
-		return fmt.Sprintf("yes, grade %s, %s", or(string(c.Grade), "none"), metric.Plural(c.Pairs, c.Replicate()))
+		return fmt.Sprintf("yes, grade %s, %s", orDefault(string(c.Grade), "none"), metric.Plural(c.Pairs, c.Replicate()))
 	case c.Verdict == stats.Cost || c.Verdict == stats.Gain:
 		return fmt.Sprintf("yes, but perhaps within the margin of %s", metric.Percent(c.Margin))
 	}
-	return "no: " + strings.TrimPrefix(or(c.Open, or(firstReason(c), "not decided")), "more pairs would not decide it: ")
+	return "no: " + strings.TrimPrefix(orDefault(c.Open, orDefault(firstReason(c), "not decided")), "more pairs would not decide it: ")
 }

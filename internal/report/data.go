@@ -97,7 +97,7 @@ func whyMissing(e *result.Experiment, env, kase, name string, excluded int) stri
 	}
 	switch {
 	case runs == 0:
-		return "nothing ran in " + or(env, "an unnamed arm")
+		return "nothing ran in " + orDefault(env, "an unnamed arm")
 	case excluded > 0:
 		return "every run was excluded or failed"
 	}
@@ -124,9 +124,9 @@ func armLook(e *result.Experiment, id string) (shape, ink) {
 // armTitle returns the name of an arm before its numbers, with the word for one that is not the real thing.
 func armTitle(v *result.Environment) string {
 	if v.StandIn() != "" {
-		return "stand-in " + or(v.ID, "unnamed")
+		return "stand-in " + orDefault(v.ID, "unnamed")
 	}
-	return or(v.ID, "unnamed")
+	return orDefault(v.ID, "unnamed")
 }
 
 // CaseIDs returns the cases of the experiment: the declared ones, and those that only runs name.
@@ -238,7 +238,7 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 				keys = append(keys, k)
 			}
 			x := &cells[k][env]
-			x.trust, x.note = worse(x.trust, sums[k].trust), or(x.note, sums[k].note)
+			x.trust, x.note = worse(x.trust, sums[k].trust), orDefault(x.note, sums[k].note)
 		}
 	}
 	for i, sums := range runs {
@@ -269,9 +269,9 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 			}
 			switch {
 			case x.trust == result.None:
-				a.reason = or(x.note, "the counter cannot see into this environment")
+				a.reason = orDefault(x.note, "the counter cannot see into this environment")
 			case len(v) == 0:
-				a.reason = or(x.note, "not counted in this arm")
+				a.reason = orDefault(x.note, "not counted in this arm")
 			default:
 				m := scale * stats.Median(v)
 				a.value = &m
@@ -339,7 +339,7 @@ func tallies(counters []result.Counter) (sums map[counterKey]tally, order []coun
 		if !seen {
 			order = append(order, k)
 		}
-		t.trust, t.note = worse(t.trust, c.Trust), or(t.note, c.Note)
+		t.trust, t.note = worse(t.trust, c.Trust), orDefault(t.note, c.Note)
 		t.perOp, t.whole = add(t.perOp, c.PerOperation), add(t.whole, c.Value)
 		sums[k] = t
 	}

@@ -55,9 +55,9 @@ func forestLabel(e *result.Experiment, c *result.Comparison) string {
 	if many := slices.ContainsFunc(e.Comparisons, func(o result.Comparison) bool {
 		return o.Treatment != c.Treatment || o.Baseline != c.Baseline
 	}); many {
-		s += ", " + or(c.Treatment, "unnamed")
+		s += ", " + orDefault(c.Treatment, "unnamed")
 		if len(e.Environments) > 0 && c.Baseline != e.Environments[0].ID {
-			s += " against " + or(c.Baseline, "unnamed")
+			s += " against " + orDefault(c.Baseline, "unnamed")
 		}
 	}
 	return s
@@ -74,7 +74,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 		label, verdict := 0.0, 0.0
 		for _, c := range rows {
 			label = max(label, width(forestLabel(e, c), strong))
-			verdict = max(verdict, width(look(c).mark+" "+verdictCell(c).Text, plain))
+			verdict = max(verdict, width(appearanceOf(c).mark+" "+verdictCell(c).Text, plain))
 			if r := interval(e, c); r.Reason == "" {
 				figures = max(figures, width(r.Text, plain))
 			}
@@ -116,7 +116,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 	top := 8.0
 	entries := []entry{}
 	for _, c := range rows {
-		l := look(c)
+		l := appearanceOf(c)
 		x := entry{l.shape, l.ink, verdictWord(c)}
 		if !slices.Contains(entries, x) {
 			entries = append(entries, x)
@@ -143,7 +143,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 	for i, c := range rows {
 		y := top + rowH*(float64(i)+0.5)
 		res := interval(e, c).Text
-		l := look(c)
+		l := appearanceOf(c)
 		if phone {
 			y = top + rowH*float64(i) + 47
 			s.rect(0, top+rowH*float64(i)+1, w, 36, surface)
@@ -214,6 +214,6 @@ func drawBands(s *scene, bands []result.Reference, a axis, y float64) {
 		x1, _ := a.in(r.Low)
 		x2, _ := a.in(r.High)
 		m := s.rect(min(x1, x2-3), y-10, math.Max(x2-x1, 3), 20, line)
-		m.tip = fmt.Sprintf("published: %s, %s, %s (%s)", figureOf(r), r.Workload, r.Citation, or(r.Caveat, "no caveat recorded"))
+		m.tip = fmt.Sprintf("published: %s, %s, %s (%s)", figureOf(r), r.Workload, r.Citation, orDefault(r.Caveat, "no caveat recorded"))
 	}
 }

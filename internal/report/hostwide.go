@@ -15,11 +15,11 @@ func hostTable(e *result.Experiment, kase string) *Table {
 	own := tabulate(e, kase, true, ofWorkload)
 	cols := []string{"counter", "of"}
 	for i := range e.Environments {
-		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
+		cols = append(cols, orDefault(e.Environments[i].ID, "unnamed"))
 	}
 	t := newTable("", cols...)
 	row := func(k counted, of string) {
-		name, unit := or(hostNames[k.metric], k.metric), ""
+		name, unit := orDefault(hostNames[k.metric], k.metric), ""
 		if strings.HasSuffix(k.metric, " seconds") {
 			unit = "seconds"
 		}

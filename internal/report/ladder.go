@@ -86,11 +86,11 @@ func drawLadder(e *result.Experiment, rungs []rung, w float64) *scene {
 	for i, r := range rungs {
 		_, ink := armLook(e, r.c.Treatment)
 		y := top + rowH*float64(i) + rowH/2
-		name := "+ " + or(r.c.Treatment, "unnamed")
-		sub := "on " + or(r.c.Baseline, "unnamed")
+		name := "+ " + orDefault(r.c.Treatment, "unnamed")
+		sub := "on " + orDefault(r.c.Baseline, "unnamed")
 		if r.c.Baseline == baseline(e) && !r.total && i > 0 {
 			sub = "against " + baseline(e)
-			name = or(r.c.Treatment, "unnamed")
+			name = orDefault(r.c.Treatment, "unnamed")
 		}
 		if r.total {
 			name, sub, ink = "all together", r.c.Treatment+" against "+r.c.Baseline, dim
@@ -106,7 +106,7 @@ func drawLadder(e *result.Experiment, rungs []rung, w float64) *scene {
 			s.words(0, y-2, start, strong, text, fit(name, strong, left-8))
 			s.words(0, y+13, start, small, dim, fit(sub, small, left-8))
 			s.words(w-right+8, y-2, start, plain, text, res)
-			l := look(r.c)
+			l := appearanceOf(r.c)
 			s.words(w-right+8, y+13, start, small, l.ink, l.mark+" "+verdictWord(r.c))
 		}
 		x1, x2 := a.at(r.from), a.at(r.to)

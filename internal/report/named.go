@@ -39,7 +39,7 @@ func (d Document) nameOf(e *result.Experiment) string {
 	return name + " (" + strings.Join(with, ", ") + ")"
 }
 
-func plainName(e *result.Experiment) string { return or(e.Name, e.Workload.Name) }
+func plainName(e *result.Experiment) string { return orDefault(e.Name, e.Workload.Name) }
 
 // paramsOf returns the values of each parameter over the cases, in their order: "1/2/4" for a sweep.
 func paramsOf(e *result.Experiment) map[string]string {

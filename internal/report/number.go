@@ -20,8 +20,8 @@ func squared(unit string) string {
 	return symbol + "²"
 }
 
-// Or prints what p points to, or the word "missing" with the reason.
-func Or(p *float64, unit, reason string) Cell {
+// ValueOrMissing prints what p points to, or the word "missing" with the reason.
+func ValueOrMissing(p *float64, unit, reason string) Cell {
 	if p == nil || !finite(*p) {
 		return Missing(reason)
 	}

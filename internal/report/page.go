@@ -116,7 +116,7 @@ func title(doc Document) string {
 }
 
 func part(e *result.Experiment, n int, doc Document) Part {
-	p := Part{Title: or(doc.nameOf(e), "unnamed experiment"), Facts: designFacts(e), Conclusions: relative(e)}
+	p := Part{Title: orDefault(doc.nameOf(e), "unnamed experiment"), Facts: designFacts(e), Conclusions: relative(e)}
 	for _, c := range primaries(e) {
 		p.Conclusions = append(p.Conclusions, conclusion(doc, e, c))
 	}
@@ -199,7 +199,7 @@ func (p *Part) share() {
 }
 
 func designFacts(e *result.Experiment) []Fact {
-	w := or(e.Workload.Name, "unnamed workload")
+	w := orDefault(e.Workload.Name, "unnamed workload")
 	if e.Workload.Version > 0 {
 		w += fmt.Sprintf(" version %d", e.Workload.Version)
 	}
@@ -225,7 +225,7 @@ func designFacts(e *result.Experiment) []Fact {
 	if len(e.Environments) > 0 {
 		var names []string
 		for i := range e.Environments {
-			names = append(names, or(e.Environments[i].ID, "unnamed"))
+			names = append(names, orDefault(e.Environments[i].ID, "unnamed"))
 		}
 		if len(names) > 1 {
 			names[0] += " (baseline)"
@@ -292,7 +292,7 @@ func whyNothing(e *result.Experiment) string {
 }
 
 func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclusion {
-	a := look(c)
+	a := appearanceOf(c)
 	out := Conclusion{Kind: kind(c), Word: verdictWord(c), Mark: a.mark, Means: a.means, Headline: Headline(c), Details: c.Details, Number: "cost"}
 	if isStandIn(c) {
 		out.Number = "ratio"
@@ -340,7 +340,7 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 		out.Why = append(out.Why, c.Cause)
 	}
 	if c.Verdict == stats.Cost || c.Verdict == stats.Gain {
-		out.Why = append(out.Why, why(doc, e, c)...)
+		out.Why = append(out.Why, costReasons(doc, e, c)...)
 	}
 	out.Doubts, out.Next = doubts(e, c)
 	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool {
@@ -401,9 +401,9 @@ const severalDimensions = "several-dimensions"
 // leastSaid is the smallest share of a difference for which a row is named next to the verdict.
 const leastSaid = 0.05
 
-// why explains a cost in sentences: the attributed shares, or else the most changed counters, which prove nothing and
+// costReasons explains a cost in sentences: the attributed shares, or else the most changed counters, which prove nothing and
 // are marked "not proven".
-func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
+func costReasons(doc Document, e *result.Experiment, c *result.Comparison) []string {
 	var out []string
 	t := doc.Catalog.Compared(e, c)
 	if none := doc.Catalog.Uncaused(e, c); none != "" {
@@ -470,13 +470,13 @@ func observed(fs []findings.Finding) Section {
 	s := Section{ID: "findings", Title: "What the monitor saw during the runs", Lead: "Findings of the rules in the window of the runs."}
 	for _, f := range fs {
 		mark := map[findings.Severity]string{findings.Critical: "✕", findings.Warning: "!"}[f.Severity]
-		r := Remark{Mark: or(mark, "i"), Level: or(string(f.Severity), "note"), Name: f.Subject, Text: f.Title, Help: f.Remedy}
+		r := Remark{Mark: orDefault(mark, "i"), Level: orDefault(string(f.Severity), "note"), Name: f.Subject, Text: f.Title, Help: f.Remedy}
 		if f.Share != nil && finite(f.Share[0], f.Share[1]) {
 			low, high := metric.Percent(f.Share[0]), metric.Percent(f.Share[1])
 			if low != high {
 				low += " to " + high
 			}
-			r.Text += fmt.Sprintf(" (%s of %s)", low, or(f.ShareOf, "its time"))
+			r.Text += fmt.Sprintf(" (%s of %s)", low, orDefault(f.ShareOf, "its time"))
 		}
 		s.Notes = append(s.Notes, r)
 	}

@@ -95,7 +95,7 @@ func platforms(doc Document) []Section {
 			}
 			row(name, here(func(v *result.Environment) Cell {
 				m, _, why := Median(e, v.ID, kase, primary)
-				return Or(m, unitOf(e, primary), why)
+				return ValueOrMissing(m, unitOf(e, primary), why)
 			}))
 			row(name+", cost", here(func(v *result.Environment) Cell { return costAgainstBase(e, v.ID, kase, primary) }))
 			if len(doc.Prices) > 0 {
@@ -104,7 +104,7 @@ func platforms(doc Document) []Section {
 			if e.Design.Kind != result.Unpaired {
 				continue
 			}
-			for _, d := range inside(e) {
+			for _, d := range secondaryMetrics(e) {
 				s.Lead = "Each environment: medians of the primary metrics, and all others with the 95 % interval of their centre (Hodges and Lehmann)."
 				row(e.Label(d.Name)+inCase(e, kase), here(func(v *result.Environment) Cell { return centre(e, v.ID, kase, d) }))
 			}
@@ -141,9 +141,9 @@ func alike(a, b *result.Environment) bool {
 	return a.Hardware.Serial != "" && a.Class != "" && a.Class == b.Class && text(a) == text(b) && maps.Equal(a.Params, b.Params) && maps.Equal(a.TEE.Settings, b.TEE.Settings)
 }
 
-// inside are the metrics with a direction besides the primary one: first what compares things of one run, such as a channel
+// secondaryMetrics are the metrics with a direction besides the primary one: first what compares things of one run, such as a channel
 // with a plain transport, because in these the machine cancels.
-func inside(e *result.Experiment) []result.MetricDesc {
+func secondaryMetrics(e *result.Experiment) []result.MetricDesc {
 	var ratios, others []result.MetricDesc
 	for _, d := range e.Workload.Metrics {
 		switch {
@@ -197,12 +197,12 @@ func costAgainstBase(e *result.Experiment, env, kase, name string) Cell {
 		if c.Treatment == env && c.Baseline == base && c.Case == kase && c.Metric == name {
 			out := interval(e, c)
 			if out.Reason == "" {
-				out.Mark, out.Kind = look(c).mark, kind(c)
+				out.Mark, out.Kind = appearanceOf(c).mark, kind(c)
 			}
 			return out
 		}
 	}
-	return Missing("not compared with " + or(base, "a baseline"))
+	return Missing("not compared with " + orDefault(base, "a baseline"))
 }
 
 // worth returns the work per currency unit: a rate times an hour, or an hour divided by a time, divided by the price
@@ -229,11 +229,11 @@ func worth(doc Document, e *result.Experiment, v *result.Environment, kase, name
 	case unit == "seconds" && *m > 0:
 		return Cell{Text: metric.Value(3600 / *m / p.PerHour, "runs") + "/" + p.Currency, Number: true}
 	}
-	return Missing("a metric in " + or(metric.Words(unit), "no unit") + " is no amount of work")
+	return Missing("a metric in " + orDefault(metric.Words(unit), "no unit") + " is no amount of work")
 }
 
 func priceText(p Price) string {
-	return fmt.Sprintf("%s %s per hour on %s (%s)", strconv.FormatFloat(p.PerHour, 'f', -1, 64), p.Currency, or(p.Date, "an unknown date"), or(p.Source, "no source given"))
+	return fmt.Sprintf("%s %s per hour on %s (%s)", strconv.FormatFloat(p.PerHour, 'f', -1, 64), p.Currency, orDefault(p.Date, "an unknown date"), orDefault(p.Source, "no source given"))
 }
 
 // identity lists the fields that identify a platform.
@@ -241,9 +241,11 @@ var identity = []struct {
 	name string
 	cell func(*result.Experiment, *result.Environment) Cell
 }{
-	{"launcher", func(_ *result.Experiment, v *result.Environment) Cell { return known(v, "launcher", v.Launcher) }},
+	{"launcher", func(_ *result.Experiment, v *result.Environment) Cell {
+		return environmentCell(v, "launcher", v.Launcher)
+	}},
 	{"CPU", func(_ *result.Experiment, v *result.Environment) Cell {
-		return known(v, "hardware.cpu_model", v.Hardware.CPUModel)
+		return environmentCell(v, "hardware.cpu_model", v.Hardware.CPUModel)
 	}},
 	{"vCPU", func(_ *result.Experiment, v *result.Environment) Cell {
 		return positive(v, "hardware.cpus", float64(v.Hardware.CPUs), "")
@@ -253,19 +255,19 @@ var identity = []struct {
 	}},
 	{"security", func(_ *result.Experiment, v *result.Environment) Cell { return security(v) }},
 	{"kernel", func(_ *result.Experiment, v *result.Environment) Cell {
-		return known(v, "software.kernel", v.Software.Kernel)
+		return environmentCell(v, "software.kernel", v.Software.Kernel)
 	}},
 	{"hypervisor", func(_ *result.Experiment, v *result.Environment) Cell {
-		return known(v, "software.hypervisor", v.Software.Hypervisor)
+		return environmentCell(v, "software.hypervisor", v.Software.Hypervisor)
 	}},
 	{"toolchain", func(_ *result.Experiment, v *result.Environment) Cell {
-		return known(v, "software.worker", pairsText(v.Software.Worker))
+		return environmentCell(v, "software.worker", pairsText(v.Software.Worker))
 	}},
 	{"instance", func(_ *result.Experiment, v *result.Environment) Cell {
 		if v.Cloud == nil {
-			return known(v, "cloud", map[bool]string{true: "no known cloud"}[v.Missing["cloud"] == ""])
+			return environmentCell(v, "cloud", map[bool]string{true: "no known cloud"}[v.Missing["cloud"] == ""])
 		}
-		return known(v, "cloud.instance_type", strings.TrimSpace(v.Cloud.Provider+" "+v.Cloud.InstanceType+" "+or(v.Cloud.Zone, v.Cloud.Region)))
+		return environmentCell(v, "cloud.instance_type", strings.TrimSpace(v.Cloud.Provider+" "+v.Cloud.InstanceType+" "+orDefault(v.Cloud.Zone, v.Cloud.Region)))
 	}},
 	{"date", func(e *result.Experiment, v *result.Environment) Cell {
 		for i := range e.Runs {
@@ -280,8 +282,8 @@ var identity = []struct {
 	}},
 }
 
-// known returns a field of an environment, or missing with the reason.
-func known(v *result.Environment, path, value string) Cell {
+// environmentCell returns a field of an environment, or missing with the reason.
+func environmentCell(v *result.Environment, path, value string) Cell {
 	if strings.TrimSpace(value) == "" || v.Missing[path] != "" && value == "unknown" {
 		return Missing(v.Missing[path])
 	}
@@ -328,7 +330,7 @@ func environments(e *result.Experiment) Section {
 	}
 	cols := []string{"field"}
 	for i := range e.Environments {
-		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
+		cols = append(cols, orDefault(e.Environments[i].ID, "unnamed"))
 	}
 	t := newTable("Environments", cols...)
 	row := func(name string, cell func(*result.Environment) Cell) {
@@ -358,7 +360,7 @@ func environments(e *result.Experiment) Section {
 		{"fingerprint", "fingerprint", func(v *result.Environment) string { return brief(v.Fingerprint) }},
 	} {
 		if slices.ContainsFunc(e.Environments, func(v result.Environment) bool { return f.value(&v) != "" || v.Missing[f.path] != "" }) {
-			row(f.name, func(v *result.Environment) Cell { return known(v, f.path, f.value(v)) })
+			row(f.name, func(v *result.Environment) Cell { return environmentCell(v, f.path, f.value(v)) })
 		}
 	}
 	s.Tables = append(s.Tables, t)

@@ -112,7 +112,7 @@ func Drawings(e *result.Experiment, v View) []Drawing {
 
 // plotsOf draws an experiment; plots without content are left out.
 func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
-	kase, cases := or(v.Case, tellingCase(e)), []string{v.Case}
+	kase, cases := orDefault(v.Case, tellingCase(e)), []string{v.Case}
 	if v.Case == "" {
 		cases = plottedCases(e)
 	}
@@ -125,7 +125,7 @@ func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
 	}
 	p, ok := forest(e)
 	add("costs", p, ok)
-	p, ok = providers(e, or(v.Metric, primary(e)))
+	p, ok = providers(e, orDefault(v.Metric, primary(e)))
 	add("costs", p, ok)
 	p, ok = starts(e)
 	add("start", p, ok)
@@ -134,7 +134,7 @@ func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
 		add("scaling", p, ok)
 	}
 	for _, kase := range cases {
-		p, ok = distribution(e, kase, or(v.Metric, primary(e)))
+		p, ok = distribution(e, kase, orDefault(v.Metric, primary(e)))
 		add("runs", p, ok)
 	}
 	p, ok = runOrder(e)

@@ -94,16 +94,16 @@ type providerBar struct {
 func barPanelOf(e *result.Experiment, kase, name string) barPanel {
 	p := barPanel{}
 	if len(CaseIDs(e)) > 1 {
-		p.kase = or(kase, "unnamed case")
+		p.kase = orDefault(kase, "unnamed case")
 	}
 	unit := unitOf(e, name)
 	for _, g := range groupsOf(e) {
 		bars := barGroup{name: g.name}
 		for _, v := range g.envs {
-			b := providerBar{env: or(v.ID, "unnamed")}
+			b := providerBar{env: orDefault(v.ID, "unnamed")}
 			m, _, why := Median(e, v.ID, kase, name)
 			if m == nil || *m < 0 {
-				b.text = "missing: " + or(why, "its median is below 0")
+				b.text = "missing: " + orDefault(why, "its median is below 0")
 				bars.bars = append(bars.bars, b)
 				continue
 			}
@@ -193,7 +193,7 @@ func drawProviders(e *result.Experiment, panels []barPanel, w float64) *scene {
 				reach := left + b.high*scale
 				s.line(left+b.low*scale, y+bar/2, reach, y+bar/2, 1.5, lineBold)
 				if at := left + b.ceiling*scale; b.ceiling > 0 && at <= w-room {
-					s.line(at, y-2, at, y+bar+2, 1.5, text).tip = or(b.source, "a ceiling")
+					s.line(at, y-2, at, y+bar+2, 1.5, text).tip = orDefault(b.source, "a ceiling")
 					reach = max(reach, at)
 				}
 				s.words(reach+6, y+bar-3.5, start, small, text, fit(b.text, small, w-reach-6))

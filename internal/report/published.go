@@ -66,9 +66,9 @@ var published = sync.OnceValue(func() []Published {
 	return all
 })
 
-// behind reports whether a published figure is of the same kind as a comparison: workload, metric and case, between
+// matches reports whether a published figure is of the same kind as a comparison: workload, metric and case, between
 // an arm without the TEE and one in it.
-func (p *Published) behind(e *result.Experiment, c *result.Comparison) bool {
+func (p *Published) matches(e *result.Experiment, c *result.Comparison) bool {
 	base, treat := e.Environment(c.Baseline), e.Environment(c.Treatment)
 	if base == nil || treat == nil || !slices.Contains(p.Workloads, e.Workload.Name) || !slices.Contains(p.Metrics, c.Metric) {
 		return false
@@ -91,7 +91,7 @@ func protectedBy(t *result.TEE, kind string) bool {
 func publishedFor(e *result.Experiment) []result.Reference {
 	var out []result.Reference
 	for _, p := range published() {
-		if slices.ContainsFunc(forestRows(e), func(c *result.Comparison) bool { return p.behind(e, c) }) {
+		if slices.ContainsFunc(forestRows(e), func(c *result.Comparison) bool { return p.matches(e, c) }) {
 			out = append(out, p.Reference)
 		}
 	}
@@ -104,13 +104,13 @@ func bandsBehind(e *result.Experiment, c *result.Comparison) []result.Reference 
 	var out []result.Reference
 	v := e.Environment(c.Treatment)
 	for _, r := range e.References {
-		named := v != nil && (r.TEE == "" || strings.HasPrefix(strings.ToLower(r.TEE), strings.ToLower(or(v.TEE.Type, "-"))))
+		named := v != nil && (r.TEE == "" || strings.HasPrefix(strings.ToLower(r.TEE), strings.ToLower(orDefault(v.TEE.Type, "-"))))
 		if c.Primary && named && r.Unit == costRatio && r.Low > 0 && r.High >= r.Low {
 			out = append(out, r)
 		}
 	}
 	for _, p := range published() {
-		if p.behind(e, c) {
+		if p.matches(e, c) {
 			out = append(out, p.Reference)
 		}
 	}

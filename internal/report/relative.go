@@ -29,7 +29,7 @@ func relative(e *result.Experiment) []Conclusion {
 // result with the one of the same name in the first, or with the first.
 func ratiosOfRuns(e *result.Experiment, kase string) (out []Conclusion) {
 	first := &e.Environments[0]
-	for _, d := range inside(e) {
+	for _, d := range secondaryMetrics(e) {
 		if d.Unit != "ratio" || !strings.Contains(d.Name, "_over_") {
 			continue
 		}
@@ -130,7 +130,7 @@ func refusal(e *result.Experiment, kase string, envs ...*result.Environment) str
 		case c.Verdict == stats.Invalid:
 			return treatment + ": " + noRatio(c)
 		case c.Bound == result.AtMost || c.Bound == result.AtLeast:
-			return fmt.Sprintf("%s against %s was at a limit: its ratio is a bound", treatment, or(c.Baseline, "its baseline"))
+			return fmt.Sprintf("%s against %s was at a limit: its ratio is a bound", treatment, orDefault(c.Baseline, "its baseline"))
 		}
 		return ""
 	}
@@ -162,10 +162,10 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 	if unit != "pairs" {
 		c.Estimator = s.Estimator
 	}
-	a := look(&c)
+	a := appearanceOf(&c)
 	out := Conclusion{Kind: kind(&c), Word: verdictWord(&c), Mark: a.mark, Means: a.means, Number: "cost",
 		Facts: []Fact{{unit, fmt.Sprintf("%d against %d", len(ratios[1]), len(ratios[0]))}, {"grade", gradeText(c.Grade)}, {"what cancels", "the machine: " + cancels}}}
-	what += " on " + or(e.Workload.Name, "an unnamed workload") + inCase(e, kase)
+	what += " on " + orDefault(e.Workload.Name, "an unnamed workload") + inCase(e, kase)
 	if !finite(s.Ratio, s.Low, s.High) {
 		out.Headline = fmt.Sprintf("%s is not compared between %s and %s.", what, places[1], places[0])
 		out.Big = Missing(strings.Join(s.Reasons, "; "))

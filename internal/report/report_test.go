@@ -33,7 +33,7 @@ func TestPanicInFormat(t *testing.T) {
 
 func TestMissingHasReason(t *testing.T) {
 	nan := math.NaN()
-	for _, c := range []Cell{Or(nil, "seconds", "the tool did not say"), Or(&nan, "seconds", "the tool did not say"), Text(" ", "the tool did not say")} {
+	for _, c := range []Cell{ValueOrMissing(nil, "seconds", "the tool did not say"), ValueOrMissing(&nan, "seconds", "the tool did not say"), Text(" ", "the tool did not say")} {
 		if c.Text != "missing" || c.Reason != "the tool did not say" {
 			t.Errorf("%+v", c)
 		}
@@ -299,7 +299,7 @@ func TestRangeOfADearerCall(t *testing.T) {
 	if want := []string{"1 µs (800 ns to 1.3 µs)", "100 ns", "–"}; !slices.Equal(costs, want) {
 		t.Errorf("costs of one %q, want %q", costs, want)
 	}
-	if said := strings.Join(why(Document{}, e, &e.Comparisons[0]), " "); !strings.Contains(said, "2 per operation at 1 µs more each (800 ns to 1.3 µs)") {
+	if said := strings.Join(costReasons(Document{}, e, &e.Comparisons[0]), " "); !strings.Contains(said, "2 per operation at 1 µs more each (800 ns to 1.3 µs)") {
 		t.Errorf("said %q", said)
 	}
 }

@@ -92,20 +92,20 @@ func sweepTable(e *result.Experiment, sw sweep) *Table {
 	}
 	for i := range e.Environments {
 		id := e.Environments[i].ID
-		column(or(id, "unnamed"), func(k int) Cell {
+		column(orDefault(id, "unnamed"), func(k int) Cell {
 			m, _, why := Median(e, id, sw.cases[k], name)
-			return Or(m, unit, why)
+			return ValueOrMissing(m, unit, why)
 		})
 	}
 	if sw.parallel() && d != nil && d.Better != "none" {
 		for _, c := range curvesOf(e, sw, name) {
 			of := c.relative(d.Better == "higher", stats.Efficiency)
-			column(or(c.env, "unnamed")+", efficiency", func(k int) Cell {
+			column(orDefault(c.env, "unnamed")+", efficiency", func(k int) Cell {
 				i := slices.Index(of.x, sw.at[k])
 				if i < 0 {
 					return Missing("the arm has no value here")
 				}
-				return Or(&of.y[i], "ratio", "")
+				return ValueOrMissing(&of.y[i], "ratio", "")
 			})
 		}
 	}
@@ -123,7 +123,7 @@ func sweepTable(e *result.Experiment, sw sweep) *Table {
 		if !slices.ContainsFunc(sw.cases, func(kase string) bool { return compared(kase) != nil }) {
 			continue
 		}
-		column(or(id, "unnamed")+", cost", func(k int) Cell {
+		column(orDefault(id, "unnamed")+", cost", func(k int) Cell {
 			c := compared(sw.cases[k])
 			if c == nil {
 				return Missing("not compared at this point")

@@ -32,7 +32,7 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 			name.Text += " *"
 		}
 		t.add(name, Text(c.Case, "the comparison names no case"), Text(armsText(c), ""), mediansCell(e, c), interval(e, c),
-			Or(c.MDE, "ratio", or(firstReason(c), "not computed")),
+			ValueOrMissing(c.MDE, "ratio", orDefault(firstReason(c), "not computed")),
 			Cell{Text: strconv.Itoa(c.Pairs), Number: true}, gradeCell(c), verdictCell(c))
 	}
 	s.Facts = t.lift("case", "arms", "pairs", "grade")
@@ -41,7 +41,7 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 }
 
 func armsText(c *result.Comparison) string {
-	arms := or(c.Treatment, "unnamed") + " against " + or(c.Baseline, "unnamed")
+	arms := orDefault(c.Treatment, "unnamed") + " against " + orDefault(c.Baseline, "unnamed")
 	if isStandIn(c) {
 		return "stand-in: " + arms
 	}
@@ -50,7 +50,7 @@ func armsText(c *result.Comparison) string {
 
 func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
 	unit := unitOf(e, c.Metric)
-	b, t := Or(c.BaseMedian, unit, noRatio(c)), Or(c.TreatMedian, unit, noRatio(c))
+	b, t := ValueOrMissing(c.BaseMedian, unit, noRatio(c)), ValueOrMissing(c.TreatMedian, unit, noRatio(c))
 	if b.Reason != "" && t.Reason != "" {
 		return b
 	}
@@ -72,7 +72,7 @@ func joined(a, sep, b string) string {
 }
 
 func verdictCell(c *result.Comparison) Cell {
-	a := look(c)
+	a := appearanceOf(c)
 	out := Cell{Text: verdictWord(c), Mark: a.mark, Kind: kind(c)}
 	if c.Material && !isPlatform(c) && !isStandIn(c) {
 		out.Text += ", material"
@@ -100,7 +100,7 @@ func medians(e *result.Experiment) *Table {
 		for _, kase := range CaseIDs(e) {
 			for i := range e.Environments {
 				m, n, why := Median(e, e.Environments[i].ID, kase, d.Name)
-				t.add(Text(e.Label(d.Name), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
+				t.add(Text(e.Label(d.Name), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), ValueOrMissing(m, d.Unit, why), countCell(n, why))
 			}
 		}
 	}
@@ -174,13 +174,13 @@ func attribution(doc Document, e *result.Experiment) *Table {
 				delta.Text = metric.Value(r.Rate.Value, "") // both arms have the same number
 			}
 			if r.Unit != nil {
-				each = Or(&r.Unit.Value, "seconds", "")
-				each.Text += between(r.Unit.Amount)
+				each = ValueOrMissing(&r.Unit.Value, "seconds", "")
+				each.Text += intervalText(r.Unit.Amount)
 			}
 			row(r.Title, delta, each, whole(r.Share))
 		}
 		if small > 0 {
-			row(metric.Plural(small, "other counter"), none, none, Or(&sum, "ratio", ""))
+			row(metric.Plural(small, "other counter"), none, none, ValueOrMissing(&sum, "ratio", ""))
 		}
 		if len(tree.Rows) > 0 {
 			row("unexplained", none, none, whole(tree.UnexplainedShare))
@@ -198,8 +198,8 @@ func share(a explain.Amount) string {
 	return metric.PercentOf(a.Value, a.Low, a.High)
 }
 
-// between returns the interval of a cost in parentheses; "" without one.
-func between(a explain.Amount) string {
+// intervalText returns the interval of a cost in parentheses; "" without one.
+func intervalText(a explain.Amount) string {
 	if a.Low == a.High {
 		return ""
 	}
@@ -214,7 +214,7 @@ func more(r explain.Row) string {
 	if r.ID != result.Dearer {
 		return signed(r.Rate.Value, "") + " per operation"
 	}
-	text := fmt.Sprintf("%s per operation at %s more each%s", metric.Value(r.Rate.Value, ""), metric.Value(r.Unit.Value, "seconds"), between(r.Unit.Amount))
+	text := fmt.Sprintf("%s per operation at %s more each%s", metric.Value(r.Rate.Value, ""), metric.Value(r.Unit.Value, "seconds"), intervalText(r.Unit.Amount))
 	if r.Reason != "" {
 		text += " (" + r.Reason + ")"
 	}
@@ -225,14 +225,14 @@ func more(r explain.Row) string {
 func counterTable(e *result.Experiment, kase string) *Table {
 	cols := []string{"counter", "per", "of"}
 	for i := range e.Environments {
-		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
+		cols = append(cols, orDefault(e.Environments[i].ID, "unnamed"))
 	}
 	t := newTable("Counters", cols...)
 	t.Long = true
 	all := counters(e, kase)
 	slices.SortStableFunc(all, func(a, b counted) int { return boolFirst(a.any(), b.any()) })
 	for _, k := range all {
-		row := []Cell{{Text: k.name()}, {Text: k.per}, Text(or(scopeNames[k.scope], k.scope), "not recorded")}
+		row := []Cell{{Text: k.name()}, {Text: k.per}, Text(orDefault(scopeNames[k.scope], k.scope), "not recorded")}
 		for _, a := range k.arms {
 			row = append(row, k.cell(a, ""))
 		}
@@ -251,7 +251,7 @@ var scopeNames = map[string]string{"process": "the workload", "machine": "the wh
 
 // cell returns the value of a counter in an arm, or its limit if it is one.
 func (c counted) cell(a arm, unit string) Cell {
-	out := Or(a.value, unit, a.reason)
+	out := ValueOrMissing(a.value, unit, a.reason)
 	if a.trust == result.Partial && a.value != nil {
 		out.Text = c.limit() + out.Text
 	}
@@ -284,13 +284,13 @@ func harnessTable(e *result.Experiment) *Table {
 	t := newTable("The harness's own cost", "environment", "time to open", "an empty run", "the first run, not counted", "counting, share of a core")
 	for i := range e.Environments {
 		v := &e.Environments[i]
-		empty := Missing(or(v.Missing["null_run_seconds"], "not measured, or only the environment's own programs run there"))
+		empty := Missing(orDefault(v.Missing["null_run_seconds"], "not measured, or only the environment's own programs run there"))
 		if n := v.NullSeconds; n != nil {
 			empty = Cell{Text: fmt.Sprintf("%s (%s)", metric.Value(n.Mean, "seconds"), joined(metric.Value(n.Min, "seconds"), " to ", metric.Value(n.Max, "seconds"))), Raw: fmt.Sprintf("mean %v, from %v to %v seconds, %s", n.Mean, n.Min, n.Max, metric.Plural(n.N, "run")), Number: true}
 		}
 		share, why := counting(e, v.ID)
-		t.add(Text(v.ID, "unnamed"), Or(v.OpenSeconds, "seconds", or(v.Missing["open_seconds"], "not timed")), empty,
-			Or(v.FirstSeconds, "seconds", or(v.Missing["first_run_seconds"], "it failed or was not timed")), Or(share, "ratio", why))
+		t.add(Text(v.ID, "unnamed"), ValueOrMissing(v.OpenSeconds, "seconds", orDefault(v.Missing["open_seconds"], "not timed")), empty,
+			ValueOrMissing(v.FirstSeconds, "seconds", orDefault(v.Missing["first_run_seconds"], "it failed or was not timed")), ValueOrMissing(share, "ratio", why))
 	}
 	return t.align()
 }
@@ -304,13 +304,13 @@ func counting(e *result.Experiment, env string) (share *float64, reason string) 
 		switch used := r.Interference.MonitorCPU; {
 		case r.Env != env:
 		case used == nil:
-			reason = or(reason, r.Interference.Missing["monitor_cpu_seconds"])
+			reason = orDefault(reason, r.Interference.Missing["monitor_cpu_seconds"])
 		case r.Seconds > 0 && finite(*used, r.Seconds):
 			shares = append(shares, *used/r.Seconds)
 		}
 	}
 	if len(shares) == 0 {
-		return nil, or(reason, "not measured")
+		return nil, orDefault(reason, "not measured")
 	}
 	m := stats.Median(shares)
 	return &m, ""
@@ -327,7 +327,7 @@ func differences(e *result.Experiment) Section {
 			continue
 		}
 		seen = append(seen, arms)
-		t := newTable(arms, "field", or(c.Baseline, "baseline"), or(c.Treatment, "treatment"))
+		t := newTable(arms, "field", orDefault(c.Baseline, "baseline"), orDefault(c.Treatment, "treatment"))
 		for _, d := range c.Changed {
 			t.add(Text(d.Field, "unnamed"), Text(d.Baseline, "not recorded in this arm"), Text(d.Treatment, "not recorded in this arm"))
 		}
@@ -347,7 +347,7 @@ func guards(e *result.Experiment) Section {
 				scope = append(scope, x)
 			}
 		}
-		text := or(g.Message, "the guard gave no message")
+		text := orDefault(g.Message, "the guard gave no message")
 		if len(scope) > 0 {
 			text = strings.Join(scope, ", ") + ": " + text
 		}
@@ -402,7 +402,7 @@ func missing(e *result.Experiment) Section {
 	count := map[key]int{}
 	var order []key
 	note := func(what, env, why string) {
-		k := key{what, env, or(why, "no reason was recorded")}
+		k := key{what, env, orDefault(why, "no reason was recorded")}
 		if count[k]++; count[k] == 1 {
 			order = append(order, k)
 		}
@@ -411,7 +411,7 @@ func missing(e *result.Experiment) Section {
 		r := &e.Runs[i]
 		for _, m := range r.Metrics {
 			if m.Value == nil {
-				note(m.Name, r.Env, or(m.Reason, r.Missing[m.Name]))
+				note(m.Name, r.Env, orDefault(m.Reason, r.Missing[m.Name]))
 			}
 		}
 		for _, from := range []map[string]string{r.Missing, r.Interference.Missing} {
@@ -423,7 +423,7 @@ func missing(e *result.Experiment) Section {
 		}
 	}
 	for _, k := range order {
-		t.add(Text(k.what, "unnamed"), Cell{Text: fmt.Sprintf("%s, %s", or(k.env, "unnamed"), metric.Plural(count[k], "run"))}, Cell{Text: k.why})
+		t.add(Text(k.what, "unnamed"), Cell{Text: fmt.Sprintf("%s, %s", orDefault(k.env, "unnamed"), metric.Plural(count[k], "run"))}, Cell{Text: k.why})
 	}
 	if len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
@@ -450,7 +450,7 @@ func rawRuns(e *result.Experiment) Section {
 			row = append(row, metricCell(r, d))
 		}
 		i := &r.Interference
-		row = append(row, Or(i.StealRatio, "ratio", or(i.Missing["steal_ratio"], "")), Or(i.ForeignCPU, "ratio", i.Missing["foreign_cpu_ratio"]), clockCell(i))
+		row = append(row, ValueOrMissing(i.StealRatio, "ratio", orDefault(i.Missing["steal_ratio"], "")), ValueOrMissing(i.ForeignCPU, "ratio", i.Missing["foreign_cpu_ratio"]), clockCell(i))
 		t.add(row...)
 	}
 	if len(t.Rows) > 0 {
@@ -461,17 +461,17 @@ func rawRuns(e *result.Experiment) Section {
 
 func secondsCell(r *result.Run) Cell {
 	if r.Seconds <= 0 || !finite(r.Seconds) {
-		return Missing(or(r.Reason, "the run was not timed"))
+		return Missing(orDefault(r.Reason, "the run was not timed"))
 	}
-	return Or(&r.Seconds, "seconds", "")
+	return ValueOrMissing(&r.Seconds, "seconds", "")
 }
 
 func metricCell(r *result.Run, d result.MetricDesc) Cell {
 	m := r.Metric(d.Name)
 	if m == nil {
-		return Missing(or(r.Missing[d.Name], or(r.Reason, "the run does not report it")))
+		return Missing(orDefault(r.Missing[d.Name], orDefault(r.Reason, "the run does not report it")))
 	}
-	c := Or(m.Value, d.Unit, or(m.Reason, r.Missing[d.Name]))
+	c := ValueOrMissing(m.Value, d.Unit, orDefault(m.Reason, r.Missing[d.Name]))
 	if m.Source != result.Measured && m.Source != "" && m.Value != nil {
 		c.Text += " (" + metric.Words(string(m.Source)) + ")"
 	}
@@ -480,9 +480,9 @@ func metricCell(r *result.Run, d result.MetricDesc) Cell {
 
 func clockCell(i *result.Interference) Cell {
 	if i.Frequency == nil {
-		return Missing(or(i.Missing["cpu_hertz"], "blind: the hardware hides it"))
+		return Missing(orDefault(i.Missing["cpu_hertz"], "blind: the hardware hides it"))
 	}
-	return Or(&i.Frequency.Mean, "hertz", "")
+	return ValueOrMissing(&i.Frequency.Mean, "hertz", "")
 }
 
 // reproduce shows the command to repeat the experiment.
@@ -496,7 +496,7 @@ func reproduce(e *result.Experiment) Section {
 	if len(s.Code)+len(s.Notes) == 0 {
 		return s
 	}
-	s.Facts = []Fact{{"Tool", strings.TrimSpace(or(e.Tool.Name, "unnamed tool") + " " + or(e.Tool.Version, "(version missing: not recorded)"))}, {"Seed of the order", strconv.FormatUint(e.Design.Seed, 10)}, {"Document", or(strings.ReplaceAll(e.ID, "_", ", "), "id missing: not recorded")}} // joined results have an id of all their ids
+	s.Facts = []Fact{{"Tool", strings.TrimSpace(orDefault(e.Tool.Name, "unnamed tool") + " " + orDefault(e.Tool.Version, "(version missing: not recorded)"))}, {"Seed of the order", strconv.FormatUint(e.Design.Seed, 10)}, {"Document", orDefault(strings.ReplaceAll(e.ID, "_", ", "), "id missing: not recorded")}} // joined results have an id of all their ids
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		if c.Identity != "" {

@@ -83,8 +83,8 @@ func specificationTable(e *result.Experiment) *Table {
 				if m != nil {
 					share = Cell{Text: metric.Percent(*m / s.Ceiling), Raw: fmt.Sprint(*m / s.Ceiling), Number: true}
 				}
-				t.add(Text(v.ID, "unnamed"), Text(k.ID, "unnamed"), Text(e.Label(s.Metric), "unnamed"), Or(m, unit, why),
-					Or(&s.Ceiling, unit, ""), share, Text(s.Citation, ""), Text(s.Note, ""))
+				t.add(Text(v.ID, "unnamed"), Text(k.ID, "unnamed"), Text(e.Label(s.Metric), "unnamed"), ValueOrMissing(m, unit, why),
+					ValueOrMissing(&s.Ceiling, unit, ""), share, Text(s.Citation, ""), Text(s.Note, ""))
 			}
 		}
 	}

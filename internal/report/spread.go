@@ -70,7 +70,7 @@ func spreadTable(e *result.Experiment, cases []string, name string) *Table {
 			good, out := readings(e, id, kase, name)
 			why := whyMissing(e, id, kase, name, len(out))
 			excluded = excluded || len(out) > 0
-			row := []Cell{Text(kase, "unnamed"), Text(id, "unnamed"), countCell(len(good), why), {Text: strconv.Itoa(len(out)), Number: true}, Or(median(good), unit, why)}
+			row := []Cell{Text(kase, "unnamed"), Text(id, "unnamed"), countCell(len(good), why), {Text: strconv.Itoa(len(out)), Number: true}, ValueOrMissing(median(good), unit, why)}
 			v := values(good)
 			slices.Sort(v)
 			if len(v) == 0 {

@@ -79,9 +79,9 @@ func drawStarts(rows []startOf, w float64) *scene {
 		y := top + rowH*float64(i)
 		if left == 0 {
 			y = top + (rowH+16)*float64(i) + 16
-			s.words(0, y-4, start, strong, text, fit(or(r.env, "unnamed"), strong, w))
+			s.words(0, y-4, start, strong, text, fit(orDefault(r.env, "unnamed"), strong, w))
 		} else {
-			s.words(0, y+bar-4, start, strong, text, fit(or(r.env, "unnamed"), strong, left-10))
+			s.words(0, y+bar-4, start, strong, text, fit(orDefault(r.env, "unnamed"), strong, left-10))
 		}
 		x := left
 		for _, p := range r.parts {

@@ -110,12 +110,12 @@ func Tables(e *result.Experiment, v View) []SectionTable {
 			}
 		}
 	}
-	kase := or(v.Case, tellingCase(e))
+	kase := orDefault(v.Case, tellingCase(e))
 	if len(e.Comparisons) == 0 {
 		add("costs", medians(e))
 	}
 	add("scaling", sweepTables(e)...)
-	add("runs", spreadTable(e, []string{kase}, or(v.Metric, primary(e))))
+	add("runs", spreadTable(e, []string{kase}, orDefault(v.Metric, primary(e))))
 	add("why", counterTable(e, kase), hostTable(e, kase))
 	add("harness", harnessTable(e))
 	add("published", publishedTable(e))

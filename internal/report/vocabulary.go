@@ -43,7 +43,7 @@ func Vocabulary() Words {
 	w := Words{Platforms: platformGrades, Grades: map[string]string{}, Designs: map[string]string{}, Levels: map[string]LevelWords{}}
 	for _, c := range []result.Comparison{{Verdict: stats.Cost}, {Verdict: stats.Gain}, {Verdict: stats.Equivalent}, {Verdict: stats.Inconclusive}, {Verdict: stats.Invalid},
 		{Verdict: stats.Cost, StandIn: "an arm"}, {Verdict: stats.Cost, Grade: result.GradeD}, {}} {
-		a := look(&c)
+		a := appearanceOf(&c)
 		v := VerdictWords{Verdict: kind(&c), Word: verdictWord(&c), Shape: a.shape.String(), Tone: string(a.ink), Means: a.means}
 		if a.ink == rest {
 			v.Tone = string(dim) // on the page the colour is also that of text

@@ -45,7 +45,7 @@ func isPlatform(c *result.Comparison) bool {
 	return slices.Contains(platformGrades, c.Grade) && (c.Verdict == stats.Cost || c.Verdict == stats.Gain)
 }
 
-func look(c *result.Comparison) appearance {
+func appearanceOf(c *result.Comparison) appearance {
 	switch {
 	case isStandIn(c):
 		return standIn
@@ -135,7 +135,7 @@ func Headline(c *result.Comparison) string {
 	if c.Headline != "" {
 		return c.Headline
 	}
-	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), metric.Words(or(c.Metric, "an unnamed metric")), verdictWord(c))
+	return fmt.Sprintf("%s against %s on %s: %s", orDefault(c.Treatment, "an unnamed arm"), orDefault(c.Baseline, "an unnamed baseline"), metric.Words(orDefault(c.Metric, "an unnamed metric")), verdictWord(c))
 }
 
 // firstReason is the one that decided, or "". Doubts about a verdict follow it.
@@ -148,7 +148,7 @@ func firstReason(c *result.Comparison) string {
 
 // noRatio returns why a comparison has no ratio.
 func noRatio(c *result.Comparison) string {
-	return or(firstReason(c), "the document gives no reason")
+	return orDefault(firstReason(c), "the document gives no reason")
 }
 
 // interval prints "3.12x [2.9, 3.41]", with ≤ or ≥ where an arm stood at a ceiling.
@@ -197,7 +197,7 @@ func bound(e *result.Experiment, c *result.Comparison) string {
 	return ""
 }
 
-func or(s, otherwise string) string {
+func orDefault(s, otherwise string) string {
 	if strings.TrimSpace(s) == "" {
 		return otherwise
 	}

@@ -128,9 +128,9 @@ const (
 	Cost Arm = "cost"
 )
 
-// over returns the answer with what a more particular one says instead. A reason takes the place of an experiment, and an experiment that
+// dividedBy returns the answer with what a more particular one says instead. A reason takes the place of an experiment, and an experiment that
 // of a reason.
-func (a Answer) over(b Answer) Answer {
+func (a Answer) dividedBy(b Answer) Answer {
 	switch {
 	case b.Reason != "":
 		a.Experiment, a.Case, a.Relative, a.Per, a.Metric, a.Reason = "", "", "", "", "", b.Reason
@@ -151,7 +151,7 @@ func (a Answer) over(b Answer) Answer {
 // Cell returns what answers the cell of a row and a column, by their places from 0.
 func (t *Table) Cell(row, column int) Answer {
 	r, c := &t.Rows[row], &t.Columns[column]
-	return t.Answer.over(c.Answer).over(r.Answer).over(r.Cells[c.Name])
+	return t.Answer.dividedBy(c.Answer).dividedBy(r.Answer).dividedBy(r.Cells[c.Name])
 }
 
 // Unit returns the unit of a cell as printed: the row's, or the column's.

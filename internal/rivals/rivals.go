@@ -96,7 +96,7 @@ const (
 // waited in it, so that what ended before, or ran while nothing waited, does not count.
 func Find(ctx context.Context, q query.Querier, of Question) (Contest, error) {
 	var c Contest
-	used, exprOf, weighted, err := of.used(ctx, q)
+	used, exprOf, weighted, err := of.usedCores(ctx, q)
 	if err != nil {
 		return c, err
 	}
@@ -124,7 +124,7 @@ func Find(ctx context.Context, q query.Querier, of Question) (Contest, error) {
 			continue
 		case elsewhere && !overlap(place.CPUs, mine.CPUs):
 			continue
-		case elsewhere && within(place.CPUs, mine.CPUs):
+		case elsewhere && isSubset(place.CPUs, mine.CPUs):
 			taken += p.Value
 		case bound:
 			p.AtMost = true // it may have run on other CPUs
@@ -169,9 +169,9 @@ func (of Question) limit(ctx context.Context, q query.Querier, takers []Part, cp
 	return takers, nil
 }
 
-// used returns the cores that each process of the machine used, the query for a single one (exprOf), and whether the means are
+// usedCores returns the cores that each process of the machine used, the query for a single one (exprOf), and whether the means are
 // over the waiting of of.Process.
-func (of Question) used(ctx context.Context, q query.Querier) (used []metric.Point, exprOf func(process string) string, weighted bool, err error) {
+func (of Question) usedCores(ctx context.Context, q query.Querier) (used []metric.Point, exprOf func(process string) string, weighted bool, err error) {
 	sources := []string{cpuTime, cpuSampled}
 	if of.To.Sub(of.From) > time.Hour {
 		sources = slices.Insert(sources, 0, cpuRecorded) // reading every process's readings of a day takes seconds
@@ -335,8 +335,8 @@ func overlap(a, b []int) bool {
 	return slices.ContainsFunc(a, func(c int) bool { return slices.Contains(b, c) })
 }
 
-// within reports whether all of a is in b.
-func within(a, b []int) bool {
+// isSubset reports whether all of a is in b.
+func isSubset(a, b []int) bool {
 	return !slices.ContainsFunc(a, func(c int) bool { return !slices.Contains(b, c) })
 }
 

@@ -45,7 +45,7 @@ func askRedis(ctx context.Context, q Question) (map[string]string, error) {
 		if q.User == "" {
 			words = []string{"AUTH", q.Password}
 		}
-		if _, err := ask(c, in, words...); err != nil {
+		if _, err := sendCommand(c, in, words...); err != nil {
 			return nil, err
 		}
 	}
@@ -53,7 +53,7 @@ func askRedis(ctx context.Context, q Question) (map[string]string, error) {
 	if q.Brief {
 		words = append(words, "stats")
 	}
-	info, err := ask(c, in, words...)
+	info, err := sendCommand(c, in, words...)
 	said := readInfo(info)
 	dropImpossible(said, "uptime_in_seconds", redisTimes...)
 	return said, err
@@ -70,8 +70,8 @@ func readInfo(info []byte) map[string]string {
 	return out
 }
 
-// ask sends a command and returns its answer.
-func ask(w io.Writer, r *bufio.Reader, words ...string) ([]byte, error) {
+// sendCommand sends a command and returns its answer.
+func sendCommand(w io.Writer, r *bufio.Reader, words ...string) ([]byte, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, word := range words {
 		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(word), word)

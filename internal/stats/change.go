@@ -66,7 +66,7 @@ func ChangePoints(x []float64, o ChangeOptions) []Change {
 		worst, all := -1, []Change(nil)
 		for i := 1; i < len(cuts)-1; i++ {
 			all = append(all, change(kept, h, cuts[i-1], cuts[i], cuts[i+1]))
-			if c := all[i-1]; !c.holds(o) && (worst < 0 || c.P > all[worst].P) {
+			if c := all[i-1]; !c.isConfirmed(o) && (worst < 0 || c.P > all[worst].P) {
 				worst = i - 1
 			}
 		}
@@ -80,8 +80,8 @@ func ChangePoints(x []float64, o ChangeOptions) []Change {
 	}
 }
 
-// holds reports whether both rules agree and the change is large enough.
-func (c Change) holds(o ChangeOptions) bool {
+// isConfirmed reports whether both rules agree and the change is large enough.
+func (c Change) isConfirmed(o ChangeOptions) bool {
 	return c.P <= o.MaxP && !(math.Abs(c.Z) < o.MinZ) &&
 		math.Abs(math.Log(c.Ratio)) >= math.Log1p(max(0, o.MinRatio))
 }

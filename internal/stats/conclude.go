@@ -48,13 +48,13 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 	second := span{Quantile(boot, alpha/2), Quantile(boot, 1-alpha/2)}
 	c.BootLow, c.BootHigh = math.Exp(second.low), math.Exp(second.high)
 
-	first := span{low, high}.turn(o.Better)
-	second = second.turn(o.Better)
+	first := span{low, high}.orient(o.Better)
+	second = second.orient(o.Better)
 	eq := span{eqLow, eqHigh}
 	eqBoot := span{Quantile(boot, (1-tostConfidence)/2), Quantile(boot, (1+tostConfidence)/2)}
 	c.judge(first, second, eq, eqBoot, edge, o)
 	if c.Verdict == Inconclusive && o.Margin > 0 && !slices.Contains(c.Reasons, WithinFloor) {
-		c.Needed = needed(c.SDLog, o.Margin, alpha, c.Pairs)
+		c.Needed = pairsNeeded(c.SDLog, o.Margin, alpha, c.Pairs)
 	}
 	return c
 }
@@ -63,7 +63,7 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 // noise floor confirm or withdraw it.
 func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Options) {
 	claim := first.claim(edge, o.Better)
-	equivalent := eq.within(edge)
+	equivalent := eq.isWithin(edge)
 	c.Verdict, c.Material = claim.verdict, claim.material
 	if claim.verdict == Inconclusive && equivalent {
 		c.Verdict = Equivalent
@@ -78,7 +78,7 @@ func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Optio
 	}
 	if opinion := second.claim(edge, o.Better); opinion != claim {
 		c.doubt(fmt.Sprintf("the bootstrap disagrees about %s", opinion.differs(claim)))
-	} else if c.Verdict == Equivalent && !eqBoot.within(edge) {
+	} else if c.Verdict == Equivalent && !eqBoot.isWithin(edge) {
 		c.doubt("the bootstrap disagrees about the margin")
 	}
 	floor := math.Log1p(o.NoiseFloor)
@@ -88,7 +88,7 @@ func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Optio
 	c.Reasons = append(c.Reasons, fmt.Sprintf("the interval is narrower than the noise floor of %.2g %% allows", 100*o.NoiseFloor))
 	mid := math.Log(c.Ratio)
 	wide := span{mid - floor, mid + floor}
-	if wide.turn(o.Better).claim(edge, o.Better) != claim || c.Verdict == Equivalent && !wide.within(edge) {
+	if wide.orient(o.Better).claim(edge, o.Better) != claim || c.Verdict == Equivalent && !wide.isWithin(edge) {
 		c.doubt(WithinFloor)
 	}
 }
@@ -107,15 +107,15 @@ func (c *Comparison) doubt(why string) {
 // span is an interval of log ratios.
 type span struct{ low, high float64 }
 
-// turn makes positive mean worse.
-func (s span) turn(better int8) span {
+// orient makes positive mean worse.
+func (s span) orient(better int8) span {
 	if better > 0 {
 		return span{-s.high, -s.low}
 	}
 	return s
 }
 
-func (s span) within(edge float64) bool { return s.low > -edge && s.high < edge }
+func (s span) isWithin(edge float64) bool { return s.low > -edge && s.high < edge }
 
 // claim is what an interval says about zero and about the margin.
 type claim struct {
@@ -143,10 +143,10 @@ func (a claim) differs(b claim) string {
 	return "the margin"
 }
 
-// needed returns the number of pairs that would probably decide a comparison that n did not: enough to find an effect as large
+// pairsNeeded returns the number of pairs that would probably decide a comparison that n did not: enough to find an effect as large
 // as the margin. If n was already enough for that, the effect is near zero or near the margin, and the result is the
 // number that finds half the margin.
-func needed(sdLog, margin, alpha float64, n int) int {
+func pairsNeeded(sdLog, margin, alpha float64, n int) int {
 	for _, effect := range []float64{margin, margin / 2} {
 		if k := PairsFor(sdLog, effect, alpha, detection); k > n {
 			return k

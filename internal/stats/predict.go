@@ -76,12 +76,12 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 		return Prediction{}, fmt.Errorf("%d settings: a curve needs at least %d", len(settings), minSettings)
 	}
 	low, high := settings[0].X, settings[len(settings)-1].X
-	if room := beyond * (high - low); !within(x, low, high) {
+	if room := beyond * (high - low); !isNearSettings(x, low, high) {
 		return Prediction{}, fmt.Errorf("setting %v is too far outside the measured range, %v to %v: want %v to %v", x, low, high, low-room, high+room)
 	}
 	best := Prediction{Error: math.Inf(1)}
 	for _, c := range curves {
-		if !within(c.in(x), c.in(low), c.in(high)) {
+		if !isNearSettings(c.in(x), c.in(low), c.in(high)) {
 			continue // a power law needs settings above 0, and not too close to it
 		}
 		p := c.predict(settings, x, confidence)
@@ -100,8 +100,8 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 	return best, nil
 }
 
-// within reports whether x is not too far outside the settings from low to high.
-func within(x, low, high float64) bool {
+// isNearSettings reports whether x is not too far outside the settings from low to high.
+func isNearSettings(x, low, high float64) bool {
 	room := beyond * (high - low)
 	return x >= low-room && x <= high+room
 }

@@ -181,7 +181,7 @@ var units = map[string]unit{
 	"MHz": {1e6, 1}, "us": {1, 1e6},
 }
 
-func known(unit string) bool { _, ok := units[unit]; return ok }
+func isUnit(unit string) bool { _, ok := units[unit]; return ok }
 
 // UnmarshalText implements encoding.TextUnmarshaler. Text that is no quantity
 // ("N/A", "[Unknown Error]") leaves it absent.
@@ -193,7 +193,7 @@ func (q *Quantity) UnmarshalText(b []byte) error {
 	v, err := strconv.ParseFloat(number, 64)
 	if v *= unit.times; err != nil || !ok || math.IsInf(v, 0) || math.IsNaN(v) {
 		words := strings.Fields(text)
-		if last := words[max(0, len(words)-1):]; number != "" || slices.Contains(words, "NaN") || len(last) > 0 && known(last[0]) {
+		if last := words[max(0, len(words)-1):]; number != "" || slices.Contains(words, "NaN") || len(last) > 0 && isUnit(last[0]) {
 			q.bad = text
 		}
 		return nil

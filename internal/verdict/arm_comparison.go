@@ -11,21 +11,21 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// contest is a treatment against a baseline in one case, before any metric.
-type contest struct {
+// armComparison is a treatment against a baseline in one case, before any metric.
+type armComparison struct {
 	cas         *result.Case
 	base, treat *result.Environment
 	rung        int // of a ladder, from 1; 0 is none
 	grade       result.Grade
 	changed     []result.Difference
 	unpaired    bool
-	duos        []duo
+	pairs       []runPair
 	// aside: disturbed pairs are left out, because enough others remain.
 	aside bool
 }
 
-// duo is a pair of runs; in an unpaired design one side is nil.
-type duo struct {
+// runPair is a pair of runs; in an unpaired design one side is nil.
+type runPair struct {
 	pair        int
 	base, treat *result.Run
 	cause       string // why it is disturbed; "" if it is not
@@ -34,7 +34,7 @@ type duo struct {
 
 // arrange makes the contests: in each case every treatment against the baseline, then every rung of a ladder against
 // the one before.
-func (p *pass) arrange() {
+func (p *guardRun) arrange() {
 	envs := p.e.Environments
 	ladder := slices.ContainsFunc(envs, func(e result.Environment) bool { return e.Role == result.Intermediate })
 	for i := range p.e.Cases {
@@ -54,8 +54,8 @@ func (p *pass) arrange() {
 	}
 }
 
-func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest {
-	k := &contest{cas: c, base: base, treat: treat, unpaired: p.e.Design.Kind == result.Unpaired}
+func (p *guardRun) contest(c *result.Case, base, treat *result.Environment) *armComparison {
+	k := &armComparison{cas: c, base: base, treat: treat, unpaired: p.e.Design.Kind == result.Unpaired}
 	k.grade = grade(p.e.Design.Kind, base, treat)
 	if p.o.Diff != nil {
 		k.changed = p.o.Diff(base, treat)
@@ -63,20 +63,20 @@ func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest
 	bases, treats := p.runs(c.ID, base.ID), p.runs(c.ID, treat.ID)
 	if k.unpaired {
 		for _, r := range bases {
-			k.duos = append(k.duos, p.duo(r, nil))
+			k.pairs = append(k.pairs, p.duo(r, nil))
 		}
 		for _, r := range treats {
-			k.duos = append(k.duos, p.duo(nil, r))
+			k.pairs = append(k.pairs, p.duo(nil, r))
 		}
 	} else {
 		for _, b := range bases {
 			if i := slices.IndexFunc(treats, func(t *result.Run) bool { return t.Pair == b.Pair }); i >= 0 {
-				k.duos = append(k.duos, p.duo(b, treats[i]))
+				k.pairs = append(k.pairs, p.duo(b, treats[i]))
 			}
 		}
 	}
 	var cleanBases, cleanTreats int
-	for _, d := range k.duos {
+	for _, d := range k.pairs {
 		if d.cause == "" && d.base != nil {
 			cleanBases++
 		}
@@ -89,7 +89,7 @@ func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest
 }
 
 // each goes through the cases and the environments that ran them, also those that are compared with none.
-func (p *pass) each(yield func(cas *result.Case, env string) bool) {
+func (p *guardRun) each(yield func(cas *result.Case, env string) bool) {
 	for i := range p.e.Cases {
 		for _, env := range p.e.Environments {
 			if cas := &p.e.Cases[i]; len(p.runs(cas.ID, env.ID)) > 0 && !yield(cas, env.ID) {
@@ -100,7 +100,7 @@ func (p *pass) each(yield func(cas *result.Case, env string) bool) {
 }
 
 // runs returns the runs of a case in an arm, in the order of their pairs.
-func (p *pass) runs(cas, env string) []*result.Run {
+func (p *guardRun) runs(cas, env string) []*result.Run {
 	var out []*result.Run
 	for i := range p.e.Runs {
 		if r := &p.e.Runs[i]; r.Case == cas && r.Env == env {
@@ -111,8 +111,8 @@ func (p *pass) runs(cas, env string) []*result.Run {
 	return out
 }
 
-func (p *pass) duo(base, treat *result.Run) duo {
-	d := duo{base: base, treat: treat}
+func (p *guardRun) duo(base, treat *result.Run) runPair {
+	d := runPair{base: base, treat: treat}
 	for _, r := range []*result.Run{base, treat} {
 		if r == nil {
 			continue
@@ -133,30 +133,30 @@ func (p *pass) duo(base, treat *result.Run) duo {
 func Disturbed(r *result.Run, l Limits) string {
 	i := &r.Interference
 	switch {
-	case beyond(i.StealRatio, l.Steal):
+	case exceeds(i.StealRatio, l.Steal):
 		return metric.Percent(*i.StealRatio) + " steal"
-	case beyond(i.ForeignCPU, l.Foreign):
+	case exceeds(i.ForeignCPU, l.Foreign):
 		return "others used " + metric.Percent(*i.ForeignCPU) + " of the CPUs"
-	case beyond(i.ThrottleEvents, l.Throttles):
+	case exceeds(i.ThrottleEvents, l.Throttles):
 		return metric.Count(*i.ThrottleEvents) + " throttling events"
-	case beyond(i.SwapBytes, l.SwapBytes):
+	case exceeds(i.SwapBytes, l.SwapBytes):
 		return metric.Value(*i.SwapBytes, "bytes") + " swapped"
-	case beyond(i.MemoryPressure, l.Pressure):
+	case exceeds(i.MemoryPressure, l.Pressure):
 		return "waited for memory " + metric.Percent(*i.MemoryPressure) + " of the time"
 	}
 	return ""
 }
 
-func beyond(v *float64, limit float64) bool { return v != nil && *v > limit }
+func exceeds(v *float64, limit float64) bool { return v != nil && *v > limit }
 
-// used reports whether the pair takes part in the comparison.
-func (k *contest) used(d duo) bool { return !d.barred && (!k.aside || d.cause == "") }
+// takesPart reports whether the pair takes part in the comparison.
+func (k *armComparison) takesPart(d runPair) bool { return !d.barred && (!k.aside || d.cause == "") }
 
 // compared returns the pairs in use, for explanations.
-func (k *contest) compared() explain.Arms {
+func (k *armComparison) compared() explain.Arms {
 	a := explain.Arms{Case: k.cas.ID, Base: k.base, Treat: k.treat, Unpaired: k.unpaired}
-	for _, d := range k.duos {
-		if k.used(d) {
+	for _, d := range k.pairs {
+		if k.takesPart(d) {
 			a.Pairs = append(a.Pairs, explain.Pair{Base: d.base, Treat: d.treat})
 		}
 	}
@@ -164,9 +164,9 @@ func (k *contest) compared() explain.Arms {
 }
 
 // values returns a metric's values in both arms, of the pairs in use or of all.
-func (k *contest) values(metric string, all bool) (base, treat []float64) {
-	for _, d := range k.duos {
-		if !all && !k.used(d) {
+func (k *armComparison) values(metric string, all bool) (base, treat []float64) {
+	for _, d := range k.pairs {
+		if !all && !k.takesPart(d) {
 			continue
 		}
 		b, okB := value(d.base, metric)
@@ -195,21 +195,21 @@ func value(r *result.Run, metric string) (float64, bool) {
 }
 
 // compare makes the comparison of a metric; guards may still refuse it.
-func (p *pass) compare(k *contest, d *result.MetricDesc) (result.Comparison, stats.Comparison) {
+func (p *guardRun) compare(k *armComparison, d *result.MetricDesc) (result.Comparison, stats.Comparison) {
 	s := p.statistics(k, d, false)
 	c := result.Comparison{
 		Baseline: k.base.ID, Treatment: k.treat.ID, Case: k.cas.ID, Metric: d.Name,
 		Primary: d.Name == p.e.Design.Primary, Changed: k.changed, Estimator: s.Estimator,
-		Ratio: known(s.Ratio), Low: known(s.Low), High: known(s.High), Confidence: p.o.Confidence,
-		BootLow: known(s.BootLow), BootHigh: known(s.BootHigh), Pairs: s.Pairs,
-		BaseMedian: known(s.BaseMedian), TreatMedian: known(s.TreatMedian), SDLog: known(s.SDLog), MDE: known(s.MDE),
+		Ratio: finiteOrNil(s.Ratio), Low: finiteOrNil(s.Low), High: finiteOrNil(s.High), Confidence: p.o.Confidence,
+		BootLow: finiteOrNil(s.BootLow), BootHigh: finiteOrNil(s.BootHigh), Pairs: s.Pairs,
+		BaseMedian: finiteOrNil(s.BaseMedian), TreatMedian: finiteOrNil(s.TreatMedian), SDLog: finiteOrNil(s.SDLog), MDE: finiteOrNil(s.MDE),
 		Margin: p.o.Margin, Bound: result.Exact, Grade: k.grade, Rung: k.rung,
 	}
-	if known(s.Confidence) != nil {
+	if finiteOrNil(s.Confidence) != nil {
 		c.Confidence = s.Confidence
 	}
 	cost, low, high := s.Cost(better(d))
-	c.Cost, c.CostLow, c.CostHigh = known(cost), known(low), known(high)
+	c.Cost, c.CostLow, c.CostHigh = finiteOrNil(cost), finiteOrNil(low), finiteOrNil(high)
 	if f := p.floor(k); f > 0 {
 		c.NoiseFloor = &f
 	}
@@ -223,7 +223,7 @@ func (p *pass) compare(k *contest, d *result.MetricDesc) (result.Comparison, sta
 }
 
 // statistics returns the statistics of a metric over the pairs in use or over all.
-func (p *pass) statistics(k *contest, d *result.MetricDesc, all bool) stats.Comparison {
+func (p *guardRun) statistics(k *armComparison, d *result.MetricDesc, all bool) stats.Comparison {
 	base, treat := k.values(d.Name, all)
 	o := stats.Options{Margin: p.o.Margin, Confidence: p.o.Confidence, Better: better(d), Seed: p.e.Design.Seed, NoiseFloor: p.floor(k)}
 	if k.unpaired {
@@ -233,7 +233,7 @@ func (p *pass) statistics(k *contest, d *result.MetricDesc, all bool) stats.Comp
 }
 
 // floor returns the noise floor of a contest's host and job, 0 if it is unknown.
-func (p *pass) floor(k *contest) float64 {
+func (p *guardRun) floor(k *armComparison) float64 {
 	f, ok := p.o.Calibration.covers(p.e, k)
 	switch {
 	case !ok:
@@ -273,8 +273,8 @@ func instance(e *result.Environment) string {
 	return e.Cloud.Provider + " " + e.Cloud.InstanceType
 }
 
-// known returns v, or nil for NaN and infinities.
-func known(v float64) *float64 {
+// finiteOrNil returns v, or nil for NaN and infinities.
+func finiteOrNil(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
@@ -282,7 +282,7 @@ func known(v float64) *float64 {
 }
 
 // median returns a metric's median over the usable runs of a case in an arm, NaN without any.
-func (p *pass) median(c *result.Case, env, metric string) float64 {
+func (p *guardRun) median(c *result.Case, env, metric string) float64 {
 	var x []float64
 	for _, r := range p.runs(c.ID, env) {
 		if v, ok := value(r, metric); ok {
@@ -308,7 +308,7 @@ func missing(e *result.Environment, path string) string {
 }
 
 // named returns the workload's metric of a common name, with or without the workload's own prefix; "" if it has none.
-func (p *pass) named(name string) string {
+func (p *guardRun) named(name string) string {
 	for _, d := range p.e.Workload.Metrics {
 		if d.Name == name || strings.HasSuffix(d.Name, "_"+name) {
 			return d.Name

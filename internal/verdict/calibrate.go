@@ -76,7 +76,7 @@ func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 		base, treat := k.values(d.Name, false)
 		o := stats.Options{Margin: p.o.Margin, Confidence: p.o.Confidence, Better: better(d), Seed: e.Design.Seed}
 		c := stats.Paired(base, treat, o)
-		if c.Pairs < stats.MinPairs || known(c.Ratio) == nil {
+		if c.Pairs < stats.MinPairs || finiteOrNil(c.Ratio) == nil {
 			return nil, fmt.Errorf("calibrate %s: case %s: %s, at least %d are needed; 20 make a useful noise floor", e.Name, k.cas.ID, metric.Plural(c.Pairs, "valid pair"), stats.MinPairs)
 		}
 		f := Floor{Case: k.cas.ID, Pairs: c.Pairs, Ratio: c.Ratio, Level: 1 - p.o.Confidence}
@@ -113,7 +113,7 @@ func relabelled(base, treat []float64, r *rand.Rand) float64 {
 // small for an interval, that is unbounded.
 func drift(x []float64, o stats.Options) float64 {
 	c := stats.Unpaired(x[:len(x)/2], x[len(x)/2:], o)
-	if known(c.Low) == nil || known(c.High) == nil {
+	if finiteOrNil(c.Low) == nil || finiteOrNil(c.High) == nil {
 		return math.Log(math.MaxFloat32) // JSON has no infinity
 	}
 	return max(math.Abs(math.Log(c.Low)), math.Abs(math.Log(c.High)))
@@ -140,7 +140,7 @@ func inHalves(base, treat []float64, o stats.Options, r *rand.Rand) (share, leve
 
 // covers returns the noise floor of a contest's job, if this calibration was made
 // on the host of both arms, with the same workload and metric.
-func (n *NoiseFloor) covers(e *result.Experiment, k *contest) (Floor, bool) {
+func (n *NoiseFloor) covers(e *result.Experiment, k *armComparison) (Floor, bool) {
 	if n == nil || n.Host == "" || n.Host != k.base.Hardware.Serial || n.Host != k.treat.Hardware.Serial ||
 		n.Workload != e.Workload.Name || n.Version != e.Workload.Version || n.Metric != e.Design.Primary {
 		return Floor{}, false

@@ -131,7 +131,7 @@ func Changes(points []Point, o ChangeOptions) []Series {
 		for _, c := range stats.ChangePoints(x, stats.ChangeOptions{MinRatio: cmp.Or(o.Magnitude, DefaultMargin)}) {
 			pt := s.Points[c.Index]
 			s.Changes = append(s.Changes, Change{Index: c.Index, At: pt.At, Label: pt.Label, Before: c.Before, After: c.After,
-				Ratio: c.Ratio, P: c.P, Z: known(c.Z), Worse: (c.Ratio > 1) == (pt.Better == "lower")})
+				Ratio: c.Ratio, P: c.P, Z: finiteOrNil(c.Z), Worse: (c.Ratio > 1) == (pt.Better == "lower")})
 		}
 	}
 	return out
@@ -155,10 +155,10 @@ func Points(e *result.Experiment) (points []Point, refused []Refused) {
 					continue
 				}
 				key := Key{Workload: e.Workload.Name, Case: c.ID, Identity: c.Identity, Env: env.ID, Class: env.Class, Fingerprint: env.Fingerprint, Metric: d.Name}
-				v := known(p.median(c, env.ID, d.Name))
+				v := finiteOrNil(p.median(c, env.ID, d.Name))
 				why := p.refusedBy(c.ID, d.Name)
 				if v == nil && why == "" {
-					why = p.without(c, env.ID, d.Name)
+					why = p.whyMissing(c, env.ID, d.Name)
 				}
 				switch {
 				case why != "":

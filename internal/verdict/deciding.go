@@ -85,7 +85,7 @@ func ShortOfPairs(e *result.Experiment, o Options) bool {
 	p := newPass(e, Options{Limits: o.Limits})
 	for _, k := range p.contests {
 		valid := 0
-		for _, d := range k.duos {
+		for _, d := range k.pairs {
 			_, base := value(d.base, e.Design.Primary)
 			_, treat := value(d.treat, e.Design.Primary)
 			if base && treat && d.cause == "" {

@@ -56,7 +56,7 @@ type Result struct {
 func Gate(e *result.Experiment, o GateOptions) Result {
 	own := *e
 	own.Comparisons, own.Guards = nil, slices.Clone(e.Guards)
-	g := gate{pass: conclude(&own, o.Options), inconclusive: o.Inconclusive}
+	g := gate{guardRun: conclude(&own, o.Options), inconclusive: o.Inconclusive}
 	g.refusals()
 	if len(g.invalid) == 0 {
 		g.judge()
@@ -66,7 +66,7 @@ func Gate(e *result.Experiment, o GateOptions) Result {
 
 // gate is a decision in progress.
 type gate struct {
-	*pass
+	*guardRun
 	inconclusive Policy
 	// The reasons why the gate is invalid, fails or is undecided; and what is fine.
 	invalid, worse, open, fine []string
@@ -122,7 +122,7 @@ func (g *gate) refusals() {
 }
 
 // subject checks that the arms differ in the declared subject and in nothing else.
-func (g *gate) subject(k *contest, refuse func(string, ...any)) {
+func (g *gate) subject(k *armComparison, refuse func(string, ...any)) {
 	subject := g.e.Design.Subject
 	switch {
 	case g.o.Diff == nil:
@@ -135,7 +135,7 @@ func (g *gate) subject(k *contest, refuse func(string, ...any)) {
 		refuse("the arms are declared to differ in more than one thing (%s)", subject)
 		return
 	}
-	if dims := beside(subject, k.changed); len(dims) > 0 {
+	if dims := otherDimensions(subject, k.changed); len(dims) > 0 {
 		refuse("%s and %s differ in more than the subject %q: %s", k.base.ID, k.treat.ID, subject, list(dims, k.changed))
 	}
 	if g.e.Design.Calibration || g.e.Design.Kind == result.Unpaired {

@@ -16,7 +16,7 @@ type Guard struct {
 	Effect string
 	// Help is how a better measurement avoids it.
 	Help  string
-	check func(*pass)
+	check func(*guardRun)
 }
 
 // Guards are evaluated in this order: first those about the job and the arms, then those about runs, values and
@@ -43,13 +43,15 @@ const (
 // scope selects comparisons; an empty field selects all. arm is on either side.
 type scope struct{ cas, base, treat, arm, metric string }
 
-func (k *contest) scope() scope { return scope{cas: k.cas.ID, base: k.base.ID, treat: k.treat.ID} }
+func (k *armComparison) scope() scope {
+	return scope{cas: k.cas.ID, base: k.base.ID, treat: k.treat.ID}
+}
 
 // arms returns the scope of a contest in all cases.
-func (k *contest) arms() scope { return scope{base: k.base.ID, treat: k.treat.ID} }
+func (k *armComparison) arms() scope { return scope{base: k.base.ID, treat: k.treat.ID} }
 
-func (s scope) of(metric string) scope { s.metric = metric; return s }
-func (s scope) in(cas string) scope    { s.cas = cas; return s }
+func (s scope) withMetric(metric string) scope { s.metric = metric; return s }
+func (s scope) in(cas string) scope            { s.cas = cas; return s }
 
 func (s scope) has(c *result.Comparison) bool {
 	return (s.cas == "" || s.cas == c.Case) && (s.base == "" || s.base == c.Baseline) &&
@@ -67,9 +69,9 @@ type spoken struct {
 // values are the numbers of a message, by name.
 type values = map[string]float64
 
-// say records a message of the current guard; equal messages about the same arms are recorded
+// report records a message of the current guard; equal messages about the same arms are recorded
 // once.
-func (p *pass) say(e effect, s scope, v values, format string, args ...any) {
+func (p *guardRun) report(e effect, s scope, v values, format string, args ...any) {
 	f := spoken{scope: s, effect: e, Guard: result.Guard{ID: p.guard.ID, Level: result.Note, Message: fmt.Sprintf(format, args...),
 		Help: p.guard.Help, Case: s.cas, Treatment: s.treat, Metric: s.metric, Values: v}}
 	if s.arm != "" && s.arm != p.e.Environments[0].ID {
@@ -89,13 +91,13 @@ func (p *pass) say(e effect, s scope, v values, format string, args ...any) {
 }
 
 // unknown records that the current guard could not check, and why.
-func (p *pass) unknown(s scope, format string, args ...any) {
-	p.say(tell, s, nil, "cannot tell: "+format, args...)
+func (p *guardRun) unknown(s scope, format string, args ...any) {
+	p.report(tell, s, nil, "cannot tell: "+format, args...)
 }
 
 // settle writes the guards and applies them to the comparisons, most severe first, so the first reason of a
 // comparison is the decisive one.
-func (p *pass) settle() {
+func (p *guardRun) settle() {
 	var all []spoken
 	for _, g := range p.e.Guards { // of others, such as the engine
 		if slices.ContainsFunc(Guards, func(r Guard) bool { return r.ID == g.ID }) {
@@ -126,7 +128,7 @@ func (p *pass) settle() {
 				} else {
 					c.Reasons = append(c.Reasons, f.Message)
 				}
-				f.effect.on(c)
+				f.effect.apply(c)
 				p.doubted[i] = p.doubted[i] || f.effect == doubt
 			}
 		}
@@ -138,8 +140,8 @@ func (p *pass) settle() {
 	}
 }
 
-// on applies the effect to a comparison.
-func (e effect) on(c *result.Comparison) {
+// apply applies the effect to a comparison.
+func (e effect) apply(c *result.Comparison) {
 	switch e {
 	case doubt:
 		if c.Primary && c.Verdict != stats.Invalid {
@@ -155,8 +157,8 @@ func (e effect) on(c *result.Comparison) {
 }
 
 // comparison returns the comparison of a contest and a metric, or nil.
-func (p *pass) comparison(k *contest, metric string) *result.Comparison {
-	s := k.scope().of(metric)
+func (p *guardRun) comparison(k *armComparison, metric string) *result.Comparison {
+	s := k.scope().withMetric(metric)
 	for i := range p.e.Comparisons {
 		if c := &p.e.Comparisons[i]; s.has(c) {
 			return c
@@ -166,4 +168,4 @@ func (p *pass) comparison(k *contest, metric string) *result.Comparison {
 }
 
 // primary returns the declaration of the primary metric, or nil.
-func (p *pass) primary() *result.MetricDesc { return p.e.Desc(p.e.Design.Primary) }
+func (p *guardRun) primary() *result.MetricDesc { return p.e.Desc(p.e.Design.Primary) }

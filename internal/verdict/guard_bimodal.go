@@ -11,7 +11,7 @@ var bimodal = Guard{
 	Doc:    "The runs of an arm fall into two groups (dip or gap test). One number does not describe them; the message gives both modes.",
 	Effect: "inconclusive if the ratios of the pairs fall into two groups too; a warning if only the runs do, because a mode that both arms share cancels in the pair",
 	Help:   "find what switches (NUMA node, huge pages, boost, core) and fix it, or make each mode a case",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) == 0 {
 			return
@@ -31,9 +31,9 @@ var bimodal = Guard{
 				v := values{"low": math.Exp(m.Low), "high": math.Exp(m.High)}
 				switch {
 				case m.Two && (both || k.unpaired):
-					p.say(doubt, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s of %s in %s has two modes, %s and %s, and they do not cancel", d.Name, k.cas.ID, env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
+					p.report(doubt, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s of %s in %s has two modes, %s and %s, and they do not cancel", d.Name, k.cas.ID, env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
 				case m.Two:
-					p.say(warn, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s of %s in %s has two modes, %s and %s", d.Name, k.cas.ID, env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
+					p.report(warn, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s of %s in %s has two modes, %s and %s", d.Name, k.cas.ID, env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
 				case m.Reason != "" && len(x) >= stats.MinPairs:
 					p.unknown(scope{cas: k.cas.ID, arm: env}, "whether %s in %s has two modes: %s", k.cas.ID, env, m.Reason)
 				}

@@ -35,7 +35,7 @@ var bottleneck = Guard{
 		"its own CPU time or that of the server behind it (each above 0.9), or all CPUs together, with who used them.",
 	Effect: "a note if it was the server under test; a warning if it was something else, because the ratio then describes that",
 	Help:   "give client and server CPUs of their own, spread network interrupts over CPUs, log less, or use more connections if nothing was used up",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		if p.named(allCPUs) == "" { // no workload of this kind
 			return
 		}
@@ -48,7 +48,7 @@ var bottleneck = Guard{
 }
 
 // limited reports what limited one arm of a contest.
-func (p *pass) limited(k *contest, env *result.Environment) {
+func (p *guardRun) limited(k *armComparison, env *result.Environment) {
 	s := scope{cas: k.cas.ID, arm: env.ID}
 	used := values{}
 	var unseen []string
@@ -70,7 +70,7 @@ func (p *pass) limited(k *contest, env *result.Environment) {
 			if l.foreign {
 				e = warn
 			}
-			p.say(e, s, used, "the bottleneck of %s in %s was %s: %s of its time was used", k.cas.ID, env.ID, l.name, metric.Percent(v))
+			p.report(e, s, used, "the bottleneck of %s in %s was %s: %s of its time was used", k.cas.ID, env.ID, l.name, metric.Percent(v))
 			return
 		}
 	}
@@ -78,13 +78,13 @@ func (p *pass) limited(k *contest, env *result.Environment) {
 	switch {
 	case all > full:
 		used[allCPUs] = all
-		p.say(warn, s, used, "all CPUs were busy in %s in %s (%s), of which each may use some and used of these %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, metric.Percent(all), shares(used))
+		p.report(warn, s, used, "all CPUs were busy in %s in %s (%s), of which each may use some and used of these %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, metric.Percent(all), shares(used))
 	case math.IsNaN(all):
 		p.unknown(s, "what limited %s in %s: the environment does not say what its CPUs did", k.cas.ID, env.ID)
 	case unseen != nil:
 		p.unknown(s, "whether it was %s that limited %s in %s: it was not seen, and nothing else was used up", strings.Join(unseen, " or "), k.cas.ID, env.ID)
 	default:
-		p.say(tell, s, used, "nothing was used up in %s in %s (all CPUs %s): too few connections, waiting, or a lock set the rate", k.cas.ID, env.ID, metric.Percent(all))
+		p.report(tell, s, used, "nothing was used up in %s in %s (all CPUs %s): too few connections, waiting, or a lock set the rate", k.cas.ID, env.ID, metric.Percent(all))
 	}
 }
 

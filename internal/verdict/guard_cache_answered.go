@@ -11,7 +11,7 @@ var cacheAnswered = Guard{
 	Doc:    "The block layer saw fewer requests than the job asked for (metric block_layer_ratio below 0.9): a cache answered, not the device.",
 	Effect: "invalid if only one arm is affected; a warning if both are, or if the arms are declared to differ in a parameter of the job; a note if the block layer could not be observed",
 	Help:   "use direct I/O and a file twice the size of memory, and drop the caches before each run; to compare caches, make both arms cached",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		name := p.named("block_layer_ratio")
 		if name == "" {
 			return
@@ -23,12 +23,12 @@ var cacheAnswered = Guard{
 			case math.IsNaN(b) || math.IsNaN(t):
 				p.unknown(k.scope(), "whether a cache answered in %s: the block layer of %s was not seen", k.cas.ID, pick(math.IsNaN(b), k.base.ID, k.treat.ID))
 			case b < cacheAnswers && t < cacheAnswers:
-				p.say(warn, k.scope(), v, "a cache answered in both arms of %s: the devices saw %s and %s of the requests", k.cas.ID, metric.Percent(b), metric.Percent(t))
+				p.report(warn, k.scope(), v, "a cache answered in both arms of %s: the devices saw %s and %s of the requests", k.cas.ID, metric.Percent(b), metric.Percent(t))
 			case (b < cacheAnswers || t < cacheAnswers) && p.e.Design.Subject != "" && p.e.Design.Subject != "environment":
-				p.say(warn, k.scope(), v, "a cache answered for %s in %s: the devices saw %s and %s of the requests; the arms are declared to differ in %s",
+				p.report(warn, k.scope(), v, "a cache answered for %s in %s: the devices saw %s and %s of the requests; the arms are declared to differ in %s",
 					pick(b < t, k.base.ID, k.treat.ID), k.cas.ID, metric.Percent(b), metric.Percent(t), p.e.Design.Subject)
 			case b < cacheAnswers || t < cacheAnswers:
-				p.say(refuse, k.scope(), v, "a cache answered for %s in %s: the devices saw %s of the requests in %s and %s in %s",
+				p.report(refuse, k.scope(), v, "a cache answered for %s in %s: the devices saw %s of the requests in %s and %s in %s",
 					pick(b < t, k.base.ID, k.treat.ID), k.cas.ID, metric.Percent(b), k.base.ID, metric.Percent(t), k.treat.ID)
 			}
 		}

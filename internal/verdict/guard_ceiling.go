@@ -21,8 +21,8 @@ const (
 	sentAgain    = 0.01 // of the requests
 )
 
-// against returns a value as a share of a ceiling: 1 is at it, above is impossible.
-func against(c result.Ceiling, v float64, better int8) float64 {
+// shareOfCeiling returns a value as a share of a ceiling: 1 is at it, above is impossible.
+func shareOfCeiling(c result.Ceiling, v float64, better int8) float64 {
 	if better < 0 {
 		return c.Value / v
 	}
@@ -30,11 +30,11 @@ func against(c result.Ceiling, v float64, better int8) float64 {
 }
 
 // ceilings calls f for every known ceiling of an arm's compared metrics, with the arm's share of it.
-func (p *pass) ceilings(k *contest, env *result.Environment, f func(c result.Ceiling, d *result.MetricDesc, v, share float64)) {
+func (p *guardRun) ceilings(k *armComparison, env *result.Environment, f func(c result.Ceiling, d *result.MetricDesc, v, share float64)) {
 	for _, c := range p.e.Design.Ceilings {
 		if d := p.e.Desc(c.Metric); (c.Env == "" || c.Env == env.ID) && better(d) != 0 && c.Value > 0 {
 			if v := p.median(k.cas, env.ID, c.Metric); !math.IsNaN(v) {
-				f(c, d, v, against(c, v, better(d)))
+				f(c, d, v, shareOfCeiling(c, v, better(d)))
 			}
 		}
 	}
@@ -45,12 +45,12 @@ var impossibleValue = Guard{
 	Doc:    "A value is better than the device or link can physically deliver: a cache answered, or the number comes from the wrong column.",
 	Effect: "invalid, without a ratio",
 	Help:   "bypass or drop the caches of guest and host; use more data than memory; check which column the number comes from",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			for _, env := range []*result.Environment{k.base, k.treat} {
 				p.ceilings(k, env, func(c result.Ceiling, d *result.MetricDesc, v, share float64) {
 					if share > aboveCeiling {
-						p.say(withdraw, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"value": v, "ceiling": c.Value},
+						p.report(withdraw, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"value": v, "ceiling": c.Value},
 							"%s of %s in %s is %s, %s times what is possible (%s: %s)", p.e.Label(d.Name), k.cas.ID, env.ID, metric.Value(v, d.Unit), metric.Digits(share), c.Source, metric.Value(c.Value, d.Unit))
 					}
 				})
@@ -64,7 +64,7 @@ var saturated = Guard{
 	Doc:    "An arm reached a known ceiling (link, quota, device). What it could do without is unknown, so the ratio is a bound.",
 	Effect: "a bound if one arm is at the ceiling; invalid if both are, because the ratio compares the ceiling with itself",
 	Help:   "raise the ceiling (a faster link, more clients, a larger quota) or lower the load until neither arm is near it",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			at := map[string]bool{} // "b" or "t" and the metric
 			for side, env := range map[string]*result.Environment{"b": k.base, "t": k.treat} {
@@ -82,7 +82,7 @@ var saturated = Guard{
 				}
 				switch {
 				case b && t:
-					p.say(refuse, k.scope().of(d.Name), nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d))
+					p.report(refuse, k.scope().withMetric(d.Name), nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d))
 				case b || t:
 					p.bound(k, d, t, fmt.Sprintf("%s stands at the ceiling of %s in %s (%s)", arm, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d)))
 				}
@@ -92,16 +92,16 @@ var saturated = Guard{
 }
 
 // bound makes a ratio a bound, because one of the arms, the treatment or the baseline, was limited by something else.
-func (p *pass) bound(k *contest, d *result.MetricDesc, treat bool, why string) {
+func (p *guardRun) bound(k *armComparison, d *result.MetricDesc, treat bool, why string) {
 	c := p.comparison(k, d.Name)
 	// Without the limit the arm would be better still, so the ratio could move one way only.
 	b := result.AtMost
 	if treat == (better(d) > 0) {
 		b = result.AtLeast
 	}
-	s := k.scope().of(d.Name)
+	s := k.scope().withMetric(d.Name)
 	if c.Bound != result.Exact && c.Bound != b {
-		p.say(refuse, s, nil, "%s, and a limit was found in the other arm too: the ratio compares their limits", why)
+		p.report(refuse, s, nil, "%s, and a limit was found in the other arm too: the ratio compares their limits", why)
 		return
 	}
 	c.Bound = b
@@ -109,10 +109,10 @@ func (p *pass) bound(k *contest, d *result.MetricDesc, treat bool, why string) {
 	if c.Primary && c.Verdict != stats.Cost && !treat || c.Primary && c.Verdict != stats.Gain && treat {
 		e = doubt // a value beyond the limit could reverse the verdict
 	}
-	p.say(e, s, nil, "%s: the ratio is a bound", why)
+	p.report(e, s, nil, "%s: the ratio is a bound", why)
 }
 
-func (p *pass) ceilingOf(d *result.MetricDesc) string {
+func (p *guardRun) ceilingOf(d *result.MetricDesc) string {
 	for _, c := range p.e.Design.Ceilings {
 		if c.Metric == d.Name {
 			return fmt.Sprintf("%s: %s", c.Source, metric.Value(c.Value, d.Unit))

@@ -11,7 +11,7 @@ var clientLimited = Guard{
 	Doc:    "The load generator was the bottleneck: its CPUs were busy (client_cpu_ratio above 0.9) or it sent more than 1 % of the requests late (late_ratio above 0.01).",
 	Effect: "invalid",
 	Help:   "give the client more cores, run it elsewhere, or lower the rate",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, r := range []struct {
 			metric string
 			limit  float64
@@ -26,7 +26,7 @@ var clientLimited = Guard{
 				case math.IsNaN(v):
 					p.unknown(scope{cas: cas.ID, arm: env}, "whether the client was the bottleneck of %s in %s: no run has %s", cas.ID, env, name)
 				case v > r.limit:
-					p.say(refuse, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "the client was the bottleneck of %s in %s: %s %s", cas.ID, env, metric.Percent(v), r.what)
+					p.report(refuse, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "the client was the bottleneck of %s in %s: %s %s", cas.ID, env, metric.Percent(v), r.what)
 				}
 			}
 		}

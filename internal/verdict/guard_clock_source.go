@@ -18,11 +18,11 @@ var clockSource = Guard{
 	Doc:    "Runs were timed by different clocks, or the clock in the environment and that of teescope differ by more than 3 % (clock_disagreement_ratio). Clock sources differ in cost and rate, and a TEE's host can make a guest's clock run fast or slow.",
 	Effect: "invalid if the harness's clock changed; inconclusive if two clocks disagree; a warning if the arms read different clocks inside",
 	Help:   "pin the clock source (clocksource= on the kernel's command line); the kernel log says why the old one was given up",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		disagreement := p.named("clock_disagreement_ratio")
 		for cas, env := range p.each {
 			if v := p.median(cas, env, disagreement); math.Abs(v) > clocksAgree {
-				p.say(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, metric.Percent(v), cas.ID)
+				p.report(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, metric.Percent(v), cas.ID)
 			} else if disagreement != "" && math.IsNaN(v) {
 				p.unknown(scope{cas: cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, cas.ID, disagreement)
 			}
@@ -30,7 +30,7 @@ var clockSource = Guard{
 		for _, k := range p.contests {
 			var seen []string
 			blind := 0
-			for _, u := range k.duos {
+			for _, u := range k.pairs {
 				for _, r := range []*result.Run{u.base, u.treat} {
 					switch {
 					case r == nil:
@@ -43,12 +43,12 @@ var clockSource = Guard{
 			}
 			switch {
 			case len(seen) > 1:
-				p.say(refuse, k.scope(), nil, "runs of %s were timed by different clocks: %s", k.cas.ID, strings.Join(seen, ", "))
+				p.report(refuse, k.scope(), nil, "runs of %s were timed by different clocks: %s", k.cas.ID, strings.Join(seen, ", "))
 			case blind > 0:
 				p.unknown(k.scope(), "which clock timed %s of %s", metric.Plural(blind, "run"), k.cas.ID)
 			}
 			if b, t := k.base.Software.ClockSource, k.treat.Software.ClockSource; b != "" && t != "" && b != t {
-				p.say(warn, k.arms(), nil, "%s reads the clock source %s, %s reads %s: times taken inside carry their different cost", k.base.ID, b, k.treat.ID, t)
+				p.report(warn, k.arms(), nil, "%s reads the clock source %s, %s reads %s: times taken inside carry their different cost", k.base.ID, b, k.treat.ID, t)
 			}
 		}
 	},

@@ -13,21 +13,21 @@ var differentJob = Guard{
 	Doc:    "The arms did not do the same work: the digests of their outputs differ (answers, proof or token counts, bytes).",
 	Effect: "invalid, without a ratio; a note if the workload gives no digest",
 	Help:   "use the same program version, parameters and data in all arms; compare the raw outputs of two runs",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			base, bare := digests(k, true)
 			treat, blank := digests(k, false)
 			switch {
 			case len(base) > 1 || len(treat) > 1:
-				p.say(withdraw, k.scope(), nil, "runs of one arm did different work in %s: %s", k.cas.ID, firstOf(append(base, treat...)))
+				p.report(withdraw, k.scope(), nil, "runs of one arm did different work in %s: %s", k.cas.ID, firstOf(append(base, treat...)))
 			case len(base) == 1 && len(treat) == 1 && base[0] != treat[0] && p.e.Workload.OutputPerArm:
 				p.unknown(k.scope(), "whether the arms did the same work in %s: this workload's output differs between versions of its tool", k.cas.ID)
 			case len(base) == 1 && len(treat) == 1 && base[0] != treat[0]:
-				p.say(withdraw, k.scope(), nil, "the arms did different work in %s: %s gave %s, %s gave %s", k.cas.ID, k.base.ID, shortened(base[0]), k.treat.ID, shortened(treat[0]))
+				p.report(withdraw, k.scope(), nil, "the arms did different work in %s: %s gave %s, %s gave %s", k.cas.ID, k.base.ID, shortened(base[0]), k.treat.ID, shortened(treat[0]))
 			case bare+blank > 0: // last: a run without one does not make the others equal
-				runs := 2 * len(k.duos)
+				runs := 2 * len(k.pairs)
 				if k.unpaired {
-					runs = len(k.duos)
+					runs = len(k.pairs)
 				}
 				p.unknown(k.scope(), "%d of %d runs of %s have no digest of their output, so it is unknown whether they did the same work", bare+blank, runs, k.cas.ID)
 			}
@@ -60,8 +60,8 @@ func shortened(digest string) string {
 }
 
 // digests returns the distinct digests of an arm's outputs, and how many runs have none.
-func digests(k *contest, base bool) (seen []string, without int) {
-	for _, d := range k.duos {
+func digests(k *armComparison, base bool) (seen []string, without int) {
+	for _, d := range k.pairs {
 		r := d.treat
 		if base {
 			r = d.base

@@ -17,7 +17,7 @@ var disturbed = Guard{
 		"Disturbed pairs are set aside if six others remain, and stay in the file; the verdict is made with and without them.",
 	Effect: "inconclusive if setting pairs aside changes the verdict, or if none can be set aside and the CPU time that others used (more in one arm, or more than half of it) might explain the ratio; else a warning",
 	Help:   "stop other programs, use a host of your own, or run at another time",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			p.interference(k)
 		}
@@ -25,12 +25,12 @@ var disturbed = Guard{
 	},
 }
 
-func (p *pass) interference(k *contest) {
+func (p *guardRun) interference(k *armComparison) {
 	d := p.primary()
 	noun := pick(k.unpaired, "run", "pair")
 	var which []string
 	n := 0
-	for _, u := range k.duos {
+	for _, u := range k.pairs {
 		if u.cause == "" {
 			continue
 		}
@@ -38,19 +38,19 @@ func (p *pass) interference(k *contest) {
 			which = append(which, fmt.Sprintf("%s %d (%s)", noun, u.pair, u.cause))
 		}
 	}
-	v := values{"disturbed": float64(n), "pairs": float64(len(k.duos))}
-	text := fmt.Sprintf("%d of %d %ss of %s against %s in %s were disturbed: %s", n, len(k.duos), noun, k.treat.ID, k.base.ID, k.cas.ID, strings.Join(which, ", "))
+	v := values{"disturbed": float64(n), "pairs": float64(len(k.pairs))}
+	text := fmt.Sprintf("%d of %d %ss of %s against %s in %s were disturbed: %s", n, len(k.pairs), noun, k.treat.ID, k.base.ID, k.cas.ID, strings.Join(which, ", "))
 	switch {
 	case n == 0:
 	case k.aside && better(d) != 0:
 		with, without := p.statistics(k, d, true), p.statistics(k, d, false)
 		if with.Verdict != without.Verdict {
-			p.say(doubt, k.scope(), v, "%s; without them the verdict is %q (cost ratio %s), with them %q (%s)", text, without.Verdict, costOf(without, d), with.Verdict, costOf(with, d))
+			p.report(doubt, k.scope(), v, "%s; without them the verdict is %q (cost ratio %s), with them %q (%s)", text, without.Verdict, costOf(without, d), with.Verdict, costOf(with, d))
 			break
 		}
-		p.say(warn, k.scope(), v, "%s; they are set aside, the verdict is the same with them (cost ratio %s) and without (%s)", text, costOf(with, d), costOf(without, d))
+		p.report(warn, k.scope(), v, "%s; they are set aside, the verdict is the same with them (cost ratio %s) and without (%s)", text, costOf(with, d), costOf(without, d))
 	default:
-		p.say(warn, k.scope(), v, "%s; too few others remain, so none is set aside", text)
+		p.report(warn, k.scope(), v, "%s; too few others remain, so none is set aside", text)
 		p.hopeless(k)
 	}
 	for _, arm := range []*result.Environment{k.base, k.treat} {
@@ -76,7 +76,7 @@ func (p *pass) interference(k *contest) {
 // costOf prints the cost ratio of a comparison of a metric.
 func costOf(s stats.Comparison, d *result.MetricDesc) string {
 	cost, _, _ := s.Cost(better(d))
-	if known(cost) == nil {
+	if finiteOrNil(cost) == nil {
 		return "none"
 	}
 	return metric.Times(cost)
@@ -93,7 +93,7 @@ func reading(r *result.Run, name string) *float64 {
 // much that a run mostly waits. If others use the share f of the CPUs, a run lasts up to 1/(1-f) times as long as
 // alone under fair sharing (longer if bound to a busy CPU). A verdict that survives such a factor stands; any other
 // is withdrawn.
-func (p *pass) hopeless(k *contest) {
+func (p *guardRun) hopeless(k *armComparison) {
 	for _, l := range []struct {
 		name     string
 		one, all float64
@@ -108,15 +108,15 @@ func (p *pass) hopeless(k *contest) {
 		text := fmt.Sprintf("%s in %s is typically %s in %s and %s in %s, which may be a factor of up to %s", l.name, k.cas.ID, metric.Percent(base), k.base.ID, metric.Percent(treat), k.treat.ID, metric.Digits(factor))
 		c := p.comparison(k, p.e.Design.Primary)
 		if c != nil && c.Low != nil && (*c.Low > factor || *c.High < 1/factor) {
-			p.say(warn, k.scope(), v, "%s; the interval lies beyond it", text)
+			p.report(warn, k.scope(), v, "%s; the interval lies beyond it", text)
 			continue
 		}
-		p.say(doubt, k.scope(), v, "%s: this does not cancel in a pair", text)
+		p.report(doubt, k.scope(), v, "%s: this does not cancel in a pair", text)
 	}
 }
 
 // typical returns the median of a disturbance over the runs of a case in an arm.
-func (p *pass) typical(env, cas, name string) float64 {
+func (p *guardRun) typical(env, cas, name string) float64 {
 	var x []float64
 	for _, r := range p.runs(cas, env) {
 		if v := reading(r, name); v != nil {
@@ -128,7 +128,7 @@ func (p *pass) typical(env, cas, name string) float64 {
 
 // paging warns of SGX pages evicted during the runs: the enclave did not fit. That is a separate cost unless the
 // experiment is about it.
-func (p *pass) paging() {
+func (p *guardRun) paging() {
 	for cas, arm := range p.each {
 		pages, runs := 0.0, 0
 		for _, r := range p.runs(cas.ID, arm) {
@@ -139,7 +139,7 @@ func (p *pass) paging() {
 			}
 		}
 		if runs > 0 {
-			p.say(warn, scope{cas: cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs of %s in %s: paging is part of the number", metric.Count(pages), runs, cas.ID, arm)
+			p.report(warn, scope{cas: cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs of %s in %s: paging is part of the number", metric.Count(pages), runs, cas.ID, arm)
 		}
 	}
 }

@@ -14,7 +14,7 @@ var errorRate = Guard{
 	Doc:    "More than 0.1 % of the operations failed. Failed operations are often the fast or the slow ones, so the rest is not representative.",
 	Effect: "invalid if one arm is above the limit; a warning if both are, within a factor of two",
 	Help:   "lower the load until neither arm fails, or compare the error rates themselves",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			b, errsB := p.errors(k.base.ID, k.cas.ID)
 			t, errsT := p.errors(k.treat.ID, k.cas.ID)
@@ -25,9 +25,9 @@ var errorRate = Guard{
 				p.unknown(k.scope(), "what share of the operations of %s failed: there were %d errors in %s and %d in %s, and no count of operations", k.cas.ID, errsB, k.base.ID, errsT, k.treat.ID)
 			case max(b, t) <= errorLimit:
 			case min(b, t) > errorLimit && max(b, t) <= 2*min(b, t):
-				p.say(warn, k.scope(), v, "%s of the operations of %s failed in %s and %s in %s", metric.Percent(b), k.cas.ID, k.base.ID, metric.Percent(t), k.treat.ID)
+				p.report(warn, k.scope(), v, "%s of the operations of %s failed in %s and %s in %s", metric.Percent(b), k.cas.ID, k.base.ID, metric.Percent(t), k.treat.ID)
 			default:
-				p.say(refuse, k.scope(), v, "%s of the operations of %s failed in %s and %s in %s: the limit is %s", metric.Percent(b), k.cas.ID, k.base.ID, metric.Percent(t), k.treat.ID, metric.Percent(errorLimit))
+				p.report(refuse, k.scope(), v, "%s of the operations of %s failed in %s and %s in %s: the limit is %s", metric.Percent(b), k.cas.ID, k.base.ID, metric.Percent(t), k.treat.ID, metric.Percent(errorLimit))
 			}
 		}
 	},
@@ -35,7 +35,7 @@ var errorRate = Guard{
 
 // errors returns the errors of a case in an arm: as a share of its operations (NaN if those are unknown) and as a
 // number.
-func (p *pass) errors(env, cas string) (share float64, n int) {
+func (p *guardRun) errors(env, cas string) (share float64, n int) {
 	ops := 0.0
 	for _, r := range p.runs(cas, env) {
 		for _, c := range r.Errors {

@@ -9,7 +9,7 @@ var failedRuns = Guard{
 	Doc:    "Runs failed or gave no value of the primary metric. The survivors may be the lucky ones: if an arm lost more than a fifth of its runs, the rest is not representative.",
 	Effect: "inconclusive if an arm lost more than a fifth, else a warning",
 	Help:   "read why the runs failed; a job that fails in one arm only is a result of its own",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for cas, arm := range p.each {
 			runs, lost, why := p.runs(cas.ID, arm), 0, ""
 			for _, r := range runs {
@@ -26,7 +26,7 @@ var failedRuns = Guard{
 			if 5*lost > len(runs) {
 				e = doubt
 			}
-			p.say(e, scope{cas: cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
+			p.report(e, scope{cas: cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
 				"%d of %d runs of %s in %s gave no value, the last because: %s", lost, len(runs), cas.ID, arm, why)
 		}
 	},

@@ -12,7 +12,7 @@ var sameHostClient = Guard{
 	Doc:    "The load generator ran on the machine of the servers: they shared CPUs and caches, and there was no network between them.",
 	Effect: "a note",
 	Help:   "run the load on another machine (--client ssh:HOST), or give the server and the client CPUs of their own",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		if p.e.Design.Client == "" {
 			return // no load from outside
 		}
@@ -20,7 +20,7 @@ var sameHostClient = Guard{
 		for i := range p.e.Environments {
 			e := &p.e.Environments[i]
 			switch {
-			case !ownLoad(e) && slices.Contains(strings.Split(p.e.Design.Client, "; "), result.SameHost) && !elsewhere(e) || ownLoad(e) && e.Params["nodes"] == "same":
+			case !ownLoad(e) && slices.Contains(strings.Split(p.e.Design.Client, "; "), result.SameHost) && !isRemote(e) || ownLoad(e) && e.Params["nodes"] == "same":
 				shared = append(shared, e.ID)
 			case ownLoad(e) && e.Params["nodes"] == "any":
 				p.unknown(scope{arm: e.ID}, "whether the load of %s ran on the node of its servers: it was left to the cluster (nodes=any)", e.ID)
@@ -33,12 +33,12 @@ var sameHostClient = Guard{
 		if len(shared) < len(p.e.Environments) {
 			of = " of " + strings.Join(shared, ", ")
 		}
-		p.say(tell, scope{}, nil, "the load generator ran on the machine of the servers%s", of)
+		p.report(tell, scope{}, nil, "the load generator ran on the machine of the servers%s", of)
 	},
 }
 
-// elsewhere reports whether an environment was not on the harness's machine.
-func elsewhere(e *result.Environment) bool {
+// isRemote reports whether an environment was not on the harness's machine.
+func isRemote(e *result.Environment) bool {
 	return e.Boot != "" || e.Clock != nil || e.Launcher == "pod"
 }
 
@@ -50,7 +50,7 @@ var otherPlatform = Guard{
 	Doc:    "The arms did not run on the same host (grade C: the same kind of host, D: another platform). The ratio is a platform difference: it has no single cause and is not called overhead.",
 	Effect: "a note: the grade says so",
 	Help:   "run both arms on one host, in one interleaved experiment, or measure the difference between two equal arms on the two machines",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			if k.grade != result.GradeC && k.grade != result.GradeD {
 				continue
@@ -60,7 +60,7 @@ var otherPlatform = Guard{
 					p.unknown(k.arms(), "whether %s ran on the same host: %s", e.ID, missing(e, "hardware.host_id"))
 				}
 			}
-			p.say(tell, k.arms(), nil, "%s and %s were not shown to run on one host: grade %s, a platform difference", k.treat.ID, k.base.ID, k.grade)
+			p.report(tell, k.arms(), nil, "%s and %s were not shown to run on one host: grade %s, a platform difference", k.treat.ID, k.base.ID, k.grade)
 		}
 	},
 }

@@ -14,7 +14,7 @@ var linearity = Guard{
 	Doc:    "Time does not grow in proportion to the work (within 20 %), so the runs measured a fixed cost, not the work.",
 	Effect: "invalid if ten times the work takes hardly longer; otherwise a warning, also for a rate over less than a second with only one amount of work",
 	Help:   "make the smallest job at least a second long, keep set-up out of the timed part, and report start-up as a separate metric",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) == 0 {
 			return
@@ -33,7 +33,7 @@ var linearity = Guard{
 			for i := range p.e.Cases {
 				c := &p.e.Cases[i]
 				if t := p.seconds(c, env.ID); t < 1 {
-					p.say(warn, scope{cas: c.ID, arm: env.ID}, values{"seconds": t}, "%s of %s in %s is a rate over runs of %s: a fixed cost may be most of it", d.Name, c.ID, env.ID, metric.Value(t, "seconds"))
+					p.report(warn, scope{cas: c.ID, arm: env.ID}, values{"seconds": t}, "%s of %s in %s is a rate over runs of %s: a fixed cost may be most of it", d.Name, c.ID, env.ID, metric.Value(t, "seconds"))
 				}
 			}
 		}
@@ -41,7 +41,7 @@ var linearity = Guard{
 }
 
 // grows checks that the time of a run grows with its work.
-func (p *pass) grows(env *result.Environment, d *result.MetricDesc, rate bool, a, b step) {
+func (p *guardRun) grows(env *result.Environment, d *result.MetricDesc, rate bool, a, b step) {
 	work := b.x / a.x
 	va, vb := p.median(a.cas, env.ID, d.Name), p.median(b.cas, env.ID, d.Name)
 	var growth float64
@@ -66,12 +66,12 @@ func (p *pass) grows(env *result.Environment, d *result.MetricDesc, rate bool, a
 		e = refuse
 	}
 	for _, c := range []*result.Case{a.cas, b.cas} {
-		p.say(e, s.in(c.ID), values{"work": work, "time": growth}, "%s: %s times the work (%s=%g to %g) takes %s times the time", env.ID, metric.Digits(work), a.name, a.x, b.x, metric.Digits(growth))
+		p.report(e, s.in(c.ID), values{"work": work, "time": growth}, "%s: %s times the work (%s=%g to %g) takes %s times the time", env.ID, metric.Digits(work), a.name, a.x, b.x, metric.Digits(growth))
 	}
 }
 
 // seconds returns the median wall time of a case's runs in an arm, NaN without any.
-func (p *pass) seconds(c *result.Case, env string) float64 {
+func (p *guardRun) seconds(c *result.Case, env string) float64 {
 	var x []float64
 	for _, r := range p.runs(c.ID, env) {
 		if r.Status != result.Failed && r.Seconds > 0 {

@@ -12,8 +12,8 @@ import (
 // NTP are within a tenth of that, and without nanoseconds a clock is read to a second.
 const clocksTogether = 1
 
-// apart reports whether a clock certainly differs from the harness's.
-func apart(c *result.ClockOffset) bool {
+// clocksDiffer reports whether a clock certainly differs from the harness's.
+func clocksDiffer(c *result.ClockOffset) bool {
 	return c != nil && math.Abs(c.Seconds)-c.Uncertainty > clocksTogether
 }
 
@@ -22,24 +22,24 @@ var machineClocks = Guard{
 	Doc:    "The clock of another machine differs from the harness's by more than a second. Durations are measured by one clock each and stay right, but certificates and evidence may be refused, and logs and stored series do not line up with the runs.",
 	Effect: "a warning",
 	Help:   "set the clocks by NTP (chronyc tracking, timedatectl) and run again",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		say := func(s scope, who string, c *result.ClockOffset) {
 			side := "ahead of"
 			if c.Seconds < 0 {
 				side = "behind"
 			}
-			p.say(warn, s, values{"seconds": c.Seconds}, "the clock of %s is %s %s the harness's (uncertainty %s)", who, time.Duration(math.Abs(c.Seconds)*1e9).Round(100*time.Millisecond), side, metric.Value(c.Uncertainty, "seconds"))
+			p.report(warn, s, values{"seconds": c.Seconds}, "the clock of %s is %s %s the harness's (uncertainty %s)", who, time.Duration(math.Abs(c.Seconds)*1e9).Round(100*time.Millisecond), side, metric.Value(c.Uncertainty, "seconds"))
 		}
 		for i := range p.e.Environments {
 			e := &p.e.Environments[i]
 			switch {
-			case apart(e.Clock):
+			case clocksDiffer(e.Clock):
 				say(scope{arm: e.ID}, e.ID, e.Clock)
-			case e.Clock == nil && elsewhere(e):
+			case e.Clock == nil && isRemote(e):
 				p.unknown(scope{arm: e.ID}, "whether the clock of %s agrees with the harness's: it was not reported", e.ID)
 			}
 		}
-		if c := p.e.Design.ClientClock; apart(c) {
+		if c := p.e.Design.ClientClock; clocksDiffer(c) {
 			say(scope{}, p.e.Design.Client, c)
 		}
 	},

@@ -11,10 +11,10 @@ var missingMetric = Guard{
 	Doc:    "An arm has no usable value of the primary metric, or the metric has no direction. A missing value is never 0 and never fine.",
 	Effect: "invalid",
 	Help:   "read the runs' missing_reason and raw output; choose another primary metric if the workload does not report this one",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		name := p.e.Design.Primary
 		if d := p.primary(); better(d) == 0 {
-			p.say(refuse, scope{}, nil, "the primary metric %q is not declared with a direction, so nothing can be worse or better", name)
+			p.report(refuse, scope{}, nil, "the primary metric %q is not declared with a direction, so nothing can be worse or better", name)
 			return
 		}
 		for _, k := range p.contests {
@@ -34,10 +34,10 @@ var missingMetric = Guard{
 					}
 				}
 				if !math.IsNaN(odd) {
-					p.say(withdraw, k.scope().of(name), values{"value": odd}, "%s of %s in %s is %s: a ratio needs values above 0", name, k.cas.ID, arm, p.value(odd, name))
+					p.report(withdraw, k.scope().withMetric(name), values{"value": odd}, "%s of %s in %s is %s: a ratio needs values above 0", name, k.cas.ID, arm, p.value(odd, name))
 				}
 				if got == 0 && math.IsNaN(odd) {
-					p.say(refuse, k.scope(), nil, "no run of %s in %s has %s: %s", k.cas.ID, arm, name, why)
+					p.report(refuse, k.scope(), nil, "no run of %s in %s has %s: %s", k.cas.ID, arm, name, why)
 				}
 			}
 		}

@@ -11,7 +11,7 @@ var noSteadyState = Guard{
 	Doc:    "Runs never reached a steady state, so their mean is the mean of a warm-up. They give no ratio.",
 	Effect: "invalid if at least half of an arm's runs never settled, else a warning",
 	Help:   "make the runs longer; the series in the report shows what keeps changing",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for cas, arm := range p.each {
 			runs, n, blind := p.runs(cas.ID, arm), 0, ""
 			for _, r := range runs {
@@ -28,9 +28,9 @@ var noSteadyState = Guard{
 			case blind != "":
 				p.unknown(s, "whether %s settled in %s: %s", cas.ID, arm, blind)
 			case 2*n >= len(runs) && n > 0:
-				p.say(withdraw, s, v, "%d of %d runs of %s in %s reached no steady state", n, len(runs), cas.ID, arm)
+				p.report(withdraw, s, v, "%d of %d runs of %s in %s reached no steady state", n, len(runs), cas.ID, arm)
 			case n > 0:
-				p.say(warn, s, v, "%d of %d runs of %s in %s reached no steady state and do not count", n, len(runs), cas.ID, arm)
+				p.report(warn, s, v, "%d of %d runs of %s in %s reached no steady state and do not count", n, len(runs), cas.ID, arm)
 			}
 		}
 	},

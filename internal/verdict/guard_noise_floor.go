@@ -11,7 +11,7 @@ var noiseFloor = Guard{
 	Doc:    "The claimed difference is smaller than identical arms have shown on this host (A/A calibration).",
 	Effect: "inconclusive; a note if this host and job have no calibration",
 	Help:   "calibrate this workload on this host (teescope bench calibrate), and quiet the host until its noise floor is below the effect",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		if p.e.Design.Calibration {
 			return
 		}
@@ -27,7 +27,7 @@ var noiseFloor = Guard{
 			}
 			floor := p.floor(k)
 			if (*c.Low > 1 || *c.High < 1) && math.Abs(math.Log(*c.Cost)) <= math.Log1p(floor) {
-				p.say(doubt, k.scope().of(c.Metric), values{"cost_ratio": *c.Cost, "noise_floor": floor},
+				p.report(doubt, k.scope().withMetric(c.Metric), values{"cost_ratio": *c.Cost, "noise_floor": floor},
 					"a cost of %s in %s is within the noise floor of %s that %d identical pairs showed", metric.Times(*c.Cost), k.cas.ID, metric.Percent(floor), f.Pairs)
 			}
 		}

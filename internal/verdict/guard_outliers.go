@@ -13,7 +13,7 @@ var outliers = Guard{
 	Doc:    "Runs lie far from the others of their arm (modified z-score of the logarithm above 3.5; a warning above 10). They are shown and never deleted.",
 	Effect: "a note or a warning; the estimator is robust against a few",
 	Help:   "read the run's interference and raw output; with more pairs a single one matters less",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for cas, env := range p.each {
 			runs, x := p.logs(cas.ID, env)
 			for i, z := range stats.Flags(x) {
@@ -24,7 +24,7 @@ var outliers = Guard{
 				if math.Abs(z) > stats.WarnScore {
 					e = warn
 				}
-				p.say(e, scope{cas: cas.ID, arm: env, metric: p.e.Design.Primary}, values{"value": math.Exp(x[i]), "z": z},
+				p.report(e, scope{cas: cas.ID, arm: env, metric: p.e.Design.Primary}, values{"value": math.Exp(x[i]), "z": z},
 					"run %s has %s where %s in %s has a median of %s (modified z-score %s)", runs[i].ID, p.value(math.Exp(x[i]), p.e.Design.Primary), cas.ID, env, p.value(math.Exp(stats.Median(x)), p.e.Design.Primary), metric.Digits(z))
 			}
 		}
@@ -32,7 +32,7 @@ var outliers = Guard{
 }
 
 // logs returns the logarithms of the primary metric of a case in an arm.
-func (p *pass) logs(cas, env string) ([]*result.Run, []float64) {
+func (p *guardRun) logs(cas, env string) ([]*result.Run, []float64) {
 	var runs []*result.Run
 	var x []float64
 	for _, r := range p.runs(cas, env) {

@@ -15,9 +15,9 @@ var severalDimensions = Guard{
 	Doc:    "The arms differ in more than the declared subject, so the ratio has several possible causes. The message lists the fields.",
 	Effect: "invalid if the subject is one parameter and the environment differs too; a warning if environments are compared",
 	Help:   "make the arms equal in everything else, or add a rung that changes one thing at a time",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		if p.e.Design.Subject != "environment" && strings.Contains(p.e.Design.Subject, "+") {
-			p.say(warn, scope{}, nil, "the arms are declared to differ in more than one thing: %s", p.e.Design.Subject)
+			p.report(warn, scope{}, nil, "the arms are declared to differ in more than one thing: %s", p.e.Design.Subject)
 		}
 		for _, k := range p.contests {
 			if p.o.Diff == nil {
@@ -32,7 +32,7 @@ var severalDimensions = Guard{
 					p.unknown(scope{arm: e.ID}, "whether %s differs in %s: not read there", e.ID, strings.Join(fields, ", "))
 				}
 			}
-			dims := beside(p.e.Design.Subject, k.changed)
+			dims := otherDimensions(p.e.Design.Subject, k.changed)
 			if len(dims) == 0 {
 				continue
 			}
@@ -40,7 +40,7 @@ var severalDimensions = Guard{
 			if !strings.Contains(p.e.Design.Subject, "environment") && p.e.Design.Kind != result.Unpaired {
 				e = refuse
 			}
-			p.say(e, k.arms(), values{"dimensions": float64(len(dims))}, "%s and %s also differ in %s", k.base.ID, k.treat.ID, list(dims, k.changed))
+			p.report(e, k.arms(), values{"dimensions": float64(len(dims))}, "%s and %s also differ in %s", k.base.ID, k.treat.ID, list(dims, k.changed))
 		}
 	},
 }
@@ -86,8 +86,8 @@ func dimension(field string) string {
 	}
 }
 
-// beside returns the dimensions, other than the subject, in which arms differ.
-func beside(subject string, changed []result.Difference) []string {
+// otherDimensions returns the dimensions, other than the subject, in which arms differ.
+func otherDimensions(subject string, changed []result.Difference) []string {
 	subjects := strings.Split(subject, "+")
 	var out []string
 	for _, c := range changed {

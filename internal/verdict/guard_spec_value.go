@@ -12,7 +12,7 @@ var specValue = Guard{
 	Doc:    "A value comes from a vendor's specification or from literature; it was not measured here. Such values are shown next to measurements and never compared.",
 	Effect: "invalid, without a ratio",
 	Help:   "measure it, or list it under references",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		type kind struct {
 			scope
 			source result.Provenance
@@ -36,10 +36,10 @@ var specValue = Guard{
 			what := fmt.Sprintf("%s of %s in %s (%s, in %s)", k.metric, k.cas, k.arm, p.value(example[i], k.metric), metric.Plural(seen[k], "run"))
 			v := values{"value": example[i], "runs": float64(seen[k])}
 			if k.source == "" {
-				p.say(withdraw, k.scope, v, "%s has no stated origin", what)
+				p.report(withdraw, k.scope, v, "%s has no stated origin", what)
 				continue
 			}
-			p.say(withdraw, k.scope, v, "%s is presented as a measurement but comes from %s", what, k.source)
+			p.report(withdraw, k.scope, v, "%s is presented as a measurement but comes from %s", what, k.source)
 		}
 	},
 }

@@ -9,10 +9,10 @@ var emulated = Guard{
 	Doc:    "A VM's CPU was emulated in software. The job runs, but its times are those of the emulator.",
 	Effect: "a warning: the ratio is not what a VM costs, and is shown as a stand-in",
 	Help:   "use a host with /dev/kvm",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for i := range p.e.Environments {
 			if e := &p.e.Environments[i]; e.Emulated() {
-				p.say(warn, scope{arm: e.ID}, nil, "%s is emulated in software (%s)", e.ID, cmp.Or(e.TEE.Settings["accelerator"], e.Software.Hypervisor))
+				p.report(warn, scope{arm: e.ID}, nil, "%s is emulated in software (%s)", e.ID, cmp.Or(e.TEE.Settings["accelerator"], e.Software.Hypervisor))
 			}
 		}
 	},
@@ -23,11 +23,11 @@ var madeUp = Guard{
 	Doc:    "An arm measured nothing: the fake launcher draws its values from a seed, to test teescope itself.",
 	Effect: "a warning: the numbers say nothing about any machine, and are shown as a stand-in",
 	Help:   "use another launcher",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for i := range p.e.Environments {
 			e := &p.e.Environments[i]
 			if says := e.TEE.Settings["measures"]; says != "" {
-				p.say(warn, scope{arm: e.ID}, nil, "%s measures %s", e.ID, says)
+				p.report(warn, scope{arm: e.ID}, nil, "%s measures %s", e.ID, says)
 			}
 		}
 	},
@@ -38,15 +38,15 @@ var declaredStandIn = Guard{
 	Doc:    "The experiment declares that an arm stands in for something else (stands_for), or the measured device is simulated. The ratio is right for what ran, and says nothing about the price of what it stands for.",
 	Effect: "a warning; the comparison is grey, with the word stand-in before its numbers, without a grade, and is not called a cost",
 	Help:   "measure the real thing, or ask for the arm as what it is",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for i := range p.e.Environments {
 			if e := &p.e.Environments[i]; e.StandsFor != "" {
-				p.say(warn, scope{arm: e.ID}, nil, "%s stands in for %s", e.ID, e.StandsFor)
+				p.report(warn, scope{arm: e.ID}, nil, "%s stands in for %s", e.ID, e.StandsFor)
 			}
 		}
 		for i := range p.e.Workload.Metrics {
 			if d := &p.e.Workload.Metrics[i]; d.Simulated() && d.Name == p.e.Design.Primary {
-				p.say(warn, scope{metric: d.Name}, nil, "the device behind %s is simulated", d.Name)
+				p.report(warn, scope{metric: d.Name}, nil, "the device behind %s is simulated", d.Name)
 			}
 		}
 	},

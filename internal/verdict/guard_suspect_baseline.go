@@ -13,7 +13,7 @@ var suspectBaseline = Guard{
 	Doc:    "More processors gained more than proportionally (an efficiency above 105 %), so the runs of that arm with the fewest processors were probably too slow. The message names the arm, and gives its cost ratio to the first environment at both ends.",
 	Effect: "inconclusive for the case with the fewest processors; a warning for the others",
 	Help:   "measure the smallest case again with more pairs and a fixed clock rate; report absolute ratios, not efficiency",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) == 0 {
 			return
@@ -45,8 +45,8 @@ var suspectBaseline = Guard{
 					v := values{"speedup": speedup, "efficiency": efficiency}
 					format := "%s is %s times as fast with %s=%g as with %s=%g, an efficiency of %s, so its runs with %s=%g were probably too slow%s"
 					args := []any{env.ID, metric.Digits(speedup), s.name, s.x, s.name, first.x, metric.Percent(efficiency), s.name, first.x, absolute}
-					p.say(doubt, sc.in(first.cas.ID), v, format, args...)
-					p.say(warn, sc.in(s.cas.ID), v, format, args...)
+					p.report(doubt, sc.in(first.cas.ID), v, format, args...)
+					p.report(warn, sc.in(s.cas.ID), v, format, args...)
 				}
 			}
 		}

@@ -13,14 +13,14 @@ var teeEvidence = Guard{
 	Doc:    "An arm is declared to run in a TEE, but neither detection from inside nor its launcher showed that the TEE was on.",
 	Effect: "invalid: this is not what the TEE costs",
 	Help:   "let the launcher give evidence (a quote, a report, the loader's output), or run where the TEE is visible from inside",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			for _, e := range []*result.Environment{k.base, k.treat} {
 				switch t := &e.TEE; {
 				case t.Type == "" || t.Type == "unknown":
 					p.unknown(k.arms(), "whether %s runs in a TEE: %s", e.ID, missing(e, "tee.type"))
 				case t.Type != "none" && !shown(t):
-					p.say(refuse, k.arms(), nil, "%s is declared to run in %s, but nothing shows that it was on", e.ID, t.Type)
+					p.report(refuse, k.arms(), nil, "%s is declared to run in %s, but nothing shows that it was on", e.ID, t.Type)
 				}
 			}
 		}
@@ -33,8 +33,8 @@ func shown(t *result.TEE) bool {
 	return t.Active && (inside || len(t.Evidence) > 0)
 }
 
-// on reports whether the arm is known to run in a TEE.
-func on(t *result.TEE) bool {
+// isInTEE reports whether the arm is known to run in a TEE.
+func isInTEE(t *result.TEE) bool {
 	return t.Type != "" && t.Type != "none" && t.Type != "unknown" && t.Active
 }
 
@@ -43,7 +43,7 @@ var teeInBaseline = Guard{
 	Doc:    "The baseline itself runs in a TEE. The ratio is then not the cost of the TEE, although it may be the cost of another change inside it.",
 	Effect: "invalid if one launcher made both arms, one meant to be without the TEE; otherwise a warning",
 	Help:   "use a baseline with the TEE off on the same host; to compare two builds inside a TEE, declare the build as the subject",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		if len(p.e.Environments) < 2 || p.e.Design.Calibration || !subjectIsEnvironment(p.e) {
 			return
 		}
@@ -51,7 +51,7 @@ var teeInBaseline = Guard{
 		if base.TEE.Type == "" || base.TEE.Type == "unknown" {
 			p.unknown(scope{}, "whether the baseline %s runs in a TEE: %s", base.ID, missing(base, "tee.type"))
 		}
-		if !on(&base.TEE) {
+		if !isInTEE(&base.TEE) {
 			return
 		}
 		for _, k := range p.contests {
@@ -59,12 +59,12 @@ var teeInBaseline = Guard{
 				continue
 			}
 			switch t := k.treat; {
-			case on(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && p.o.Diff == nil:
+			case isInTEE(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && p.o.Diff == nil:
 				p.unknown(k.arms(), "in what %s and %s differ, which both run in %s: they were not compared", base.ID, t.ID, base.TEE.Type)
-			case on(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && !settingsDiffer(k.changed):
-				p.say(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings: the arm that should be without it has it on", base.ID, t.ID, base.TEE.Type)
+			case isInTEE(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && !settingsDiffer(k.changed):
+				p.report(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings: the arm that should be without it has it on", base.ID, t.ID, base.TEE.Type)
 			default:
-				p.say(warn, k.arms(), nil, "the baseline %s runs in %s, so the ratio is not the cost of %s", base.ID, base.TEE.Type, base.TEE.Type)
+				p.report(warn, k.arms(), nil, "the baseline %s runs in %s, so the ratio is not the cost of %s", base.ID, base.TEE.Type, base.TEE.Type)
 			}
 		}
 	},
@@ -83,15 +83,15 @@ var teeDebug = Guard{
 	Doc:    "A TEE is open for debugging (SGX DEBUG attribute, TDX debug attribute, SNP debug policy). Its protection is off and its speed may differ from production.",
 	Effect: "invalid against an arm that is not; a warning if both are",
 	Help:   "build and launch it for production; compare debug arms only with each other",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			b, t := &k.base.TEE, &k.treat.TEE
 			for _, e := range []*result.Environment{k.base, k.treat} {
 				switch {
 				case e.TEE.Debug && b.Debug && t.Debug:
-					p.say(warn, k.arms(), nil, "%s runs in %s in debug mode, as the arm it is compared with: neither is protected, and neither speaks for production", e.ID, e.TEE.Type)
+					p.report(warn, k.arms(), nil, "%s runs in %s in debug mode, as the arm it is compared with: neither is protected, and neither speaks for production", e.ID, e.TEE.Type)
 				case e.TEE.Debug:
-					p.say(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not speak for production", e.ID, e.TEE.Type)
+					p.report(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not speak for production", e.ID, e.TEE.Type)
 				case e.TEE.Type != "none" && e.Missing["tee.debug"] != "":
 					p.unknown(k.arms(), "whether %s is open for debugging: %s", e.ID, e.Missing["tee.debug"])
 				case e.TEE.Type != "none" && !shown(&e.TEE):

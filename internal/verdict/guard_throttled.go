@@ -48,7 +48,7 @@ func fallOf(w *result.Warmup) (f fall, ok bool) {
 }
 
 // limit is the line onto which at least half of an arm's runs fell, all at one height.
-func (p *pass) limit(cas, arm string) (mean fall, n, of int) {
+func (p *guardRun) limit(cas, arm string) (mean fall, n, of int) {
 	var burst, sustained, after []float64
 	runs := p.runs(cas, arm)
 	for _, r := range runs {
@@ -73,7 +73,7 @@ var throttled = Guard{
 		"The mean mixes burst and limit; the message has both.",
 	Effect: "a bound if one arm is limited; invalid if both are, because the ratio compares the limits",
 	Help:   "leave out the burst (a longer omit or ramp) to measure the limit, stay below the limit (a rate), or buy a larger one",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) <= 0 {
 			return // windows of times do not show a limit
@@ -90,13 +90,13 @@ var throttled = Guard{
 					continue
 				}
 				limited[treat] = true
-				p.say(tell, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"burst": f.burst, "sustained": f.sustained, "seconds": f.after},
+				p.report(tell, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"burst": f.burst, "sustained": f.sustained, "seconds": f.after},
 					"in %d of %d runs of %s in %s, %s fell from %s to %s after %s and stayed there: a limit, not the arm", n, of, k.cas.ID, env.ID, d.Name,
 					metric.Value(f.burst, d.Unit), metric.Value(f.sustained, d.Unit), metric.Value(f.after, "seconds"))
 			}
 			switch {
 			case limited[false] && limited[true]:
-				p.say(refuse, k.scope().of(d.Name), nil, "both %s and %s were throttled in %s: the ratio compares their limits", k.base.ID, k.treat.ID, k.cas.ID)
+				p.report(refuse, k.scope().withMetric(d.Name), nil, "both %s and %s were throttled in %s: the ratio compares their limits", k.base.ID, k.treat.ID, k.cas.ID)
 			case limited[false] || limited[true]:
 				arm := k.base.ID
 				if limited[true] {

@@ -14,7 +14,7 @@ var wideInterval = Guard{
 	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many would probably decide.",
 	Effect: "a note: the verdict is inconclusive by its interval",
 	Help:   "run the stated number of pairs, or choose a wider margin before looking at the result",
-	check: func(p *pass) {
+	check: func(p *guardRun) {
 		for i := range p.e.Comparisons {
 			c := &p.e.Comparisons[i]
 			if !c.Primary || c.Low == nil || !(*c.Low < 1 && *c.High > 1) || *c.Low > 1/(1+c.Margin) && *c.High < 1+c.Margin {
@@ -24,7 +24,7 @@ var wideInterval = Guard{
 				continue
 			}
 			v := values{"low": *c.Low, "high": *c.High, "pairs_needed": float64(c.PairsNeeded)}
-			p.say(tell, scope{cas: c.Case, base: c.Baseline, treat: c.Treatment, metric: c.Metric}, v,
+			p.report(tell, scope{cas: c.Case, base: c.Baseline, treat: c.Treatment, metric: c.Metric}, v,
 				"%s against %s in %s has a cost ratio of %s, with a margin of %s%s", c.Treatment, c.Baseline, c.Case, costRatio(c, better(p.e.Desc(c.Metric))), metric.Percent(c.Margin), p.outlook(c))
 		}
 	},
@@ -32,7 +32,7 @@ var wideInterval = Guard{
 
 // outlook says what the pairs of an open comparison find and, if no guard doubts it for another reason, how many would
 // probably decide it.
-func (p *pass) outlook(c *result.Comparison) string {
+func (p *guardRun) outlook(c *result.Comparison) string {
 	s := ""
 	if c.MDE != nil {
 		s = fmt.Sprintf("; %s find a difference of %s four times in five", metric.Plural(c.Pairs, c.Replicate()), metric.Percent(*c.MDE))

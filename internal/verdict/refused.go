@@ -49,8 +49,8 @@ func Refusals(e *result.Experiment, arm string) []result.Guard {
 
 // refusal returns why all comparisons of an arm's metric in a case are invalid. It returns "" if one is valid, if
 // there is none, or if the arm has no value.
-func (p *pass) refusal(cas *result.Case, arm, metric string) string {
-	if known(p.median(cas, arm, metric)) == nil {
+func (p *guardRun) refusal(cas *result.Case, arm, metric string) string {
+	if finiteOrNil(p.median(cas, arm, metric)) == nil {
 		return ""
 	}
 	why := ""
@@ -65,7 +65,7 @@ func (p *pass) refusal(cas *result.Case, arm, metric string) string {
 		case c.Treatment != arm:
 			continue
 		}
-		if known(p.median(cas, other, metric)) == nil {
+		if finiteOrNil(p.median(cas, other, metric)) == nil {
 			continue
 		}
 		if c.Verdict != stats.Invalid {
@@ -79,7 +79,7 @@ func (p *pass) refusal(cas *result.Case, arm, metric string) string {
 }
 
 // refusedBy returns the message of the guard that keeps a value of a case out of its history; "" for none.
-func (p *pass) refusedBy(cas, metric string) string {
+func (p *guardRun) refusedBy(cas, metric string) string {
 	for _, g := range p.e.Guards {
 		if g.ID == invalidArm && (g.Case == "" || g.Case == cas) && (g.Metric == "" || g.Metric == metric) {
 			return cmp.Or(g.Message, noReason)
@@ -88,9 +88,9 @@ func (p *pass) refusedBy(cas, metric string) string {
 	return ""
 }
 
-// without returns why no run of a case in an arm has a metric. It returns "" if that does not matter, because another
+// whyMissing returns why no run of a case in an arm has a metric. It returns "" if that does not matter, because another
 // metric is primary and runs succeeded.
-func (p *pass) without(c *result.Case, arm, metric string) string {
+func (p *guardRun) whyMissing(c *result.Case, arm, metric string) string {
 	why, well := "no run was made", false
 	for _, r := range p.runs(c.ID, arm) {
 		if why = reason(r, r.Metric(metric)); unsteady(r) {

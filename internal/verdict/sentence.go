@@ -134,7 +134,7 @@ func Details(e *result.Experiment, c *result.Comparison) []string {
 	if c.Verdict == "" {
 		out = append(out, "Only the primary metric has a verdict.")
 	}
-	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
+	if dims := otherDimensions(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
 		out = append(out, "The arms also differ in "+strings.Join(dims, ", ")+".")
 	}
 	return out
@@ -203,7 +203,7 @@ func first(reasons []string) string {
 }
 
 // value prints a value of a metric with its unit, if that was declared.
-func (p *pass) value(v float64, name string) string {
+func (p *guardRun) value(v float64, name string) string {
 	if d := p.e.Desc(name); d != nil {
 		return metric.Value(v, d.Unit)
 	}

@@ -19,7 +19,7 @@ type step struct {
 
 // sweeps groups the cases that differ only in one of these parameters, in the order of its value. Groups of one are
 // left out.
-func (p *pass) sweeps(names []string) [][]step {
+func (p *guardRun) sweeps(names []string) [][]step {
 	groups := map[string][]step{}
 	for i := range p.e.Cases {
 		c := &p.e.Cases[i]

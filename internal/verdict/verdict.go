@@ -79,7 +79,7 @@ func Concluded(e *result.Experiment, o Options) *result.Experiment {
 	return &own
 }
 
-func conclude(e *result.Experiment, o Options) *pass {
+func conclude(e *result.Experiment, o Options) *guardRun {
 	p := newPass(e, o)
 	e.Comparisons, e.Design.Grade = nil, ""
 	e.Digest = "" // of other conclusions
@@ -110,11 +110,11 @@ func conclude(e *result.Experiment, o Options) *pass {
 	return p
 }
 
-// pass is one conclusion in progress.
-type pass struct {
+// guardRun is one conclusion in progress.
+type guardRun struct {
 	e        *result.Experiment
 	o        Options
-	contests []*contest
+	contests []*armComparison
 	guard    *Guard // the current one
 	spoken   []spoken
 	// raw are the statistics behind e.Comparisons, and doubted the guards' doubts
@@ -123,7 +123,7 @@ type pass struct {
 	doubted map[int]bool
 }
 
-func newPass(e *result.Experiment, o Options) *pass {
+func newPass(e *result.Experiment, o Options) *guardRun {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
@@ -141,13 +141,13 @@ func newPass(e *result.Experiment, o Options) *pass {
 	if o.Work == nil {
 		o.Work = []string{"messages", "requests", "operations", "iterations", "loops"}
 	}
-	p := &pass{e: e, o: o, doubted: map[int]bool{}}
+	p := &guardRun{e: e, o: o, doubted: map[int]bool{}}
 	p.arrange()
 	return p
 }
 
 // metrics returns those with a direction, the primary one first.
-func (p *pass) metrics() []*result.MetricDesc {
+func (p *guardRun) metrics() []*result.MetricDesc {
 	var out []*result.MetricDesc
 	for i := range p.e.Workload.Metrics {
 		d := &p.e.Workload.Metrics[i]

@@ -29,7 +29,7 @@ func serveFindings(o Options) http.HandlerFunc {
 			refuse(w, o, err)
 			return
 		}
-		if o.History != nil && len(without(q, "job", "instance")) > 0 {
+		if o.History != nil && len(otherParams(q, "job", "instance")) > 0 {
 			f, err := filter(q)
 			if err != nil {
 				reply(w, o, http.StatusBadRequest, Error{err.Error()})

@@ -47,8 +47,8 @@ func machineOf(q url.Values) query.Machine {
 	return query.Machine{Job: q.Get("job"), Instance: q.Get("instance")}
 }
 
-// without returns the other parameters.
-func without(q url.Values, names ...string) url.Values {
+// otherParams returns the other parameters.
+func otherParams(q url.Values, names ...string) url.Values {
 	out := maps.Clone(q)
 	for _, n := range names {
 		out.Del(n)

@@ -125,7 +125,7 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	err = m.take(ctx, s.Out, variants, r)
+	err = m.runWindows(ctx, s.Out, variants, r)
 	for _, v := range variants {
 		if v.session != nil {
 			_ = v.session.Close() // everything that matters was sent before
@@ -185,8 +185,8 @@ func (m *measurement) check() error {
 	return nil
 }
 
-// take runs the windows of all variants in random order.
-func (m *measurement) take(ctx context.Context, out io.Writer, variants []*variant, r *channelbench.Report) error {
+// runWindows runs the windows of all variants in random order.
+func (m *measurement) runWindows(ctx context.Context, out io.Writer, variants []*variant, r *channelbench.Report) error {
 	order := rand.New(rand.NewPCG(m.seed, 0))
 	times := make([]*durations, len(variants))
 	for i, v := range variants {
@@ -206,7 +206,7 @@ func (m *measurement) take(ctx context.Context, out io.Writer, variants []*varia
 			}
 			w := channelbench.Window{CPU: -processorSeconds()}
 			for range channelbench.Parts {
-				n, took, err := variants[i].window(m.window/channelbench.Parts, times[i].put)
+				n, took, err := variants[i].window(m.window/channelbench.Parts, times[i].record)
 				if err != nil {
 					return fmt.Errorf("%s: %w", variants[i].name, err)
 				}

@@ -30,7 +30,7 @@ const longestOperation = int64(10 * time.Minute)
 
 func newDurations() *durations { return &durations{hdrhistogram.New(1, longestOperation, 3)} }
 
-func (x *durations) put(d time.Duration) {
+func (x *durations) record(d time.Duration) {
 	_ = x.h.RecordValue(min(max(int64(d), 1), longestOperation))
 }
 

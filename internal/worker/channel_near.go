@@ -35,7 +35,7 @@ func (m *measurement) variants(ctx context.Context) ([]*variant, error) {
 		protection byte
 	}{{"plain", plainText}, {"channel", channelKeys}, {"tls", tlsKeys}} {
 		use := map[string]byte{"echo": useEcho, "stream": useStream}[m.measure]
-		s, _, err := m.near(ctx, wanted{p.protection, use, byte(m.cipher), serverEvidence}, nil, config)
+		s, _, err := m.openSession(ctx, wanted{p.protection, use, byte(m.cipher), serverEvidence}, nil, config)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -48,9 +48,9 @@ func (m *measurement) variants(ctx context.Context) ([]*variant, error) {
 	return out, nil
 }
 
-// near connects to the far side and makes a session. It returns the time to make the session,
+// openSession connects to the far side and makes a session. It returns the time to make the session,
 // without that of the connection.
-func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket, config *tls.Config) (messenger, time.Duration, error) {
+func (m *measurement) openSession(ctx context.Context, w wanted, ticket *channel.Ticket, config *tls.Config) (messenger, time.Duration, error) {
 	c, err := m.wiring.dial(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -114,7 +114,7 @@ func (m *measurement) handshakes(ctx context.Context) ([]*variant, error) {
 	session := func(name string, w wanted, config *tls.Config, resume bool) *variant {
 		var ticket *channel.Ticket
 		one := func() (time.Duration, error) {
-			s, took, err := m.near(ctx, w, ticket, config)
+			s, took, err := m.openSession(ctx, w, ticket, config)
 			if err != nil {
 				return 0, err
 			}

@@ -337,7 +337,7 @@ func (s *sender) datagramsOf(c net.Conn, i int, stopped *atomic.Bool) error {
 			time.Sleep(200 * time.Microsecond)
 			continue
 		}
-		header{token: s.Token, stream: uint16(i), number: uint64(n), sent: time.Now().UnixNano()}.put(b)
+		header{token: s.Token, stream: uint16(i), number: uint64(n), sent: time.Now().UnixNano()}.encode(b)
 		switch _, err := c.Write(b); {
 		case errors.Is(err, unix.ENOBUFS): // this machine's own queue is full: lost like any other
 		case err != nil:

@@ -156,7 +156,7 @@ func TestFlowEndsEarly(t *testing.T) {
 func TestHeader(t *testing.T) {
 	b := make([]byte, leastDatagram)
 	want := header{token: strings.Repeat("T", tokenBytes), stream: 7, number: 1 << 40, sent: -5}
-	want.put(b)
+	want.encode(b)
 	if got, ok := parseHeader(b); !ok || got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -94,7 +94,7 @@ func (g *gatewayRun) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	if g.split != nil {
-		g.split.end()
+		g.split.stopProfile()
 	}
 	return json.NewEncoder(s.Out).Encode(map[string]string{"kind": g.kind, "log": g.level})
 }
@@ -141,7 +141,7 @@ func (g *gatewayRun) start(ctx context.Context, group *errgroup.Group) error {
 		return err
 	}
 	group.Go(func() error {
-		return serve(ctx, l, &http.Server{Handler: g.log.of(h), ErrorLog: g.log.errors, ReadHeaderTimeout: headerTime}, g.keys)
+		return serve(ctx, l, &http.Server{Handler: g.log.wrap(h), ErrorLog: g.log.errors, ReadHeaderTimeout: headerTime}, g.keys)
 	})
 	return nil
 }

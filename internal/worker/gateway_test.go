@@ -61,7 +61,7 @@ func TestProxy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			front := httptest.NewServer(l.of(proxy(behind.Listener.Addr().String(), l)))
+			front := httptest.NewServer(l.wrap(proxy(behind.Listener.Addr().String(), l)))
 			defer front.Close()
 			for _, n := range []int{0, 64, 300000} {
 				status, got := get(t, front.URL+"/"+strconv.Itoa(n))
@@ -162,7 +162,7 @@ func TestPartOf(t *testing.T) {
 // TestSplit: a working proxy shows CPU time in the parts that it uses.
 func TestSplit(t *testing.T) {
 	var s split
-	defer s.end()
+	defer s.stopProfile()
 	if _, err := s.next(); err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func (l *link) run(ctx context.Context, s Streams) error {
 	defer cancel()
 	report := l.report
 	if l.connect != "" {
-		report = func(ctx context.Context) (*linkReport, error) { return l.near(ctx, s) }
+		report = func(ctx context.Context) (*linkReport, error) { return l.measureNear(ctx, s) }
 	}
 	r, err := report(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -286,11 +286,11 @@ func (l *link) watch(ctx context.Context, client *host.Process, running map[stri
 			return err
 		}
 	}
-	own, err := begun.end()
+	own, err := begun.stop()
 	if err != nil {
 		return err
 	}
-	there, err := far.end()
+	there, err := far.stop()
 	if err != nil {
 		return err
 	}
@@ -326,8 +326,8 @@ func beginUse(running map[string]int) (*use, error) {
 	return u, nil
 }
 
-// end returns what was used since.
-func (u *use) end() (*cores, error) {
+// stop returns what was used since.
+func (u *use) stop() (*cores, error) {
 	now, err := beginUse(u.running)
 	if err != nil {
 		return nil, err

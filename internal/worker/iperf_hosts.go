@@ -91,7 +91,7 @@ func (f *farEnd) begin() error {
 	return err
 }
 
-func (f *farEnd) end() (*cores, error) {
+func (f *farEnd) stop() (*cores, error) {
 	if f == nil {
 		return &cores{}, nil
 	}
@@ -105,8 +105,8 @@ func (f *farEnd) end() (*cores, error) {
 	return a.Cores, nil
 }
 
-// near measures from here to the far end.
-func (l *link) near(ctx context.Context, s Streams) (*linkReport, error) {
+// measureNear measures from here to the far end.
+func (l *link) measureNear(ctx context.Context, s Streams) (*linkReport, error) {
 	target, text, err := net.SplitHostPort(l.connect)
 	if err != nil {
 		return nil, fmt.Errorf("-connect: %w", err)
@@ -251,7 +251,7 @@ func (e *servingEnd) follow(ctx context.Context, o farOrder) (*farAnswer, error)
 		e.begun, err = beginUse(e.running)
 		return &farAnswer{}, err
 	case o.Do == "end" && e.begun != nil:
-		used, err := e.begun.end()
+		used, err := e.begun.stop()
 		return &farAnswer{Cores: used}, err
 	}
 	return nil, fmt.Errorf("unexpected order %q", o.Do)

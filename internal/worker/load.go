@@ -77,7 +77,7 @@ var loadCommand = Command{
 			if o.Poisson && !open {
 				return errors.New("arrivals are those of an open loop: give a rate")
 			}
-			if err := t.into(&o); err != nil {
+			if err := t.apply(&o); err != nil {
 				return err
 			}
 			if o.Requests > 0 {
@@ -175,8 +175,8 @@ type loadTLS struct {
 // sessions is the number of TLS sessions kept for resumption.
 const sessions = 4096
 
-// into applies the flags about address and TLS.
-func (t *loadTLS) into(o *load.Options) error {
+// apply applies the flags about address and TLS.
+func (t *loadTLS) apply(o *load.Options) error {
 	o.Network = "tcp"
 	if strings.HasPrefix(o.Address, "/") {
 		if err := host.CheckSocketPath(o.Address); err != nil {

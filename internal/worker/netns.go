@@ -117,13 +117,13 @@ func join(ctx context.Context, mtu int, offload bool) (*joined, error) {
 	j := &joined{near, far}
 	err = near.ip(ctx, fmt.Sprintf("link add name veth mtu %d type veth peer name veth mtu %d netns %s", mtu, mtu, far.path))
 	if err == nil && !offload {
-		err = j.both(ctx, "link set dev veth gso_max_segs 1", "link set dev veth gso_max_segs 1")
+		err = j.runOnBoth(ctx, "link set dev veth gso_max_segs 1", "link set dev veth gso_max_segs 1")
 	}
 	if err == nil {
-		err = j.both(ctx, "address add "+nearLink+"/24 dev veth", "address add "+farLink+"/24 dev veth")
+		err = j.runOnBoth(ctx, "address add "+nearLink+"/24 dev veth", "address add "+farLink+"/24 dev veth")
 	}
 	if err == nil {
-		err = j.both(ctx, "link set dev veth up", "link set dev veth up")
+		err = j.runOnBoth(ctx, "link set dev veth up", "link set dev veth up")
 	}
 	if err != nil {
 		j.close()
@@ -132,7 +132,7 @@ func join(ctx context.Context, mtu int, offload bool) (*joined, error) {
 	return j, nil
 }
 
-func (j *joined) both(ctx context.Context, near, far string) error {
+func (j *joined) runOnBoth(ctx context.Context, near, far string) error {
 	if err := j.near.ip(ctx, near); err != nil {
 		return err
 	}

@@ -86,8 +86,8 @@ func (l *accessLog) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// of wraps a handler; at level info it logs each request.
-func (l *accessLog) of(h http.Handler) http.Handler {
+// wrap wraps a handler; at level info it logs each request.
+func (l *accessLog) wrap(h http.Handler) http.Handler {
 	if l.level != "info" {
 		return h
 	}

@@ -35,7 +35,7 @@ var sinkCommand = Command{
 			}
 			r := &receiver{jobs: map[string]*received{}}
 			var hearing sync.WaitGroup
-			hearing.Go(func() { r.hear(udp.(*net.UDPConn)) })
+			hearing.Go(func() { r.countDatagrams(udp.(*net.UDPConn)) })
 			err = serveEach(ctx, l, func(c net.Conn) { r.answer(ctx, c) })
 			err = errors.Join(err, udp.Close())
 			hearing.Wait()
@@ -86,7 +86,7 @@ func (r *receiver) answer(ctx context.Context, c net.Conn) {
 		return
 	}
 	if job.Protocol == "" {
-		r.take(job.Token, c, said)
+		r.readStream(job.Token, c, said)
 		return
 	}
 	if err := r.control(ctx, job, c, said); err != nil {
@@ -217,8 +217,8 @@ func (got *received) now() (c counts, err error) {
 	return c, got.broken
 }
 
-// take reads a stream of TCP to its end, which comes after the measurement.
-func (r *receiver) take(token string, c net.Conn, said io.Reader) {
+// readStream reads a stream of TCP to its end, which comes after the measurement.
+func (r *receiver) readStream(token string, c net.Conn, said io.Reader) {
 	r.mu.Lock()
 	got := r.jobs[token]
 	r.mu.Unlock()
@@ -246,8 +246,8 @@ func (r *receiver) take(token string, c net.Conn, said io.Reader) {
 	}
 }
 
-// hear counts datagrams until the socket is closed. Foreign ones are ignored.
-func (r *receiver) hear(c *net.UDPConn) {
+// countDatagrams counts datagrams until the socket is closed. Foreign ones are ignored.
+func (r *receiver) countDatagrams(c *net.UDPConn) {
 	b := make([]byte, mostDatagram)
 	for {
 		n, _, err := c.ReadFromUDPAddrPort(b)
@@ -301,7 +301,7 @@ type header struct {
 // tokenBytes is the length of rand.Text.
 const tokenBytes = 26
 
-func (h header) put(b []byte) {
+func (h header) encode(b []byte) {
 	copy(b, h.token)
 	binary.BigEndian.PutUint16(b[tokenBytes:], h.stream)
 	binary.BigEndian.PutUint64(b[tokenBytes+2:], h.number)

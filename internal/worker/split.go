@@ -77,8 +77,8 @@ func (s *split) next() (map[string]float64, error) {
 	return s.seconds, nil
 }
 
-// end ends the current profile.
-func (s *split) end() {
+// stopProfile ends the current profile.
+func (s *split) stopProfile() {
 	if s.running != nil {
 		pprof.StopCPUProfile()
 	}

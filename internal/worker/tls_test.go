@@ -273,7 +273,7 @@ func TestServerLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.ServerName = "server.test"
-		client := (&scalingClient{scalingOptions: scalingOptions{wait: time.Minute}, config: config}).toward(address, pem)
+		client := (&scalingClient{scalingOptions: scalingOptions{wait: time.Minute}, config: config}).clientFor(address, pem)
 		conn, err := client.dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

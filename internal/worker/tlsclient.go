@@ -213,7 +213,7 @@ func (c *scalingClient) rehearse(ctx context.Context) error {
 	own := ackServer{threads: 1}
 	ended := make(chan error, 1)
 	go func() { ended <- own.serve(ctx, tls.NewListener(l, config)) }()
-	self := c.toward(l.Addr().String(), cert)
+	self := c.clientFor(l.Addr().String(), cert)
 	for i := 0; i < rehearsals && err == nil; i++ {
 		var one *ackConn
 		if one, err = self.dial(ctx); err == nil {
@@ -225,8 +225,8 @@ func (c *scalingClient) rehearse(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// toward returns a client that sends the same messages to another server.
-func (c *scalingClient) toward(address string, cert []byte) *scalingClient {
+// clientFor returns a client that sends the same messages to another server.
+func (c *scalingClient) clientFor(address string, cert []byte) *scalingClient {
 	config := c.config.Clone()
 	config.RootCAs = x509.NewCertPool()
 	config.RootCAs.AppendCertsFromPEM(cert)

@@ -44,10 +44,10 @@ var kinds = []kind{
 			{"docs/rules.md", "(?m)^`NAME`", "a section: make generate writes it"},
 		}},
 	{name: "cause", folder: "internal/explain/causes", files: []string{"NAME.go"},
-		tests: []string{"Speaks", "CausesHaveCases", "Words"},
+		tests: []string{"Matches", "CausesHaveCases", "Words"},
 		places: []place{
 			{"internal/findings/rules/*.go", `"NAME"`, "the rule of its name, with its advice"},
-			{"internal/explain/causes/causes_test.go", `"NAME"`, "an event that indicates it, in TestSpeaks"},
+			{"internal/explain/causes/causes_test.go", `"NAME"`, "an event that indicates it, in TestMatches"},
 			{"internal/explain/testdata/*.txtar", `NAME`, "an explanation that has a row of it"},
 		}},
 	{name: "price", folder: "internal/explain/prices", files: []string{"NAME.go"},

@@ -50,12 +50,12 @@ func e2e(ctx context.Context, t *tally) error {
 		}
 	}
 	return errors.Join(
-		beside(
+		runTogether(
 			long(emulated),
 			long("-parallel", waiting, "-run", pattern(parallel), "./e2e"),
 			long("-skip", pattern(slices.Concat(guests, parallel)), "./e2e"),
 		)(ctx, t),
-		beside(
+		runTogether(
 			long("-run", pattern(guests), "./e2e"),
 			long(below...),
 		)(ctx, t),
@@ -128,8 +128,8 @@ func constrained(f *ast.File) bool {
 // pattern matches exactly the names.
 func pattern(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// beside runs all at the same time and adds up their tallies.
-func beside(runs ...func(context.Context, *tally) error) func(context.Context, *tally) error {
+// runTogether runs all at the same time and adds up their tallies.
+func runTogether(runs ...func(context.Context, *tally) error) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		tallies, errs := make([]tally, len(runs)), make([]error, len(runs))
 		var all sync.WaitGroup

@@ -135,8 +135,8 @@ func (f fuzzed) fuzz(ctx context.Context, t *tally, each time.Duration, dir stri
 // execs matches the engine's line of progress.
 var execs = regexp.MustCompile(`^fuzz: elapsed: \S+, execs: (\d+)`)
 
-// tried returns the number of tried inputs in a line of output, or 0.
-func tried(line string) int {
+// inputsIn returns the number of tried inputs in a line of output, or 0.
+func inputsIn(line string) int {
 	m := execs.FindStringSubmatch(line)
 	if m == nil {
 		return 0

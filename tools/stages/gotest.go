@@ -213,7 +213,7 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 				text[id] = &strings.Builder{}
 			}
 			text[id].WriteString(e.Output)
-			t.inputs = max(t.inputs, tried(e.Output))
+			t.inputs = max(t.inputs, inputsIn(e.Output))
 			if e.Test == "" && packageLine.MatchString(e.Output) {
 				fmt.Fprint(progress, e.Output)
 			}

@@ -69,7 +69,7 @@ func mark() error {
 		}
 		if now, err := markOf(n); err != nil || now != p.mark {
 			fmt.Printf("ends what an earlier run left: process %d: %s\n", p.pid, p.command)
-			end(p.pid)
+			kill(p.pid)
 		}
 	}
 	return os.Setenv(variable, own)
@@ -88,12 +88,12 @@ func endMarked(mark string) {
 	for _, p := range marked() {
 		if mark != "" && p.mark == mark && p.pid != os.Getpid() {
 			fmt.Printf("ends what a stage left: process %d: %s\n", p.pid, p.command)
-			end(p.pid)
+			kill(p.pid)
 		}
 	}
 }
 
-func end(pid int) {
+func kill(pid int) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		fmt.Printf("kill %d: %v\n", pid, err)
 	}

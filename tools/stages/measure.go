@@ -49,7 +49,7 @@ func measure(ctx context.Context, t *tally) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	rows, where, ran := readRows(old), here(ctx), 0
+	rows, where, ran := readRows(old), measuredHere(ctx), 0
 	for _, m := range list {
 		if !chosen.MatchString(m.String()) {
 			continue
@@ -127,9 +127,9 @@ func replace(name string, b []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// here says when, of which commit and on which machine is measured. Rows of earlier measurements in the table are no
+// measuredHere says when, of which commit and on which machine is measured. Rows of earlier measurements in the table are no
 // change of the commit.
-func here(ctx context.Context) string {
+func measuredHere(ctx context.Context) string {
 	commit := "unknown commit"
 	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
 		commit = strings.TrimSpace(string(out))
@@ -231,7 +231,7 @@ func (m measurement) judge(said string, t *tally) (rows []measured.Row) {
 	r := measured.Row{Promise: m.promise, Answer: measured.Holds}
 	switch {
 	case len(t.failed) > 0:
-		r.Answer, r.Need = measured.CannotTell, "failed in one look: "+lastOf(where(t.failed[0].text), t.failed[0].text)
+		r.Answer, r.Need = measured.CannotTell, "failed in one look: "+lastOf(failingLines(t.failed[0].text), t.failed[0].text)
 	case len(t.skipped) > 0 && t.passed == 0:
 		r.Answer, r.Need = measured.CannotTell, t.skipped[0].text
 	}

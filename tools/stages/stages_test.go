@@ -84,20 +84,20 @@ func match(t *testing.T, what string, got []outcome, want map[string]string) {
 func TestWhere(t *testing.T) {
 	text := "=== RUN   TestX\n    x_test.go:12: got 1, want 2\n    more of it\nnoise\n    y_test.go:7: third\n" + strings.Repeat("a_test.go:1: again\n", places-1)
 	want := append([]string{"y_test.go:7: third"}, slices.Repeat([]string{"a_test.go:1: again"}, places-1)...)
-	if got := where(text); !slices.Equal(got, want) {
+	if got := failingLines(text); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if got := where("  location: '/a.test.js:4:1'\n  error: '1 == 2'\n"); !slices.Equal(got, []string{"error: '1 == 2'"}) {
+	if got := failingLines("  location: '/a.test.js:4:1'\n  error: '1 == 2'\n"); !slices.Equal(got, []string{"error: '1 == 2'"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := where("  error: |-\n    locator.waitFor: Timeout\n    Call log:\n      - waiting\n  code: 'ERR'\n"); !slices.Equal(got, []string{"locator.waitFor: Timeout", "Call log:", "- waiting"}) {
+	if got := failingLines("  error: |-\n    locator.waitFor: Timeout\n    Call log:\n      - waiting\n  code: 'ERR'\n"); !slices.Equal(got, []string{"locator.waitFor: Timeout", "Call log:", "- waiting"}) {
 		t.Errorf("where(an error of several lines) = %q", got)
 	}
 	compared := "  error: |-\n    Expected values to be strictly equal:\n    + actual - expected\n    \n    + 'false'\n    - 'true'\n    \n  code: 'ERR_ASSERTION'\n  stack: |-\n    Test.run\n"
-	if got := where(compared); !slices.Equal(got, []string{"Expected values to be strictly equal:", "+ actual - expected", "+ 'false'", "- 'true'"}) {
+	if got := failingLines(compared); !slices.Equal(got, []string{"Expected values to be strictly equal:", "+ actual - expected", "+ 'false'", "- 'true'"}) {
 		t.Errorf("where(a comparison) = %q", got)
 	}
-	if got := where("no place here: 3:4\n"); got != nil {
+	if got := failingLines("no place here: 3:4\n"); got != nil {
 		t.Errorf("got %q", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestTried(t *testing.T) {
 		"fuzz: elapsed: 0s, gathering baseline coverage: 0/192 completed\n":                 0,
 		"execs: 3": 0,
 	} {
-		if got := tried(line); got != want {
+		if got := inputsIn(line); got != want {
 			t.Errorf("%q says %d inputs, want %d", line, got, want)
 		}
 	}
@@ -291,7 +291,7 @@ func TestEveryPackageHasAStage(t *testing.T) {
 func TestBeside(t *testing.T) {
 	met := make(chan bool)
 	var got tally
-	err := beside(
+	err := runTogether(
 		func(_ context.Context, t *tally) error { met <- true; t.pass(); return nil },
 		func(_ context.Context, t *tally) error {
 			<-met

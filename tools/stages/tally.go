@@ -64,7 +64,7 @@ const failures = "bin/failures.txt"
 func report(stage string, o outcome) {
 	var b strings.Builder // printed at once: another run may print too
 	fmt.Fprintf(&b, "FAILED in %s: %s\n", stage, o.test)
-	lines := where(o.text)
+	lines := failingLines(o.text)
 	if len(lines) == 0 { // no test, but a program with its own words
 		lines = strings.Split(strings.TrimSpace(o.text), "\n")
 	}
@@ -161,10 +161,10 @@ func indent(s string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
 }
 
-// where returns the last lines of a test's output that name a place in a file, or node's error: a
+// failingLines returns the last lines of a test's output that name a place in a file, or node's error: a
 // truncated log still names the fault. An error of several lines ("|-" in YAML) has its first six: a
 // comparison's values come after its two lines of introduction.
-func where(text string) (lines []string) {
+func failingLines(text string) (lines []string) {
 	more, margin := 0, 0
 	for whole := range strings.Lines(text) {
 		line := strings.TrimSpace(whole)

@@ -80,8 +80,8 @@ func (m *Machine) Quote(_ context.Context, data [attest.Size]byte) (*attest.Evid
 // All are the machines by name.
 var All = map[string]func(testing.TB, Options) *Machine{"sev-snp": SEV, "tdx": TDX, "nitro": Nitro}
 
-// must returns what fails a test that could not make a machine.
-func must[T any](v T, err error) func(testing.TB) T {
+// mustMake returns what fails a test that could not make a machine.
+func mustMake[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
@@ -116,7 +116,7 @@ func SEV(t testing.TB, o Options) *Machine {
 		tcb = *o.SNPTCB
 	}
 	const chip = "Milan-B0"
-	signer := must((&sevtest.AmdSignerBuilder{Keys: sevtest.DefaultAmdKeys(), ProductName: chip, CSPID: "go-sev-guest",
+	signer := mustMake((&sevtest.AmdSignerBuilder{Keys: sevtest.DefaultAmdKeys(), ProductName: chip, CSPID: "go-sev-guest",
 		ArkCreationTime: Made, AskCreationTime: Made, AsvkCreationTime: Made, VcekCreationTime: Made, VlekCreationTime: Made,
 		VcekCustom: sevtest.CertOverride{Extensions: sevtest.CustomExtensions(kds.DecomposeTCBVersion(kds.TCBVersion(tcb)), make([]byte, sevabi.ChipIDSize), "", chip)},
 	}).TestOnlyCertChain())(t)
@@ -126,7 +126,7 @@ func SEV(t testing.TB, o Options) *Machine {
 	if o.Revoked {
 		list.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: signer.Ask.SerialNumber, RevocationTime: Made}}
 	}
-	crl := must(x509.CreateRevocationList(rand.Reader, list, signer.Ark, signer.Keys.Ark))(t)
+	crl := mustMake(x509.CreateRevocationList(rand.Reader, list, signer.Ark, signer.Keys.Ark))(t)
 	certificates := ChipCertificate(signer.Vcek.Raw)
 	return &Machine{
 		Trust:      attest.Trust{SEV: map[string][]*sevtrust.AMDRootCerts{"Milan": {root}}},
@@ -167,10 +167,10 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// under certifies a key; a nil authority signs itself.
-func (a *authority) under(t testing.TB, serial int64, curve elliptic.Curve, name pkix.Name, ca bool, more ...func(*x509.Certificate)) *authority {
+// certify certifies a key; a nil authority signs itself.
+func (a *authority) certify(t testing.TB, serial int64, curve elliptic.Curve, name pkix.Name, ca bool, more ...func(*x509.Certificate)) *authority {
 	t.Helper()
-	key := must(ecdsa.GenerateKey(curve, rand.Reader))(t)
+	key := mustMake(ecdsa.GenerateKey(curve, rand.Reader))(t)
 	c := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: name, BasicConstraintsValid: true, IsCA: ca, NotBefore: Made.Add(-time.Hour), NotAfter: Made.Add(Lifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature, SubjectKeyId: []byte{byte(serial)}}
 	if ca {
@@ -183,8 +183,8 @@ func (a *authority) under(t testing.TB, serial int64, curve elliptic.Curve, name
 	if by == nil {
 		by = &authority{c, key}
 	}
-	der := must(x509.CreateCertificate(rand.Reader, c, by.cert, &key.PublicKey, by.key))(t)
-	return &authority{must(x509.ParseCertificate(der))(t), key}
+	der := mustMake(x509.CreateCertificate(rand.Reader, c, by.cert, &key.PublicKey, by.key))(t)
+	return &authority{mustMake(x509.ParseCertificate(der))(t), key}
 }
 
 func (a *authority) pem() []byte {
@@ -210,23 +210,23 @@ func TDX(t testing.TB, o Options) *Machine {
 	const lists = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
 	var none *authority
 	points := func(c *x509.Certificate) { c.CRLDistributionPoints = []string{lists} }
-	root := none.under(t, 1, elliptic.P256(), intel("Intel SGX Root CA"), true, points)
-	platform := root.under(t, 2, elliptic.P256(), intel("Intel SGX PCK Platform CA"), true)
-	signing := root.under(t, 3, elliptic.P256(), intel("Intel SGX TCB Signing"), false)
+	root := none.certify(t, 1, elliptic.P256(), intel("Intel SGX Root CA"), true, points)
+	platform := root.certify(t, 2, elliptic.P256(), intel("Intel SGX PCK Platform CA"), true)
+	signing := root.certify(t, 3, elliptic.P256(), intel("Intel SGX TCB Signing"), false)
 
-	sample := must(tdxabi.QuoteToProto(tdxdata.RawQuote))(t).(*tdxpb.QuoteV4)
+	sample := mustMake(tdxabi.QuoteToProto(tdxdata.RawQuote))(t).(*tdxpb.QuoteV4)
 	sample.ExtraBytes = nil
 	chain := sample.GetSignedData().GetCertificationData().GetQeReportCertificationData()
 	block, _ := pem.Decode(chain.GetPckCertificateChainData().GetPckCertChain())
-	old := must(x509.ParseCertificate(block.Bytes))(t)
-	leaf := platform.under(t, 4, elliptic.P256(), intel("Intel SGX PCK Certificate"), false, points, func(c *x509.Certificate) {
+	old := mustMake(x509.ParseCertificate(block.Bytes))(t)
+	leaf := platform.certify(t, 4, elliptic.P256(), intel("Intel SGX PCK Certificate"), false, points, func(c *x509.Certificate) {
 		for _, x := range old.Extensions {
 			if x.Id.Equal(asn1.ObjectIdentifier{1, 2, 840, 113741, 1, 13, 1}) { // SGX: PPID, TCB, PCEID, FMSPC
 				c.ExtraExtensions = append(c.ExtraExtensions, x)
 			}
 		}
 	})
-	exts := must(pcs.PckCertificateExtensions(leaf.cert))(t)
+	exts := mustMake(pcs.PckCertificateExtensions(leaf.cert))(t)
 
 	status := "UpToDate"
 	if o.OutOfDate {
@@ -251,16 +251,16 @@ func TDX(t testing.TB, o Options) *Machine {
 		for k, v := range change {
 			m[k] = v
 		}
-		raw := must(json.Marshal(m))(t)
+		raw := mustMake(json.Marshal(m))(t)
 		return attest.Fetched{URL: url, Header: map[string][]string{header: {escaped(signing, root)}},
-			Body: fmt.Appendf(nil, `{%q:%s,"signature":%q}`, member, raw, hex.EncodeToString(must(signing.sign(raw))(t)))}
+			Body: fmt.Appendf(nil, `{%q:%s,"signature":%q}`, member, raw, hex.EncodeToString(mustMake(signing.sign(raw))(t)))}
 	}
 	revoked := func(by *authority, gone *authority) []byte {
 		list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: Made, NextUpdate: Made.Add(Lifetime)}
 		if o.Revoked && gone != nil {
 			list.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: gone.cert.SerialNumber, RevocationTime: Made}}
 		}
-		return must(x509.CreateRevocationList(rand.Reader, list, by.cert, by.key))(t)
+		return mustMake(x509.CreateRevocationList(rand.Reader, list, by.cert, by.key))(t)
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(root.cert)
@@ -295,16 +295,16 @@ func TDX(t testing.TB, o Options) *Machine {
 
 // signTDX signs a quote with a new key of the quoting enclave, and that with the platform's.
 func signTDX(t testing.TB, q *tdxpb.QuoteV4, leaf *authority, chain []byte) (*attest.Evidence, error) {
-	key := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
+	key := &authority{key: mustMake(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
 	s := q.GetSignedData()
 	s.EcdsaAttestationKey = append(key.key.X.FillBytes(make([]byte, 32)), key.key.Y.FillBytes(make([]byte, 32))...)
-	message := append(must(tdxabi.HeaderToAbiBytes(q.GetHeader()))(t), must(tdxabi.TdQuoteBodyToAbiBytes(q.GetTdQuoteBody()))(t)...)
-	s.Signature = must(key.sign(message))(t)
+	message := append(mustMake(tdxabi.HeaderToAbiBytes(q.GetHeader()))(t), mustMake(tdxabi.TdQuoteBodyToAbiBytes(q.GetTdQuoteBody()))(t)...)
+	s.Signature = mustMake(key.sign(message))(t)
 	c := s.GetCertificationData()
 	qe := c.GetQeReportCertificationData()
 	sum := sha256.Sum256(append(append([]byte(nil), s.EcdsaAttestationKey...), qe.GetQeAuthData().GetData()...))
 	qe.QeReport.ReportData = append(sum[:], make([]byte, 32)...)
-	qe.QeReportSignature = must(leaf.sign(must(tdxabi.EnclaveReportToAbiBytes(qe.GetQeReport()))(t)))(t)
+	qe.QeReportSignature = mustMake(leaf.sign(mustMake(tdxabi.EnclaveReportToAbiBytes(qe.GetQeReport()))(t)))(t)
 	p := qe.GetPckCertificateChainData()
 	grown := uint32(len(chain)) - p.Size
 	p.PckCertChain, p.Size = chain, uint32(len(chain))
@@ -335,15 +335,15 @@ const (
 func NVIDIA(t testing.TB, devices ...string) *Machine {
 	t.Helper()
 	var none *authority
-	root := none.under(t, 1, elliptic.P384(), pkix.Name{CommonName: "Device Identity CA"}, true)
-	model := root.under(t, 2, elliptic.P384(), pkix.Name{CommonName: "GH100 Identity"}, true)
+	root := none.certify(t, 1, elliptic.P384(), pkix.Name{CommonName: "Device Identity CA"}, true)
+	model := root.certify(t, 2, elliptic.P384(), pkix.Name{CommonName: "GH100 Identity"}, true)
 	print := sha256.Sum256(root.cert.Raw)
 	var keys []*authority
 	var chains []byte
 	for n, name := range devices {
 		serial := int64(10 * (n + 1))
-		device := model.under(t, serial, elliptic.P384(), pkix.Name{CommonName: name + " BROM", SerialNumber: fmt.Sprintf("%X", serial)}, true)
-		key := device.under(t, serial+1, elliptic.P384(), pkix.Name{CommonName: name + " FMC LF"}, false)
+		device := model.certify(t, serial, elliptic.P384(), pkix.Name{CommonName: name + " BROM", SerialNumber: fmt.Sprintf("%X", serial)}, true)
+		key := device.certify(t, serial+1, elliptic.P384(), pkix.Name{CommonName: name + " FMC LF"}, false)
 		keys = append(keys, key)
 		for _, a := range []*authority{key, device, model, root} {
 			chains = append(chains, a.cert.Raw...)
@@ -404,9 +404,9 @@ func Nitro(t testing.TB, o Options) *Machine {
 	t.Helper()
 	name := func(n string) pkix.Name { return pkix.Name{CommonName: n} }
 	var none *authority
-	root := none.under(t, 1, elliptic.P384(), name("aws.nitro-enclaves"), true)
-	region := root.under(t, 2, elliptic.P384(), name("region"), true)
-	leaf := region.under(t, 3, elliptic.P384(), name("enclave"), false)
+	root := none.certify(t, 1, elliptic.P384(), name("aws.nitro-enclaves"), true)
+	region := root.certify(t, 2, elliptic.P384(), name("region"), true)
+	leaf := region.certify(t, 3, elliptic.P384(), name("enclave"), false)
 	print := sha256.Sum256(root.cert.Raw)
 	return &Machine{
 		Trust: attest.Trust{Nitro: &print},

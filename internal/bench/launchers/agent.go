@@ -94,19 +94,19 @@ func (a *agent) listen(in io.Reader) {
 		var tag byte
 		var b []byte
 		if tag, b, err = receive(in); err == nil {
-			err = a.hear(tag, b)
+			err = a.receive(tag, b)
 		}
 	}
 	all := a.running.Lock()
 	for _, r := range all.by {
-		r.end(-1, fmt.Errorf("run %s: %w", r.name, err))
+		r.recordEnd(-1, fmt.Errorf("run %s: %w", r.name, err))
 	}
 	all.by, all.lost = nil, err
 	a.running.Unlock()
 	close(a.replies)
 }
 
-func (a *agent) hear(tag byte, b []byte) error {
+func (a *agent) receive(tag byte, b []byte) error {
 	switch tag {
 	case 'A', 'K', 'F':
 		select {
@@ -127,10 +127,10 @@ func (a *agent) hear(tag byte, b []byte) error {
 	r := all.by[b[0]]
 	if tag == 'Z' {
 		delete(all.by, b[0])
-		r.ended(b[1:])
+		r.readEnd(b[1:])
 		return nil
 	}
-	r.says(tag, b[1:])
+	r.takeOutput(tag, b[1:])
 	return nil
 }
 
@@ -179,7 +179,7 @@ func field[T string | []byte](b []byte, tag byte, value T) []byte {
 	return append(frame(b, tag, []byte(value)), 0)
 }
 
-func (a *agent) put(name string, mode fs.FileMode, content []byte) error {
+func (a *agent) sendFile(name string, mode fs.FileMode, content []byte) error {
 	b := field(nil, 'n', name)
 	b = field(b, 'm', fmt.Sprintf("%o", mode.Perm()))
 	if err := a.request('P', field(b, 'c', content)); err != nil {
@@ -250,8 +250,8 @@ type remote struct {
 	err error
 }
 
-// says takes a part of the program's output.
-func (r *remote) says(tag byte, b []byte) {
+// takeOutput takes a part of the program's output.
+func (r *remote) takeOutput(tag byte, b []byte) {
 	if tag == 'e' {
 		_, _ = r.Stderr(b)
 		return
@@ -259,30 +259,30 @@ func (r *remote) says(tag byte, b []byte) {
 	_, _ = r.Stdout(b)
 }
 
-// end records the end of the program, or of the connection to it.
-func (r *remote) end(code int, err error) {
+// recordEnd records the end of the program, or of the connection to it.
+func (r *remote) recordEnd(code int, err error) {
 	r.out.Code, r.err = code, err
 	r.End(&r.out, r.since())
 	close(r.done)
 }
 
-// ended reads how the program ended.
-func (r *remote) ended(b []byte) {
+// readEnd reads how the program ended.
+func (r *remote) readEnd(b []byte) {
 	var code, signal int
 	var user, system, rss int64
 	if n, err := fmt.Sscan(string(b), &code, &signal, &user, &system, &rss); n != 5 {
-		r.end(-1, fmt.Errorf("run %s: parse its exit status %q: %w", r.name, b, err))
+		r.recordEnd(-1, fmt.Errorf("run %s: parse its exit status %q: %w", r.name, b, err))
 		return
 	}
 	r.out.User, r.out.System = time.Duration(user)*time.Microsecond, time.Duration(system)*time.Microsecond
 	r.out.MaxRSS = rss << 10
 	switch {
 	case signal != 0:
-		r.end(code, fmt.Errorf("run %s: ended by signal %d", r.name, signal))
+		r.recordEnd(code, fmt.Errorf("run %s: ended by signal %d", r.name, signal))
 	case code != 0:
-		r.end(code, fmt.Errorf("run %s: exit status %d", r.name, code))
+		r.recordEnd(code, fmt.Errorf("run %s: exit status %d", r.name, code))
 	default:
-		r.end(code, nil)
+		r.recordEnd(code, nil)
 	}
 }
 

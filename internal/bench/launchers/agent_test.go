@@ -68,13 +68,13 @@ func gone(t *testing.T, pid string) {
 
 func TestAgentEndsWithItsFolder(t *testing.T) {
 	a, p, folder := startAgent(t)
-	if err := a.put(filepath.Join(folder, "deep/er/file"), 0o600, []byte("x")); err != nil {
+	if err := a.sendFile(filepath.Join(folder, "deep/er/file"), 0o600, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if fi, err := os.Stat(filepath.Join(folder, "deep/er/file")); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() != 1 {
 		t.Errorf("put: %v, %v", fi, err)
 	}
-	if err := a.put("/proc/absent", 0o600, nil); err == nil {
+	if err := a.sendFile("/proc/absent", 0o600, nil); err == nil {
 		t.Error("a file in /proc was put")
 	}
 	if err := a.quit(); err != nil {

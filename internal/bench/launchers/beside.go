@@ -141,7 +141,7 @@ func (e *besideEnv) runBeside(ctx context.Context, p *host.Process, job bench.Jo
 	out, err := e.nativeEnv.Run(together, job)
 	if errors.Is(context.Cause(together), errNeighbour) {
 		last, end := p.Wait()
-		return out, fmt.Errorf("%w: %w%s", errNeighbour, errors.Join(end, err), said(last))
+		return out, fmt.Errorf("%w: %w%s", errNeighbour, errors.Join(end, err), lastWords(last))
 	}
 	return out, err
 }

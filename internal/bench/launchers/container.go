@@ -89,7 +89,7 @@ func checkContainer(h *host.Host, p bench.Params) error {
 			ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 			defer cancel()
 			if out, err := h.Exec(ctx, dockerVersion); err != nil {
-				return errors.Join(missing(h, needs...), fmt.Errorf("docker's client is here, but no daemon answers%s (start dockerd, %s)", said(out), dockerHint))
+				return errors.Join(missing(h, needs...), fmt.Errorf("docker's client is here, but no daemon answers%s (start dockerd, %s)", lastWords(out), dockerHint))
 			}
 		}
 	default:
@@ -123,7 +123,7 @@ func containerCommands(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 	if p["fresh"] == "true" {
 		return append(cs, e.fresh("{name}", image, job)), nil
 	}
-	return append(cs, e.keep("{name}", image, job), e.within("{name}", job)), nil
+	return append(cs, e.pauseCommand("{name}", image, job), e.execCommand("{name}", job)), nil
 }
 
 type containerEnv struct {
@@ -154,10 +154,10 @@ func (e *containerEnv) Describe(_ context.Context, d *result.Environment) error 
 	d.Params["options"] = strings.NewReplacer(e.work, "{work}", e.short, "{work}").Replace(strings.Join(slices.Concat(e.engine.global, e.engine.limits), " "))
 	d.Params["data"] = e.dataOn()
 	maps.Copy(d.Params, e.readBack)
-	d.Software.Versions = with(d.Software.Versions, e.engine.command, e.version)
+	d.Software.Versions = withEntry(d.Software.Versions, e.engine.command, e.version)
 	d.Software.CachePolicy = "as found"
 	if e.digest != "" {
-		d.Software.Versions = with(d.Software.Versions, "image", e.digest)
+		d.Software.Versions = withEntry(d.Software.Versions, "image", e.digest)
 	} else {
 		d.Params["image"] = "built from the job's files" // whose digests are the job's
 	}
@@ -177,7 +177,7 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		image, err = e.build(ctx, files)
 	}
 	if err == nil && (e.params["image"] != "" || job.Outside != nil) { // the load generator reads them on this machine
-		err = e.put(files)
+		err = e.placeFiles(files)
 	}
 	if err != nil {
 		return bench.Outcome{}, err
@@ -188,13 +188,13 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		name = e.name()
 		inside = e.fresh(name, image, job)
 	} else {
-		if name, err = e.kept(ctx, image, job); err != nil {
+		if name, err = e.standingContainer(ctx, image, job); err != nil {
 			return bench.Outcome{}, err
 		}
-		inside = e.within(name, job)
+		inside = e.execCommand(name, job)
 	}
 	life, done := e.ending(ctx, name)
-	out, err := together(ctx, life, e.h, inside, e.outside(job), job)
+	out, err := runBoth(ctx, life, e.h, inside, e.outsideCommand(job), job)
 	done()
 	if ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)
@@ -241,8 +241,8 @@ func (e *containerEnv) ending(ctx context.Context, name string) (life context.Co
 	return life, func() { end(); <-stopped }
 }
 
-// kept finds or starts the container that stays for jobs of this kind.
-func (e *containerEnv) kept(ctx context.Context, image string, job bench.Job) (string, error) {
+// standingContainer finds or starts the container that stays for jobs of this kind.
+func (e *containerEnv) standingContainer(ctx context.Context, image string, job bench.Job) (string, error) {
 	key := image + " " + strconv.FormatBool(usesMachine(job.Inside)) + " " + network(e.params, job)
 	if name, ok := e.standing[key]; ok {
 		return name, nil
@@ -250,10 +250,10 @@ func (e *containerEnv) kept(ctx context.Context, image string, job bench.Job) (s
 	name := e.name()
 	life, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 	defer cancel()
-	if out, err := e.h.Exec(life, e.keep(name, image, job)); err != nil || ctx.Err() != nil {
+	if out, err := e.h.Exec(life, e.pauseCommand(name, image, job)); err != nil || ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)
 		e.discard(ctx, name)
-		return "", fmt.Errorf("start a container to keep: %w%s", err, said(out))
+		return "", fmt.Errorf("start a container to keep: %w%s", err, lastWords(out))
 	}
 	e.standing[key] = name
 	return name, nil
@@ -267,7 +267,7 @@ func (e *containerEnv) Idle(ctx context.Context, idle bool) error {
 	}
 	for _, name := range e.standing {
 		if out, err := e.h.Exec(ctx, e.engine.cmd(verb, name)); err != nil {
-			return fmt.Errorf("%s container %s: %w%s", verb, name, err, said(out))
+			return fmt.Errorf("%s container %s: %w%s", verb, name, err, lastWords(out))
 		}
 	}
 	return nil

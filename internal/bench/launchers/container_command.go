@@ -37,7 +37,7 @@ func (e *containerEnv) build(ctx context.Context, files []bench.File) (string, e
 	c := e.engine.cmd("import", "-", name)
 	c.Stdin = data
 	if out, err := e.h.Exec(ctx, c); err != nil {
-		return "", fmt.Errorf("build an image with %s: %w%s", e.engine.command, err, said(out))
+		return "", fmt.Errorf("build an image with %s: %w%s", e.engine.command, err, lastWords(out))
 	}
 	e.images[sum] = name
 	return name, nil
@@ -161,15 +161,15 @@ func (e *containerEnv) whole(verb, name, image string, job bench.Job) host.Cmd {
 // pauser keeps a container running.
 var pauser = bench.File{Name: ".teescope-pauser", Data: micro.Program, Exec: true}
 
-// keep starts a container that does nothing.
-func (e *containerEnv) keep(name, image string, job bench.Job) host.Cmd {
+// pauseCommand starts a container that does nothing.
+func (e *containerEnv) pauseCommand(name, image string, job bench.Job) host.Cmd {
 	args := slices.Concat([]string{"run", "--detach"}, e.options(name, job),
 		[]string{"--entrypoint", insideWork + "/" + pauser.Name, image, "pause"})
 	return e.engine.cmd(args...)
 }
 
-// within runs a job in a container that is kept.
-func (e *containerEnv) within(name string, job bench.Job) host.Cmd {
+// execCommand runs a job in a container that is kept.
+func (e *containerEnv) execCommand(name string, job bench.Job) host.Cmd {
 	c := job.Inside
 	options, argv := e.words(c)
 	out := e.engine.cmd(slices.Concat([]string{"exec"}, options, []string{name}, argv)...)

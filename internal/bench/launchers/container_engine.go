@@ -131,7 +131,7 @@ func (e *containerEnv) packImage(ctx context.Context) error {
 		return err
 	}
 	if out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"tar", "-c", "--numeric-owner", "-f", e.h.Path(e.layerFile()), "-C", e.h.Path(folder), "."}}); err != nil {
-		return fmt.Errorf("pack image %s: %w%s", image, err, said(out))
+		return fmt.Errorf("pack image %s: %w%s", image, err, lastWords(out))
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func lacksProgram(out host.Output) bool {
 func (e *containerEnv) probe(ctx context.Context) error {
 	out, err := e.h.Exec(ctx, e.engine.cmd("version", "--format", "{{.Client.Version}}"))
 	if err != nil {
-		return fmt.Errorf("ask %s for its version: %w%s", e.engine.command, err, said(out))
+		return fmt.Errorf("ask %s for its version: %w%s", e.engine.command, err, lastWords(out))
 	}
 	e.version = strings.TrimSpace(string(out.Stdout))
 	image := e.params["image"]
@@ -203,11 +203,11 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	} else if isPath(image) {
 		e.image = e.name()
 		if out, err = e.h.Exec(ctx, e.engine.cmd("import", e.h.Path(e.layerFile()), e.image)); err != nil {
-			return fmt.Errorf("import image %s with %s: %w%s", image, e.engine.command, err, said(out))
+			return fmt.Errorf("import image %s with %s: %w%s", image, e.engine.command, err, lastWords(out))
 		}
 		e.images[image], image = e.image, e.image
 	} else if out, err = e.h.Exec(ctx, e.engine.cmd("image", "inspect", "--format", "{{.Id}}", image)); err != nil {
-		return fmt.Errorf("look for image %s: %w%s", image, err, said(out))
+		return fmt.Errorf("look for image %s: %w%s", image, err, lastWords(out))
 	} else {
 		e.image, e.digest = image, "sha256:"+strings.TrimPrefix(strings.TrimSpace(string(out.Stdout)), "sha256:")
 	}
@@ -216,15 +216,15 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	life, done := e.ending(ctx, name)
 	defer done()
 	if out, err = e.h.Exec(life, e.create(name, image, bench.Job{Inside: program})); err != nil {
-		return fmt.Errorf("create a container with %s: %w%s", e.engine.command, err, said(out))
+		return fmt.Errorf("create a container with %s: %w%s", e.engine.command, err, lastWords(out))
 	}
 	out, err = e.h.Exec(life, e.engine.cmd("start", "--attach", name))
 	if err != nil && (e.params["image"] == "" || !lacksProgram(out)) {
-		return fmt.Errorf("start a container with %s: %w%s", e.engine.command, err, said(out))
+		return fmt.Errorf("start a container with %s: %w%s", e.engine.command, err, lastWords(out))
 	}
 	const limits = "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}} {{.HostConfig.CpusetCpus}}"
 	if out, err = e.h.Exec(ctx, e.engine.cmd("container", "inspect", "--format", limits, name)); err != nil {
-		return fmt.Errorf("read a container's limits back: %w%s", err, said(out))
+		return fmt.Errorf("read a container's limits back: %w%s", err, lastWords(out))
 	}
 	e.readBack = map[string]string{}
 	for i, v := range strings.Split(strings.TrimSuffix(string(out.Stdout), "\n"), " ") {

@@ -153,7 +153,7 @@ func openDMCrypt(ctx context.Context, h *host.Host, p bench.Params) (bench.Envir
 		return nil, err
 	}
 	d := &cryptDevice{folders: f, mapping: path.Base(f.work), mount: path.Join(f.work, "mount")}
-	if err := d.up(ctx, p); err != nil {
+	if err := d.create(ctx, p); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	inner, err := native.Open(ctx, h, onDevice(p, d.mount))
@@ -185,8 +185,8 @@ func endDevice(ctx context.Context, h *host.Host, work string) {
 	}
 }
 
-// up makes the device, step by step.
-func (d *cryptDevice) up(ctx context.Context, p bench.Params) error {
+// create makes the device, step by step.
+func (d *cryptDevice) create(ctx context.Context, p bench.Params) error {
 	if err := d.h.Mkdir(d.mount); err != nil {
 		return fmt.Errorf("make the mount point: %w", err)
 	}
@@ -204,9 +204,9 @@ func (d *cryptDevice) up(ctx context.Context, p bench.Params) error {
 		out, err := d.h.Exec(ctx, c)
 		switch {
 		case err != nil && c.Argv[0] == "losetup":
-			return fmt.Errorf("%w%s (a tmpfs has no direct I/O: name a folder on a disk with data=)", err, said(out))
+			return fmt.Errorf("%w%s (a tmpfs has no direct I/O: name a folder on a disk with data=)", err, lastWords(out))
 		case err != nil:
-			return fmt.Errorf("%w%s", err, said(out))
+			return fmt.Errorf("%w%s", err, lastWords(out))
 		case c.Argv[0] == "losetup":
 			loop = strings.TrimSpace(string(out.Stdout))
 		}
@@ -220,7 +220,7 @@ func (d *cryptDevice) up(ctx context.Context, p bench.Params) error {
 func (d *cryptDevice) cipher(ctx context.Context) (string, error) {
 	out, err := d.h.Exec(ctx, host.Cmd{Argv: []string{"cryptsetup", "status", d.mapping}})
 	if err != nil {
-		return "", fmt.Errorf("%w%s", err, said(out))
+		return "", fmt.Errorf("%w%s", err, lastWords(out))
 	}
 	for line := range strings.Lines(string(out.Stdout)) {
 		if name, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "cipher" {
@@ -236,7 +236,7 @@ func (d *cryptDevice) close() error {
 	for _, u := range slices.Backward(d.down) {
 		out, err := d.h.Exec(context.Background(), host.Cmd{Argv: u.argv})
 		if there, _ := d.h.Exists(u.until); err != nil && there {
-			errs = append(errs, fmt.Errorf("%w%s", err, said(out)))
+			errs = append(errs, fmt.Errorf("%w%s", err, lastWords(out)))
 		}
 	}
 	return errors.Join(append(errs, d.remove())...) // everything in there is our own, mounted or not
@@ -250,7 +250,7 @@ func (e *cryptEnv) Describe(ctx context.Context, d *result.Environment) error {
 		d.Params[name] = e.params[name]
 	}
 	d.Params["cipher"], d.Params["data"] = e.cipher, e.device.dataOn()
-	d.Software.Encryption = with(d.Software.Encryption, "storage", e.cipher)
+	d.Software.Encryption = withEntry(d.Software.Encryption, "storage", e.cipher)
 	return nil
 }
 

@@ -102,8 +102,8 @@ func (e *fakeEnv) stream(name string, kind uint64) *rand.Rand {
 func (e *fakeEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.TEE.Type, d.TEE.Declared = "none", true
-	d.TEE.Settings = with(d.TEE.Settings, "measures", "nothing: durations are made up")
-	d.Software.Versions = with(d.Software.Versions, "fake", "1")
+	d.TEE.Settings = withEntry(d.TEE.Settings, "measures", "nothing: durations are made up")
+	d.Software.Versions = withEntry(d.Software.Versions, "fake", "1")
 	return nil
 }
 

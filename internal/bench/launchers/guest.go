@@ -294,7 +294,7 @@ func module(h *host.Host, file string) ([]byte, error) {
 	defer cancel()
 	out, err := h.Exec(ctx, host.Cmd{Argv: []string{command, "-dc"}, Stdin: data, Most: 256 << 20})
 	if err != nil {
-		return nil, fmt.Errorf("expand it: %w%s", err, said(out))
+		return nil, fmt.Errorf("expand it: %w%s", err, lastWords(out))
 	}
 	return out.Stdout, nil
 }

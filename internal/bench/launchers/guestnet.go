@@ -102,7 +102,7 @@ func (v *vm) connected(ctx context.Context, err error) error {
 	if why == "" {
 		return err
 	}
-	return because(fmt.Errorf("%w: %s", errNetwork, why), err)
+	return withCause(fmt.Errorf("%w: %s", errNetwork, why), err)
 }
 
 // cardLost reads from a capture of carrier why the card has no network; "" if it has, or if that is unknown.

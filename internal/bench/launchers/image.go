@@ -67,20 +67,20 @@ func refuseImage(h *host.Host, image string) error {
 	mounts, _ := machine.ParseMounts(file, b) // lines that are none are left out
 	in := machine.Mount{}
 	for _, m := range mounts {
-		if within(folder, m.Point) && len(m.Point) >= len(in.Point) { // of two at one place, the later one is on top
+		if isInside(folder, m.Point) && len(m.Point) >= len(in.Point) { // of two at one place, the later one is on top
 			in = m
 		}
 	}
 	for _, m := range append(mounts, in) {
-		if slices.Contains(pseudo, m.Type) && (within(m.Point, folder) || m == in) {
+		if slices.Contains(pseudo, m.Type) && (isInside(m.Point, folder) || m == in) {
 			return fmt.Errorf("pack image %s: the kernel's file system %s is mounted at %s: unmount it, or %s", image, m.Type, m.Point, advice)
 		}
 	}
 	return nil
 }
 
-// within reports whether a clean path is a folder or below it.
-func within(name, folder string) bool {
+// isInside reports whether a clean path is a folder or below it.
+func isInside(name, folder string) bool {
 	return name == folder || strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
 }
 
@@ -96,7 +96,7 @@ func isExt4(h *host.Host, name string) (bool, error) {
 func checkImage(ctx context.Context, h *host.Host, image string) error {
 	if !isPath(image) {
 		if out, err := h.Exec(ctx, host.Cmd{Argv: []string{"podman", "image", "exists", image}}); err != nil {
-			return fmt.Errorf("image %s is not in podman's store%s: fetch it with podman pull, or name a folder or an ext4 file by its path", image, said(out))
+			return fmt.Errorf("image %s is not in podman's store%s: fetch it with podman pull, or name a folder or an ext4 file by its path", image, lastWords(out))
 		}
 		return nil
 	}
@@ -128,7 +128,7 @@ func imageFolder(ctx context.Context, h *host.Host, image, into string) (folder 
 		// debugfs prints errors but always exits with status 0.
 		out, err := h.Exec(ctx, host.Cmd{Argv: []string{"debugfs", "-R", "rdump / " + requestWord(h.Path(into)), image}})
 		if err != nil {
-			return "", fmt.Errorf("read image %s: %w%s", image, err, said(out))
+			return "", fmt.Errorf("read image %s: %w%s", image, err, lastWords(out))
 		}
 		return into, nil
 	}
@@ -143,7 +143,7 @@ func unpack(ctx context.Context, h *host.Host, image, into string) error {
 	run := func(argv ...string) (string, error) {
 		out, err := h.Exec(ctx, host.Cmd{Argv: argv})
 		if err != nil {
-			return "", fmt.Errorf("unpack image %s: %w%s", image, err, said(out))
+			return "", fmt.Errorf("unpack image %s: %w%s", image, err, lastWords(out))
 		}
 		return strings.TrimSpace(string(out.Stdout)), nil
 	}
@@ -174,7 +174,7 @@ func imageDigest(ctx context.Context, h *host.Host, image string) (string, error
 	}
 	out, err := h.Exec(ctx, host.Cmd{Argv: argv})
 	if err != nil {
-		return "", fmt.Errorf("identify image %s: %w%s", image, err, said(out))
+		return "", fmt.Errorf("identify image %s: %w%s", image, err, lastWords(out))
 	}
 	sum, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	return "sha256:" + strings.TrimPrefix(sum, "sha256:"), nil
@@ -209,7 +209,7 @@ func makeRoot(ctx context.Context, h *host.Host, image, disk string) (root, dige
 	}
 	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"du", "-sk", h.Path(folder)}})
 	if err != nil {
-		return "", "", fmt.Errorf("measure image %s: %w%s", image, err, said(out))
+		return "", "", fmt.Errorf("measure image %s: %w%s", image, err, lastWords(out))
 	}
 	used, _, _ := strings.Cut(string(out.Stdout), "\t")
 	kib, err := strconv.ParseInt(used, 10, 64)
@@ -217,7 +217,7 @@ func makeRoot(ctx context.Context, h *host.Host, image, disk string) (root, dige
 		return "", "", fmt.Errorf("measure image %s: du says %q", image, out.Stdout)
 	}
 	if out, err = h.Exec(ctx, rootDisk(h.Path(folder), h.Path(disk), strconv.FormatInt(kib+kib/4+rootSlack>>10, 10)+"k")); err != nil {
-		return "", "", fmt.Errorf("make a disk of image %s: %w%s", image, err, said(out))
+		return "", "", fmt.Errorf("make a disk of image %s: %w%s", image, err, lastWords(out))
 	}
 	return disk, digest, nil
 }

@@ -263,10 +263,10 @@ func (n tapNet) commands() []host.Cmd {
 	}
 }
 
-func (n tapNet) up(ctx context.Context, h *host.Host) error {
+func (n tapNet) create(ctx context.Context, h *host.Host) error {
 	for _, c := range n.commands() {
 		if out, err := h.Exec(ctx, c); err != nil {
-			return fmt.Errorf("set up the guest's network: %w%s", err, said(out))
+			return fmt.Errorf("set up the guest's network: %w%s", err, lastWords(out))
 		}
 	}
 	return nil

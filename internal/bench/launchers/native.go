@@ -76,7 +76,7 @@ func (e *nativeEnv) prepare(ctx context.Context) error {
 	if e.params["cpus"] != "" {
 		out, err := e.h.Exec(ctx, pinned(e.params, host.Cmd{Argv: []string{"cat", "/proc/self/status"}}))
 		if err != nil {
-			return fmt.Errorf("pin to cpus=%s: %w%s", e.params["cpus"], err, said(out))
+			return fmt.Errorf("pin to cpus=%s: %w%s", e.params["cpus"], err, lastWords(out))
 		}
 		for line := range strings.Lines(string(out.Stdout)) {
 			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
@@ -146,13 +146,13 @@ func (e *nativeEnv) Describe(_ context.Context, d *result.Environment) error {
 }
 
 func (e *nativeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
-	if err := e.put(job.Files); err != nil {
+	if err := e.placeFiles(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}
 	if err := e.drop(ctx); err != nil {
 		return bench.Outcome{}, err
 	}
-	out, err := together(ctx, ctx, e.h, pinned(e.params, place(job.Inside, e.work, e.data)), e.outside(job), job)
+	out, err := runBoth(ctx, ctx, e.h, pinned(e.params, place(job.Inside, e.work, e.data)), e.outsideCommand(job), job)
 	out.Processes, out.Whole = processes(job), true
 	return out, err
 }

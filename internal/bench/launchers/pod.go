@@ -59,7 +59,7 @@ var pod = bench.Launcher{
 		defer cancel()
 		if p["context"] == "" {
 			if out, err := h.Exec(ctx, kubectl(p, "config", "current-context")); err != nil {
-				return fmt.Errorf("launcher pod: kubectl has no cluster%s; parameter context=NAME or kubeconfig=FILE: %w", said(out), bench.ErrAsks)
+				return fmt.Errorf("launcher pod: kubectl has no cluster%s; parameter context=NAME or kubeconfig=FILE: %w", lastWords(out), bench.ErrAsks)
 			}
 		}
 		return enoughNodes(ctx, h, p)
@@ -117,8 +117,8 @@ const (
 	loadPod   podPart = "load"
 )
 
-// of is the name of the part's pod in an environment.
-func (part podPart) of(name string) string {
+// podName is the name of the part's pod in an environment.
+func (part podPart) podName(name string) string {
 	if part == loadPod {
 		return name + "-load"
 	}
@@ -154,14 +154,14 @@ func (e *podEnv) prepare(ctx context.Context) (host.Cmd, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	if out, err := e.h.Exec(ctx, podSweep(e.params)); err != nil {
-		return host.Cmd{}, fmt.Errorf("remove pods that have ended: %w%s", err, said(out))
+		return host.Cmd{}, fmt.Errorf("remove pods that have ended: %w%s", err, lastWords(out))
 	}
 	return run, nil
 }
 
 // prepareLoad names the load's pod.
 func (e *podEnv) prepareLoad(context.Context) (host.Cmd, error) {
-	e.load.to = "pod " + loadPod.of(e.name)
+	e.load.to = "pod " + loadPod.podName(e.name)
 	return podRun(e.name, loadPod, e.params)
 }
 
@@ -185,7 +185,7 @@ func (e *podEnv) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
 	if out, err := e.h.Exec(ctx, podDelete(e.name, e.params)); err != nil {
-		return fmt.Errorf("remove pod %s: %w%s (remove it by hand; the cluster ends it after %s)", e.name, err, said(out), e.params["lifetime"])
+		return fmt.Errorf("remove pod %s: %w%s (remove it by hand; the cluster ends it after %s)", e.name, err, lastWords(out), e.params["lifetime"])
 	}
 	return nil
 }
@@ -196,14 +196,14 @@ func (e *podEnv) Describe(ctx context.Context, d *result.Environment) error {
 	}
 	out, err := e.h.Exec(ctx, podNode(e.name, e.params))
 	if err != nil {
-		return fmt.Errorf("ask for the pod's node: %w%s", err, said(out))
+		return fmt.Errorf("ask for the pod's node: %w%s", err, lastWords(out))
 	}
 	node, image, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	d.Params["node"] = node
-	d.Software.Versions = with(d.Software.Versions, "image", image)
+	d.Software.Versions = withEntry(d.Software.Versions, "image", image)
 	if e.load != nil {
-		if out, err = e.h.Exec(ctx, podNode(loadPod.of(e.name), e.params)); err != nil {
-			return fmt.Errorf("ask for the node of the load's pod: %w%s", err, said(out))
+		if out, err = e.h.Exec(ctx, podNode(loadPod.podName(e.name), e.params)); err != nil {
+			return fmt.Errorf("ask for the node of the load's pod: %w%s", err, lastWords(out))
 		}
 		d.Params["load-node"], _, _ = strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	}
@@ -237,7 +237,7 @@ func podSweep(p bench.Params) host.Cmd {
 func podDelete(name string, p bench.Params) host.Cmd {
 	all := []string{"delete", "--ignore-not-found", "pod/" + name}
 	if p["load"] == "pod" {
-		all = append(all, "pod/"+loadPod.of(name))
+		all = append(all, "pod/"+loadPod.podName(name))
 	}
 	if p["via"] == "service" {
 		all = append(all, "service/"+name)
@@ -251,7 +251,7 @@ func podRun(name string, part podPart, p bench.Params) (host.Cmd, error) {
 	if err != nil {
 		return host.Cmd{}, err
 	}
-	c := kubectl(p, "run", part.of(name), "--image="+p["image"], "--restart=Never", "--stdin", "--quiet", fmt.Sprintf("--pod-running-timeout=%v", podPatience), "--overrides="+spec)
+	c := kubectl(p, "run", part.podName(name), "--image="+p["image"], "--restart=Never", "--stdin", "--quiet", fmt.Sprintf("--pod-running-timeout=%v", podPatience), "--overrides="+spec)
 	c.Pipe = true
 	return c, nil
 }
@@ -287,7 +287,7 @@ func podSpec(name string, part podPart, p bench.Params) (string, error) {
 		script["data"] = podVolume
 	}
 	container := map[string]any{
-		"name": part.of(name), "image": p["image"], "stdin": true, "stdinOnce": true,
+		"name": part.podName(name), "image": p["image"], "stdin": true, "stdinOnce": true,
 		"command":   []string{"sh", "-c", unexpanded(arrive("pod", script))},
 		"env":       []any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]string{"fieldPath": "status.podIP"}}}},
 		"resources": map[string]any{"limits": limits, "requests": limits},

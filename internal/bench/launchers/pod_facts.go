@@ -121,7 +121,7 @@ func chosen(on bool, what string) string {
 // describeNetwork records the network plugin and whether it encrypts. Pods see the MTU of their own interface, which the
 // capture from inside records.
 func (e *podEnv) describeNetwork(ctx context.Context, d *result.Environment) {
-	lacks := func(what, why string) { d.Missing = with(d.Missing, what, why) }
+	lacks := func(what, why string) { d.Missing = withEntry(d.Missing, what, why) }
 	const version, encryption = "software.versions.cni", "software.encryption.network"
 	if e.params["via"] == "node" {
 		const why = "the pods use the network of their nodes, without the cluster's"
@@ -142,7 +142,7 @@ func (e *podEnv) describeNetwork(ctx context.Context, d *result.Environment) {
 		lacks(encryption, why)
 		return
 	}
-	d.Software.Versions = with(d.Software.Versions, "cni", strings.TrimSpace(p.name+" "+set.image()))
+	d.Software.Versions = withEntry(d.Software.Versions, "cni", strings.TrimSpace(p.name+" "+set.image()))
 	if p.encryption == nil {
 		lacks(encryption, "teescope does not know where "+p.name+" says whether it encrypts")
 		return
@@ -161,7 +161,7 @@ func (e *podEnv) describeNetwork(ctx context.Context, d *result.Environment) {
 		lacks(encryption, p.config+" cannot be read: it is not in the expected format")
 		return
 	}
-	d.Software.Encryption = with(d.Software.Encryption, "network", kind)
+	d.Software.Encryption = withEntry(d.Software.Encryption, "network", kind)
 }
 
 func findPlugin(sets []object) (*plugin, *object) {
@@ -189,7 +189,7 @@ func (e *podEnv) describeVolume(ctx context.Context, d *result.Environment) {
 	facts, err := e.volume(ctx)
 	maps.Copy(d.Params, facts)
 	if err != nil {
-		d.Missing = with(d.Missing, "params.volume", err.Error())
+		d.Missing = withEntry(d.Missing, "params.volume", err.Error())
 	}
 }
 
@@ -244,7 +244,7 @@ func (e *podEnv) read(ctx context.Context, into any, args ...string) error {
 	defer cancel()
 	out, err := e.h.Exec(ctx, kubectl(p, append(append([]string{"get"}, args...), "--output=json")...))
 	if err != nil {
-		return fmt.Errorf("ask the cluster for %s: %w%s", args[0], err, said(out))
+		return fmt.Errorf("ask the cluster for %s: %w%s", args[0], err, lastWords(out))
 	}
 	if err := json.Unmarshal(out.Stdout, into); err != nil {
 		return fmt.Errorf("the cluster's answer for %s: %w", args[0], err)

@@ -104,14 +104,14 @@ func (e *podEnv) expose(ctx context.Context) error {
 	}
 	out, err := e.h.Exec(ctx, kubectl(e.params, "get", "pod", e.name, "--output=jsonpath={.metadata.uid}"))
 	if err != nil {
-		return fmt.Errorf("ask for the pod's identity: %w%s", err, said(out))
+		return fmt.Errorf("ask for the pod's identity: %w%s", err, lastWords(out))
 	}
 	c, err := podService(e.name, strings.TrimSpace(string(out.Stdout)), e.ports, e.params)
 	if err != nil {
 		return err
 	}
 	if out, err = e.h.Exec(ctx, c); err != nil {
-		return fmt.Errorf("make service %s: %w%s", e.name, err, said(out))
+		return fmt.Errorf("make service %s: %w%s", e.name, err, lastWords(out))
 	}
 	e.front = strings.TrimSpace(string(out.Stdout))
 	if ip := net.ParseIP(e.front); ip == nil || ip.To4() == nil {

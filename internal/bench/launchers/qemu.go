@@ -439,7 +439,7 @@ func (e *qemuEnv) openDisk(ctx context.Context) error {
 	}
 	out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"mkfs.ext4", "-q", "-F", e.image, strconv.FormatInt(bytes>>10, 10) + "k"}})
 	if err != nil {
-		return fmt.Errorf("make the disk: %w%s", err, said(out))
+		return fmt.Errorf("make the disk: %w%s", err, lastWords(out))
 	}
 	return nil
 }
@@ -482,22 +482,22 @@ func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	r := e.describe
 	d.Params["kernel"], d.Params["accel"], d.Params["memory"], d.Params["cpus"] = e.kernel, r.accel, r.memory, r.cpus
-	d.Digests = with(d.Digests, "kernel", r.digest)
-	d.Software.Versions = with(d.Software.Versions, "qemu", r.version)
+	d.Digests = withEntry(d.Digests, "kernel", r.digest)
+	d.Software.Versions = withEntry(d.Software.Versions, "qemu", r.version)
 	d.Software.CachePolicy = "guest: as found; this machine: cache=" + e.params["cache"]
 	if e.digest != "" {
-		d.Software.Versions = with(d.Software.Versions, "image", e.digest)
+		d.Software.Versions = withEntry(d.Software.Versions, "image", e.digest)
 	}
 	if e.image == "" {
 		d.Software.CachePolicy = "none: {data} is memory of the guest"
-		d.TEE.Settings = with(d.TEE.Settings, "data", "tmpfs in the guest, because no disk was requested")
+		d.TEE.Settings = withEntry(d.TEE.Settings, "data", "tmpfs in the guest, because no disk was requested")
 	}
 	if r.accel == "tcg" {
 		text := "tcg: software emulation, whose times are not what a VM costs"
 		if e.fallback != "" {
 			text += "; no kvm: " + e.fallback
 		}
-		d.TEE.Settings = with(d.TEE.Settings, "accelerator", text)
+		d.TEE.Settings = withEntry(d.TEE.Settings, "accelerator", text)
 	}
 	if kind := confidentialKind[e.params["cvm"]]; kind != "" && (d.TEE.Type != kind || !d.TEE.Active) {
 		d.TEE.Type, d.TEE.Active, d.TEE.Declared = kind, true, true

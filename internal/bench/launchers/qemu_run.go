@@ -46,12 +46,12 @@ func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 		err = exhausted(err, said)
 	}
 	if why := v.diskFault(); why != "" {
-		err = because(fmt.Errorf("%w: %s", errDisk, why), err)
+		err = withCause(fmt.Errorf("%w: %s", errDisk, why), err)
 	}
 	broken := errors.Is(err, errLost) || errors.Is(err, errNetwork) || errors.Is(err, errDisk)
 	if v == e.vm && (fresh || broken) {
 		if herr := e.halt(); herr != nil {
-			err = because(err, herr)
+			err = withCause(err, herr)
 		}
 	}
 	return o, err
@@ -67,7 +67,7 @@ func (e *qemuEnv) serve(ctx context.Context, v *vm, inside host.Cmd, began time.
 	if err != nil {
 		return bench.Outcome{}, finish(err)
 	}
-	o, err := e.loads.on(ctx, e.h, p, job)
+	o, err := e.loads.runAgainst(ctx, e.h, p, job)
 	return o, v.connected(ctx, finish(err))
 }
 
@@ -75,16 +75,16 @@ func (e *qemuEnv) serve(ctx context.Context, v *vm, inside host.Cmd, began time.
 func (e *qemuEnv) prepared(ctx context.Context, job bench.Job, c *host.Cmd, fresh bool) (*vm, error) {
 	e.using.Lock()
 	defer e.using.Unlock()
-	if err := e.take(job, c); err != nil {
+	if err := e.placeJob(job, c); err != nil {
 		return nil, err
 	}
 	err := e.ready(ctx, fresh)
 	return e.vm, err
 }
 
-// take puts a job's files and programs into the guest's tree, and makes the command name the
+// placeJob puts a job's files and programs into the guest's tree, and makes the command name the
 // program by its full path. An image has its own programs.
-func (e *qemuEnv) take(job bench.Job, c *host.Cmd) error {
+func (e *qemuEnv) placeJob(job bench.Job, c *host.Cmd) error {
 	if len(c.Argv) == 0 {
 		return errors.New("run: empty command")
 	}
@@ -133,7 +133,7 @@ func (e *qemuEnv) ready(ctx context.Context, fresh bool) error {
 	if e.vm != nil && !fresh {
 		lacks, size := e.vm.lacks(e.files)
 		if size <= putLimit {
-			err := e.vm.put(ctx, lacks, e.files)
+			err := e.vm.sendFiles(ctx, lacks, e.files)
 			if errors.Is(err, errLost) {
 				err = errors.Join(err, e.halt())
 			}
@@ -152,7 +152,7 @@ func (e *qemuEnv) Prepare(ctx context.Context, jobs ...bench.Job) error {
 	defer e.using.Unlock()
 	for _, job := range jobs {
 		command := place(job.Inside, guestWork, guestData)
-		if err := e.take(job, &command); err != nil {
+		if err := e.placeJob(job, &command); err != nil {
 			return err
 		}
 	}

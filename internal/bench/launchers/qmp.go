@@ -37,11 +37,11 @@ func newQMP(conn net.Conn, now func() time.Time) (*qmp, error) {
 	if v.Package != "" {
 		q.version += " " + v.Package
 	}
-	return q, q.do("qmp_capabilities", nil)
+	return q, q.execute("qmp_capabilities", nil)
 }
 
-// do executes a command without arguments and reads its answer into to, unless that is nil.
-func (q *qmp) do(command string, to any) error { return q.call(command, nil, to) }
+// execute executes a command without arguments and reads its answer into to, unless that is nil.
+func (q *qmp) execute(command string, to any) error { return q.call(command, nil, to) }
 
 // human executes a command of QEMU's human monitor, which prints nothing but errors.
 func (q *qmp) human(line string) error {
@@ -55,13 +55,13 @@ func (q *qmp) human(line string) error {
 
 // call executes a command with arguments, or without if they are nil.
 func (q *qmp) call(command string, arguments map[string]string, to any) error {
-	if err := q.ask(command, arguments, to); err != nil {
+	if err := q.sendCommand(command, arguments, to); err != nil {
 		return fmt.Errorf("QEMU %s: %w", command, err)
 	}
 	return nil
 }
 
-func (q *qmp) ask(command string, arguments map[string]string, to any) error {
+func (q *qmp) sendCommand(command string, arguments map[string]string, to any) error {
 	// If the deadline cannot be set, the write fails too.
 	_ = q.conn.SetDeadline(q.now().Add(qmpPatience))
 	if err := json.NewEncoder(q.conn).Encode(struct {

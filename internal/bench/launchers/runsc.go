@@ -125,7 +125,7 @@ func (e *gvisorEnv) openImage(ctx context.Context, image string) error {
 		return nil
 	}
 	if out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"cp", "-a", "--reflink=auto", e.h.Path(folder), e.image}}); err != nil {
-		return fmt.Errorf("copy image %s: %w%s", image, err, said(out))
+		return fmt.Errorf("copy image %s: %w%s", image, err, lastWords(out))
 	}
 	return nil
 }
@@ -145,14 +145,14 @@ func (e *gvisorEnv) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
 	defer cancel()
 	probe := nothing(e.params)
-	if err := e.put(probe.Files); err != nil {
+	if err := e.placeFiles(probe.Files); err != nil {
 		return err
 	}
 	if out, err = e.h.Exec(ctx, sandboxed(e.params, probe, e.image, e.work, e.data)); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return fmt.Errorf("start a sandbox on platform %s: %w%s (try platform=systrap or ptrace)", e.params["platform"], err, said(out))
+		return fmt.Errorf("start a sandbox on platform %s: %w%s (try platform=systrap or ptrace)", e.params["platform"], err, lastWords(out))
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (e *gvisorEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.Params["data"] = e.dataOn()
 	d.TEE.Settings = map[string]string{"sandbox": "gVisor, not a TEE"}
-	d.Software.Versions = with(d.Software.Versions, "runsc", e.version)
+	d.Software.Versions = withEntry(d.Software.Versions, "runsc", e.version)
 	if e.digest != "" {
 		d.Software.Versions["image"] = e.digest
 	}
@@ -170,11 +170,11 @@ func (e *gvisorEnv) Describe(_ context.Context, d *result.Environment) error {
 }
 
 func (e *gvisorEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
-	if err := e.put(job.Files); err != nil {
+	if err := e.placeFiles(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}
 	inside := sandboxed(e.params, job, e.image, e.work, e.data)
-	out, err := together(ctx, ctx, e.h, inside, e.outside(job), job)
+	out, err := runBoth(ctx, ctx, e.h, inside, e.outsideCommand(job), job)
 	// The sandbox and the gofer start as /proc/self/exe and keep that name; the
 	// job's own name is known to the kernel inside only.
 	out.Processes = []string{"exe", "runsc"}

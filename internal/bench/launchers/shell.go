@@ -99,7 +99,7 @@ func (e *shell) connect(ctx context.Context) error {
 			err = ctx.Err()
 		}
 		out, _ := p.Wait()
-		return errors.Join(fmt.Errorf("connect to %s: %w%s", e.to, err, said(out)), e.hungUp())
+		return errors.Join(fmt.Errorf("connect to %s: %w%s", e.to, err, lastWords(out)), e.hungUp())
 	}
 	return nil
 }
@@ -214,13 +214,13 @@ func (e *shell) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 		if err == nil || ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return o, errors.Join(fmt.Errorf("run on %s: %w%s", e.to, err, said(end)), e.hungUp())
+		return o, errors.Join(fmt.Errorf("run on %s: %w%s", e.to, err, lastWords(end)), e.hungUp())
 	}
 	return o, err
 }
 
 func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err error) {
-	if err := e.put(job.Files); err != nil {
+	if err := e.placeFiles(job.Files); err != nil {
 		return o, err
 	}
 	inside, began := place(job.Inside, e.work, e.data), e.h.Now()
@@ -229,7 +229,7 @@ func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err er
 		return o, err
 	}
 	if e.load != nil {
-		err = e.load.put(job.Files)
+		err = e.load.placeFiles(job.Files)
 	} else {
 		err = e.loads.prepare(e.h, e.launcher, job)
 	}
@@ -243,17 +243,17 @@ func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err er
 	if e.load != nil {
 		return underLoad(ctx, p, job, func(ctx context.Context) (host.Output, error) { return e.load.generate(ctx, job) })
 	}
-	return e.loads.on(ctx, e.h, p, job)
+	return e.loads.runAgainst(ctx, e.h, p, job)
 }
 
-// put brings a job's files there, each once.
-func (e *shell) put(files []bench.File) error {
+// placeFiles brings a job's files there, each once.
+func (e *shell) placeFiles(files []bench.File) error {
 	fresh, err := e.placed.fresh(e.h, files)
 	if err != nil {
 		return err
 	}
 	for _, f := range fresh {
-		if err := e.agent.put(path.Join(e.work, f.name), f.mode, f.data); err != nil {
+		if err := e.agent.sendFile(path.Join(e.work, f.name), f.mode, f.data); err != nil {
 			return err
 		}
 		e.placed[f.name] = f.id
@@ -289,7 +289,7 @@ func (e *shell) freePorts(ctx context.Context, address string, n int) (bench.Pla
 	at := bench.Place{Host: address}
 	o, err := e.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "ports", address, strconv.Itoa(n)}}})
 	if err != nil {
-		return at, fmt.Errorf("find free ports on %s: %w%s", e.to, err, said(o.Inside))
+		return at, fmt.Errorf("find free ports on %s: %w%s", e.to, err, lastWords(o.Inside))
 	}
 	for _, l := range o.Inside.Lines {
 		port, err := strconv.Atoi(l.Text)

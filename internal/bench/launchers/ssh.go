@@ -171,7 +171,7 @@ func (e *sshEnv) lead(ctx context.Context) error {
 		_ = p.Close()
 		p.Stop()
 		out, _ := p.Wait()
-		return fmt.Errorf("forward ports to %s: %w%s", e.to, cmp.Or(ctx.Err(), err), said(out))
+		return fmt.Errorf("forward ports to %s: %w%s", e.to, cmp.Or(ctx.Err(), err), lastWords(out))
 	}
 	e.forward = p
 	return nil

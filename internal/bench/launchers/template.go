@@ -318,7 +318,7 @@ func (t *template) validate() error {
 // everything expands all steps, in the order in which they run.
 func (t *template) everything(s scope) ([]host.Cmd, error) {
 	var out []host.Cmd
-	before := s.without()
+	before := s.withoutJob()
 	steps := func(s scope, list ...*step) error {
 		for _, st := range list {
 			if st == nil {
@@ -362,7 +362,7 @@ func (t *template) run(s scope) (host.Cmd, error) {
 	c, err := s.step(t.Run)
 	for k, v := range s.Env {
 		if _, taken := c.Env[k]; !taken {
-			c.Env = with(c.Env, k, v)
+			c.Env = withEntry(c.Env, k, v)
 		}
 	}
 	if c.Dir == "" && t.Inside.Work == "" {
@@ -425,8 +425,8 @@ func (t *template) scope(work, data, folder string, p bench.Params, job bench.Jo
 	return s
 }
 
-// without returns the scope without a job.
-func (s scope) without() scope {
+// withoutJob returns the scope without a job.
+func (s scope) withoutJob() scope {
 	return scope{Work: s.Work, Data: s.Data, Params: s.Params, jobless: true}
 }
 
@@ -499,7 +499,7 @@ func (s scope) step(st step) (host.Cmd, error) {
 		if err != nil {
 			return c, err
 		}
-		c.Env = with(c.Env, k, text)
+		c.Env = withEntry(c.Env, k, text)
 	}
 	return c, nil
 }

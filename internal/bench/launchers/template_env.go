@@ -69,7 +69,7 @@ func (e *templateEnv) start(ctx context.Context) error {
 		}
 		out, err := e.h.Exec(ctx, c)
 		if err != nil {
-			e.unversioned["software.versions."+name] = fmt.Sprintf("%s: %v%s", strings.Join(c.Argv, " "), err, said(out))
+			e.unversioned["software.versions."+name] = fmt.Sprintf("%s: %v%s", strings.Join(c.Argv, " "), err, lastWords(out))
 			continue
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
@@ -102,12 +102,12 @@ func (e *templateEnv) start(ctx context.Context) error {
 			return nil
 		}
 		if last == nil || ctx.Err() == nil {
-			last = fmt.Errorf("%w%s", err, said(out))
+			last = fmt.Errorf("%w%s", err, lastWords(out))
 		}
 		select {
 		case <-e.service.Done():
 			out, err := e.service.Wait()
-			return fmt.Errorf("start ended before it was ready: %w%s", errors.Join(err, errors.New("status 0")), said(out))
+			return fmt.Errorf("start ended before it was ready: %w%s", errors.Join(err, errors.New("status 0")), lastWords(out))
 		case <-ctx.Done():
 			return fmt.Errorf("wait for ready: %w; the last answer was: %w", ctx.Err(), last)
 		case <-time.After(between):
@@ -155,7 +155,7 @@ func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error)
 			return s, err
 		}
 		if out, err := e.h.Exec(ctx, c); err != nil {
-			return s, fmt.Errorf("prepare: %w%s", err, said(out))
+			return s, fmt.Errorf("prepare: %w%s", err, lastWords(out))
 		}
 	}
 	e.prepared[key] = folder
@@ -213,7 +213,7 @@ func (e *templateEnv) reading(ctx context.Context, s scope, r templateReading) (
 		}
 		out, err := e.h.Exec(ctx, c)
 		if err != nil {
-			return "", "", fmt.Errorf("%w%s", err, said(out))
+			return "", "", fmt.Errorf("%w%s", err, lastWords(out))
 		}
 		text, source = strings.TrimSpace(string(out.Stdout)), strings.Join(c.Argv, " ")
 	}
@@ -229,47 +229,47 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 	d.TEE.Active, d.TEE.Debug = e.active, e.settings["debug"] == "true"
 	d.TEE.Evidence = append(d.TEE.Evidence, e.evidence...)
 	for k, v := range e.settings {
-		d.TEE.Settings = with(d.TEE.Settings, k, v)
+		d.TEE.Settings = withEntry(d.TEE.Settings, k, v)
 	}
 	if e.t.Untried {
-		d.TEE.Settings = with(d.TEE.Settings, "template", "written from documentation, never run by the authors of teescope")
+		d.TEE.Settings = withEntry(d.TEE.Settings, "template", "written from documentation, never run by the authors of teescope")
 	}
 	for k, v := range e.versions {
-		d.Software.Versions = with(d.Software.Versions, k, v)
+		d.Software.Versions = withEntry(d.Software.Versions, k, v)
 	}
 	d.Software.CachePolicy = "as found"
 	if e.t.LibraryOS {
 		if d.Software.Kernel != "" {
-			d.TEE.Settings = with(d.TEE.Settings, "kernel that programs see", d.Software.Kernel)
+			d.TEE.Settings = withEntry(d.TEE.Settings, "kernel that programs see", d.Software.Kernel)
 		}
 		for _, field := range []string{"software.kernel", "software.cmdline", "software.clock_source", "software.limits", "software.libc", "hardware.transparent_hugepage", "hardware.swap_bytes"} {
-			d.Missing = with(d.Missing, field, "the library OS answers for the kernel")
+			d.Missing = withEntry(d.Missing, field, "the library OS answers for the kernel")
 		}
 	}
 	for _, m := range []map[string]string{e.unversioned, e.unread} {
 		for k, v := range m {
-			d.Missing = with(d.Missing, k, v)
+			d.Missing = withEntry(d.Missing, k, v)
 		}
 	}
 	switch {
 	case e.t.TEE.Kind == "none":
 	case len(e.prepared) == 0:
 		for _, field := range []string{"tee.active", "tee.debug", "tee.settings"} {
-			d.Missing = with(d.Missing, field, "no job has been prepared yet, and the evidence is a job's")
+			d.Missing = withEntry(d.Missing, field, "no job has been prepared yet, and the evidence is a job's")
 		}
 	case e.settings["debug"] == "":
-		d.TEE.Settings = with(d.TEE.Settings, "debug", "unknown")
+		d.TEE.Settings = withEntry(d.TEE.Settings, "debug", "unknown")
 		why := "the template has no rule for it"
 		if e.t.TEE.Debug != nil {
 			why = e.t.TEE.Debug.From + " does not report it"
 		}
-		d.Missing = with(d.Missing, "tee.debug", why)
+		d.Missing = withEntry(d.Missing, "tee.debug", why)
 	}
 	return nil
 }
 
 func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
-	if err := e.put(job.Files); err != nil {
+	if err := e.placeFiles(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}
 	s, err := e.prepare(ctx, job)
@@ -280,7 +280,7 @@ func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, er
 	if err != nil {
 		return bench.Outcome{}, err
 	}
-	out, err := together(ctx, ctx, e.h, c, e.outside(job), job)
+	out, err := runBoth(ctx, ctx, e.h, c, e.outsideCommand(job), job)
 	out.Whole = e.t.Inside.Work == "" && e.t.Start == nil
 	if out.Processes = slices.Clone(e.t.Processes); out.Processes == nil {
 		out.Processes = comm(c)
@@ -307,7 +307,7 @@ func (e *templateEnv) Close() error {
 			if err == nil {
 				var out host.Output
 				if out, err = e.h.Exec(ctx, c); err != nil {
-					err = fmt.Errorf("stop: %w%s", err, said(out))
+					err = fmt.Errorf("stop: %w%s", err, lastWords(out))
 				}
 			}
 			errs = append(errs, err)

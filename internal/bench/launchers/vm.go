@@ -198,7 +198,7 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 		}
 	}
 	if err == nil && onTap(v.params) {
-		err = v.net.up(limited, v.h)
+		err = v.net.create(limited, v.h)
 	}
 	if err == nil {
 		v.answered = v.h.Now()
@@ -247,7 +247,7 @@ func (v *vm) lastWords() string {
 	if v.process != nil {
 		v.process.Stop()
 		out, _ := v.process.Wait()
-		words = said(out)
+		words = lastWords(out)
 	}
 	all, _ := v.consoleFrom(0)
 	if end := lastLines(string(all)); end != "" {
@@ -318,11 +318,11 @@ func (v *vm) guard(ctx context.Context) func(error) error {
 	}
 }
 
-// put sends files over the serial line.
-func (v *vm) put(ctx context.Context, names []string, files guest) error {
+// sendFiles sends files over the serial line.
+func (v *vm) sendFiles(ctx context.Context, names []string, files guest) error {
 	finish := v.guard(ctx)
 	for _, name := range names {
-		if err := v.agent.put(name, files[name].mode, files[name].data); err != nil {
+		if err := v.agent.sendFile(name, files[name].mode, files[name].data); err != nil {
 			return finish(err)
 		}
 		v.has[name] = files[name]
@@ -342,9 +342,9 @@ func (v *vm) freeze(on bool) error {
 	}
 	v.frozen = on
 	if on {
-		return v.qmp.do("stop", nil)
+		return v.qmp.execute("stop", nil)
 	}
-	return v.qmp.do("cont", nil)
+	return v.qmp.execute("cont", nil)
 }
 
 // errDisk says that QEMU had an error with the files of the guest's disks, which the guest sees as a broken disk.
@@ -352,7 +352,7 @@ var errDisk = errors.New("a disk of the guest failed on this machine (data= name
 
 // diskFault returns the disk error since the last call; "" is none. Events come with the next answer.
 func (v *vm) diskFault() string {
-	_ = v.qmp.do("query-status", nil) // a QEMU that has ended has no events
+	_ = v.qmp.execute("query-status", nil) // a QEMU that has ended has no events
 	why := v.qmp.fault
 	v.qmp.fault = ""
 	return why
@@ -367,7 +367,7 @@ func (v *vm) readBack() (readBack, error) {
 	var memory struct {
 		Base int64 `json:"base-memory"`
 	}
-	err := errors.Join(v.qmp.do("query-kvm", &kvm), v.qmp.do("query-cpus-fast", &cpus), v.qmp.do("query-memory-size-summary", &memory))
+	err := errors.Join(v.qmp.execute("query-kvm", &kvm), v.qmp.execute("query-cpus-fast", &cpus), v.qmp.execute("query-memory-size-summary", &memory))
 	r := readBack{version: v.qmp.version, accel: "tcg", cpus: strconv.Itoa(len(cpus)), memory: strconv.FormatInt(memory.Base, 10)}
 	if kvm.Enabled {
 		r.accel = "kvm"

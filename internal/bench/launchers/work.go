@@ -115,8 +115,8 @@ func (f *folders) shorten(longest string, most int) (err error) {
 // quotable reports whether '{work}' in a job's script stays one word, and in an agent's answer one line.
 func quotable(folder string) bool { return !strings.ContainsAny(folder, "'\n") }
 
-// put installs a job's files, each once.
-func (f *folders) put(files []bench.File) error {
+// placeFiles installs a job's files, each once.
+func (f *folders) placeFiles(files []bench.File) error {
 	for _, file := range files {
 		id := "from " + file.From
 		if file.Data != nil {
@@ -209,9 +209,9 @@ const poll = 2 * time.Millisecond
 // loads is the folder for loads on servers that run elsewhere; the zero value has no folder yet.
 type loads struct{ *folders }
 
-// on runs a load on a running server.
-func (l *loads) on(ctx context.Context, h *host.Host, p server, job bench.Job) (bench.Outcome, error) {
-	outside := *l.outside(job)
+// runAgainst runs a load on a running server.
+func (l *loads) runAgainst(ctx context.Context, h *host.Host, p server, job bench.Job) (bench.Outcome, error) {
+	outside := *l.outsideCommand(job)
 	return underLoad(ctx, p, job, func(ctx context.Context) (host.Output, error) { return h.Exec(ctx, outside) })
 }
 
@@ -224,7 +224,7 @@ func (l *loads) prepare(h *host.Host, launcher string, job bench.Job) error {
 		}
 		l.folders = f
 	}
-	return l.put(job.Files)
+	return l.placeFiles(job.Files)
 }
 
 func (l *loads) close() error {
@@ -242,10 +242,10 @@ func noLoad(job bench.Job, why string) error {
 	return fmt.Errorf("%s, so no load reaches a server there", why)
 }
 
-// together runs a job's inside and, once that is ready, its outside; then it ends the inside if
+// runBoth runs a job's inside and, once that is ready, its outside; then it ends the inside if
 // it still runs. The inside's process runs under the context life: ctx, unless the launcher has
 // a better way to end it. Both are those of the job, as they run here.
-func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd, job bench.Job) (bench.Outcome, error) {
+func runBoth(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd, job bench.Job) (bench.Outcome, error) {
 	if outside == nil {
 		out, err := h.Exec(life, inside)
 		return bench.Outcome{Inside: out}, err
@@ -280,7 +280,7 @@ func underLoad(ctx context.Context, p server, job bench.Job, load func(context.C
 		if err != nil {
 			p.Stop()
 			in, end := p.Wait()
-			return bench.Outcome{Inside: in}, because(err, end)
+			return bench.Outcome{Inside: in}, withCause(err, end)
 		}
 	}
 	loaded, cancel := context.WithCancelCause(ctx)
@@ -295,7 +295,7 @@ func underLoad(ctx context.Context, p server, job bench.Job, load func(context.C
 	out, err := load(loaded)
 	if errors.Is(context.Cause(loaded), bench.ErrEarly) { // the load was ended because the server had ended
 		in, end := p.Wait()
-		return bench.Outcome{Inside: in, Outside: out}, because(bench.ErrEarly, end)
+		return bench.Outcome{Inside: in, Outside: out}, withCause(bench.ErrEarly, end)
 	}
 	p.Stop()
 	in, end := p.Wait()
@@ -305,8 +305,8 @@ func underLoad(ctx context.Context, p server, job bench.Job, load func(context.C
 	return bench.Outcome{Inside: in, Outside: out}, err
 }
 
-// because is an error with its cause, if there is one, on one line.
-func because(err, cause error) error {
+// withCause is an error with its cause, if there is one, on one line.
+func withCause(err, cause error) error {
 	if cause == nil {
 		return err
 	}
@@ -331,9 +331,9 @@ func awaitLine(ctx context.Context, p server, line string) error {
 	}
 }
 
-// outside is the job's load generator with the folders filled in: the same as inside; nil without
+// outsideCommand is the job's load generator with the folders filled in: the same as inside; nil without
 // one.
-func (f *folders) outside(job bench.Job) *host.Cmd {
+func (f *folders) outsideCommand(job bench.Job) *host.Cmd {
 	if job.Outside == nil {
 		return nil
 	}
@@ -346,8 +346,8 @@ func dataFolder(name string) need {
 	return need{Path: name, Hint: "make the folder, or mount the disk there"}
 }
 
-// said is why a command failed in its own words, for the end of an error's text.
-func said(out host.Output) string {
+// lastWords is why a command failed in its own words, for the end of an error's text.
+func lastWords(out host.Output) string {
 	if words := out.Said(); words != "" {
 		return ": " + words
 	}
@@ -358,8 +358,8 @@ func said(out host.Output) string {
 // back.
 func reportParams(d *result.Environment, p bench.Params) { d.Params = maps.Clone(p) }
 
-// with adds a value to a map, which may be nil.
-func with(m map[string]string, k, v string) map[string]string {
+// withEntry adds a value to a map, which may be nil.
+func withEntry(m map[string]string, k, v string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
 	}

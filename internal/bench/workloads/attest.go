@@ -86,7 +86,7 @@ var attestation = bench.Workload{
 				found.lack(d, err.Error())
 			}
 		} else {
-			t := inside.of(o.Params)
+			t := inside.tallyOf(o.Params)
 			found.derived(attestInside, t.Seconds/float64(t.Done), none)
 			found.derived(attestFailed, float64(t.Failed)/float64(t.Done+t.Failed), none)
 			found.value(attestBytes, float64(inside.Bytes), none)
@@ -103,7 +103,7 @@ var attestation = bench.Workload{
 		if err != nil {
 			return "", err
 		}
-		t := inside.of(o.Params)
+		t := inside.tallyOf(o.Params)
 		switch {
 		case inside.Provider != o.Params["provider"]:
 			return "", fmt.Errorf("the quotes are of provider %q, want %s", inside.Provider, o.Params["provider"])
@@ -146,8 +146,8 @@ type attestTally struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// of is the tally of the operation that the parameters name.
-func (r *attestReport) of(p bench.Params) attestTally {
+// tallyOf is the tally of the operation that the parameters name.
+func (r *attestReport) tallyOf(p bench.Params) attestTally {
 	if p["operation"] == "quote" {
 		return r.Quotes
 	}

@@ -193,8 +193,8 @@ func (s *dataServer) job(p bench.Params) (bench.Job, error) {
 	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Waits: loadWaits, Processes: s.processes, Programs: s.programs}, nil
 }
 
-// said is the sum of statistics of the server; NaN unless it reports all of them.
-func said(r *load.Report, names ...string) float64 {
+// sumOfStatistics is the sum of statistics of the server; NaN unless it reports all of them.
+func sumOfStatistics(r *load.Report, names ...string) float64 {
 	sum := 0.0
 	for _, name := range names {
 		v, ok := r.Server[name]
@@ -214,21 +214,21 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	var found reading
 	found.load(r, o.Params)
 	silent := func(names ...string) string { return "the server does not report " + strings.Join(names, " and ") }
-	requests := said(r, s.requests...)
+	requests := sumOfStatistics(r, s.requests...)
 	found.value(serverRequests, requests, silent(s.requests...))
 	if s.counted(o.Params) {
-		found.value(serverMemory, said(r, s.memory), silent(s.memory))
+		found.value(serverMemory, sumOfStatistics(r, s.memory), silent(s.memory))
 	}
 	if s.cpu != nil {
-		used, why := said(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or values that are impossible"
+		used, why := sumOfStatistics(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or values that are impossible"
 		if used <= 0 { // as in a library OS that keeps no account
 			used, why = math.NaN(), "the server reports no CPU time, so the system under it keeps no account"
 		}
 		found.derived(serverCPU, used/requests, why)
 	}
 	if s.hitRatio != nil {
-		hits := said(r, s.hits)
-		found.derived(s.hitRatio, hits/(hits+said(r, s.misses)), silent(s.hits, s.misses))
+		hits := sumOfStatistics(r, s.hits)
+		found.derived(s.hitRatio, hits/(hits+sumOfStatistics(r, s.misses)), silent(s.hits, s.misses))
 	}
 	return found.samples, errors.Join(found.missing...)
 }
@@ -248,16 +248,16 @@ func (s *dataServer) check(o bench.Outcome) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if n := said(r, s.misses); s.hitRatio == serverHits && n > 0 {
+	if n := sumOfStatistics(r, s.misses); s.hitRatio == serverHits && n > 0 {
 		return "", fmt.Errorf("the server did not have %.0f of the requested keys", n)
 	}
 	if !strings.HasSuffix(r.Digest, s.answers) {
 		return "", fmt.Errorf("the answers were %q, want %q at its end", r.Digest, s.answers)
 	}
-	if n := said(r, s.lost); s.lost != "" && n > 0 {
+	if n := sumOfStatistics(r, s.lost); s.lost != "" && n > 0 {
 		return "", fmt.Errorf("the server evicted %.0f of its keys because it ran out of memory", n)
 	}
-	if err := checkServed(r, said(r, s.requests...)-float64(s.joining*r.Connections)); err != nil {
+	if err := checkServed(r, sumOfStatistics(r, s.requests...)-float64(s.joining*r.Connections)); err != nil {
 		return "", err
 	}
 	return sum, nil

@@ -68,7 +68,7 @@ type fioLatency struct {
 	Bins        map[string]uint64  `json:"bins"`
 }
 
-func (j *fioJob) of(w *way) *fioDirection {
+func (j *fioJob) direction(w *way) *fioDirection {
 	if w == fioReads {
 		return &j.Read
 	}
@@ -127,9 +127,9 @@ func (r *fioReport) sort() error {
 
 // total is the number of operations of a direction, in the ramp and after it.
 func (r *fioReport) total(w *way) float64 {
-	n := r.main.of(w).Total
+	n := r.main.direction(w).Total
 	if r.ramp != nil {
-		n += r.ramp.of(w).Total
+		n += r.ramp.direction(w).Total
 	}
 	return n
 }
@@ -143,7 +143,7 @@ func parseFio(o bench.Outcome) ([]metric.Sample, error) {
 	j := r.main
 	rate, operations := 0.0, 0.0
 	for _, w := range ways(o.Params["rw"]) {
-		d := j.of(w)
+		d := j.direction(w)
 		if d.Total == 0 {
 			d.IOPS, d.Bandwidth = nil, nil // without operations there is no rate, not a rate of 0
 		}
@@ -282,8 +282,8 @@ func histogram(bins []bin, mean float64) *metric.Hist {
 
 func (r *reading) cpu(j *fioJob) {
 	const why = "fio does not report CPU use"
-	r.value(fioCPUUser, timeShare(told(j.User)/100), why)
-	r.value(fioCPUSystem, timeShare(told(j.System)/100), why)
+	r.value(fioCPUUser, timeShare(valueOrNaN(j.User)/100), why)
+	r.value(fioCPUSystem, timeShare(valueOrNaN(j.System)/100), why)
 	total := j.Read.Total + j.Write.Total
 	if j.User == nil || j.System == nil || j.Runtime == nil || total <= 0 {
 		r.lack(fioCPUOperation, "fio reports no CPU use, no run time or no operations")
@@ -387,7 +387,7 @@ func checkFio(o bench.Outcome) (string, error) {
 		}
 	}
 	for _, w := range ways(p["rw"]) {
-		if err := j.of(w).done(j, w.name, p); err != nil {
+		if err := j.direction(w).done(j, w.name, p); err != nil {
 			return "", err
 		}
 	}

@@ -107,7 +107,7 @@ func TestFioPercentilesFromBins(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range ways(p["rw"]) {
-			l := r.main.of(w).Latency
+			l := r.main.direction(w).Latency
 			for _, q := range []struct {
 				key  string
 				rank float64

@@ -229,9 +229,9 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 // time.
 func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	const silent = "not on the gateway's page: the kernel inside keeps no such account"
-	seconds := said(rep, "seconds_total") // between the two readings
-	requests := float64(rep.Expected)     // in that time
-	available := seconds * said(rep, "cpus")
+	seconds := sumOfStatistics(rep, "seconds_total") // between the two readings
+	requests := float64(rep.Expected)                // in that time
+	available := seconds * sumOfStatistics(rep, "cpus")
 	held := available // limited by the parameter threads, which is GOMAXPROCS of the server behind, too
 	if threads, err := p.Int("threads", 1); err == nil {
 		held = min(available, seconds*float64(threads))
@@ -240,11 +240,11 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	if p["gateway"] == commandGateway { // which does not get the parameter
 		gateways = available
 	}
-	used := said(rep, "gateway_cpu_seconds_total")
+	used := sumOfStatistics(rep, "gateway_cpu_seconds_total")
 	r.derived(gatewayCost, used/requests, silent)
 	r.derived(gatewayCPU, timeShare(used/gateways), silent)
 	if p["gateway"] != directGateway {
-		r.derived(originCPU, timeShare(said(rep, "origin_cpu_seconds_total")/held), silent)
+		r.derived(originCPU, timeShare(sumOfStatistics(rep, "origin_cpu_seconds_total")/held), silent)
 	}
 	soft, most, cpus := 0.0, 0.0, 0.0
 	for name, v := range rep.Server {
@@ -255,12 +255,12 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	if cpus == 0 {
 		soft, most = math.NaN(), math.NaN()
 	}
-	r.derived(machineCPU, timeShare(said(rep, "machine_cpu_seconds_total")/seconds/cpus), silent)
+	r.derived(machineCPU, timeShare(sumOfStatistics(rep, "machine_cpu_seconds_total")/seconds/cpus), silent)
 	r.derived(softirqCPU, timeShare(most/seconds), silent)
 	r.derived(softirqCost, soft/requests, silent)
-	r.derived(logBytes, said(rep, "log_bytes_total")/requests, "the gateway's log is not at the path that it was given")
-	writing := said(rep, "log_write_seconds_total")
-	if said(rep, "log_bytes_total") == 0 {
+	r.derived(logBytes, sumOfStatistics(rep, "log_bytes_total")/requests, "the gateway's log is not at the path that it was given")
+	writing := sumOfStatistics(rep, "log_write_seconds_total")
+	if sumOfStatistics(rep, "log_bytes_total") == 0 {
 		writing = 0 // regardless of which side wrote nothing
 	}
 	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports how long it writes its log")
@@ -269,13 +269,13 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	}
 	samples := 0.0
 	for _, part := range gatewayParts {
-		samples += said(rep, "split_"+part.name+"_seconds_total")
+		samples += sumOfStatistics(rep, "split_"+part.name+"_seconds_total")
 	}
 	if samples < fewestSamples {
 		samples = math.NaN()
 	}
 	for _, part := range gatewayParts {
-		r.derived(part.desc, said(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has too few samples to be divided; measure for longer")
+		r.derived(part.desc, sumOfStatistics(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has too few samples to be divided; measure for longer")
 	}
 }
 
@@ -302,7 +302,7 @@ func checkGateway(o bench.Outcome) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := logInEffect(p, float64(r.Requests), said(r, "log_bytes_total")); err != nil {
+	if err := logInEffect(p, float64(r.Requests), sumOfStatistics(r, "log_bytes_total")); err != nil {
 		return "", err
 	}
 	switch {

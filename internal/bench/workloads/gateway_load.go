@@ -287,7 +287,7 @@ func checkGatewayLoad(o bench.Outcome) (string, error) {
 		}
 	}
 	r := load.Report{Server: all.Server}
-	if err := logInEffect(p, all.answered, said(&r, "log_bytes_total")); err != nil {
+	if err := logInEffect(p, all.answered, sumOfStatistics(&r, "log_bytes_total")); err != nil {
 		return "", err
 	}
 	return digest("gateway-load", p["load"], p["requests"], p["connections"], p["processes"], p["expect"]), nil

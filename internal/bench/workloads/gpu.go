@@ -113,6 +113,6 @@ func (r *gpuOutput) rest(found reading, step string) ([]metric.Sample, error) {
 		}
 		found.value(x.desc, positive(*x.value), "nvidia-smi said "+strconv.FormatFloat(*x.value, 'g', -1, 64))
 	}
-	found.derived(clockDisagreement, math.Abs(positive(r.Seconds[step])/r.outside(step)-1), together)
+	found.derived(clockDisagreement, math.Abs(positive(r.Seconds[step])/r.harnessSeconds(step)-1), together)
 	return found.samples, errors.Join(found.missing...)
 }

@@ -62,10 +62,10 @@ var gpuCopy = bench.Workload{
 			return nil, err
 		}
 		var found reading
-		found.derived(copyRate, positive(r.Bytes)/r.outside("copy"), together)
-		found.derived(copySeconds, r.outside("copy")/float64(r.Repeats), together)
+		found.derived(copyRate, positive(r.Bytes)/r.harnessSeconds("copy"), together)
+		found.derived(copySeconds, r.harnessSeconds("copy")/float64(r.Repeats), together)
 		if o.Params["direction"] == "device" {
-			found.derived(copyTraffic, 2*positive(r.Bytes)/r.outside("copy"), together)
+			found.derived(copyTraffic, 2*positive(r.Bytes)/r.harnessSeconds("copy"), together)
 		}
 		return r.rest(found, "copy")
 	},

@@ -48,7 +48,7 @@ var gpuGemm = bench.Workload{
 			return nil, err
 		}
 		var found reading
-		found.derived(gemmRate, positive(r.Operations)/r.outside("gemm"), together)
+		found.derived(gemmRate, positive(r.Operations)/r.harnessSeconds("gemm"), together)
 		found.derived(gemmError, r.Error, "the script does not report it")
 		return r.rest(found, "gemm")
 	},

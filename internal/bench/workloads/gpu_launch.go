@@ -42,8 +42,8 @@ var gpuLaunch = bench.Workload{
 			return nil, err
 		}
 		var found reading
-		found.derived(launchQueued, r.outside("queued")/float64(r.Repeats), together)
-		found.derived(launchWaited, r.outside("waited")/float64(r.Repeats), together)
+		found.derived(launchQueued, r.harnessSeconds("queued")/float64(r.Repeats), together)
+		found.derived(launchWaited, r.harnessSeconds("waited")/float64(r.Repeats), together)
 		return r.rest(found, "waited")
 	},
 	Check: func(o bench.Outcome) (string, error) {

@@ -245,7 +245,7 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 func (r *iperfOutput) received() (sum iperfSum, seconds float64) {
 	for _, i := range r.receiver().Intervals {
 		if !i.Sum.Omitted {
-			seconds += told(i.Sum.Seconds)
+			seconds += valueOrNaN(i.Sum.Seconds)
 			sum.Bytes += i.Sum.Bytes
 			sum.Lost += i.Sum.Lost
 			sum.Packets += i.Sum.Packets
@@ -302,15 +302,15 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 	found.value(iperfSent, sent, "iperf3's sender has no interval in which something was sent")
 	if o.Params["protocol"] == "udp" {
 		found.derived(iperfLost, received.Lost/received.Packets, "iperf3's receiver counted no datagrams")
-		found.derived(iperfJitter, told(r.receiver().End.Sum.Jitter)/1000, "iperf3 does not report the jitter")
+		found.derived(iperfJitter, valueOrNaN(r.receiver().End.Sum.Jitter)/1000, "iperf3 does not report the jitter")
 	} else {
-		found.value(iperfRetransmits, told(r.Client.End.SumSent.Retransmits), "the kernel does not report retransmits to the sender (TCP_INFO)")
+		found.value(iperfRetransmits, valueOrNaN(r.Client.End.SumSent.Retransmits), "the kernel does not report retransmits to the sender (TCP_INFO)")
 	}
 	return found.samples, errors.Join(found.missing...)
 }
 
-// told returns an optional number, or NaN if it is missing.
-func told(v *float64) float64 {
+// valueOrNaN returns an optional number, or NaN if it is missing.
+func valueOrNaN(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
 	}
@@ -330,7 +330,7 @@ func iperfSeries(o bench.Outcome) (bench.Series, error) {
 		if i.Sum.Omitted {
 			continue
 		}
-		seconds := told(i.Sum.Seconds)
+		seconds := valueOrNaN(i.Sum.Seconds)
 		if s.Width == 0 {
 			s.Width = seconds
 		}

@@ -255,7 +255,7 @@ func parseLoad(o bench.Outcome) ([]metric.Sample, error) {
 
 // load adds the metrics of a report, for workloads that add more.
 func (r *reading) load(rep *load.Report, p bench.Params) {
-	all := float64(rep.Made())
+	all := float64(rep.Attempts())
 	const none = "no request was sent in the measured time"
 	if rep.Requests == 0 { // then the rate is unknown, not 0
 		r.lack(loadRate, "no request was answered in the measured time")

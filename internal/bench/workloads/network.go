@@ -168,7 +168,7 @@ func parseNetwork(o bench.Outcome) ([]metric.Sample, error) {
 		rate = 8 * r.Receiver.Bytes / r.Receiver.Seconds
 	}
 	found.derived(networkRate, rate, "nothing arrived in the measured time")
-	cores := func(e *networkEnd) float64 { return told(e.CPU) / e.Seconds }
+	cores := func(e *networkEnd) float64 { return valueOrNaN(e.CPU) / e.Seconds }
 	found.derived(networkCost, (cores(&r.Sender)+cores(&r.Receiver))/rate, "the CPU time of an end is missing, or nothing arrived")
 	found.derived(networkSender, cores(&r.Sender), "the CPU time of the sender is missing")
 	found.derived(networkReceiver, cores(&r.Receiver), "the CPU time of the receiver is missing")
@@ -180,11 +180,11 @@ func parseNetwork(o bench.Outcome) ([]metric.Sample, error) {
 	found.value(networkP99, p99, "no round trips were made")
 	if o.Params["protocol"] == "udp" {
 		found.derived(networkLost, r.Receiver.Lost/(r.Receiver.Lost+r.Receiver.Datagrams), "no datagram arrived")
-		found.value(networkJitter, told(r.Receiver.Jitter), "no datagram arrived")
+		found.value(networkJitter, valueOrNaN(r.Receiver.Jitter), "no datagram arrived")
 	} else {
 		const untold = "the sender's kernel does not say (TCP_INFO)"
-		found.value(networkAgain, told(r.Sender.Retransmits), untold)
-		found.value(networkMTU, told(r.Sender.PathMTU), untold)
+		found.value(networkAgain, valueOrNaN(r.Sender.Retransmits), untold)
+		found.value(networkMTU, valueOrNaN(r.Sender.PathMTU), untold)
 	}
 	return found.samples, errors.Join(found.missing...)
 }

@@ -174,7 +174,7 @@ var nginxStatic = bench.Workload{
 		if err != nil {
 			return "", err
 		}
-		if err := checkServed(r, said(r, "requests")); err != nil {
+		if err := checkServed(r, sumOfStatistics(r, "requests")); err != nil {
 			return "", err
 		}
 		return sum, nil
@@ -243,8 +243,8 @@ func parseNginx(o bench.Outcome) ([]metric.Sample, error) {
 	var found reading
 	found.load(r, o.Params)
 	const silent = "nginx's status page was not read"
-	found.value(serverRequests, said(r, "requests"), silent)
-	accepts, handled := said(r, "accepts"), said(r, "handled")
+	found.value(serverRequests, sumOfStatistics(r, "requests"), silent)
+	accepts, handled := sumOfStatistics(r, "accepts"), sumOfStatistics(r, "handled")
 	if accepts == 0 { // kept connections: none was accepted in the measured time, so none was dropped
 		accepts = 1
 	}

@@ -19,8 +19,8 @@ type steps struct {
 // together is why a step has no time of its own.
 const together = "the lines around it arrived together"
 
-// outside is the time of a step in seconds by the harness's clock; NaN if its lines arrived together or are not there.
-func (s *steps) outside(step string) float64 { return positive(s.took[step].Seconds()) }
+// harnessSeconds is the time of a step in seconds by the harness's clock; NaN if its lines arrived together or are not there.
+func (s *steps) harnessSeconds(step string) float64 { return positive(s.took[step].Seconds()) }
 
 // positive is v, or NaN where it is not above 0, as what is not reported.
 func positive(v float64) float64 {

@@ -84,17 +84,17 @@ var zkRSA = bench.Workload{
 			return nil, err
 		}
 		var found reading
-		proof := z.outside("prove") / float64(z.Proofs)
+		proof := z.harnessSeconds("prove") / float64(z.Proofs)
 		found.derived(zkProve, proof, together)
 		found.derived(zkSpeed, float64(z.Constraints)/proof, together)
-		found.value(zkWitness, z.outside("witness"), together)
+		found.value(zkWitness, z.harnessSeconds("witness"), together)
 		found.derived(zkVerify, positive(z.VerifySeconds), "no proof was verified")
-		found.value(zkCompile, z.outside("compile"), together)
+		found.value(zkCompile, z.harnessSeconds("compile"), together)
 		if z.SetUp {
 			found.lack(zkKeys, "this run made the set-up: "+z.SetUpWhy)
 			found.lack(zkPeak, "this run made the set-up, which needs more memory than a proof")
 		} else {
-			found.value(zkKeys, z.outside("keys"), together)
+			found.value(zkKeys, z.harnessSeconds("keys"), together)
 			found.value(zkPeak, positive(float64(z.PeakRSS)), "the system under the prover does not report it")
 		}
 		const silent = "the prover does not report it"
@@ -103,8 +103,8 @@ var zkRSA = bench.Workload{
 		found.value(zkProof, positive(float64(z.ProofBytes)), silent)
 		found.value(zkProvingKey, positive(float64(z.ProvingBytes)), silent)
 		found.value(zkVerifying, positive(float64(z.VerifyingBytes)), silent)
-		found.derived(zkOutside, positive(float64(z.OutsideBytes))/z.outside("hash"), together)
-		found.derived(clockDisagreement, math.Abs(positive(z.Seconds["prove"])/z.outside("prove")-1), together)
+		found.derived(zkOutside, positive(float64(z.OutsideBytes))/z.harnessSeconds("hash"), together)
+		found.derived(clockDisagreement, math.Abs(positive(z.Seconds["prove"])/z.harnessSeconds("prove")-1), together)
 		if o.Params["circuit"] == "sha256" {
 			found.derived(zkInside, float64(z.Hashed)/proof, together)
 		}

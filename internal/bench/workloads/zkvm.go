@@ -94,17 +94,17 @@ var zkvm = bench.Workload{
 		}
 		var found reading
 		const silent = "the prover does not report it"
-		prove := z.outside("prove")
+		prove := z.harnessSeconds("prove")
 		found.value(zkvmProve, prove, together)
 		found.derived(zkvmSpeed, float64(z.Cycles)/prove, together)
 		found.value(zkvmExecute, positive(z.Seconds["execute"]), silent)
-		found.value(zkvmKeys, z.outside("keys"), together)
-		found.value(zkvmVerify, z.outside("verify"), together)
+		found.value(zkvmKeys, z.harnessSeconds("keys"), together)
+		found.value(zkvmVerify, z.harnessSeconds("verify"), together)
 		found.value(zkvmCycles, float64(z.Cycles), silent)
 		found.value(zkvmShards, positive(float64(z.Shards)), silent)
 		found.value(zkProof, positive(float64(z.ProofBytes)), silent)
 		found.value(zkvmPeak, positive(float64(z.PeakRSS)), "the system under the prover does not report it")
-		found.derived(zkvmOutside, positive(float64(z.OutsideBytes))/z.outside("hash"), together)
+		found.derived(zkvmOutside, positive(float64(z.OutsideBytes))/z.harnessSeconds("hash"), together)
 		found.derived(clockDisagreement, math.Abs(positive(z.Seconds["prove"])/prove-1), together)
 		if o.Params["guest"] == guestSHA {
 			found.derived(zkvmInside, positive(float64(z.Hashed))/prove, together)

@@ -12,7 +12,7 @@ import (
 // speaks returns the name of the first cause that an event indicates.
 func speaks(e explain.Event, c explain.Circumstances) string {
 	for _, x := range All {
-		if x.Speaks != nil && x.Speaks(e, c) {
+		if x.Matches != nil && x.Matches(e, c) {
 			return x.Name
 		}
 	}
@@ -73,7 +73,7 @@ var cases = []struct {
 	{event(explain.CPUSamples, "mode", "user"), explain.Circumstances{}, ""},
 }
 
-func TestSpeaks(t *testing.T) {
+func TestMatches(t *testing.T) {
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%s/%s %+v", cmp.Or(c.want, "none"), c.event, c.when), func(t *testing.T) {
 			if got := speaks(c.event, c.when); got != c.want {
@@ -83,16 +83,16 @@ func TestSpeaks(t *testing.T) {
 	}
 }
 
-// TestCausesHaveCases: each cause that events indicate has a case in TestSpeaks.
+// TestCausesHaveCases: each cause that events indicate has a case in TestMatches.
 func TestCausesHaveCases(t *testing.T) {
 	for _, c := range All {
 		t.Run(c.Name, func(t *testing.T) {
 			for i := range cases {
-				if c.Speaks == nil || cases[i].want == c.Name {
+				if c.Matches == nil || cases[i].want == c.Name {
 					return
 				}
 			}
-			t.Errorf("cause %s: no case of TestSpeaks has an event that indicates it", c.Name)
+			t.Errorf("cause %s: no case of TestMatches has an event that indicates it", c.Name)
 		})
 	}
 }
@@ -111,7 +111,7 @@ func TestWords(t *testing.T) {
 		if (c.What == "") != (c.Fix == "") || strings.HasSuffix(c.What, ".") || strings.HasSuffix(c.Fix, ".") {
 			t.Errorf("%s: %q and %q are parts of one sentence", c.Name, c.What, c.Fix)
 		}
-		if (c.Doing == "") != (c.Speaks == nil) || strings.HasSuffix(c.Doing, ".") {
+		if (c.Doing == "") != (c.Matches == nil) || strings.HasSuffix(c.Doing, ".") {
 			t.Errorf("%s: %q ends a sentence about events that speak for it", c.Name, c.Doing)
 		}
 	}

@@ -10,7 +10,7 @@ var ContextSwitchStorm = explain.Cause{
 	Doing: "putting threads to sleep and waking them{often}",
 	Remedy: "Find who waits for whom with `perf sched timehist -p PID`, and hand work over in larger pieces or to fewer threads. A switch of a thread inside an enclave is an exit; " +
 		"when the last busy thread of a confidential VM sleeps, its virtual CPU halts, which is an exit too.",
-	Speaks: func(e explain.Event, c explain.Circumstances) bool {
+	Matches: func(e explain.Event, c explain.Circumstances) bool {
 		return !c.Rare && called(e, lockCalls) || e.Metric == explain.SwitchCount && e.Label("kind") != ""
 	},
 }

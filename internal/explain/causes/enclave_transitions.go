@@ -10,7 +10,7 @@ var EnclaveTransitions = explain.Cause{
 	Doing: "entering and leaving its enclaves{often}",
 	Remedy: "Do more for each call (larger buffers, batches, a clock and locks inside the enclave): the process's system calls are mostly calls out of the enclave and show what it " +
 		"asks its host for. Use calls without transitions: switchless calls of the Intel SDK, sgx.insecure__rpc_thread_num in Gramine.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool {
+	Matches: func(e explain.Event, _ explain.Circumstances) bool {
 		return e.Metric == explain.EnclaveEntries || e.Metric == explain.EnclaveExits
 	},
 }

@@ -10,7 +10,7 @@ var EPCPaging = explain.Cause{
 	Doing: "waiting for enclave pages to be loaded back into the EPC{often}",
 	Remedy: "Make the working sets of the enclaves fit: run fewer or smaller enclaves at a time, use a smaller heap (sgx.enclave_size in Gramine, kernel_heap_size in Occlum), " +
 		"and keep data outside that need not be inside, encrypted by the application. Reserve more EPC in the firmware (PRMRR size) where the processor allows it.",
-	Speaks: func(e explain.Event, c explain.Circumstances) bool {
+	Matches: func(e explain.Event, c explain.Circumstances) bool {
 		return c.Paging && e.Metric == explain.EnclaveFaults || e.Metric == explain.LoadedBack
 	},
 }

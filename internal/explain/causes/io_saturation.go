@@ -10,5 +10,5 @@ var IOSaturation = explain.Cause{
 	Doing: "waiting for disks",
 	Remedy: "See who reads and writes with `iotop -o` or `biotop-bpfcc`. Batch writes, synchronise less often, keep what is read often in memory, use a faster disk or one with more " +
 		"provisioned operations: cloud disks are throttled by contract. In a confidential VM each transfer is also copied through the bounce buffer.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool { return waits(e, "disk") },
+	Matches: func(e explain.Event, _ explain.Circumstances) bool { return waits(e, "disk") },
 }

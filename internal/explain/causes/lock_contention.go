@@ -21,7 +21,7 @@ var LockContention = explain.Cause{
 	Doing: "waiting for locks",
 	Remedy: "Find the lock with `perf trace -e futex -p PID`, `perf lock contention -p PID` (Linux 6.0 and later) or `offcputime-bpfcc -p PID`. Hold it for less time, " +
 		"split it, keep data per thread, or use fewer threads. Inside an enclave each sleep and each wake-up is also an exit: use the runtime's own locks, or spin briefly first.",
-	Speaks: func(e explain.Event, c explain.Circumstances) bool {
+	Matches: func(e explain.Event, c explain.Circumstances) bool {
 		return waits(e, "lock") || c.Contended && (called(e, lockCalls) || e.Metric == explain.SwitchCount && e.Label("kind") == "voluntary")
 	},
 }

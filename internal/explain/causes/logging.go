@@ -19,7 +19,7 @@ var Logging = explain.Cause{
 	Remedy: "See which files with `strace -f -y -e trace=fsync,fdatasync,write -p PID`. Log less, or to memory and another thread; gather records and synchronise " +
 		"them together (group commit, redis appendfsync everysec, PostgreSQL commit_delay); put the log on its own device that completes flushes fast. " +
 		"In an enclave each write is also an exit, and a protected file system encrypts each block again: buffer inside.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool {
+	Matches: func(e explain.Event, _ explain.Circumstances) bool {
 		return called(e, SyncCalls) || waits(e, "disk") && slices.Contains(SyncCalls, e.Label("call"))
 	},
 }

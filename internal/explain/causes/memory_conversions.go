@@ -10,5 +10,5 @@ var MemoryConversions = explain.Cause{
 	Doing: "converting memory between private and shared{often}",
 	Remedy: "Find the driver with `bpftrace -e 'kprobe:set_memory_decrypted { @[kstack] = count(); }'`. The usual cause is a driver that allocates coherent DMA buffers for each request: " +
 		"load it with larger pools, keep its queues and devices open, or use a kernel whose driver takes buffers from the bounce pool instead.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool { return e.Metric == explain.Conversions },
+	Matches: func(e explain.Event, _ explain.Circumstances) bool { return e.Metric == explain.Conversions },
 }

@@ -20,7 +20,7 @@ var PageFaultStorm = explain.Cause{
 	Doing: "taking memory and giving it back, and in the page faults that follow",
 	Remedy: "Find the place with `perf record -e page-faults -g -p PID`. Keep memory instead of giving it back, touch it before it is needed " +
 		"(MAP_POPULATE, an allocator that does not trim), use huge pages, and keep the working set smaller than the protected memory.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool {
+	Matches: func(e explain.Event, _ explain.Circumstances) bool {
 		return called(e, memoryCalls) || e.Metric == explain.FaultCount && e.Labels() != nil
 	},
 }

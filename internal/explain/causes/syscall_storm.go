@@ -24,7 +24,7 @@ var SyscallStorm = explain.Cause{
 	Each:  true,
 	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`, " +
 		"and make the call less often.",
-	Speaks: func(e explain.Event, c explain.Circumstances) bool {
+	Matches: func(e explain.Event, c explain.Circumstances) bool {
 		call := e.Label("syscall")
 		return e.Metric == explain.CallCount && call != "" && !c.Rare && (c.Entering || !slices.Contains(ordinary, call))
 	},

@@ -9,7 +9,7 @@ var TLSHandshakes = explain.Cause{
 	Remedy: "Keep connections open (keep-alive, pools, HTTP/2) and let sessions resume: a session cache that all workers share, or tickets with a key that all " +
 		"servers share; for nginx keepalive_timeout, ssl_session_cache and ssl_session_tickets, in clients a session that outlives the connection. Use ECDSA P-256 " +
 		"certificates, whose signatures cost the server far less than those of RSA. Where the handshake carries attestation, cache its verdict for as long as policy allows.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool {
+	Matches: func(e explain.Event, _ explain.Circumstances) bool {
 		return e.Metric == explain.CPUSamples && e.Label("call") == "tls_handshake"
 	},
 }

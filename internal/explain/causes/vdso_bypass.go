@@ -21,5 +21,5 @@ var VDSOBypass = explain.Cause{
 	Doing: "asking the kernel for the time with {event}{often}",
 	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`. Read the time once per turn of the event loop, " +
 		"or use CLOCK_MONOTONIC_COARSE where a few milliseconds do not matter.",
-	Speaks: func(e explain.Event, c explain.Circumstances) bool { return !c.Rare && called(e, vdsoCalls) },
+	Matches: func(e explain.Event, c explain.Circumstances) bool { return !c.Rare && called(e, vdsoCalls) },
 }

@@ -45,7 +45,7 @@ var comparisons = []comparison{
 				{name: "mean", text: "enclaves created", unit: "1/s", expr: enclavesMade("sum"), over: whole},
 				{name: "alive", text: "enclaves that exist", expr: "avg_over_time(tee_sgx_enclaves{$here}[$over])", over: whole},
 				{name: "life", text: "average life of an enclave", unit: "seconds",
-					expr: "sum(avg_over_time(tee_sgx_enclaves{$here}[$window])) / " + strings.ReplaceAll(enclavesMade("sum"), "$over", "$window")},
+					expr: "sum(avg_over_time(tee_sgx_enclaves{$here}[$window])) / " + takenOver(enclavesMade("sum"), whole)},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate mean", threshold: "made"}, {numbers: "life", op: "<", threshold: "life"}},
@@ -459,7 +459,7 @@ var comparisons = []comparison{
 			Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
 		},
 		signs: []sign{{
-			where: fmt.Sprintf("%s > $factor * %s and %s > $factor * %s", strings.ReplaceAll(overhead, "$over", whole), allowed, strings.ReplaceAll(overhead, "$over", last), allowed),
+			where: fmt.Sprintf("%s > $factor * %s and %s > $factor * %s", takenOver(overhead, whole), allowed, takenOver(overhead, last), allowed),
 			of:    "teescope_overhead_cpu_seconds_total", subject: monitor,
 			numbers: []number{
 				{name: "total", text: "CPU time of the monitor", unit: "cores", expr: overhead, over: whole},
@@ -742,7 +742,7 @@ func (l loss) sign() sign {
 			enough, floor = "all", all
 		}
 		s.value, s.least = part+" / "+all, l.share
-		s.where = " and " + strings.ReplaceAll(floor, "$over", whole) + " >= $" + l.floor
+		s.where = " and " + takenOver(floor, whole) + " >= $" + l.floor
 		s.numbers = append(s.numbers,
 			number{name: "share", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: whole, together: true},
 			number{name: "share_now", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: last, together: true},
@@ -779,3 +779,6 @@ func counted(counter, span string) string {
 	}
 	return rate
 }
+
+// takenOver fills in the span of a query's rates, and leaves its other placeholders.
+func takenOver(text, span string) string { return query.Scope{Here: "$here", Over: span}.Expand(text) }

@@ -138,7 +138,7 @@ func (s *http1Session) Answer(b []byte) (int, load.Answer, error) {
 			return 0, load.Answer{}, err
 		}
 		if s.where == inBody && s.left == 0 {
-			return end + 4, s.ended(), nil
+			return end + 4, s.completeAnswer(), nil
 		}
 		return end + 4, load.Answer{}, nil
 	case inBody, inChunk:
@@ -151,7 +151,7 @@ func (s *http1Session) Answer(b []byte) (int, load.Answer, error) {
 			s.where = inAfter
 			return n, load.Answer{}, nil
 		}
-		return n, s.ended(), nil
+		return n, s.completeAnswer(), nil
 	case inRest:
 		s.add(b)
 		return len(b), load.Answer{}, nil
@@ -187,7 +187,7 @@ func (s *http1Session) coding(b []byte) (int, load.Answer, error) {
 		s.where = inSize
 	case inTrailer:
 		if len(line) == 0 {
-			return end + 1, s.ended(), nil
+			return end + 1, s.completeAnswer(), nil
 		}
 	}
 	return end + 1, load.Answer{}, nil
@@ -198,8 +198,8 @@ func (s *http1Session) add(b []byte) {
 	s.got.length += int64(len(b))
 }
 
-// ended completes the answer and begins the next.
-func (s *http1Session) ended() load.Answer {
+// completeAnswer completes the answer and begins the next.
+func (s *http1Session) completeAnswer() load.Answer {
 	a := load.Answer{Ended: true, Seq: s.seq, Wrong: s.d.wrong(s.status, s.got), Last: s.last}
 	*s = http1Session{d: s.d, seq: s.seq + 1}
 	return a
@@ -210,7 +210,7 @@ func (s *http1Session) End() load.Answer {
 		return load.Answer{}
 	}
 	s.last = true
-	return s.ended()
+	return s.completeAnswer()
 }
 
 // head reads the status line and headers; b ends with the last one's line end.

@@ -174,7 +174,7 @@ func (s *http2Session) frame(f xhttp2.Frame) (load.Answer, error) {
 			st.status = status
 		}
 		if f.StreamEnded() {
-			return s.ended(id, st), nil
+			return s.completeAnswer(id, st), nil
 		}
 	case *xhttp2.DataFrame:
 		if st == nil {
@@ -189,7 +189,7 @@ func (s *http2Session) frame(f xhttp2.Frame) (load.Answer, error) {
 			s.used = 0
 		}
 		if f.StreamEnded() {
-			return s.ended(id, st), nil
+			return s.completeAnswer(id, st), nil
 		}
 	}
 	return load.Answer{}, nil
@@ -197,7 +197,7 @@ func (s *http2Session) frame(f xhttp2.Frame) (load.Answer, error) {
 
 var errStream = errors.New("HTTP/2: an answer on a stream without a request")
 
-func (s *http2Session) ended(id uint32, st *stream) load.Answer {
+func (s *http2Session) completeAnswer(id uint32, st *stream) load.Answer {
 	delete(s.streams, id)
 	return load.Answer{Ended: true, Seq: seq(id), Wrong: s.d.wrong(st.status, st.got), Last: s.last || id > lastStream}
 }

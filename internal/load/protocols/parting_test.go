@@ -22,7 +22,7 @@ func TestRefusedFill(t *testing.T) {
 		{"resp", "-OOM command not allowed\r\n", "OOM command not allowed", func(ctx context.Context, c net.Conn) error { return fillOf(t, ctx, c, &resp, "GET key:{key}") }},
 		{"memcached", "SERVER_ERROR out of memory\r\n", "out of memory", func(ctx context.Context, c net.Conn) error { return fillOf(t, ctx, c, &memcached, "get key:{key}") }},
 		{"AUTH", "-ERR max number of clients reached\r\n", "max number of clients reached", func(_ context.Context, c net.Conn) error {
-			_, err := ask(c, "AUTH", strings.Repeat("x", 1<<20))
+			_, err := sendCommand(c, "AUTH", strings.Repeat("x", 1<<20))
 			return err
 		}},
 		{"hello", "HTTP/1.1 400 Bad Request\r\n\r\n", errMongo.Error(), func(_ context.Context, c net.Conn) error {

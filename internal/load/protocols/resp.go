@@ -47,16 +47,16 @@ func appendCommand(b []byte, words ...string) []byte {
 
 func (d *respDialect) Begin(_ context.Context, conn net.Conn, seed uint64) (load.Session, net.Conn, error) {
 	if d.password != "" {
-		if _, err := ask(conn, "AUTH", d.password); err != nil {
+		if _, err := sendCommand(conn, "AUTH", d.password); err != nil {
 			return nil, nil, err
 		}
 	}
 	return &respSession{d: d, drawn: newDrawn(seed)}, conn, nil
 }
 
-// ask sends one command and reads its answer; an error reply is an error. A server that
+// sendCommand sends one command and reads its answer; an error reply is an error. A server that
 // accepts no commands may say why before it hangs up.
-func ask(conn net.Conn, words ...string) (reply, error) {
+func sendCommand(conn net.Conn, words ...string) (reply, error) {
 	_, unsent := conn.Write(appendCommand(nil, words...))
 	var in []byte
 	buf := make([]byte, 64<<10)
@@ -86,7 +86,7 @@ func ask(conn net.Conn, words ...string) (reply, error) {
 // Populate sets every key to its value, a thousand at a time.
 func (d *respDialect) Populate(ctx context.Context, conn net.Conn) (uint64, error) {
 	if d.password != "" {
-		if _, err := ask(conn, "AUTH", d.password); err != nil {
+		if _, err := sendCommand(conn, "AUTH", d.password); err != nil {
 			return 0, err
 		}
 	}

@@ -325,7 +325,7 @@ func readDiskNames(h *host.Host, out emitter) (map[string]string, error) {
 	for i := range devices {
 		d := &devices[i]
 		names[d.Number] = "/dev/" + d.Name
-		role, err := roles.Of(d)
+		role, err := roles.RoleOf(d)
 		bad.Add(err)
 		if err != nil || role != machine.Disk {
 			continue

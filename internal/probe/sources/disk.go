@@ -70,7 +70,7 @@ func readDisks(h *host.Host, out emitter) error {
 	bad.Add(err)
 	for i := range devices {
 		d := &devices[i]
-		role, err := roles.Of(d)
+		role, err := roles.RoleOf(d)
 		bad.Add(err)
 		if role != machine.Disk {
 			continue

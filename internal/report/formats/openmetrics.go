@@ -116,7 +116,7 @@ func (x *exposition) experiment(e *result.Experiment) {
 	for i := range e.Guards {
 		g := &e.Guards[i]
 		x.family(prefix+"_guard", "gauge", "", "A guard that warned or refused: 1.").add("",
-			append(base[:4:4], "guard", word(g.ID), "level", word(string(g.Level)), "case", or(g.Case, "all"), "treatment", or(g.Treatment, "all"), "metric", or(g.Metric, "all")), 1)
+			append(base[:4:4], "guard", word(g.ID), "level", word(string(g.Level)), "case", orDefault(g.Case, "all"), "treatment", orDefault(g.Treatment, "all"), "metric", orDefault(g.Metric, "all")), 1)
 	}
 }
 
@@ -276,7 +276,7 @@ func unitSuffix(unit string) string {
 	}, strings.ToLower(unit))
 }
 
-func or(s, otherwise string) string {
+func orDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}

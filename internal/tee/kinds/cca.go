@@ -20,10 +20,10 @@ func detectCCA(h *host.Host) (tee.Facts, error) {
 	if c.x86() {
 		return c.absent("an x86 CPU")
 	}
-	device, module := c.sees("/sys/devices/platform/arm-cca-dev"), c.sees("/sys/module/arm_cca_guest")
+	device, module := c.checkFile("/sys/devices/platform/arm-cca-dev"), c.checkFile("/sys/module/arm_cca_guest")
 	provider := c.attestation("/sys/firmware/acpi/tables/CCEL")
 	if device || module || provider == "arm_cca_guest" {
-		c.saw(tee.DebugBit, "not known: the realm's lifecycle state is in its token only")
+		c.addEvidence(tee.DebugBit, "not known: the realm's lifecycle state is in its token only")
 		return tee.Facts{Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
 	}
 	if arm := c.arm(); !arm && len(c.doubts) == 0 {

@@ -20,7 +20,7 @@ type clues struct {
 	doubts   []error
 }
 
-func (c *clues) saw(source, format string, args ...any) {
+func (c *clues) addEvidence(source, format string, args ...any) {
 	c.evidence = append(c.evidence, tee.Evidence{Source: source, Value: fmt.Sprintf(format, args...)})
 }
 
@@ -28,15 +28,15 @@ func (c *clues) doubt(format string, args ...any) {
 	c.doubts = append(c.doubts, fmt.Errorf(format, args...))
 }
 
-// sees reports whether a file is there and notes it. Not being allowed to look
+// checkFile reports whether a file is there and notes it. Not being allowed to look
 // is a doubt.
-func (c *clues) sees(name string) bool {
+func (c *clues) checkFile(name string) bool {
 	ok, err := c.Exists(name)
 	if err != nil {
 		c.doubt("look for %s: %w", name, err)
 	}
 	if ok {
-		c.saw(name, "present")
+		c.addEvidence(name, "present")
 	}
 	return ok
 }
@@ -48,7 +48,7 @@ func (c *clues) text(name string) (string, bool) {
 		c.doubts = append(c.doubts, err)
 	}
 	if err == nil {
-		c.saw(name, "%s", s)
+		c.addEvidence(name, "%s", s)
 	}
 	return s, err == nil
 }
@@ -74,7 +74,7 @@ func (c *clues) flag(names ...string) bool {
 		}
 	}
 	if found != nil {
-		c.saw("/proc/cpuinfo flags", "%s", strings.Join(found, " "))
+		c.addEvidence("/proc/cpuinfo flags", "%s", strings.Join(found, " "))
 	}
 	return found != nil
 }
@@ -86,7 +86,7 @@ func (c *clues) attestation(files ...string) (provider string) {
 	const tsm = "/sys/kernel/config/tsm/report"
 	for _, name := range append(files, tsm) {
 		if ok, err := c.Exists(name); err == nil && ok {
-			c.saw(name, "present")
+			c.addEvidence(name, "present")
 		}
 	}
 	reports, err := c.Glob(tsm + "/*/provider")
@@ -95,7 +95,7 @@ func (c *clues) attestation(files ...string) (provider string) {
 	}
 	for _, r := range reports {
 		if s, err := c.ReadString(r); err == nil {
-			c.saw(r, "%s", s)
+			c.addEvidence(r, "%s", s)
 			return s
 		}
 	}
@@ -159,6 +159,6 @@ func (c *clues) yes(name string) (bool, error) {
 	if s != "0" && s != "1" {
 		return false, fmt.Errorf("read %s: want 0 or 1, not %.20q", name, s)
 	}
-	c.saw(name, "%s", s)
+	c.addEvidence(name, "%s", s)
 	return s == "1", nil
 }

@@ -19,7 +19,7 @@ var ibmPEF = tee.Kind{
 func detectIBMPEF(h *host.Host) (tee.Facts, error) {
 	const svm = "/sys/devices/system/cpu/svm"
 	c := &clues{Host: h}
-	if !c.sees(svm) {
+	if !c.checkFile(svm) {
 		// A guest asks its firmware for protection with this option.
 		if line, _ := h.ReadString("/proc/cmdline"); slices.Contains(strings.Fields(line), "svm=on") {
 			c.doubt("the kernel was started with svm=on but does not say in %s whether it became one", svm)

@@ -17,7 +17,7 @@ var ibmSE = tee.Kind{
 
 func detectIBMSE(h *host.Host) (tee.Facts, error) {
 	c := &clues{Host: h}
-	if !c.sees("/sys/firmware/uv") {
+	if !c.checkFile("/sys/firmware/uv") {
 		return c.absent("the firmware has no ultravisor")
 	}
 	guest, err := c.yes("/sys/firmware/uv/prot_virt_guest")

@@ -19,9 +19,9 @@ var nitro = tee.Kind{
 func detectNitro(h *host.Host) (tee.Facts, error) {
 	c := &clues{Host: h}
 	// The security module is the only device that an enclave has and nothing else has.
-	nsm := c.sees("/dev/nsm") || c.sees("/sys/class/misc/nsm")
-	device := c.sees("/dev/nitro_enclaves")
-	driver := c.sees("/sys/module/nitro_enclaves")
+	nsm := c.checkFile("/dev/nsm") || c.checkFile("/sys/class/misc/nsm")
+	device := c.checkFile("/dev/nitro_enclaves")
+	driver := c.checkFile("/sys/module/nitro_enclaves")
 	switch {
 	case nsm && (device || driver):
 		return tee.Facts{}, errors.New("there are both the security module of an enclave and the driver of a parent instance; no machine is both")

@@ -27,7 +27,7 @@ const nvidiaPatience = 5 * time.Second
 
 func detectNVIDIA(h *host.Host) (tee.Facts, error) {
 	c := &clues{Host: h}
-	if !c.sees("/proc/driver/nvidia") {
+	if !c.checkFile("/proc/driver/nvidia") {
 		if card := c.nvidiaCard(); card != "" {
 			return tee.Facts{}, fmt.Errorf("there is an NVIDIA card (%s) but not its driver, which alone knows its mode; load the module nvidia, or ask in the VM that has the card", card)
 		}
@@ -39,14 +39,14 @@ func detectNVIDIA(h *host.Host) (tee.Facts, error) {
 }
 
 func (c *clues) confidentialCards(ctx context.Context) (tee.Facts, error) {
-	out, err := c.ask(ctx, tee.ConfComputeQuery)
+	out, err := c.outputOf(ctx, tee.ConfComputeQuery)
 	said := tee.ParseConfCompute(out)
 	if said.State == "" && ctx.Err() == nil { // a driver that knows the older question only
 		var status []byte
-		status, err = c.ask(ctx, tee.ConfComputeStatus)
+		status, err = c.outputOf(ctx, tee.ConfComputeStatus)
 		out = append(out, status...)
 	}
-	if tools, terr := c.ask(ctx, tee.ConfComputeDevTools); terr == nil {
+	if tools, terr := c.outputOf(ctx, tee.ConfComputeDevTools); terr == nil {
 		out = append(out, tools...)
 	}
 	said = tee.ParseConfCompute(out)
@@ -54,7 +54,7 @@ func (c *clues) confidentialCards(ctx context.Context) (tee.Facts, error) {
 	case mode == tee.GPUOff:
 		return c.absent("the driver says that confidential computing is off")
 	case mode != "":
-		c.saw("nvidia-smi conf-compute", "mode %s, cards %s", mode, said.Ready)
+		c.addEvidence("nvidia-smi conf-compute", "mode %s, cards %s", mode, said.Ready)
 		f := tee.Facts{Variant: mode, Role: tee.Device, Debug: mode == tee.GPUDevTools, Evidence: c.evidence}
 		// A driver that does not know the question has cards that are always ready.
 		ready, known := said.IsReady()
@@ -78,9 +78,9 @@ func (c *clues) confidentialCards(ctx context.Context) (tee.Facts, error) {
 	return tee.Facts{}, errors.New("nvidia-smi conf-compute names no state; drivers from 535 on do, with cards from Hopper on")
 }
 
-// ask runs a command for what it prints. Its error does not say "not here":
+// outputOf runs a command for what it prints. Its error does not say "not here":
 // where a command is missing nothing has been denied.
-func (c *clues) ask(ctx context.Context, argv []string) ([]byte, error) {
+func (c *clues) outputOf(ctx context.Context, argv []string) ([]byte, error) {
 	out, err := c.Exec(ctx, host.Cmd{Argv: argv})
 	return out.Stdout, err
 }

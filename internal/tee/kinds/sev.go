@@ -28,7 +28,7 @@ func detectSEV(h *host.Host) (tee.Facts, error) {
 	}
 	// Both exist in SNP guests only: the device since Linux 5.19, the privilege
 	// level since 6.11.
-	device := c.sees("/dev/sev-guest")
+	device := c.checkFile("/dev/sev-guest")
 	level := c.privilege()
 	snp := device || level
 
@@ -45,7 +45,7 @@ func detectSEV(h *host.Host) (tee.Facts, error) {
 		return tee.Facts{}, fmt.Errorf("%s is there but MSR %#x says %s", c.evidence[0].Source, sevStatus, variant)
 	}
 	c.attestation()
-	c.saw(tee.DebugBit, "not known: the guest's policy is in its report and with the host only")
+	c.addEvidence(tee.DebugBit, "not known: the guest's policy is in its report and with the host only")
 	return tee.Facts{Variant: variant, Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
 }
 
@@ -54,7 +54,7 @@ func (c *clues) privilege() bool {
 	const name = "/sys/devices/system/cpu/sev/vmpl"
 	level, ok := c.text(name)
 	if ok && level != "0" {
-		c.saw("VMPL "+level, "a service module or paravisor is more privileged than this kernel")
+		c.addEvidence("VMPL "+level, "a service module or paravisor is more privileged than this kernel")
 	}
 	return ok
 }
@@ -92,7 +92,7 @@ func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
 		return "", "the CPU has no hypervisor bit: not a guest", nil
 	}
 	if c.isolation() == 2 {
-		c.saw("CPUID 0x4000000C", "Hyper-V isolation type 2, SEV-SNP")
+		c.addEvidence("CPUID 0x4000000C", "Hyper-V isolation type 2, SEV-SNP")
 		return "sev-snp", "", nil
 	}
 	c.otherIsolation()
@@ -103,7 +103,7 @@ func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
 	if eax, _, _, _ := c.CPUID(0x8000001f, 0); last < 0x8000001f || eax&(1<<1) == 0 {
 		return "", "CPUID leaf 0x8000001F has no SEV bit", nil
 	}
-	c.saw("CPUID 0x8000001F", "SEV")
+	c.addEvidence("CPUID 0x8000001F", "SEV")
 	status, err := c.MSR(0, sevStatus)
 	if err != nil {
 		if snp {
@@ -111,7 +111,7 @@ func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
 		}
 		return "", "", fmt.Errorf("CPUID offers SEV, but which kind is on could not be read (run as root with the msr module loaded): %w", err)
 	}
-	c.saw(fmt.Sprintf("MSR %#x", sevStatus), "%#x %s", status, featureNames(status))
+	c.addEvidence(fmt.Sprintf("MSR %#x", sevStatus), "%#x %s", status, featureNames(status))
 	switch status & 7 {
 	case 0:
 		return "", fmt.Sprintf("MSR %#x says that SEV is off", sevStatus), nil

@@ -32,7 +32,7 @@ func detectSEVHost(h *host.Host) (tee.Facts, error) {
 	if last < 0x8000001f || eax&(1<<1) == 0 {
 		return c.absent("CPUID leaf 0x8000001F has no SEV bit")
 	}
-	c.saw("CPUID 0x8000001F", "SEV, %d encryption keys", ids)
+	c.addEvidence("CPUID 0x8000001F", "SEV, %d encryption keys", ids)
 	f := tee.Facts{Role: tee.Host, Why: "module kvm_amd is not loaded (modprobe kvm_amd)"}
 	for _, p := range []struct{ parameter, variant string }{{"sev", "sev"}, {"sev_es", "sev-es"}, {"sev_snp", "sev-snp"}} {
 		on, known, err := switched(h, "/sys/module/kvm_amd/parameters/"+p.parameter)
@@ -42,7 +42,7 @@ func detectSEVHost(h *host.Host) (tee.Facts, error) {
 		case !known: // sev_snp since Linux 6.11
 		case on:
 			f.Variant, f.Active = p.variant, true
-			c.saw("kvm_amd parameter "+p.parameter, "Y")
+			c.addEvidence("kvm_amd parameter "+p.parameter, "Y")
 		case !f.Active:
 			f.Why = "kvm_amd starts no SEV guests: enable SEV in the firmware, load module ccp, and kvm_amd with sev=1"
 		}

@@ -25,7 +25,7 @@ func detectSGX(h *host.Host) (tee.Facts, error) {
 	capable, launchControl := ebx&(1<<2) != 0, ecx&(1<<30) != 0
 	epc := tee.EPC(h)
 	if capable {
-		c.saw("CPUID 7", "SGX")
+		c.addEvidence("CPUID 7", "SGX")
 		c.sgxLeaf(epc)
 	}
 	flagged := c.flag("sgx", "sgx_lc")
@@ -64,7 +64,7 @@ func (c *clues) sgxLeaf(epc []uint64) {
 	for _, n := range epc {
 		sum += n
 	}
-	c.saw("CPUID 0x12", "%s, EPC of %d bytes in %d sections", sets, sum, len(epc))
+	c.addEvidence("CPUID 0x12", "%s, EPC of %d bytes in %d sections", sets, sum, len(epc))
 }
 
 // sgxDriver names the driver, "" for none, and says whether its device is there.
@@ -78,26 +78,26 @@ func (c *clues) sgxDriver() (variant string, ready bool) {
 		{"intel_sgx", "dcap", []string{"/dev/sgx_enclave", "/dev/sgx/enclave", "/dev/sgx"}},
 	} {
 		version, loaded := c.text("/sys/module/" + m.module + "/version")
-		if !loaded && !c.sees("/sys/module/"+m.module) {
+		if !loaded && !c.checkFile("/sys/module/"+m.module) {
 			continue
 		}
 		for _, d := range m.devices {
-			if c.sees(d) {
-				c.sees("/proc/sgx_stats") // Fortanix's fork of isgx
+			if c.checkFile(d) {
+				c.checkFile("/proc/sgx_stats") // Fortanix's fork of isgx
 				return m.variant, true
 			}
 		}
-		c.saw("/sys/module/"+m.module, "loaded, version %q, but no device node", version)
+		c.addEvidence("/sys/module/"+m.module, "loaded, version %q, but no device node", version)
 		return m.variant, false
 	}
 	switch {
-	case c.sees("/dev/sgx_enclave"):
-		c.sees("/dev/sgx_provision")
-		c.sees("/dev/sgx_vepc")
+	case c.checkFile("/dev/sgx_enclave"):
+		c.checkFile("/dev/sgx_provision")
+		c.checkFile("/dev/sgx_vepc")
 		return "in-tree", true
-	case c.sees("/dev/sgx_vepc"):
+	case c.checkFile("/dev/sgx_vepc"):
 		return "vepc", true
-	case c.sees("/dev/isgx"):
+	case c.checkFile("/dev/isgx"):
 		return "isgx", true
 	}
 	return "", false

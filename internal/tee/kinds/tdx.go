@@ -29,22 +29,22 @@ func detectTDX(h *host.Host) (tee.Facts, error) {
 		last, _, _, _ := h.CPUID(0, 0)
 		if _, b, cx, d := h.CPUID(0x21, 0); last >= 0x21 && machine.Letters(b, d, cx) == "IntelTDX    " {
 			found = true
-			c.saw("CPUID 0x21", "IntelTDX")
+			c.addEvidence("CPUID 0x21", "IntelTDX")
 		}
 		if !found && c.isolation() == 3 {
 			found = true
 			f.Variant = "paravisor"
-			c.saw("CPUID 0x4000000C", "Hyper-V isolation type 3, TDX")
+			c.addEvidence("CPUID 0x4000000C", "Hyper-V isolation type 3, TDX")
 		}
 		c.otherIsolation()
 	}
 	// Linux shows the flag since 5.19 and the device since 6.2; a paravisor
 	// hides both, so their absence says nothing.
-	flag, device := c.flag("tdx_guest"), c.sees("/dev/tdx_guest")
+	flag, device := c.flag("tdx_guest"), c.checkFile("/dev/tdx_guest")
 	if found {
 		c.attestation("/sys/firmware/acpi/tables/CCEL")
 		c.registers("/sys/devices/virtual/misc/tdx_guest/measurements")
-		c.saw(tee.DebugBit, "not known: the TD's attributes are in its report only")
+		c.addEvidence(tee.DebugBit, "not known: the TD's attributes are in its report only")
 		f.Evidence = c.evidence
 		return f, nil
 	}
@@ -64,6 +64,6 @@ func (c *clues) registers(dir string) {
 		names = append(names, f.Name())
 	}
 	if err == nil && names != nil {
-		c.saw(dir, "%s", strings.Join(names, " "))
+		c.addEvidence(dir, "%s", strings.Join(names, " "))
 	}
 }

@@ -34,7 +34,7 @@ func detectTDXHost(h *host.Host) (tee.Facts, error) {
 	f := tee.Facts{Role: tee.Host}
 	switch {
 	case on:
-		c.saw("kvm_intel parameter tdx", "Y")
+		c.addEvidence("kvm_intel parameter tdx", "Y")
 		c.text("/sys/devices/faux/tdx_host/version") // as evidence; newer than Linux 6.18
 		f.Active = true
 	case !flag:
