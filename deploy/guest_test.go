@@ -142,8 +142,11 @@ func guestDisk(t *testing.T, base, release string, files map[string]string) stri
 	copyFile(t, filepath.Join(tree, "debs", "teescope-amd64.deb"), filepath.Join(release, "teescope-amd64.deb"))
 	files["/debs/ask"] = ask
 	for name, text := range files {
-		to := filepath.Join(tree, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), 0o755)); err != nil {
+		to, mode := filepath.Join(tree, name), os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
