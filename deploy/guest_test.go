@@ -47,10 +47,13 @@ exit($all =~ m{^HTTP/1\.\d 200 } ? 0 : 1);
 // serviceInGuest installs a package in a Debian with systemd, in an emulated machine, and has systemd start, reload, restart and stop its
 // service.
 func serviceInGuest(t *testing.T, release string) {
+	found := map[string]string{}
 	for _, tool := range [][2]string{{"qemu-system-x86_64", "qemu-system-x86"}, {"busybox", "busybox-static"}, {"mkfs.ext4", "e2fsprogs"}, {"xz", "xz-utils"}, {"zstd", "zstd"}, {"lz4", "lz4"}} {
-		if _, err := exec.LookPath(tool[0]); err != nil {
+		path, err := exec.LookPath(tool[0])
+		if err != nil {
 			t.Skipf("%s is not installed (package %s)", tool[0], tool[1])
 		}
+		found[tool[0]] = path
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -64,7 +67,7 @@ func serviceInGuest(t *testing.T, release string) {
 	defer cancel()
 	g := kernels.Guest{Kernel: debianKernel(ctx, t, filepath.Join(cache, "teescope", "kernels")), Modules: []string{"virtio_pci", "virtio_blk", "crc32c_generic", "ext4"}, Steps: guestSteps}
 	g.Root = guestDisk(t, base, release, g.RootFiles())
-	r, err := g.Run(ctx, "qemu-system-x86_64", "busybox")
+	r, err := g.Run(ctx, found["qemu-system-x86_64"], found["busybox"])
 	if r != nil && (err != nil || t.Failed()) {
 		for _, s := range guestSteps {
 			t.Logf("%s: %+v", s.Name, r.Steps[s.Name])
@@ -139,8 +142,11 @@ func guestDisk(t *testing.T, base, release string, files map[string]string) stri
 	copyFile(t, filepath.Join(tree, "debs", "teescope-amd64.deb"), filepath.Join(release, "teescope-amd64.deb"))
 	files["/debs/ask"] = ask
 	for name, text := range files {
-		to := filepath.Join(tree, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), 0o755)); err != nil {
+		to, mode := filepath.Join(tree, name), os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), mode)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -88,7 +88,7 @@ spec:
     Asks a teescope monitor in the cluster what is wrong and where the time of a
     process goes, and compares, reports and verifies benchmark results:
 
-      kubectl port-forward statefulset/teescope-monitor 9780 &
+      kubectl --namespace teescope port-forward service/teescope-monitor 9780 &
       kubectl teescope explain --process redis
   platforms:
 {{- range .Assets}}
