@@ -198,7 +198,7 @@ func readResults(warn io.Writer, folder string) (docs []*result.Experiment, file
 			fmt.Fprintf(warn, "left out: %v\n", err)
 			continue
 		}
-		e = verdict.Restated(e, known)
+		e = verdict.Concluded(e, judged())
 		docs, files[e.ID] = append(docs, e), path
 	}
 	return docs, files, nil

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/query"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // places knows on which CPUs the processes of this machine may run. It asks the kernel at most once in a while, and
