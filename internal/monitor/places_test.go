@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/rivals"
 )
 
 // TestReadPlaces: processes of one name are one, a process that may use all CPUs has no list, and what cannot be read is left out.
