@@ -1,8 +1,11 @@
 package experiments_test
 
 import (
+	"bytes"
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +21,9 @@ import (
 // TestExperiments: every file is a plan that could run where its hardware is,
 // says where it comes from, and has its line in README.md.
 func TestExperiments(t *testing.T) {
-	files, err := fs.Glob(experiments.Files, "*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no experiment files: %v", err)
+	files := experiments.Files.List()
+	if len(files) < 50 {
+		t.Fatalf("%d experiment files", len(files))
 	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -118,5 +121,34 @@ func TestOthersCodes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPacked: the packed files are those of the folders.
+func TestPacked(t *testing.T) {
+	for folder, pattern := range map[experiments.Folder]string{experiments.Files: "*.yaml", experiments.Sources: "*.yaml", experiments.Claims: "*.csv"} {
+		files, err := filepath.Glob(filepath.Join(string(folder), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, file := range files {
+			names = append(names, filepath.Base(file))
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := folder.ReadFile(filepath.Base(file)); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s is not as packed (%v): go generate ./experiments", file, err)
+			}
+		}
+		if packed := folder.List(); !slices.Equal(packed, names) {
+			t.Errorf("%s: %q is packed, want %q: go generate ./experiments", folder, packed, names)
+		}
+	}
+	for _, name := range []string{"none.yaml", "../experiments/e1-ladder.yaml", "sources/channel.yaml"} {
+		if _, err := experiments.Files.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -153,12 +152,8 @@ func catalogue(h *host.Host) (listing, error) {
 		}
 		l.Workloads = append(l.Workloads, x)
 	}
-	files, err := fs.Glob(experiments.Files, "*.yaml")
-	if err != nil {
-		return l, err
-	}
-	for _, f := range files {
-		e, err := experiment(strings.TrimSuffix(path.Base(f), ".yaml"))
+	for _, f := range experiments.Files.List() {
+		e, err := experiment(strings.TrimSuffix(f, ".yaml"))
 		if err != nil {
 			return l, err
 		}

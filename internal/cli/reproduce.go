@@ -85,7 +85,7 @@ func reproduceReportCommand(env Env) *cobra.Command {
 			}
 			r := reproduce.NewResults(docs, files, experimentNames())
 			r.Differs = differsFromExperiment
-			page, err := reproduce.Compose(s, r, func(name string) ([]byte, error) { return experiments.Claims.ReadFile("claims/" + name) })
+			page, err := reproduce.Compose(s, r, experiments.Claims.ReadFile)
 			if err != nil {
 				return err
 			}
@@ -116,17 +116,13 @@ func resultsFolder(s *reproduce.Source) string { return "reproduce-" + s.ID }
 
 // readSources reads all source files, by name.
 func readSources() ([]*reproduce.Source, error) {
-	files, err := fs.Glob(experiments.Sources, "sources/*.yaml")
-	if err != nil {
-		return nil, err
-	}
 	var out []*reproduce.Source
-	for _, f := range files {
+	for _, f := range experiments.Sources.List() {
 		b, err := experiments.Sources.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
-		s, err := reproduce.Load(strings.TrimSuffix(filepath.Base(f), ".yaml"), b)
+		s, err := reproduce.Load(strings.TrimSuffix(f, ".yaml"), b)
 		if err != nil {
 			return nil, err
 		}
@@ -206,8 +202,7 @@ func readResults(warn io.Writer, folder string) (docs []*result.Experiment, file
 
 // experimentNames are the names of all experiment files.
 func experimentNames() (out []string) {
-	files, _ := fs.Glob(experiments.Files, "*.yaml")
-	for _, f := range files {
+	for _, f := range experiments.Files.List() {
 		out = append(out, strings.TrimSuffix(f, ".yaml"))
 	}
 	return out

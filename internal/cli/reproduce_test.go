@@ -28,7 +28,7 @@ func TestSources(t *testing.T) {
 		for i := range s.Tables {
 			table := &s.Tables[i]
 			for _, name := range table.Claims {
-				if _, err := experiments.Claims.ReadFile("claims/" + name); err != nil {
+				if _, err := experiments.Claims.ReadFile(name); err != nil {
 					t.Errorf("%s, %s: %v", s.ID, table.ID, err)
 				}
 			}
@@ -140,7 +140,7 @@ func TestReproduceReport(t *testing.T) {
 		}
 	}
 	file := t.TempDir() + "/own.yaml"
-	b, err := experiments.Sources.ReadFile("sources/gramine.yaml")
+	b, err := experiments.Sources.ReadFile("gramine.yaml")
 	if err == nil {
 		err = os.WriteFile(file, b, 0o644)
 	}
