@@ -78,7 +78,7 @@ func reasonFor(metric string, err error) string {
 // findMetricError returns the first error about a metric among err and those that it wraps, nil without one.
 func findMetricError(metric string, err error) *MetricError {
 	var wrapped []error
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree of wrapped errors itself, to find one about this metric
 	case *MetricError:
 		if e.Metric == metric {
 			return e

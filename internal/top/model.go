@@ -27,7 +27,6 @@ type Model struct {
 	backend  client.Backend
 	ctx      context.Context // ends the questions
 	every    time.Duration
-	once     bool // it is printed once
 
 	sort          string // a column's name, "" for the first that is there
 	filter        *metric.NamePattern

@@ -40,7 +40,7 @@ func describe(mediaType string, content []byte) (ociDescriptor, entry) {
 func (o options) writeChartLayout(w io.Writer, metadata, chart []byte) error {
 	var about map[string]any
 	if err := yaml.Unmarshal(metadata, &about); err != nil {
-		return fmt.Errorf("Chart.yaml: %w", err)
+		return fmt.Errorf("read the chart's Chart.yaml: %w", err)
 	}
 	config, err := json.Marshal(about) // with its keys in order
 	if err != nil {
