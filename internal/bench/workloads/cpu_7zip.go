@@ -62,7 +62,7 @@ var sevenZip = bench.Workload{
 		{Name: "threads", Doc: "Threads of the benchmark (-mmt).", Default: "1"},
 		{Name: "dictionary", Doc: "Largest dictionary as a power of two, 22 is 4 MiB (-md); with threads it sets the memory. A pass begins at 22, or at 18 when that is less.", Default: "22"},
 		{Name: "passes", Doc: "How often the benchmark is repeated within a run.", Default: "1"},
-		{Name: "program", Doc: "The 7-Zip program, by name or path; 7z or 7za with the older p7zip package.", Default: "7zz", Subject: true},
+		{Name: "program", Path: true, Named: true, Doc: "The 7-Zip program, by name or path; 7z or 7za with the older p7zip package.", Default: "7zz", Subject: true},
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
 		c, d, t := sevenZipCompress, sevenZipDecompress, sevenZipTotal

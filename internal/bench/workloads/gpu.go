@@ -23,7 +23,7 @@ var (
 // gpuTools are what every GPU workload needs. PyTorch is looked for by the script, which says in a line what is missing.
 var gpuTools = []bench.Tool{{Command: "nvidia-smi", Package: "nvidia-smi with NVIDIA's driver"}, {Command: "python3", Package: "python3 with PyTorch for CUDA", Param: "python"}}
 
-var gpuPython = bench.Param{Name: "python", Default: "python3", Subject: true, Doc: "The Python that has PyTorch, in the environment."}
+var gpuPython = bench.Param{Name: "python", Path: true, Named: true, Default: "python3", Subject: true, Doc: "The Python that has PyTorch, in the environment."}
 
 // gpuJob runs the script.
 func gpuJob(p bench.Params, mode string, size, repeats int64, more ...string) (bench.Job, error) {

@@ -41,7 +41,7 @@ var mongodbServer = dataServer{
 	params: []bench.Param{
 		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server: MongoDB's own, or the one in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with mongo-java-server.jar: workloads/mongodb/target after make -C workloads/mongodb."},
-		{Name: "java", Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
+		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB. mongo-java-server has none."},
 	},
 	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",

@@ -49,7 +49,7 @@ var tlsScaling = bench.Workload{
 		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
 			Doc: "The server: the Go one in teescope-work, or the Java one on a JVM or as a native image with glibc or musl."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
-		{Name: "java", Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
+		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
 		{Name: "scaling", Default: "strong", Values: []string{"strong", "weak"}, Doc: "Strong: strong-total messages are divided among the clients. Weak: each sends weak-per-client."},
 		{Name: "clients", Default: "1", Doc: "Clients, each with a connection of its own and one message at a time."},
