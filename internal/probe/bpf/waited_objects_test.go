@@ -44,7 +44,7 @@ func TestWaitedFor(t *testing.T) {
 	}
 	file := wait{process: named("shop"), nr: 74, state: 1, pid: 7, device: 8<<20 | 3, at: 99}
 	for range 2 {
-		w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 2, lock(7, 0x3000): 2, lock(7, 0x4000): 9, file: 1}, 15, 100*time.Millisecond, 0)
+		w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 2, lock(7, 0x3000): 2, lock(7, 0x4000): 9, file: 1}, 15, 100*time.Millisecond)
 	}
 	name := func() {
 		for range 4 {
@@ -59,7 +59,7 @@ func TestWaitedFor(t *testing.T) {
 	sums.objects.forget(local.Now()) // nothing was idle
 	delete(sums.objects.followed, object{named("shop"), 2, 202, 0x4000, 7})
 	w.sums.Unlock()
-	w.add(map[wait]uint64{lock(7, 0x1000): 1, file: 1}, 2, 100*time.Millisecond, 0)
+	w.add(map[wait]uint64{lock(7, 0x1000): 1, file: 1}, 2, 100*time.Millisecond)
 	name()
 	want := map[WaitedFor]float64{
 		{"shop", "lock", "futex", "orders_lock", "", ""}: 0.7,
@@ -127,7 +127,7 @@ func TestUnits(t *testing.T) {
 		return wait{process: named(process), nr: -1, state: state, pid: pid, group: uint64(100 + pid)}
 	}
 	walk := func(one map[wait]uint64) {
-		w.add(one, 0, time.Second, 0)
+		w.add(one, 0, time.Second)
 		w.nameUnits()
 	}
 	for range 3 {
@@ -176,19 +176,79 @@ func TestUnitLimits(t *testing.T) {
 		u.add(k, 1, at)
 		at = at.Add(time.Second)
 	}
-	of := map[string]map[string]bool{}
-	for k := range u.sums {
-		if of[k.Process] == nil {
-			of[k.Process] = map[string]bool{}
-		}
-		of[k.Process][k.Unit] = true
-	}
-	for process, units := range of {
-		if len(units) > mostUnits+1 {
-			t.Errorf("%s has %d units", process, len(units))
+	of := map[string]int{}
+	for in := range u.times {
+		if in.unit != Other {
+			of[in.process]++
 		}
 	}
-	if len(u.groups) > mostGroups || len(u.sums) > mostUnitTimes || len(u.unnamed()) > mostNamedAtOnce {
-		t.Errorf("%d groups, %d sums, %d to name", len(u.groups), len(u.sums), len(u.unnamed()))
+	for process, n := range of {
+		if n > mostUnits || n != u.divide[process] {
+			t.Errorf("%s has %d units, counted as %d", process, n, u.divide[process])
+		}
+	}
+	if len(of) == 0 || len(u.groups) > mostGroups || len(u.homes) > maxWaits || len(u.times) > mostUnitTimes || len(u.unnamed()) > mostNamedAtOnce {
+		t.Errorf("%d groups, %d sums, %d to name", len(u.groups), len(u.times), len(u.unnamed()))
+	}
+}
+
+// TestUnitsIdle: a name whose units were all idle, and then has another one, keeps that one; it is dropped like others later.
+func TestUnitsIdle(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for i := range mostUnits + 1 {
+		u.find(home{"java", fmt.Sprint("u", i, ".service")}, at)
+	}
+	at = at.Add(mostIdle + time.Second)
+	if n := u.find(home{"java", "new.service"}, at); n != 1 {
+		t.Errorf("java has %d units, want 1", n)
+	}
+	for i := range maxWaits {
+		u.find(home{fmt.Sprint("p", i), ""}, at)
+	}
+	if at = at.Add(mostIdle + time.Second); u.find(home{"late", ""}, at) != 1 {
+		t.Error("idle names keep their places")
+	}
+}
+
+// addKnown counts a second of a thread in a unit whose group is known.
+func addKnown(u *units, process string, id uint64, state uint32, at time.Time) {
+	u.groups[id] = &group{pid: 1, unit: fmt.Sprint("u", id, ".service"), known: true, at: at}
+	u.add(wait{process: named(process), state: state, pid: 1, group: id}, 1, at)
+}
+
+// TestUnitStates: with a full table a unit has all its states or none, so none looks as if it never ran.
+func TestUnitStates(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for _, state := range []uint32{0, onCPU} {
+		for i := range uint64(mostUnitTimes) {
+			process := fmt.Sprint("p", i/2)
+			addKnown(&u, process, 2*i+1, state, at)
+			addKnown(&u, process, 2*i+2, state, at)
+		}
+	}
+	if len(u.times) != mostUnitTimes {
+		t.Fatalf("%d places, want %d", len(u.times), mostUnitTimes)
+	}
+	for in, times := range u.times {
+		if times.seconds[onCPU] == 0 {
+			t.Errorf("%+v never ran", in)
+		}
+	}
+}
+
+// TestUnitAlone: a unit that was divided goes on counting while the others sleep.
+func TestUnitAlone(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for _, id := range []uint64{1, 2, 1} {
+		addKnown(&u, "java", id, onCPU, at)
+	}
+	at = at.Add(2 * mostIdle)
+	addKnown(&u, "java", 1, onCPU, at)
+	addKnown(&u, "java", 1, onCPU, at)
+	if s := u.times[home{"java", "u1.service"}]; s == nil || s.seconds[onCPU] != 3 {
+		t.Errorf("%+v, want 3 s", s)
 	}
 }
