@@ -132,10 +132,9 @@ func (u *units) place(in home, at time.Time) *unitTimes {
 
 // sweep drops what is idle.
 func (u *units) sweep(at time.Time) {
-	if since := at.Sub(u.swept); since >= 0 && since < sweepEvery {
+	if !isDue(&u.swept, at) {
 		return
 	}
-	u.swept = at
 	idle := func(last time.Time) bool { return at.Sub(last) > mostIdle }
 	maps.DeleteFunc(u.groups, func(_ uint64, g *group) bool { return idle(g.at) })
 	maps.DeleteFunc(u.homes, func(_ string, homes map[string]time.Time) bool {
@@ -162,8 +161,8 @@ func (u *units) unnamed() map[uint64]uint32 {
 	return out
 }
 
-// nameUnits finds out which units the control groups are that were found. A group whose process has ended is asked about the
-// next one that is found in it.
+// nameUnits finds out which units the control groups are that were found. A group whose process has ended or moved is asked
+// about with the next one that is found in it.
 func (w *Waits) nameUnits() {
 	if w.names.Unit == nil {
 		return
@@ -172,7 +171,7 @@ func (w *Waits) nameUnits() {
 	ask := t.units.unnamed()
 	w.sums.Unlock()
 	for id, pid := range ask {
-		unit, err := w.names.Unit(int(pid))
+		unit, err := w.names.Unit(int(pid), id)
 		t := w.sums.Lock()
 		switch g := t.units.groups[id]; {
 		case g == nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,8 +28,8 @@ func waitedFor(w *Waits) map[WaitedFor]float64 {
 	return out
 }
 
-// TestWaitedFor: a lock or a file has a series once it was found three times, with the time until then; locks of one name are
-// added up, and those without a name are folded.
+// TestWaitedFor: a lock or a file has a series once it was found three times and has a name, with the time from then on; the
+// time until then is folded. Locks of one name are added up.
 func TestWaitedFor(t *testing.T) {
 	w := emptyWaits(Names{Lock: func(pid int, address uint64) (string, error) {
 		switch {
@@ -52,19 +53,23 @@ func TestWaitedFor(t *testing.T) {
 		}
 	}
 	name()
-	if got := waitedFor(w); len(got) != 0 {
-		t.Errorf("series before there are names: %v", got)
+	other := WaitedFor{"shop", "lock", "futex", Other, "", ""}
+	otherFile := WaitedFor{"shop", "disk", "fsync", "", Other, Other}
+	want := map[WaitedFor]float64{other: 2.8, otherFile: 0.2}
+	if got := waitedFor(w); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("before there are names: %v, want %v", got, want)
 	}
 	sums := w.sums.Lock()
 	sums.objects.forget(local.Now()) // nothing was idle
-	delete(sums.objects.followed, object{named("shop"), 2, 202, 0x4000, 7})
 	w.sums.Unlock()
 	w.add(map[wait]uint64{lock(7, 0x1000): 1, file: 1}, 2, 100*time.Millisecond)
 	name()
-	want := map[WaitedFor]float64{
-		{"shop", "lock", "futex", "orders_lock", "", ""}: 0.7,
-		{"shop", "lock", "futex", Other, "", ""}:         0.4,
-		{"shop", "disk", "fsync", "", "8:3", "99"}:       0.3,
+	w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 1, lock(7, 0x3000): 1}, 3, 100*time.Millisecond)
+	want = map[WaitedFor]float64{
+		{"shop", "lock", "futex", "orders_lock", "", ""}: 0.2,
+		other:     3,
+		otherFile: 0.2,
+		{"shop", "disk", "fsync", "", "8:3", "99"}: 0.1,
 	}
 	if got := waitedFor(w); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
@@ -88,9 +93,6 @@ func TestWaitedForLimits(t *testing.T) {
 	for _, s := range o.named {
 		got += s.seconds
 	}
-	for _, f := range o.followed {
-		got += f.seconds
-	}
 	if len(o.followed) > mostObjects || len(o.named) > 2*mostNamed+2 || math.Abs(got-sum) > 1e-6 {
 		t.Errorf("%d followed, %d series, %g s of %g", len(o.followed), len(o.named), got, sum)
 	}
@@ -105,14 +107,14 @@ func TestWaitedForLimits(t *testing.T) {
 	}
 	at = at.Add(mostIdle + time.Second)
 	o.add(file(mostNames+2), 1, 1, at)
-	if s := o.named[file(mostNames+2).asFile()]; s == nil || s.seconds != 1 || len(o.named) != mostNames+1 {
+	if s := o.named[file(mostNames+2).asFile()]; s == nil || s.seconds != 1 || len(o.named) != 1 {
 		t.Errorf("an idle file keeps its place: %+v, %d series", s, len(o.named))
 	}
 }
 
 // TestUnits: only names in several units are divided, from when the second one is found.
 func TestUnits(t *testing.T) {
-	w := emptyWaits(Names{Unit: func(pid int) (string, error) {
+	w := emptyWaits(Names{Unit: func(pid int, _ uint64) (string, error) {
 		switch pid {
 		case 1:
 			return "blue.service", nil
@@ -250,5 +252,36 @@ func TestUnitAlone(t *testing.T) {
 	addKnown(&u, "java", 1, onCPU, at)
 	if s := u.times[home{"java", "u1.service"}]; s == nil || s.seconds[onCPU] != 3 {
 		t.Errorf("%+v, want 3 s", s)
+	}
+}
+
+// TestPutOffLock: a lock whose name is put off is asked about again after the others.
+func TestPutOffLock(t *testing.T) {
+	var asked []uint64
+	w := emptyWaits(Names{Lock: func(_ int, address uint64) (string, error) {
+		asked = append(asked, address)
+		if address == 0x1000 {
+			return "", ErrLater
+		}
+		return "a_lock", nil
+	}})
+	lock := func(address uint64) wait {
+		return wait{process: named("shop"), nr: 202, state: 2, pid: 7, at: address}
+	}
+	w.add(map[wait]uint64{lock(0x1000): 900, lock(0x2000): 9, lock(0x3000): 5}, 914, time.Second)
+	for range 4 {
+		w.nameNext()
+	}
+	if want := []uint64{0x1000, 0x2000, 0x3000, 0x1000}; !slices.Equal(asked, want) {
+		t.Errorf("asked about %#x, want %#x", asked, want)
+	}
+}
+
+// TestFileWithoutDevice: a file whose device could not be read has no series, and none of the process's id.
+func TestFileWithoutDevice(t *testing.T) {
+	w := emptyWaits(Names{})
+	w.add(map[wait]uint64{{process: named("shop"), nr: 74, state: 1, pid: 7, at: 99}: 9}, 9, time.Second)
+	if got := waitedFor(w); len(got) != 0 {
+		t.Errorf("%v, want none", got)
 	}
 }

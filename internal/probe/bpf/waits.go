@@ -143,16 +143,26 @@ func (w *Waits) replay() error {
 	one := map[wait]uint64{}
 	threads := countRecords(one, walk)
 	for range 2 { // first the groups, then the units of each name
-		for k := range one {
-			w.sums.Lock().units.add(k, 0, w.host.Now())
-			w.sums.Unlock()
+		for k, n := range one {
+			w.meet(k, n)
 		}
 		w.nameUnits()
 	}
-	w.add(one, threads, time.Second)
 	for w.nameNext() {
 	}
+	w.add(one, threads, time.Second)
 	return nil
+}
+
+// meet notes threads of a recorded walk, for no time, so that what they wait for has its name when the walk is counted.
+func (w *Waits) meet(k wait, n uint64) {
+	t := w.sums.Lock()
+	defer w.sums.Unlock()
+	at := w.host.Now()
+	t.units.add(k, 0, at)
+	if o, ok := k.object(); ok && n >= leastFound {
+		t.objects.add(o, n, 0, at)
+	}
 }
 
 // Close ends the walks.
@@ -259,6 +269,15 @@ type wait struct {
 	group       uint64 // the control group; 0 where that is not known
 }
 
+// object is what the wait is for; false where that is not known.
+func (k wait) object() (object, bool) {
+	o := object{k.process, k.state, k.nr, k.at, k.pid}
+	if o.isFile() {
+		o.owner = k.device
+	}
+	return o, k.at != 0 && o.owner != 0
+}
+
 // walk counts the threads that wait, by wait.
 func (w *Waits) walk(one map[wait]uint64, buf []byte) (threads uint64, err error) {
 	r, err := w.iter.Open()
@@ -355,8 +374,8 @@ func (w *Waits) add(one map[wait]uint64, threads uint64, since time.Duration) {
 		}
 		s.seconds += float64(n) * since.Seconds()
 		s.at = at
-		if owner := cmp.Or(k.device, k.pid); k.at != 0 {
-			t.objects.add(object{k.process, k.state, k.nr, k.at, owner}, n, since.Seconds(), at)
+		if o, ok := k.object(); ok {
+			t.objects.add(o, n, since.Seconds(), at)
 		}
 	}
 }

@@ -3,7 +3,10 @@ package sources
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"runtime"
+	"strings"
+	"syscall"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -46,7 +49,7 @@ var waits = probe.Source{
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("samples of waiting on %s: the arguments of system calls are known on x86-64 only", runtime.GOARCH)
 		}
-		w, err := bpf.OpenWaits(h, bpf.Names{Lock: lockNames{h}.name, Unit: func(pid int) (string, error) { return unitOf(h, pid) }})
+		w, err := bpf.OpenWaits(h, bpf.Names{Lock: lockNames{h}.name, Unit: func(pid int, group uint64) (string, error) { return unitOf(h, pid, group) }})
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +98,34 @@ func (w *waiting) Read(_ context.Context, emit func(metric.Sample)) error {
 	return nil
 }
 
-// unitOf returns the unit or container that a process runs in, "" for none.
-func unitOf(h *host.Host, pid int) (string, error) {
-	groups, err := h.ReadString(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return machine.HomeOf(groups), err
+// unitOf returns the unit or container of a control group, "" for none, from the cgroup file of a process that was found in it.
+// That process may have moved since, or its id may be another's: the name counts if the group of this name has that inode.
+func unitOf(h *host.Host, pid int, group uint64) (string, error) {
+	file := fmt.Sprintf("/proc/%d/cgroup", pid)
+	groups, err := h.ReadString(file)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range machine.ParseMemberships(groups) {
+		// A path with ".." is outside of this cgroup namespace: the mount does not show it.
+		if m.Controllers != nil || strings.Contains(m.Path+"/", "/../") {
+			continue
+		}
+		if !h.IsLocal() || isGroup(h, m.Path, group) {
+			return machine.HomeOf("0::" + m.Path), nil
+		}
+	}
+	return "", fmt.Errorf("find control group %d in %s: %w", group, file, fs.ErrNotExist)
+}
+
+// isGroup reports whether a path of cgroup v2 is the control group with an inode. On hybrid systems v2 is mounted below v1.
+func isGroup(h *host.Host, path string, group uint64) bool {
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if info, err := h.Stat(mount + path); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Ino == group {
+				return true
+			}
+		}
+	}
+	return false
 }
