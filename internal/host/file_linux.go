@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,8 +16,8 @@ import (
 )
 
 // readFile is os.ReadFile without Go's poller: files of sysfs and some of /proc can be polled and are always ready, so each that
-// is opened with it wakes the thread that waits for all others.
-func readFile(path string) ([]byte, error) {
+// is opened with it wakes the thread that waits for all others. It fails if the file has more than limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
 	if err := disk.Call("open", path); err != nil {
 		return nil, err
 	}
@@ -31,7 +30,7 @@ func readFile(path string) ([]byte, error) {
 	if err := disk.Call("read", path); err != nil {
 		return nil, err
 	}
-	return io.ReadAll(f)
+	return readUpTo(f, path, limit)
 }
 
 // openFile is open(2) without Go's poller, closed on exec.
@@ -124,7 +123,7 @@ func at(name, op string, do func(fd int) error) error {
 // readMounted returns the ID of the mount that a path of this process is on (proc_pid_fdinfo(5)).
 func readMounted(name string) (id string, err error) {
 	err = at(name, opMounted, func(fd int) error {
-		info, err := readFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+		info, err := readFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd), 1<<16)
 		_, after, ok := strings.Cut(string(info), "mnt_id:")
 		if err == nil && !ok {
 			err = errors.New("its descriptor names none")

@@ -34,7 +34,7 @@ func TestReadFilesystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := readFile("/proc/self/mountinfo")
+	mounts, err := readFile("/proc/self/mountinfo", 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

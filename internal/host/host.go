@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path"
@@ -137,25 +138,21 @@ func (h *Host) fault(op, name string) error {
 
 // ReadFile returns the whole of a file: of one of the kernel's below /proc and /sys, or of a regular one as Open opens it.
 func (h *Host) ReadFile(name string) ([]byte, error) {
+	return h.ReadUpTo(name, math.MaxInt64-1)
+}
+
+// ReadUpTo is ReadFile of a file whose length others choose: it fails if the file has more than limit bytes.
+func (h *Host) ReadUpTo(name string, limit int64) ([]byte, error) {
 	if err := h.fault("read", name); err != nil {
 		return nil, err
 	}
 	defer h.enter(name)()
-	read := readRegular
+	read := ReadRegular
 	if isKernelFile(name) {
 		read = readFile
 	}
-	b, err := read(h.Path(name))
+	b, err := read(h.Path(name), limit)
 	return b, h.errAt(err)
-}
-
-func readRegular(path string) ([]byte, error) {
-	f, _, err := OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f)
 }
 
 // ReadString returns a file's text without surrounding white space.

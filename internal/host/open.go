@@ -18,9 +18,14 @@ func ReadRegular(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readUpTo(f, path, limit)
+}
+
+// readUpTo returns the rest of a file, and fails if that is more than limit bytes.
+func readUpTo(f io.Reader, path string, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("read %s: it has more than %d bytes", path, limit)
+		return nil, fmt.Errorf("read %s: it has more than %d bytes", path, limit)
 	}
 	return b, err
 }

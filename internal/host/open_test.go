@@ -166,3 +166,20 @@ func TestLeaseDoesNotBlock(t *testing.T) {
 		t.Errorf("a file with a lease: %v", err)
 	}
 }
+
+// TestReadUpTo: neither a file of a disk nor one of the kernel is read beyond the limit.
+func TestReadUpTo(t *testing.T) {
+	h := Local()
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := h.ReadUpTo(file, 5); string(b) != "12345" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	for _, name := range []string{file, "/proc/self/maps"} {
+		if b, err := h.ReadUpTo(name, 4); err == nil || len(b) > 0 {
+			t.Errorf("%s: %q, %v; want an error", name, b, err)
+		}
+	}
+}

@@ -18,7 +18,14 @@ import (
 // errLinux is what the parts of a host return that need Linux.
 var errLinux = fmt.Errorf("it needs Linux: %w", errors.ErrUnsupported)
 
-func readFile(path string) ([]byte, error) { return os.ReadFile(path) }
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readUpTo(f, path, limit)
+}
 
 // OpenRegular opens a regular file for reading, and returns it with its attributes. The error is a *fs.PathError.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 )
 
 // longestSymbol is how many bytes of a symbol's name are read; names of C++ templates may have thousands.
@@ -19,27 +19,42 @@ type Symbol struct {
 	Plus, Address uint64
 }
 
-// SymbolAt returns the symbol at a distance in bytes from the begin of a mapping, which maps the file from offset on: a
-// function where the mapping is of code, else a variable. Variables behind the end of the mapping count, as those that begin
-// as zero are not in the file; other memory there is fs.ErrNotExist. ErrLater: ask again.
-func (x *Executable) SymbolAt(offset, distance uint64, code bool) (Symbol, error) {
-	question := fmt.Sprintf("\x00at %d %d %t", offset, distance, code)
-	found := inspectionsOf(x.host).look(x, question, x.host.Now(), func(t *symbolTables, found *inspection) error {
-		address, err := t.addressOf(offset, distance, code)
-		if err == nil {
-			found.symbol, err = t.nameAt(address, code)
-		}
+// SymbolsAt returns the symbols at distances in bytes from the begin of a mapping, which maps the file from offset on, by
+// distance: functions where the mapping is of code, else variables. Variables behind the end of the mapping count, as those that
+// begin as zero are not in the file; other memory there has no entry. The file is read once for all. ErrLater: ask again.
+func (x *Executable) SymbolsAt(offset uint64, distances []uint64, code bool) (map[uint64]Symbol, error) {
+	question := fmt.Sprintf("\x00at %d %d %t", offset, distances, code)
+	found := lockInspectionsOf(x.host).look(x, question, x.host.Now(), func(t *symbolTables, found *inspection) (err error) {
+		found.symbols, err = t.symbolsAt(offset, distances, code)
 		return err
 	})
 	if found.err != nil {
-		return Symbol{}, fmt.Errorf("read symbols: %w", found.err)
+		return nil, fmt.Errorf("read symbols: %w", found.err)
 	}
-	return found.symbol, nil
+	return found.symbols, nil
+}
+
+func (t *symbolTables) symbolsAt(offset uint64, distances []uint64, code bool) (map[uint64]Symbol, error) {
+	var in, addresses []uint64
+	for _, distance := range distances {
+		if address, ok := t.addressOf(offset, distance, code); ok {
+			in, addresses = append(in, distance), append(addresses, address)
+		}
+	}
+	symbols, err := t.namesAt(addresses, code)
+	if err != nil {
+		return nil, err
+	}
+	out := map[uint64]Symbol{}
+	for i, distance := range in {
+		out[distance] = symbols[i]
+	}
+	return out, nil
 }
 
 // addressOf returns the address that is at a distance from the begin of a mapping from offset on. Mappings begin at whole
-// pages, segments need not.
-func (t *symbolTables) addressOf(offset, distance uint64, code bool) (uint64, error) {
+// pages, segments need not. false: no segment is mapped there.
+func (t *symbolTables) addressOf(offset, distance uint64, code bool) (uint64, bool) {
 	const page = 4096
 	segments := t.data
 	if code {
@@ -48,37 +63,51 @@ func (t *symbolTables) addressOf(offset, distance uint64, code bool) (uint64, er
 	for _, s := range segments {
 		first := s.offset &^ (page - 1)
 		if address := s.address - s.offset + offset + distance; offset >= first && offset < s.offset+s.size && address-s.address < max(s.size, s.memory) {
-			return address, nil
+			return address, true
 		}
 	}
-	return 0, fmt.Errorf("no segment of the file is mapped %d bytes after %#x: %w", distance, offset, fs.ErrNotExist)
+	return 0, false
 }
 
-// nameAt returns the symbol at an address.
-func (t *symbolTables) nameAt(address uint64, code bool) (Symbol, error) {
-	s := Symbol{Address: address}
+// namesAt returns the symbols at addresses.
+func (t *symbolTables) namesAt(addresses []uint64, code bool) ([]Symbol, error) {
+	out := make([]Symbol, len(addresses))
+	for i, address := range addresses {
+		out[i].Address = address
+	}
+	isNamed := func(s Symbol) bool { return s.Name != "" }
 	for _, table := range []*symbolTable{t.static, t.dynamic} {
-		if table == nil {
+		if table == nil || !slices.ContainsFunc(out, func(s Symbol) bool { return !isNamed(s) }) {
 			continue
 		}
-		name, start, ok, err := t.covering(table.symbols, address, code)
+		covers, err := t.covering(table.symbols, addresses, code)
 		if err != nil {
-			return s, err
+			return nil, err
 		}
-		if !ok {
-			continue
-		}
-		if s.Name, err = t.nameOf(table.names, name); err != nil || s.Name != "" {
-			s.Plus = address - start
-			return s, err
+		for i, c := range covers {
+			if !c.ok || isNamed(out[i]) {
+				continue
+			}
+			if out[i].Name, err = t.nameOf(table.names, c.name); err != nil {
+				return nil, err
+			}
+			if isNamed(out[i]) {
+				out[i].Plus = addresses[i] - c.start
+			}
 		}
 	}
-	return s, nil
+	return out, nil
 }
 
-// covering returns the place of the name, and the address, of the symbol of a table that begins last before an address and
-// ends after it.
-func (t *symbolTables) covering(table section, address uint64, code bool) (name uint32, start uint64, ok bool, err error) {
+// cover is a symbol of a table that an address is in: the place of its name, and where it begins.
+type cover struct {
+	name  uint32
+	start uint64
+	ok    bool
+}
+
+// covering returns for each address the symbol of a table that begins last before it and ends after it.
+func (t *symbolTables) covering(table section, addresses []uint64, code bool) ([]cover, error) {
 	const perBlock = symbolBlock / symbolSize
 	want := elf.STT_OBJECT
 	if code {
@@ -86,22 +115,25 @@ func (t *symbolTables) covering(table section, address uint64, code bool) (name 
 	}
 	le := binary.LittleEndian
 	count := table.size / symbolSize
+	out := make([]cover, len(addresses))
 	for first := uint64(0); first < count; first += perBlock {
 		b, err := t.read(table.offset+first*symbolSize, int(min(perBlock, count-first))*symbolSize)
 		if err != nil {
-			return 0, 0, false, err
+			return nil, err
 		}
 		for ; len(b) > 0; b = b[symbolSize:] {
 			if elf.ST_TYPE(b[4]) != want || elf.SectionIndex(le.Uint16(b[6:])) == elf.SHN_UNDEF {
 				continue
 			}
 			value, size := le.Uint64(b[8:]), max(1, le.Uint64(b[16:]))
-			if address >= value && address-value < size && (!ok || value > start) {
-				name, start, ok = le.Uint32(b), value, true
+			for i, address := range addresses {
+				if address >= value && address-value < size && (!out[i].ok || value > out[i].start) {
+					out[i] = cover{le.Uint32(b), value, true}
+				}
 			}
 		}
 	}
-	return name, start, ok, nil
+	return out, nil
 }
 
 // nameOf returns the name at a place of a table of names, cut to longestSymbol bytes.

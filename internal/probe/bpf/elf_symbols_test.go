@@ -243,7 +243,7 @@ func TestNamesAcrossBlocks(t *testing.T) {
 
 // TestInspectionsAreRemembered: at most so many files are, whatever processes map.
 func TestInspectionsAreRemembered(t *testing.T) {
-	s := new(inspections)
+	s := newInspections()
 	x, _ := openELF(t, host.Local(), filepath.Join(t.TempDir(), "f"), 100, nil)
 	for i := range 3 * mostInspected {
 		x.stat.Ino = uint64(i)

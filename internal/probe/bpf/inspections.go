@@ -14,11 +14,15 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// Limits of what all sources together read of executables: any user can map files that look like a runtime or a library.
+// Limits of what all sources together read of executables: any user can map files that look like a runtime or a library, and
+// hold locks in them. So the names of locks have limits of their own.
 const (
-	inspectedBytes  = 256 << 20 // in inspectedPeriod
 	inspectedPeriod = time.Minute
-	mostInspected   = 1024 // files that are remembered
+	inspectedBytes  = 256 << 20 // in inspectedPeriod
+	mostInspected   = 1024      // questions that are remembered
+	lockBytes       = 64 << 20  // in inspectedPeriod
+	lockFileBytes   = 32 << 20  // of one file
+	mostLockAnswers = 256
 )
 
 // ErrLater is wrapped by the error of a file that was not inspected because too much was read of others; a later look may.
@@ -27,6 +31,9 @@ var ErrLater = errors.New("it is inspected later")
 // inspections reads the symbols of files, one file at a time, so memory is one block however many are looked at. Each file is
 // read once for the same question, also one that was refused.
 type inspections struct {
+	// bytes is what may be read in a period, each what may be read of one file, most how many answers are remembered.
+	bytes, each, most int
+
 	mu    sync.Mutex
 	block []byte
 	known map[inspected]inspection
@@ -47,18 +54,39 @@ type inspection struct {
 	offsets  map[string]uint64
 	machine  elf.Machine
 	stripped bool
-	symbol   Symbol
+	symbols  map[uint64]Symbol
 	err      error
 }
 
-type inspectionsKey struct{}
+func newInspections() *inspections {
+	return &inspections{bytes: inspectedBytes, each: inspectedBytes, most: mostInspected}
+}
 
-// inspectionsOf returns those of a machine. A fixture has none to share.
+func newLockInspections() *inspections {
+	return &inspections{bytes: lockBytes, each: lockFileBytes, most: mostLockAnswers}
+}
+
+type (
+	inspectionsKey     struct{}
+	lockInspectionsKey struct{}
+)
+
+// inspectionsOf returns those of a machine.
 func inspectionsOf(h *host.Host) *inspections {
+	return sharedInspections(h, inspectionsKey{}, newInspections())
+}
+
+// lockInspectionsOf returns those of a machine for the names of locks.
+func lockInspectionsOf(h *host.Host) *inspections {
+	return sharedInspections(h, lockInspectionsKey{}, newLockInspections())
+}
+
+// sharedInspections are those of a machine with a key; fresh ones at first. A fixture has none to share.
+func sharedInspections(h *host.Host, key any, fresh *inspections) *inspections {
 	if h.Shared == nil {
-		return new(inspections)
+		return fresh
 	}
-	all, _ := h.Shared.LoadOrStore(inspectionsKey{}, new(inspections))
+	all, _ := h.Shared.LoadOrStore(key, fresh)
 	return all.(*inspections)
 }
 
@@ -79,7 +107,7 @@ func (s *inspections) look(x *Executable, question string, now time.Time, answer
 		return known
 	}
 	if age := now.Sub(s.began); s.began.IsZero() || age >= inspectedPeriod || age < 0 {
-		s.began, s.left = now, inspectedBytes
+		s.began, s.left = now, s.bytes
 	}
 	if s.block == nil {
 		s.block = make([]byte, symbolBlock)
@@ -89,7 +117,7 @@ func (s *inspections) look(x *Executable, question string, now time.Time, answer
 		return found
 	}
 	for other := range s.known {
-		if len(s.known) < mostInspected {
+		if len(s.known) < s.most {
 			break
 		}
 		delete(s.known, other)
@@ -103,10 +131,15 @@ func (s *inspections) look(x *Executable, question string, now time.Time, answer
 
 // read inspects a file that is not known.
 func (s *inspections) read(x *Executable, answer func(*symbolTables, *inspection) error) (found inspection) {
+	used := 0
 	t, err := openSymbolTables(x.content, x.stat.Size, s.block, func(n int) error {
-		if n > s.left {
-			return fmt.Errorf("%d MiB were read of executables in the last minute: %w", inspectedBytes>>20, ErrLater)
+		switch {
+		case used+n > s.each:
+			return fmt.Errorf("its symbols have more than the %d MiB that are read of a file", s.each>>20)
+		case n > s.left:
+			return fmt.Errorf("%d MiB were read of executables in the last minute: %w", s.bytes>>20, ErrLater)
 		}
+		used += n
 		s.left -= n
 		return nil
 	})

@@ -9,10 +9,12 @@ import (
 
 const (
 	// mostGroups is how many control groups are remembered, mostUnits how many units of one process name are told apart,
-	// mostUnitTimes how many sums there are. Those that were idle for mostIdle give their places to others.
+	// mostUnitTimes how many pairs of name and unit there are. Those that were idle for mostIdle give their places to others.
 	mostGroups    = 4096
 	mostUnits     = 8
-	mostUnitTimes = 512
+	mostUnitTimes = 256
+	// sweepEvery is the least time between two searches for idle entries of full tables, which cost as much as a walk.
+	sweepEvery = time.Minute
 	// mostNamedAtOnce is how many groups are named after a walk.
 	mostNamedAtOnce = 16
 )
@@ -25,7 +27,9 @@ type UnitTime struct{ Process, Unit, State string }
 type units struct {
 	groups map[uint64]*group
 	homes  map[string]map[string]time.Time // by process name: its units, and when each was last found
-	sums   map[UnitTime]*waited
+	times  map[home]*unitTimes
+	divide map[string]int // by process name: how many units have times, without Other
+	swept  time.Time
 }
 
 // group is a control group.
@@ -36,11 +40,20 @@ type group struct {
 	at    time.Time
 }
 
-func newUnits() units {
-	return units{groups: map[uint64]*group{}, homes: map[string]map[string]time.Time{}, sums: map[UnitTime]*waited{}}
+// home is a process name in a unit.
+type home struct{ process, unit string }
+
+// unitTimes are times in seconds by state: all states of a unit have a place or none, so they can be compared.
+type unitTimes struct {
+	seconds [len(waitStates)]float64
+	at      time.Time // when one last grew
 }
 
-// add counts threads that were found in a state, for a time in seconds. Names in a single unit have no sums: they begin when
+func newUnits() units {
+	return units{groups: map[uint64]*group{}, homes: map[string]map[string]time.Time{}, times: map[home]*unitTimes{}, divide: map[string]int{}}
+}
+
+// add counts threads that were found in a state, for a time in seconds. Names in a single unit have no times: they begin when
 // the second is found.
 func (u *units) add(k wait, seconds float64, at time.Time) {
 	if k.group == 0 || k.pid == 0 {
@@ -49,7 +62,7 @@ func (u *units) add(k wait, seconds float64, at time.Time) {
 	g := u.groups[k.group]
 	if g == nil {
 		if len(u.groups) >= mostGroups {
-			maps.DeleteFunc(u.groups, func(_ uint64, g *group) bool { return at.Sub(g.at) > mostIdle })
+			u.sweep(at)
 		}
 		if len(u.groups) >= mostGroups {
 			return
@@ -61,78 +74,80 @@ func (u *units) add(k wait, seconds float64, at time.Time) {
 	if !g.known {
 		return
 	}
-	key := UnitTime{label(k.process[:], 0), g.unit, waitStates[k.state]}
-	if n := u.find(key.Process, g.unit, at); n < 2 {
-		return
+	in := home{label(k.process[:], 0), g.unit}
+	n, t := u.find(in, at), u.times[in]
+	if t == nil && n > 1 {
+		t = u.place(in, at)
 	}
-	u.grow(key, seconds, at)
+	if t != nil {
+		t.seconds[k.state] += seconds
+		t.at = at
+	}
 }
 
 // find notes a unit of a name, and returns how many the name has now.
-func (u *units) find(process, unit string, at time.Time) int {
-	homes := u.homes[process]
+func (u *units) find(in home, at time.Time) int {
+	homes := u.homes[in.process]
 	if homes == nil {
 		if len(u.homes) >= maxWaits {
-			maps.DeleteFunc(u.homes, func(_ string, homes map[string]time.Time) bool {
-				return at.Sub(slices.MaxFunc(slices.Collect(maps.Values(homes)), time.Time.Compare)) > mostIdle
-			})
+			u.sweep(at)
 		}
 		if len(u.homes) >= maxWaits {
 			return 0
 		}
 		homes = map[string]time.Time{}
-		u.homes[process] = homes
+		u.homes[in.process] = homes
 	}
-	if _, known := homes[unit]; known || len(homes) <= mostUnits {
-		homes[unit] = at
+	_, known := homes[in.unit]
+	if !known || len(homes) > 1 {
+		maps.DeleteFunc(homes, func(unit string, last time.Time) bool { return unit != in.unit && at.Sub(last) > mostIdle })
 	}
-	if len(homes) > 1 {
-		maps.DeleteFunc(homes, func(_ string, last time.Time) bool { return at.Sub(last) > mostIdle })
+	if known || len(homes) <= mostUnits {
+		homes[in.unit] = at
 	}
 	return len(homes)
 }
 
-// grow adds to a sum.
-func (u *units) grow(k UnitTime, seconds float64, at time.Time) {
-	s := u.sums[k]
-	if s == nil {
-		if n := u.unitsOf(k.Process); n >= mostUnits && !u.has(k) {
-			k.Unit = Other
-		}
-		if len(u.sums) >= mostUnitTimes {
-			maps.DeleteFunc(u.sums, func(_ UnitTime, s *waited) bool { return at.Sub(s.at) > mostIdle })
-		}
-		if s = u.sums[k]; s == nil {
-			if len(u.sums) >= mostUnitTimes {
-				return
-			}
-			s = &waited{}
-			u.sums[k] = s
-		}
+// place returns the times of a unit that had none, or those of the other units where its name has too many; nil without place.
+func (u *units) place(in home, at time.Time) *unitTimes {
+	if u.divide[in.process] >= mostUnits {
+		in.unit = Other
 	}
-	s.seconds += seconds
-	s.at = at
+	if t := u.times[in]; t != nil {
+		return t
+	}
+	if len(u.times) >= mostUnitTimes {
+		u.sweep(at)
+	}
+	if len(u.times) >= mostUnitTimes {
+		return nil
+	}
+	t := &unitTimes{}
+	u.times[in] = t
+	if in.unit != Other {
+		u.divide[in.process]++
+	}
+	return t
 }
 
-// has reports whether there is a sum of the same process and unit.
-func (u *units) has(k UnitTime) bool {
-	for other := range u.sums {
-		if other.Process == k.Process && other.Unit == k.Unit {
-			return true
-		}
+// sweep drops what is idle.
+func (u *units) sweep(at time.Time) {
+	if !isDue(&u.swept, at) {
+		return
 	}
-	return false
-}
-
-// unitsOf returns how many units of a name have sums.
-func (u *units) unitsOf(process string) int {
-	of := map[string]bool{}
-	for k := range u.sums {
-		if k.Process == process {
-			of[k.Unit] = true
+	idle := func(last time.Time) bool { return at.Sub(last) > mostIdle }
+	maps.DeleteFunc(u.groups, func(_ uint64, g *group) bool { return idle(g.at) })
+	maps.DeleteFunc(u.homes, func(_ string, homes map[string]time.Time) bool {
+		maps.DeleteFunc(homes, func(_ string, last time.Time) bool { return idle(last) })
+		return len(homes) == 0
+	})
+	clear(u.divide)
+	maps.DeleteFunc(u.times, func(in home, t *unitTimes) bool {
+		if !idle(t.at) && in.unit != Other {
+			u.divide[in.process]++
 		}
-	}
-	return len(of)
+		return idle(t.at)
+	})
 }
 
 // unnamed returns some groups whose unit is not known, with a process of each.
@@ -146,8 +161,8 @@ func (u *units) unnamed() map[uint64]uint32 {
 	return out
 }
 
-// nameUnits finds out which units the control groups are that were found. A group whose process has ended is asked about the
-// next one that is found in it.
+// nameUnits finds out which units the control groups are that were found. A group whose process has ended or moved is asked
+// about with the next one that is found in it.
 func (w *Waits) nameUnits() {
 	if w.names.Unit == nil {
 		return
@@ -156,7 +171,7 @@ func (w *Waits) nameUnits() {
 	ask := t.units.unnamed()
 	w.sums.Unlock()
 	for id, pid := range ask {
-		unit, err := w.names.Unit(int(pid))
+		unit, err := w.names.Unit(int(pid), id)
 		t := w.sums.Lock()
 		switch g := t.units.groups[id]; {
 		case g == nil:
@@ -174,10 +189,12 @@ func (w *Waits) nameUnits() {
 func (w *Waits) InUnits(emit func(UnitTime, float64)) {
 	t := w.sums.Lock()
 	defer w.sums.Unlock()
-	order := func(a, b UnitTime) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.State, b.State))
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(t.units.sums), order) {
-		emit(k, t.units.sums[k].seconds)
+	order := func(a, b home) int { return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.unit, b.unit)) }
+	for _, in := range slices.SortedFunc(maps.Keys(t.units.times), order) {
+		for state, seconds := range t.units.times[in].seconds {
+			if seconds > 0 {
+				emit(UnitTime{in.process, in.unit, waitStates[state]}, seconds)
+			}
+		}
 	}
 }

@@ -27,8 +27,9 @@ type Names struct {
 	// Lock names the lock at an address of a process. The name holds neither the process id nor the address, so it is the
 	// same in all processes of a program. ErrLater: ask again. Any other error: the lock has no name.
 	Lock func(pid int, address uint64) (string, error)
-	// Unit names the unit or container that a process runs in, "" for none.
-	Unit func(pid int) (string, error)
+	// Unit names the unit or container of a control group (cgroup v2, by its inode), "" for none, with the help of a process
+	// that was found in it. An error: the process is not in it now.
+	Unit func(pid int, group uint64) (string, error)
 }
 
 // WaitedFor is a lock or a file that threads of the processes of one name wait for, in the state "lock" or "disk" and in the
@@ -58,8 +59,9 @@ func (k object) series() WaitedFor {
 
 // followed is an object with the time that was waited for it.
 type followed struct {
-	waited        // the time while it had no series
+	waited        // the time while it had no series of its own, which counts in the folded one
 	found  uint64 // how often threads were found waiting
+	later  int    // how often its name was put off
 	// as is the series that it counts in; the zero value before that is known.
 	as WaitedFor
 }
@@ -68,10 +70,16 @@ type followed struct {
 type objects struct {
 	followed map[object]*followed
 	named    map[WaitedFor]*waited
+	names    map[perName]int // how many series, without the folded ones
+	// sweptNamed and sweptFollowed are when idle entries were sought.
+	sweptNamed, sweptFollowed time.Time
 }
 
+// perName is what mostNames limits.
+type perName struct{ process, state string }
+
 func newObjects() objects {
-	return objects{followed: map[object]*followed{}, named: map[WaitedFor]*waited{}}
+	return objects{followed: map[object]*followed{}, named: map[WaitedFor]*waited{}, names: map[perName]int{}}
 }
 
 // add counts n threads that were found waiting for an object, for a time in seconds.
@@ -92,14 +100,18 @@ func (o *objects) add(k object, n uint64, seconds float64, at time.Time) {
 	f.found += n
 	f.at = at
 	if f.as == (WaitedFor{}) && k.isFile() && f.found >= leastFound {
-		o.assign(f, k.asFile())
+		f.as = k.asFile()
 	}
 	if f.as == (WaitedFor{}) {
 		f.seconds += seconds
+		o.grow(k.series().folded(), seconds, at)
 		return
 	}
 	o.grow(f.as, seconds, at)
 }
+
+// isFolded reports whether the series is of those beyond the limits.
+func (k WaitedFor) isFolded() bool { return k.Lock == Other || k.Device == Other }
 
 // folded is the series of those beyond the limits that are otherwise like this one.
 func (k WaitedFor) folded() WaitedFor {
@@ -116,13 +128,6 @@ func (k object) asFile() WaitedFor {
 	s := k.series()
 	s.Device, s.Inode = fmt.Sprintf("%d:%d", k.owner>>20, k.owner&(1<<20-1)), strconv.FormatUint(k.at, 10)
 	return s
-}
-
-// assign gives an object its series, with the time until now.
-func (o *objects) assign(f *followed, as WaitedFor) {
-	f.as = as
-	o.grow(as, f.seconds, f.at)
-	f.seconds = 0
 }
 
 // grow adds to a series, or to the folded one of its process where there are too many.
@@ -142,53 +147,63 @@ func (o *objects) grow(k WaitedFor, seconds float64, at time.Time) {
 	if s == nil {
 		s = &waited{}
 		o.named[k] = s
+		o.count(k)
 	}
 	s.seconds += seconds
 	s.at = at
 }
 
+// count counts a series among those of its name.
+func (o *objects) count(k WaitedFor) {
+	if !k.isFolded() {
+		o.names[perName{k.Process, k.State}]++
+	}
+}
+
 // hasPlace reports whether a new series has a place, and drops idle ones for it.
 func (o *objects) hasPlace(k WaitedFor, at time.Time) bool {
-	if len(o.named) >= mostNamed {
+	full := func() bool {
+		return len(o.named) >= mostNamed || o.names[perName{k.Process, k.State}] >= mostNames
+	}
+	if full() && isDue(&o.sweptNamed, at) {
 		maps.DeleteFunc(o.named, func(_ WaitedFor, s *waited) bool { return at.Sub(s.at) > mostIdle })
-	}
-	n, idle := 0, WaitedFor{}
-	for other, s := range o.named {
-		if other.Process != k.Process || other.State != k.State || other.Lock == Other || other.Device == Other {
-			continue
-		}
-		n++
-		if at.Sub(s.at) > mostIdle {
-			idle = other
+		clear(o.names)
+		for other := range o.named {
+			o.count(other)
 		}
 	}
-	if n >= mostNames && idle != (WaitedFor{}) {
-		delete(o.named, idle)
-		n--
-	}
-	return n < mostNames && len(o.named) < mostNamed
+	return !full()
 }
 
-// forget stops following what was idle. The time of those that have no series is folded.
+// isDue reports whether sweepEvery has passed since idle entries were sought, and notes that they are now.
+func isDue(last *time.Time, at time.Time) bool {
+	if since := at.Sub(*last); since >= 0 && since < sweepEvery {
+		return false
+	}
+	*last = at
+	return true
+}
+
+// forget stops following what was idle.
 func (o *objects) forget(at time.Time) {
-	for k, f := range o.followed {
-		if at.Sub(f.at) <= mostIdle {
-			continue
-		}
-		o.grow(k.series().folded(), f.seconds, at)
-		delete(o.followed, k)
+	if isDue(&o.sweptFollowed, at) {
+		maps.DeleteFunc(o.followed, func(_ object, f *followed) bool { return at.Sub(f.at) > mostIdle })
 	}
 }
 
-// next returns the lock without a name for which threads waited longest; false without one that was found often enough.
+// next returns the lock to name next: of those that were put off least often, the one for which threads waited longest. It is
+// false without one that was found often enough.
 func (o *objects) next() (k object, ok bool) {
-	longest := 0.0
+	var first *followed
 	for other, f := range o.followed {
-		if !other.isFile() && f.as == (WaitedFor{}) && f.found >= leastFound && f.seconds > longest {
-			k, longest, ok = other, f.seconds, true
+		if other.isFile() || f.as != (WaitedFor{}) || f.found < leastFound {
+			continue
+		}
+		if first == nil || cmp.Or(cmp.Compare(f.later, first.later), cmp.Compare(first.seconds, f.seconds)) < 0 {
+			k, first = other, f
 		}
 	}
-	return k, ok
+	return k, first != nil
 }
 
 // nameNext names one lock, and reports whether there was one that could be named.
@@ -200,21 +215,24 @@ func (w *Waits) nameNext() bool {
 		return false
 	}
 	as := k.series().folded()
+	var err error
 	if w.names.Lock != nil {
-		name, err := w.names.Lock(int(k.owner), k.at)
-		switch {
-		case errors.Is(err, ErrLater):
-			return false
-		case err == nil:
+		var name string
+		if name, err = w.names.Lock(int(k.owner), k.at); err == nil {
 			as.Lock = name
 		}
 	}
+	later := errors.Is(err, ErrLater)
 	t = w.sums.Lock()
 	defer w.sums.Unlock()
-	if f := t.objects.followed[k]; f != nil {
-		t.objects.assign(f, as)
+	switch f := t.objects.followed[k]; {
+	case f == nil:
+	case later:
+		f.later++
+	default:
+		f.as = as
 	}
-	return true
+	return !later
 }
 
 // WaitedFor emits the time in seconds that threads have waited since opening for the locks and files for which they were

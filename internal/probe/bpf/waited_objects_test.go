@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,8 +28,8 @@ func waitedFor(w *Waits) map[WaitedFor]float64 {
 	return out
 }
 
-// TestWaitedFor: a lock or a file has a series once it was found three times, with the time until then; locks of one name are
-// added up, and those without a name are folded.
+// TestWaitedFor: a lock or a file has a series once it was found three times and has a name, with the time from then on; the
+// time until then is folded. Locks of one name are added up.
 func TestWaitedFor(t *testing.T) {
 	w := emptyWaits(Names{Lock: func(pid int, address uint64) (string, error) {
 		switch {
@@ -44,7 +45,7 @@ func TestWaitedFor(t *testing.T) {
 	}
 	file := wait{process: named("shop"), nr: 74, state: 1, pid: 7, device: 8<<20 | 3, at: 99}
 	for range 2 {
-		w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 2, lock(7, 0x3000): 2, lock(7, 0x4000): 9, file: 1}, 15, 100*time.Millisecond, 0)
+		w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 2, lock(7, 0x3000): 2, lock(7, 0x4000): 9, file: 1}, 15, 100*time.Millisecond)
 	}
 	name := func() {
 		for range 4 {
@@ -52,19 +53,23 @@ func TestWaitedFor(t *testing.T) {
 		}
 	}
 	name()
-	if got := waitedFor(w); len(got) != 0 {
-		t.Errorf("series before there are names: %v", got)
+	other := WaitedFor{"shop", "lock", "futex", Other, "", ""}
+	otherFile := WaitedFor{"shop", "disk", "fsync", "", Other, Other}
+	want := map[WaitedFor]float64{other: 2.8, otherFile: 0.2}
+	if got := waitedFor(w); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("before there are names: %v, want %v", got, want)
 	}
 	sums := w.sums.Lock()
 	sums.objects.forget(local.Now()) // nothing was idle
-	delete(sums.objects.followed, object{named("shop"), 2, 202, 0x4000, 7})
 	w.sums.Unlock()
-	w.add(map[wait]uint64{lock(7, 0x1000): 1, file: 1}, 2, 100*time.Millisecond, 0)
+	w.add(map[wait]uint64{lock(7, 0x1000): 1, file: 1}, 2, 100*time.Millisecond)
 	name()
-	want := map[WaitedFor]float64{
-		{"shop", "lock", "futex", "orders_lock", "", ""}: 0.7,
-		{"shop", "lock", "futex", Other, "", ""}:         0.4,
-		{"shop", "disk", "fsync", "", "8:3", "99"}:       0.3,
+	w.add(map[wait]uint64{lock(7, 0x1000): 1, lock(8, 0x2000): 1, lock(7, 0x3000): 1}, 3, 100*time.Millisecond)
+	want = map[WaitedFor]float64{
+		{"shop", "lock", "futex", "orders_lock", "", ""}: 0.2,
+		other:     3,
+		otherFile: 0.2,
+		{"shop", "disk", "fsync", "", "8:3", "99"}: 0.1,
 	}
 	if got := waitedFor(w); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
@@ -88,9 +93,6 @@ func TestWaitedForLimits(t *testing.T) {
 	for _, s := range o.named {
 		got += s.seconds
 	}
-	for _, f := range o.followed {
-		got += f.seconds
-	}
 	if len(o.followed) > mostObjects || len(o.named) > 2*mostNamed+2 || math.Abs(got-sum) > 1e-6 {
 		t.Errorf("%d followed, %d series, %g s of %g", len(o.followed), len(o.named), got, sum)
 	}
@@ -105,14 +107,14 @@ func TestWaitedForLimits(t *testing.T) {
 	}
 	at = at.Add(mostIdle + time.Second)
 	o.add(file(mostNames+2), 1, 1, at)
-	if s := o.named[file(mostNames+2).asFile()]; s == nil || s.seconds != 1 || len(o.named) != mostNames+1 {
+	if s := o.named[file(mostNames+2).asFile()]; s == nil || s.seconds != 1 || len(o.named) != 1 {
 		t.Errorf("an idle file keeps its place: %+v, %d series", s, len(o.named))
 	}
 }
 
 // TestUnits: only names in several units are divided, from when the second one is found.
 func TestUnits(t *testing.T) {
-	w := emptyWaits(Names{Unit: func(pid int) (string, error) {
+	w := emptyWaits(Names{Unit: func(pid int, _ uint64) (string, error) {
 		switch pid {
 		case 1:
 			return "blue.service", nil
@@ -127,7 +129,7 @@ func TestUnits(t *testing.T) {
 		return wait{process: named(process), nr: -1, state: state, pid: pid, group: uint64(100 + pid)}
 	}
 	walk := func(one map[wait]uint64) {
-		w.add(one, 0, time.Second, 0)
+		w.add(one, 0, time.Second)
 		w.nameUnits()
 	}
 	for range 3 {
@@ -176,19 +178,110 @@ func TestUnitLimits(t *testing.T) {
 		u.add(k, 1, at)
 		at = at.Add(time.Second)
 	}
-	of := map[string]map[string]bool{}
-	for k := range u.sums {
-		if of[k.Process] == nil {
-			of[k.Process] = map[string]bool{}
-		}
-		of[k.Process][k.Unit] = true
-	}
-	for process, units := range of {
-		if len(units) > mostUnits+1 {
-			t.Errorf("%s has %d units", process, len(units))
+	of := map[string]int{}
+	for in := range u.times {
+		if in.unit != Other {
+			of[in.process]++
 		}
 	}
-	if len(u.groups) > mostGroups || len(u.sums) > mostUnitTimes || len(u.unnamed()) > mostNamedAtOnce {
-		t.Errorf("%d groups, %d sums, %d to name", len(u.groups), len(u.sums), len(u.unnamed()))
+	for process, n := range of {
+		if n > mostUnits || n != u.divide[process] {
+			t.Errorf("%s has %d units, counted as %d", process, n, u.divide[process])
+		}
+	}
+	if len(of) == 0 || len(u.groups) > mostGroups || len(u.homes) > maxWaits || len(u.times) > mostUnitTimes || len(u.unnamed()) > mostNamedAtOnce {
+		t.Errorf("%d groups, %d sums, %d to name", len(u.groups), len(u.times), len(u.unnamed()))
+	}
+}
+
+// TestUnitsIdle: a name whose units were all idle, and then has another one, keeps that one; it is dropped like others later.
+func TestUnitsIdle(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for i := range mostUnits + 1 {
+		u.find(home{"java", fmt.Sprint("u", i, ".service")}, at)
+	}
+	at = at.Add(mostIdle + time.Second)
+	if n := u.find(home{"java", "new.service"}, at); n != 1 {
+		t.Errorf("java has %d units, want 1", n)
+	}
+	for i := range maxWaits {
+		u.find(home{fmt.Sprint("p", i), ""}, at)
+	}
+	if at = at.Add(mostIdle + time.Second); u.find(home{"late", ""}, at) != 1 {
+		t.Error("idle names keep their places")
+	}
+}
+
+// addKnown counts a second of a thread in a unit whose group is known.
+func addKnown(u *units, process string, id uint64, state uint32, at time.Time) {
+	u.groups[id] = &group{pid: 1, unit: fmt.Sprint("u", id, ".service"), known: true, at: at}
+	u.add(wait{process: named(process), state: state, pid: 1, group: id}, 1, at)
+}
+
+// TestUnitStates: with a full table a unit has all its states or none, so none looks as if it never ran.
+func TestUnitStates(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for _, state := range []uint32{0, onCPU} {
+		for i := range uint64(mostUnitTimes) {
+			process := fmt.Sprint("p", i/2)
+			addKnown(&u, process, 2*i+1, state, at)
+			addKnown(&u, process, 2*i+2, state, at)
+		}
+	}
+	if len(u.times) != mostUnitTimes {
+		t.Fatalf("%d places, want %d", len(u.times), mostUnitTimes)
+	}
+	for in, times := range u.times {
+		if times.seconds[onCPU] == 0 {
+			t.Errorf("%+v never ran", in)
+		}
+	}
+}
+
+// TestUnitAlone: a unit that was divided goes on counting while the others sleep.
+func TestUnitAlone(t *testing.T) {
+	u := newUnits()
+	at := time.Unix(1000, 0)
+	for _, id := range []uint64{1, 2, 1} {
+		addKnown(&u, "java", id, onCPU, at)
+	}
+	at = at.Add(2 * mostIdle)
+	addKnown(&u, "java", 1, onCPU, at)
+	addKnown(&u, "java", 1, onCPU, at)
+	if s := u.times[home{"java", "u1.service"}]; s == nil || s.seconds[onCPU] != 3 {
+		t.Errorf("%+v, want 3 s", s)
+	}
+}
+
+// TestPutOffLock: a lock whose name is put off is asked about again after the others.
+func TestPutOffLock(t *testing.T) {
+	var asked []uint64
+	w := emptyWaits(Names{Lock: func(_ int, address uint64) (string, error) {
+		asked = append(asked, address)
+		if address == 0x1000 {
+			return "", ErrLater
+		}
+		return "a_lock", nil
+	}})
+	lock := func(address uint64) wait {
+		return wait{process: named("shop"), nr: 202, state: 2, pid: 7, at: address}
+	}
+	w.add(map[wait]uint64{lock(0x1000): 900, lock(0x2000): 9, lock(0x3000): 5}, 914, time.Second)
+	for range 4 {
+		w.nameNext()
+	}
+	if want := []uint64{0x1000, 0x2000, 0x3000, 0x1000}; !slices.Equal(asked, want) {
+		t.Errorf("asked about %#x, want %#x", asked, want)
+	}
+}
+
+// TestFileWithoutDevice: a file whose device could not be read has no series, and none of the process's id.
+func TestFileWithoutDevice(t *testing.T) {
+	w := emptyWaits(Names{})
+	w.add(map[wait]uint64{{process: named("shop"), nr: 74, state: 1, pid: 7, at: 99}: 9}, 9, time.Second)
+	if got := waitedFor(w); len(got) != 0 {
+		t.Errorf("%v, want none", got)
 	}
 }

@@ -143,16 +143,26 @@ func (w *Waits) replay() error {
 	one := map[wait]uint64{}
 	threads := countRecords(one, walk)
 	for range 2 { // first the groups, then the units of each name
-		for k := range one {
-			w.sums.Lock().units.add(k, 0, w.host.Now())
-			w.sums.Unlock()
+		for k, n := range one {
+			w.meet(k, n)
 		}
 		w.nameUnits()
 	}
-	w.add(one, threads, time.Second, 0)
 	for w.nameNext() {
 	}
+	w.add(one, threads, time.Second)
 	return nil
+}
+
+// meet notes threads of a recorded walk, for no time, so that what they wait for has its name when the walk is counted.
+func (w *Waits) meet(k wait, n uint64) {
+	t := w.sums.Lock()
+	defer w.sums.Unlock()
+	at := w.host.Now()
+	t.units.add(k, 0, at)
+	if o, ok := k.object(); ok && n >= leastFound {
+		t.objects.add(o, n, 0, at)
+	}
 }
 
 // Close ends the walks.
@@ -183,16 +193,14 @@ func (w *Waits) run() {
 		case <-timer.C:
 		}
 		at := now()
-		var threads uint64
 		var cost time.Duration
-		err := contain.Call("walking over all threads", func() (err error) { threads, cost, err = w.timedWalk(one, buf); return err })
+		err := contain.Call("walking over all threads", func() (err error) { cost, err = w.timedWalk(one, buf, time.Duration(at-last)); return err })
 		if err != nil {
 			w.sums.Lock().err = err
 			w.sums.Unlock()
 			every, last = 10*time.Second, at
 			continue
 		}
-		w.add(one, threads, time.Duration(at-last), cost)
 		if at-named >= uint64(nameEvery) {
 			named = at
 			if err := contain.Call("naming locks and units", func() error { w.nameNext(); w.nameUnits(); return nil }); err != nil {
@@ -215,14 +223,22 @@ func (w *Waits) run() {
 	}
 }
 
-// timedWalk is a walk and the CPU time that it took. It locks its thread only for the walk: with a locked thread that sleeps between
-// walks, each walk needs another thread to wake it.
-func (w *Waits) timedWalk(one map[wait]uint64, buf []byte) (threads uint64, cost time.Duration, err error) {
+// timedWalk walks, counts the walk for the time since the previous one, and returns the CPU time of both. It locks its thread
+// only meanwhile: with a locked thread that sleeps between walks, each walk needs another thread to wake it.
+func (w *Waits) timedWalk(one map[wait]uint64, buf []byte, since time.Duration) (cost time.Duration, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := threadCPU()
-	threads, err = w.walk(one, buf)
-	return threads, threadCPU() - began, err
+	threads, err := w.walk(one, buf)
+	if err != nil {
+		return 0, err
+	}
+	w.add(one, threads, since)
+	cost = threadCPU() - began
+	t := w.sums.Lock()
+	defer w.sums.Unlock()
+	t.walked.CPU += cost.Seconds()
+	return cost, nil
 }
 
 // pace is the mean time between two walks that cost so much each and may use that share of a core, times less often as far as
@@ -251,6 +267,15 @@ type wait struct {
 	at          uint64
 	device, pid uint32
 	group       uint64 // the control group; 0 where that is not known
+}
+
+// object is what the wait is for; false where that is not known.
+func (k wait) object() (object, bool) {
+	o := object{k.process, k.state, k.nr, k.at, k.pid}
+	if o.isFile() {
+		o.owner = k.device
+	}
+	return o, k.at != 0 && o.owner != 0
 }
 
 // walk counts the threads that wait, by wait.
@@ -320,14 +345,13 @@ func countRecords(one map[wait]uint64, b []byte) (n uint64) {
 }
 
 // add counts a walk for the time since the previous one.
-func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duration) {
+func (w *Waits) add(one map[wait]uint64, threads uint64, since time.Duration) {
 	t := w.sums.Lock()
 	defer w.sums.Unlock()
 	t.err = nil
 	t.walked.Walks++
 	t.walked.Threads += threads
 	t.walked.Seconds += since.Seconds()
-	t.walked.CPU += cpu.Seconds()
 	at := w.host.Now()
 	for k, n := range one {
 		t.units.add(k, float64(n)*since.Seconds(), at)
@@ -350,8 +374,8 @@ func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duratio
 		}
 		s.seconds += float64(n) * since.Seconds()
 		s.at = at
-		if owner := cmp.Or(k.device, k.pid); k.at != 0 {
-			t.objects.add(object{k.process, k.state, k.nr, k.at, owner}, n, since.Seconds(), at)
+		if o, ok := k.object(); ok {
+			t.objects.add(o, n, since.Seconds(), at)
 		}
 	}
 }

@@ -318,8 +318,8 @@ func TestWalksAddUp(t *testing.T) {
 		return k
 	}
 	redis, idle := key("redis", -1, 0), key("redis", unix.SYS_READ, 3)
-	w.add(map[wait]uint64{redis: 3, idle: 1}, 9, 50*time.Millisecond, time.Millisecond)
-	w.add(map[wait]uint64{redis: 1}, 8, 200*time.Millisecond, time.Millisecond)
+	w.add(map[wait]uint64{redis: 3, idle: 1}, 9, 50*time.Millisecond)
+	w.add(map[wait]uint64{redis: 1}, 8, 200*time.Millisecond)
 	got := map[Wait]float64{}
 	folded, err := w.Waited(func(k Wait, seconds float64) { got[k] = seconds })
 	for k, want := range map[Wait]float64{{"redis", "cpu", ""}: 0.35, {"redis", "sleep", "read"}: 0.05} {

@@ -25,8 +25,9 @@ const (
 	// mostCallers is how many return addresses on it are looked up, mostLockThreads how many threads are asked what they wait for.
 	mostCallers     = 16
 	mostLockThreads = 256
-	// longestLockName is how long a name of a lock may be, in bytes; the middle of a longer one is left out.
+	// longestLockName is how long the name of a symbol or a file in a label may be, in bytes; the end of a longer one is left out.
 	longestLockName = 96
+	longestFileName = 48
 )
 
 // lockNames names locks: by the variable that the lock is in, or else by the function that takes it, or else by the kind of
@@ -36,7 +37,7 @@ type lockNames struct{ host *host.Host }
 // name implements bpf.NameLock.
 func (n lockNames) name(pid int, address uint64) (string, error) {
 	dir := fmt.Sprintf("/proc/%d", pid)
-	maps, err := n.host.ReadFile(dir + "/maps")
+	maps, err := readMaps(n.host, dir)
 	if err != nil {
 		return "", err
 	}
@@ -44,20 +45,14 @@ func (n lockNames) name(pid int, address uint64) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("find address of a lock in %s/maps: %w", dir, fs.ErrNotExist)
 	}
-	inFile := ""
 	if at.file != nil {
-		s, file, err := n.symbol(dir, *at.file, address, false)
-		switch {
-		case errors.Is(err, bpf.ErrLater):
+		found, err := n.symbols(dir, *at.file, []uint64{address}, false)
+		if errors.Is(err, bpf.ErrLater) {
 			return "", err
-		case err == nil && s.Name != "":
-			return lockName(s, file), nil
-		case err == nil:
-			inFile = fmt.Sprintf("%s+%#x", file, s.Address)
 		}
-	}
-	if inFile != "" {
-		return inFile, nil
+		if s, ok := found.at[address]; err == nil && ok {
+			return metric.LockVariable(found.label(s)), nil
+		}
 	}
 	caller, err := n.caller(dir, pid, address, maps)
 	switch {
@@ -72,41 +67,71 @@ func (n lockNames) name(pid int, address uint64) (string, error) {
 // inFunction begins the name of a lock without a variable of its own; the function that takes it follows.
 const inFunction = "in "
 
-// lockName is the name of a symbol with the file that has it, if that is not the program itself.
-func lockName(s bpf.Symbol, file string) string {
-	name := shorten(metric.Label(s.Name))
+// symbolsIn are the symbols of a file at addresses of a process.
+type symbolsIn struct {
+	at map[uint64]bpf.Symbol
+	// file is the file in words. A private one is called by its kind, and its symbols do not show.
+	file    string
+	private bool
+}
+
+// label is the name of a symbol with the file that has it, if that is not the program itself. Without one it is the place in
+// the file.
+func (in symbolsIn) label(s bpf.Symbol) string {
+	if in.private || s.Name == "" {
+		return fmt.Sprintf("%s+%#x", in.file, s.Address)
+	}
+	name := shorten(metric.Label(s.Name), longestLockName)
 	if s.Plus > 0 {
 		name += fmt.Sprintf("+%d", s.Plus)
 	}
-	if strings.Contains(file, ".so") {
-		name += " (" + file + ")"
+	if strings.Contains(in.file, ".so") {
+		name += " (" + in.file + ")"
 	}
 	return name
 }
 
-// shorten leaves out the middle of a long name, such as that of a template.
-func shorten(name string) string {
-	if len(name) <= longestLockName {
+// shorten leaves out the end of a long name, such as that of a template: its begin says the namespace and the class.
+func shorten(name string, longest int) string {
+	if len(name) <= longest {
 		return name
 	}
-	const half = longestLockName/2 - 1
-	return strings.ToValidUTF8(name[:half]+"..."+name[len(name)-half:], "")
+	return strings.ToValidUTF8(name[:longest], "") + "..."
 }
 
-// symbol returns the symbol at an address of a file's mapping, or after its end, and the name of the file, which says nothing
-// about what users have on this machine.
-func (n lockNames) symbol(dir string, m probe.Mapping, address uint64, code bool) (s bpf.Symbol, file string, err error) {
+// fileInWords is the name of a program's file or a library, if it says nothing about what users have on this machine.
+func fileInWords(name string) (words string, private bool) {
+	base := path.Base(name)
+	switch {
+	case host.IsPublic(name):
+		return shorten(metric.Label(base), longestFileName), false
+	case strings.Contains(base, ".so"):
+		return "library", true
+	}
+	return "program", true
+}
+
+// symbols returns the symbols at addresses of a file's mapping, or after its end.
+func (n lockNames) symbols(dir string, m probe.Mapping, addresses []uint64, code bool) (in symbolsIn, err error) {
 	x, err := openMapped(n.host, dir, m)
 	if err != nil {
-		return s, "", err
+		return in, err
 	}
 	defer x.Close()
-	file = "program"
-	if host.IsPublic(m.Path) || strings.Contains(path.Base(m.Path), ".so") {
-		file = metric.Label(path.Base(m.Path))
+	distances := make([]uint64, len(addresses))
+	for i, address := range addresses {
+		distances[i] = address - m.Start
 	}
-	s, err = x.SymbolAt(m.Offset, address-m.Start, code)
-	return s, file, err
+	found, err := x.SymbolsAt(m.Offset, distances, code)
+	if err != nil {
+		return in, err
+	}
+	in.at = map[uint64]bpf.Symbol{}
+	for distance, s := range found {
+		in.at[m.Start+distance] = s
+	}
+	in.file, in.private = fileInWords(m.Path)
+	return in, nil
 }
 
 // area is the part of a process's memory that an address is in.
@@ -190,12 +215,43 @@ func parseHex(s string) uint64 {
 	return v
 }
 
-// returnsTo returns the first function to which a stack returns that is not part of a lock. Programs rarely keep frame
-// pointers, so each word that follows a call instruction in the code counts as a return address.
+// returnsTo returns the first function to which a stack returns that is not part of a lock. Each file is read once.
 func (n lockNames) returnsTo(dir string, pid int, stack, maps []byte) (string, error) {
 	code := slices.DeleteFunc(probe.ParseMappings(maps), func(m probe.Mapping) bool { return !m.Exec })
-	looked := 0
-	for ; len(stack) >= 8 && looked < mostCallers; stack = stack[8:] {
+	order, calls := n.calls(pid, stack, code)
+	known := map[int]symbolsIn{}
+	for _, c := range order {
+		in, ok := known[c.mapping]
+		if !ok {
+			var err error
+			if in, err = n.symbols(dir, code[c.mapping], calls[c.mapping], true); errors.Is(err, bpf.ErrLater) {
+				return "", err
+			}
+			known[c.mapping] = in // none after any other error
+		}
+		s, ok := in.at[c.address]
+		if !ok || partOfLock(s.Name) {
+			continue
+		}
+		s.Address -= s.Plus
+		s.Plus = 0
+		return in.label(s), nil
+	}
+	return "", nil
+}
+
+// call is a call instruction to which a stack returns: an address in it, and the index of its mapping.
+type call struct {
+	address uint64
+	mapping int
+}
+
+// calls returns the call instructions to which a stack returns, outside of libraries that make locks, in their order and by
+// mapping. Programs rarely keep frame pointers, so each word that follows a call instruction in the code counts as a return
+// address.
+func (n lockNames) calls(pid int, stack []byte, code []probe.Mapping) (order []call, of map[int][]uint64) {
+	of = map[int][]uint64{}
+	for looked := 0; len(stack) >= 8 && looked < mostCallers; stack = stack[8:] {
 		to := binary.LittleEndian.Uint64(stack)
 		i := slices.IndexFunc(code, func(m probe.Mapping) bool { return to > m.Start+longestCall && to < m.End })
 		if i < 0 || makesLocks(path.Base(code[i].Path)) {
@@ -206,19 +262,9 @@ func (n lockNames) returnsTo(dir string, pid int, stack, maps []byte) (string, e
 		if got, err := n.host.ReadMemory(pid, to-longestCall, before); err != nil || got < longestCall || !endsInCall(before) {
 			continue
 		}
-		s, file, err := n.symbol(dir, code[i], to-1, true)
-		switch {
-		case errors.Is(err, bpf.ErrLater):
-			return "", err
-		case err != nil || partOfLock(s.Name):
-		case s.Name == "":
-			return fmt.Sprintf("%s+%#x", file, s.Address), nil
-		default:
-			s.Plus = 0
-			return lockName(s, file), nil
-		}
+		order, of[i] = append(order, call{to - 1, i}), append(of[i], to-1)
 	}
-	return "", nil
+	return order, of
 }
 
 // longestCall is how many bytes before a return address are read: calls without prefixes have two to seven.

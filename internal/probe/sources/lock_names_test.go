@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"debug/elf"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/bpf"
 )
 
 // namedLock is a lock in a variable of this program.
@@ -23,13 +23,8 @@ func TestLockNames(t *testing.T) {
 	h := host.Local()
 	n := lockNames{h}
 	pid := os.Getpid()
-	// "go test" strips the program that it runs, one that was built with -c has symbols.
+	// This program is in no public folder, so its symbols do not show.
 	variable, function := fmt.Sprintf("program+%#x", uintptr(unsafe.Pointer(&namedLock))), inFunction+"program+0x"
-	if f, err := elf.Open("/proc/self/exe"); err != nil {
-		t.Fatal(err)
-	} else if list, err := f.Symbols(); err == nil && len(list) > 0 {
-		variable, function = "github.com/teescope/teescope/internal/probe/sources.namedLock", inFunction+"internal/runtime/syscall"
-	}
 	name, err := n.name(pid, uint64(uintptr(unsafe.Pointer(&namedLock))))
 	if err != nil || name != variable {
 		t.Errorf("a variable: %q, %v; want %s", name, err, variable)
@@ -145,13 +140,39 @@ func FuzzFindArea(f *testing.F) {
 	})
 }
 
-// TestShorten: a name stays readable and bounded.
+// TestShorten: a name keeps its begin and is bounded.
 func TestShorten(t *testing.T) {
 	long := strings.Repeat("std::vector<", 60)
-	if got := shorten(long); len(got) > longestLockName+3 || !strings.Contains(got, "...") {
+	if got := shorten(long, longestLockName); got != long[:longestLockName]+"..." {
 		t.Errorf("%q", got)
 	}
-	if got := shorten("orders"); got != "orders" {
+	if got := shorten("ordersé", 7); got != "orders..." {
 		t.Errorf("%q", got)
+	}
+	if got := shorten("orders", longestLockName); got != "orders" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestLockLabel: neither the name nor the symbols of a user's file show, and a label is bounded.
+func TestLockLabel(t *testing.T) {
+	s := bpf.Symbol{Name: "merger_with_acme", Plus: 8, Address: 0x5018}
+	for name, want := range map[string]string{
+		"/usr/bin/shop":                          "merger_with_acme+8",
+		"/usr/lib/libshop.so.1":                  "merger_with_acme+8 (libshop.so.1)",
+		"/home/ann/acme.so.1":                    "library+0x5018",
+		"/home/ann/acme.sol":                     "library+0x5018",
+		"/dev/shm/acme":                          "program+0x5018",
+		"/usr/lib/" + strings.Repeat("x.so", 50): "merger_with_acme+8 (" + strings.Repeat("x.so", 12) + "...)",
+	} {
+		in := symbolsIn{}
+		in.file, in.private = fileInWords(name)
+		if got := in.label(s); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	long := symbolsIn{file: "program"}.label(bpf.Symbol{Name: strings.Repeat("n", 500)})
+	if len(long) != longestLockName+3 {
+		t.Errorf("%d bytes: %q", len(long), long)
 	}
 }

@@ -305,7 +305,7 @@ func (r *transitions) usual() {
 // not matter.
 func (r *transitions) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	b, err := r.host.ReadFile(dir + "/maps")
+	b, err := readMaps(r.host, dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
 			r.lost[unhooked{words: "memory maps of other users' processes"}] = err.Error()
@@ -427,7 +427,7 @@ func (r *transitions) table(pid int, functions []uint64) {
 		return
 	}
 	dir := "/proc/" + strconv.Itoa(pid)
-	b, err := r.host.ReadFile(dir + "/maps")
+	b, err := readMaps(r.host, dir)
 	if err != nil {
 		return // it has ended
 	}

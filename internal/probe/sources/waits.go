@@ -3,7 +3,10 @@ package sources
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"runtime"
+	"strings"
+	"syscall"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -19,10 +22,10 @@ var sampledWaits = counter("tee_sampled_wait_seconds_total",
 
 var (
 	lockWaits = counter("tee_sampled_lock_wait_seconds_total",
-		"Part of the time in state lock of tee_sampled_wait_seconds_total, by lock: the variable that it is in, with its library; or else \"in\" and the function that takes it; or else the kind of memory. Locks of one name are added up. At most eight of a process name, and those for which threads were found waiting three times; the rest is other.",
+		"Part of the time in state lock of tee_sampled_wait_seconds_total, by lock: the variable that it is in, with its library; or else \"in\" and the function that takes it; or else the kind of memory. Of a file that is in no folder of packages (such as /usr) only program or library and the address in it. Locks of one name are added up. At most eight of a process name, and those for which threads were found waiting three times; the rest, and the time until then, is other.",
 		"process", "lock")
 	fileWaits = counter("tee_sampled_file_wait_seconds_total",
-		"Part of the time in state disk of tee_sampled_wait_seconds_total in calls that read, write or synchronise a file, by the file: its device (MAJOR:MINOR) and inode, as stat(1) prints them except on btrfs and overlay file systems, which show other devices. At most eight pairs of file and call of a process name, and those for which threads were found waiting three times; the rest is other.",
+		"Part of the time in state disk of tee_sampled_wait_seconds_total in calls that read, write or synchronise a file, by the file: its device (MAJOR:MINOR) and inode, as stat(1) prints them except on btrfs and overlay file systems, which show other devices. At most eight pairs of file and call of a process name, and those for which threads were found waiting three times; the rest, and the time until then, is other.",
 		"process", "call", "device", "inode")
 	unitTimes = counter("tee_sampled_unit_seconds_total",
 		"Time in seconds that threads were on a CPU (running), or waited as in tee_sampled_wait_seconds_total (cpu, disk, lock), of process names that run in several service units or containers, by unit, since several were found: as /proc/PID/cgroup has them, empty for processes outside of both. Other names have no such series. From the same walks; needs cgroup v2. At most eight units of a name; the rest is other.",
@@ -40,13 +43,13 @@ var waits = probe.Source{
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86-64 only",
 	Cost:    "a walk costs 0.5 µs a thread right after another walk, and 1 to 2 µs at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.05 % of one core, or 0.2 % until 30 s after a walk found a thread that waited for a CPU or a disk, 0.5 % after one for a lock",
-	Blind: "what happens between two walks, and who holds a lock; the name of a lock where the program's file has no symbols, and the function that takes it where the compiler inlined it or the stack holds an older call; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function. Counted as a lock, though it is none: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
+	Blind: "what happens between two walks, and who holds a lock; the name of a lock where the program's file has no symbols, and the function that takes it where the compiler inlined it or the stack holds an older call; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function; the unit of processes outside of teescope's own cgroup namespace. Counted as a lock, though it is none: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
 		"Waiting for requests of io_uring, the futex of 32-bit programs. Everything where teescope has a PID namespace of its own, in which it would see its own threads only. disk includes everything uninterruptible: also locks in the kernel, and the parent of a vfork",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("samples of waiting on %s: the arguments of system calls are known on x86-64 only", runtime.GOARCH)
 		}
-		w, err := bpf.OpenWaits(h, bpf.Names{Lock: lockNames{h}.name, Unit: func(pid int) (string, error) { return unitOf(h, pid) }})
+		w, err := bpf.OpenWaits(h, bpf.Names{Lock: lockNames{h}.name, Unit: func(pid int, group uint64) (string, error) { return unitOf(h, pid, group) }})
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +98,34 @@ func (w *waiting) Read(_ context.Context, emit func(metric.Sample)) error {
 	return nil
 }
 
-// unitOf returns the unit or container that a process runs in, "" for none.
-func unitOf(h *host.Host, pid int) (string, error) {
-	groups, err := h.ReadString(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return machine.HomeOf(groups), err
+// unitOf returns the unit or container of a control group, "" for none, from the cgroup file of a process that was found in it.
+// That process may have moved since, or its id may be another's: the name counts if the group of this name has that inode.
+func unitOf(h *host.Host, pid int, group uint64) (string, error) {
+	file := fmt.Sprintf("/proc/%d/cgroup", pid)
+	groups, err := h.ReadString(file)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range machine.ParseMemberships(groups) {
+		// A path with ".." is outside of this cgroup namespace: the mount does not show it.
+		if m.Controllers != nil || strings.Contains(m.Path+"/", "/../") {
+			continue
+		}
+		if !h.IsLocal() || isGroup(h, m.Path, group) {
+			return machine.HomeOf("0::" + m.Path), nil
+		}
+	}
+	return "", fmt.Errorf("find control group %d in %s: %w", group, file, fs.ErrNotExist)
+}
+
+// isGroup reports whether a path of cgroup v2 is the control group with an inode. On hybrid systems v2 is mounted below v1.
+func isGroup(h *host.Host, path string, group uint64) bool {
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if info, err := h.Stat(mount + path); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Ino == group {
+				return true
+			}
+		}
+	}
+	return false
 }
