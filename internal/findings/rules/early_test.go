@@ -121,8 +121,8 @@ func TestEarlyStarvationOfUnit(t *testing.T) {
 		return fmt.Sprintf(`tee_sampled_unit_seconds_total{process="paysvc",unit=%q,state=%q}`, unit, state)
 	}
 	series := labelled(`tee_sampled_wait_seconds_total{process="paysvc",state="cpu",call=""}`, 0, quiet, 15, steps) +
-		labelled(`tee_sampled_cpu_seconds_total{process="paysvc",mode="user",call=""}`, 2.5, quiet, 1, steps) +
-		labelled(at("a.service", "running"), 1.25, quiet, 0.5, steps) +
+		labelled(`tee_sampled_cpu_seconds_total{process="paysvc",mode="user",call=""}`, 2.5, quiet, 2.5, steps) +
+		labelled(at("a.service", "running"), 1.25, quiet, 2, steps) +
 		labelled(at("b.service", "running"), 1.25, quiet, 0.5, steps) +
 		labelled(at("b.service", "cpu"), 0, quiet, 15, steps) +
 		fmt.Sprintf("  tee_sample_interval_seconds{job=\"teescope\",instance=\"vm1\",clock=\"wait\"} 0.05x%d\n", quiet+steps) +
