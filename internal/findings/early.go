@@ -24,7 +24,7 @@ func (v *evaluation) earlySince(r *Rule, at time.Time) time.Time {
 
 // findEarly returns a rule's findings over the early window, about machines and living processes. Those that settled
 // reports are left out, and so is teescope's own process while it starts. Without an answer there is none.
-func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(query.Machine, string) bool, at time.Time) map[who]Finding {
+func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(who) bool, at time.Time) map[who]Finding {
 	window := v.earlyWindow(r)
 	if r.Early == 0 || window >= v.windows(r).Short || at.Sub(v.opts.Started) < window {
 		return nil
@@ -44,23 +44,23 @@ func (v *evaluation) findEarly(ctx context.Context, r *Rule, settled func(query.
 	return found
 }
 
-// Settled reports whether a subject needs no answer: in a pass over the early window, one with a finding whose short
-// window holds.
-func (p *Pass) Settled(on query.Machine, subject string) bool {
-	return p.settled != nil && p.settled(on, subject)
+// Settled reports whether a subject, or a unit of it, needs no answer: in a pass over the early window, one with a finding
+// whose short window holds. The unit is "" for all processes of the subject.
+func (p *Pass) Settled(on query.Machine, subject, unit string) bool {
+	return p.settled != nil && p.settled(who{on, subject, unit})
 }
 
 // settled returns which subjects of a rule the early window has nothing to add to: those with an open finding whose
 // short window holds. One whose short window has stopped to hold would close after a pause that is shorter than it, and
 // open again.
-func (b *book) settled(r *Rule) func(query.Machine, string) bool {
+func (b *book) settled(r *Rule) func(who) bool {
 	known := map[who]bool{}
 	for k := range b.open {
 		if k.rule == r.Name {
 			_, known[k.who] = b.began[k]
 		}
 	}
-	return func(on query.Machine, subject string) bool { return known[who{Machine: on, subject: subject}] }
+	return func(w who) bool { return known[w] }
 }
 
 // openEarly opens early findings that have held since a time, brings open ones up to date, and returns those that it

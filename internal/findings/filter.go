@@ -15,7 +15,7 @@ type Filter struct {
 	// From and To bound the time in which a finding was open, even partly. A zero time is no bound.
 	From, To time.Time
 	ID, Rule string
-	// Subject must match; use Whole to match whole subjects.
+	// Subject must match the subject, or "SUBJECT of UNIT"; use Whole to match whole ones.
 	Subject *regexp.Regexp
 	State   State
 	// Machine selects the findings of one machine, all for the zero value; On replaces the comparison with it. May be
@@ -47,7 +47,7 @@ func (f Filter) selects(r *Record) bool {
 		!f.From.IsZero() && r.Until != nil && r.Until.Before(f.From),
 		f.ID != "" && f.ID != r.ID,
 		f.Rule != "" && f.Rule != r.Rule,
-		f.Subject != nil && !f.Subject.MatchString(r.Subject),
+		f.Subject != nil && !r.IsAbout(f.Subject),
 		f.State != "" && f.State != r.State:
 		return false
 	case f.On != nil:

@@ -6,6 +6,7 @@ package findings
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ type Pass struct {
 	Report   func(Finding)
 
 	early   bool // over the early window, with the early limits
-	settled func(query.Machine, string) bool
+	settled func(who) bool
 	limits  []Limit
 	failure func(job, instance string) string
 	own     query.Machine
@@ -174,8 +175,21 @@ func On(subject, instance string) string {
 // ProcessOf returns the subject of a finding without the machine that On may have added.
 func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f.Instance) }
 
-// InUnit names the processes of a subject that run in one unit or container.
-func InUnit(subject, unit string) string { return subject + " of " + unit }
+// InUnit names the processes of a subject that run in one unit or container; all of them where the unit is "".
+func InUnit(subject, unit string) string {
+	if unit == "" {
+		return subject
+	}
+	return subject + " of " + unit
+}
+
+// Whom returns the subject with its unit, where it has one.
+func (f *Finding) Whom() string { return InUnit(f.Subject, f.Unit) }
+
+// IsAbout reports whether a pattern matches the subject, or the subject with its unit.
+func (f *Finding) IsAbout(pattern *regexp.Regexp) bool {
+	return pattern.MatchString(f.Subject) || f.Unit != "" && pattern.MatchString(f.Whom())
+}
 
 // Finding is a cause seen on a subject.
 type Finding struct {
@@ -183,10 +197,10 @@ type Finding struct {
 	// Machine is where the subject is; its names are "" for a rule about no single machine.
 	query.Machine
 	// Subject is what shows it: a process name, a container, "machine" for all of it. With
-	// Rule and Machine it identifies the finding.
+	// Rule, Machine and Unit it identifies the finding.
 	Subject string `json:"subject"`
 	// Unit is the unit or container of the subject's processes that show it, where those in others do not count; "" where
-	// all processes of the subject count. It is part of the identity.
+	// all processes of the subject count.
 	Unit string `json:"unit,omitempty"`
 	// RunsIn are the units and containers in which the processes of the subject run now; with several, their processes
 	// are added up. It is empty where that is not known and for information, and no part of the finding's identity.
@@ -235,7 +249,7 @@ const (
 // Record is a finding with its history, as the API serves it.
 type Record struct {
 	Finding
-	// ID is stable: the same rule, machine and subject opened at the same time.
+	// ID is stable: the same rule, machine, subject and unit opened at the same time.
 	ID    string    `json:"id"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
@@ -260,8 +274,8 @@ type Record struct {
 // Silence stops notifications about findings; they are still shown, and marked.
 type Silence struct {
 	ID string `json:"id"`
-	// Rule is a rule's name, "" for all; Subject matches the whole of the subjects
-	// (RE2), "" for all.
+	// Rule is a rule's name, "" for all; Subject matches the whole of the subjects, or of
+	// "SUBJECT of UNIT" where a finding is about one unit (RE2), "" for all.
 	Rule    string    `json:"rule"`
 	Subject string    `json:"subject"`
 	Until   time.Time `json:"until"`

@@ -49,7 +49,7 @@ func (r Record) Markdown() string {
 	if r.Until != nil {
 		line("until", r.Until.UTC().Format(time.RFC3339))
 	}
-	line("subject", r.Subject)
+	line("subject", r.Whom())
 	line("runs in", strings.Join(r.RunsIn, ", "))
 	line("rule", r.Rule)
 	if r.Share != nil {

@@ -195,7 +195,7 @@ func (s *Silences) Covering(f Finding) string {
 	now := s.now()
 	list := s.current.Lock().at(now)
 	for _, c := range list {
-		if (c.Rule == "" || c.Rule == f.Rule) && (c.subject == nil || c.subject.MatchString(f.Subject)) && c.Until.After(now) {
+		if (c.Rule == "" || c.Rule == f.Rule) && (c.subject == nil || f.IsAbout(c.subject)) && c.Until.After(now) {
 			return c.ID
 		}
 	}

@@ -71,6 +71,22 @@ func TestSilences(t *testing.T) {
 	}
 }
 
+// TestSilencesOfUnits: a silence of a name covers findings about its units, and one of a unit covers no others.
+func TestSilencesOfUnits(t *testing.T) {
+	for subject, covered := range map[string]bool{"redis": true, `redis of a\.service`: true, `redis of b\.service`: false, `a\.service`: false} {
+		s := newSilences(t)
+		if _, err := s.Add(findings.Silence{Subject: subject, Until: s.now.Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Covering(findings.Finding{Rule: "heat", Subject: "redis", Unit: "a.service"}) != ""; got != covered {
+			t.Errorf("%q covers a finding about a.service: %v, want %v", subject, got, covered)
+		}
+		if got := s.Covering(findings.Finding{Rule: "heat", Subject: "redis"}) != ""; got != (subject == "redis") {
+			t.Errorf("%q covers a finding about all of redis: %v", subject, got)
+		}
+	}
+}
+
 func TestSilenceErrors(t *testing.T) {
 	s := newSilences(t)
 	hour := s.now.Add(time.Hour)

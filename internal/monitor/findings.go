@@ -28,7 +28,7 @@ const findingsKept = 5000
 
 var (
 	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity", "machine"},
-		Help: "1 for each finding that is open, silenced or not, but for early ones, whose windows are not met yet; machine is the instance that it is about."}
+		Help: "1 for each finding that is open, silenced or not, but for early ones, whose windows are not met yet; subject is \"SUBJECT of UNIT\" where it is about one unit, machine the instance that it is about."}
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Lines of the history of findings that are not on disk yet."}
 	evaluationDesc = &metric.Desc{Name: "teescope_findings_evaluation_seconds", Kind: metric.Gauge, Better: metric.Lower,
@@ -152,7 +152,7 @@ func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Re
 func (m *monitor) collectFindings(emit func(metric.Sample)) {
 	told := map[string]bool{} // two jobs may call a machine the same
 	for _, r := range m.analysis.Records() {
-		labels := []string{r.Rule, r.Subject, string(r.Severity), r.Instance}
+		labels := []string{r.Rule, r.Whom(), string(r.Severity), r.Instance}
 		if key := strings.Join(labels, "\x00"); r.State == findings.Open && !r.Early && !told[key] {
 			told[key] = true
 			emit(metric.Sample{Desc: findingDesc, Labels: labels, Value: 1})

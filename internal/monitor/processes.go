@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// running lists the processes of a name, ordered by process id, with their open files if files. One that ends during the
+// running lists the processes of a name, ordered by process id, the first of them with open files if files. One that ends during the
 // search is left out.
 func running(h *host.Host, name string, files bool) ([]web.Process, error) {
 	comms, err := h.Glob("/proc/[0-9]*/comm")
@@ -40,49 +39,84 @@ func running(h *host.Host, name string, files bool) ([]web.Process, error) {
 		if groups, err := h.ReadFile(dir + "/cgroup"); err == nil {
 			p.Cgroup, p.Container = machine.PlaceIn(string(groups))
 		}
-		if files {
-			p.Files = openFiles(h, dir+"/fd")
-		}
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b web.Process) int { return cmp.Compare(a.PID, b.PID) })
+	if files {
+		listOpenFiles(h, out)
+	}
 	return out, nil
 }
 
-// mostOpenFiles is how many files of a process are listed, mostDescriptors how many of its descriptors are looked at.
+// The bounds of the list of open files: of how many processes of a name they are listed, how many of all, how many
+// descriptors of a process are looked at, and how many bytes of a path are shown.
 const (
+	mostFilesOf     = 16
 	mostOpenFiles   = 64
 	mostDescriptors = 1024
+	mostOfPath      = 512
 )
 
-// openFiles lists the regular files to which the links in a folder of descriptors lead (proc_pid_fd(5)), each once. It is nil
-// where the folder cannot be read.
-func openFiles(h *host.Host, folder string) (out []web.OpenFile) {
-	links, err := h.ReadDir(folder)
-	if err != nil {
+// listOpenFiles adds their open files to the first of the processes.
+func listOpenFiles(h *host.Host, list []web.Process) {
+	left := mostOpenFiles
+	for i := range list[:min(mostFilesOf, len(list))] {
+		list[i].Files = openFiles(h, fmt.Sprintf("/proc/%d", list[i].PID), left)
+		left -= len(list[i].Files)
+	}
+}
+
+// openFiles lists files that a process in a folder of /proc has open by a path (proc_pid_fd(5)), each once, at most so many.
+// It is nil where they cannot be read. It asks the kernel, not the files, whose file system may not answer.
+func openFiles(h *host.Host, process string, most int) (out []web.OpenFile) {
+	links, err := h.ReadDir(process + "/fd")
+	if err != nil || len(links) == 0 || most == 0 {
 		return nil
 	}
+	devices := mountDevices(h, process)
 	for _, link := range links[:min(mostDescriptors, len(links))] {
-		name := folder + "/" + link.Name()
-		target, err := h.Readlink(name)
+		target, err := h.Readlink(process + "/fd/" + link.Name())
 		if err != nil || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "/dev/") || strings.HasPrefix(target, "/proc/") {
 			continue
 		}
-		fi, err := h.Stat(name)
-		if err != nil || !fi.Mode().IsRegular() {
+		info, err := h.ReadFile(process + "/fdinfo/" + link.Name())
+		if err != nil {
 			continue
 		}
-		st, ok := fi.Sys().(*syscall.Stat_t)
-		if !ok {
+		said := parseDescriptor(string(info))
+		f := web.OpenFile{Device: devices[said["mnt_id"]], Inode: said["ino"], Path: strings.ToValidUTF8(target[:min(mostOfPath, len(target))], "\uFFFD")}
+		flags, err := strconv.ParseUint(said["flags"], 8, 32)
+		if err != nil || flags&unix.O_DIRECTORY != 0 || f.Device == "" || f.Inode == "" || slices.Contains(out, f) {
 			continue
 		}
-		f := web.OpenFile{Device: fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)), Inode: strconv.FormatUint(st.Ino, 10), Path: target}
-		if !slices.Contains(out, f) {
-			out = append(out, f)
-		}
-		if len(out) == mostOpenFiles {
+		if out = append(out, f); len(out) == most {
 			break
 		}
+	}
+	return out
+}
+
+// mountDevices returns the devices of the file systems that a process sees, by the ids of their mounts.
+func mountDevices(h *host.Host, process string) map[string]string {
+	file := process + "/mountinfo"
+	b, err := h.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	mounts, _ := machine.ParseMounts(file, b) // the lines that it can read
+	out := make(map[string]string, len(mounts))
+	for _, m := range mounts {
+		out[m.ID] = m.Device
+	}
+	return out
+}
+
+// parseDescriptor reads the lines "name: value" of a file of /proc/PID/fdinfo.
+func parseDescriptor(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		out[name] = strings.TrimSpace(value)
 	}
 	return out
 }

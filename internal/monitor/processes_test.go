@@ -1,9 +1,11 @@
 package monitor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,23 +54,6 @@ func TestRunning(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("running: %+v, %v; want %+v", got, err, want)
 	}
-	links := filepath.Join(root, "proc/3/fd")
-	if err := os.MkdirAll(links, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(root, "orders.log")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, target := range map[string]string{"0": "/dev/null", "4": file, "5": file, "6": root, "7": "socket:[81]"} {
-		if err := os.Symlink(target, filepath.Join(links, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err = running(h, "server", true)
-	if err != nil || len(got) != 4 || len(got[0].Files) != 1 || got[0].Files[0].Path != file || got[0].Files[0].Inode == "" || got[0].Files[0].Device == "" || got[1].Files != nil {
-		t.Errorf("with open files: %+v, %v; want %s once", got, err, file)
-	}
 	if got, err := running(h, "exe", false); err != nil || len(got) != 1 || got[0].Command != "redis-server in Gramine" {
 		t.Errorf("in a runtime: %+v, %v", got, err)
 	}
@@ -88,5 +73,72 @@ func TestRunning(t *testing.T) {
 	}
 	if got, err := running(h, "nobody", false); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("a name that nobody has: %v, %v; want an empty list", got, err)
+	}
+}
+
+// openAt writes what the kernel says of a descriptor of a process that is open on a path.
+func openAt(t *testing.T, root, process, descriptor, path, info string) {
+	t.Helper()
+	dir := filepath.Join(root, "proc", process)
+	for _, folder := range []string{"fd", "fdinfo"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const mounts = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:45 / /home rw - nfs host:/home rw\n"
+	for name, text := range map[string]string{"comm": "server\n", "mountinfo": mounts, "fdinfo/" + descriptor: info} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(path, filepath.Join(dir, "fd", descriptor)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenFiles: the kernel says which files a process has open, also those that are gone or whose server does not answer.
+func TestOpenFiles(t *testing.T) {
+	root := t.TempDir()
+	for descriptor, d := range map[string][2]string{
+		"0": {"/dev/null", "flags:\t0100002\nmnt_id:\t21\nino:\t4\n"},
+		"3": {"/no/orders.log", "pos:\t0\nflags:\t02100001\nmnt_id:\t21\nino:\t1234\n"},
+		"4": {"/no/orders.log", "pos:\t9\nflags:\t02100001\nmnt_id:\t21\nino:\t1234\n"},
+		"5": {"/home/a (deleted)", "flags:\t0100000\nmnt_id:\t22\nino:\t7\n"},
+		"6": {"/no/folder", "flags:\t0300000\nmnt_id:\t21\nino:\t8\n"},
+		"7": {"socket:[81]", "flags:\t02\nmnt_id:\t9\nino:\t81\n"},
+		"8": {"/detached", "flags:\t0100000\nmnt_id:\t99\nino:\t9\n"},
+		"9": {"/old/kernel", "flags:\t0100000\nmnt_id:\t21\n"},
+	} {
+		openAt(t, root, "3", descriptor, d[0], d[1])
+	}
+	got, err := running(&host.Host{Root: root}, "server", true)
+	want := []web.OpenFile{{Device: "8:1", Inode: "1234", Path: "/no/orders.log"}, {Device: "0:45", Inode: "7", Path: "/home/a (deleted)"}}
+	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0].Files, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// TestOpenFilesAreBounded: however many processes have however many files open, the list stays short.
+func TestOpenFilesAreBounded(t *testing.T) {
+	for _, c := range []struct{ processes, each, listed int }{{20, 1, mostFilesOf}, {3, 30, mostOpenFiles}} {
+		root := t.TempDir()
+		for pid := range c.processes {
+			for n := range c.each {
+				openAt(t, root, strconv.Itoa(pid+1), strconv.Itoa(n), "/"+strings.Repeat("x", 1000), fmt.Sprintf("flags:\t0\nmnt_id:\t21\nino:\t%d\n", n))
+			}
+		}
+		list, err := running(&host.Host{Root: root}, "server", true)
+		listed := 0
+		for _, p := range list {
+			listed += len(p.Files)
+			for _, f := range p.Files {
+				if len(f.Path) != mostOfPath {
+					t.Errorf("a path of %d bytes", len(f.Path))
+				}
+			}
+		}
+		if err != nil || len(list) != c.processes || listed != c.listed {
+			t.Errorf("%d processes with %d files each: %d processes, %d files, %v; want %d files", c.processes, c.each, len(list), listed, err, c.listed)
+		}
 	}
 }

@@ -75,5 +75,5 @@ func region(r findings.Record, text func(string) string) Annotation {
 		tags = append(tags, "silenced")
 	}
 	return Annotation{ID: r.ID, Time: r.Since.UnixMilli(), TimeEnd: max(end.UnixMilli(), r.Since.UnixMilli()),
-		Title: text(r.Subject + ": " + r.Rule), Text: text(r.Title), Tags: tags}
+		Title: text(r.Whom() + ": " + r.Rule), Text: text(r.Title), Tags: tags}
 }

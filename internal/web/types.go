@@ -320,7 +320,8 @@ type Process struct {
 	// Container is the id or name of its container, Cgroup its control group.
 	Container string `json:"container,omitempty"`
 	Cgroup    string `json:"cgroup,omitempty"`
-	// Files are the regular files that it has open, at most 64. They are absent for clients that may not change settings.
+	// Files are files that it has open by a path, with others of its name at most 64, of the first 16 processes. They are
+	// absent for clients that may not change settings.
 	Files []OpenFile `json:"files,omitempty"`
 }
 

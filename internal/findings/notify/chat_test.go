@@ -85,20 +85,22 @@ func TestWhatIsSent(t *testing.T) {
 	only := func(p string) Subjects { return Subjects{Only: regexp.MustCompile("^(?:" + p + ")$")} }
 	not := func(p string) Subjects { return Subjects{Not: regexp.MustCompile("^(?:" + p + ")$")} }
 	n := newTeller(t, t.TempDir(), Settings{Receivers: []Receiver{
-		{Name: "hook", Format: Webhook, URL: s.URL, Subjects: []Subjects{only("redis.*|machine"), not("redis-test")}}}, Least: findings.Info}, nil)
+		{Name: "hook", Format: Webhook, URL: s.URL, Subjects: []Subjects{only("redis.*|machine"), not("redis-test|redis-server of b[.]service")}}}, Least: findings.Info}, nil)
 	about := func(subject string) findings.Record {
 		r := opened(subject)
 		r.Subject = subject
 		return r
 	}
+	other := about("redis-server")
+	other.ID, other.Unit = "other", "b.service" // of which the receiver wants nothing
 	machine := about("machine")
 	machine.Early = true
-	open := list(about("python3"), about("redis-server"), about("redis-test"), machine)
+	open := list(about("python3"), about("redis-server"), about("redis-test"), machine, other)
 	n.Tell(open, open)
 	eventually(t, "redis-server", func() bool { return len(s.got()) == 1 })
 	closed := machine
 	closed.State, closed.Until = findings.Closed, &machine.LastSeen
-	n.Tell(list(closed), open[:3]) // a burst, of which nobody heard
+	n.Tell(list(closed), slices.Concat(open[:3], open[4:])) // a burst, of which nobody heard
 	machine.Early = false
 	open[3] = machine
 	n.Tell(list(machine), open)

@@ -39,17 +39,17 @@ type Receiver struct {
 	Subjects []Subjects
 }
 
-// Subjects selects findings by their subjects. The zero value selects all.
+// Subjects selects findings by their subjects, or by "SUBJECT of UNIT". The zero value selects all.
 type Subjects struct{ Only, Not *regexp.Regexp }
 
-// Selects reports whether the whole subject matches Only and does not match Not; nil is no condition.
-func (s Subjects) Selects(subject string) bool {
-	return (s.Only == nil || s.Only.MatchString(subject)) && (s.Not == nil || !s.Not.MatchString(subject))
+// Selects reports whether a finding is about Only and not about Not; nil is no condition.
+func (s Subjects) Selects(f *findings.Finding) bool {
+	return (s.Only == nil || f.IsAbout(s.Only)) && (s.Not == nil || !f.IsAbout(s.Not))
 }
 
-// wants reports whether the receiver gets findings about a subject.
-func (r *Receiver) wants(subject string) bool {
-	return !slices.ContainsFunc(r.Subjects, func(s Subjects) bool { return !s.Selects(subject) })
+// wants reports whether the receiver gets a finding.
+func (r *Receiver) wants(f *findings.Finding) bool {
+	return !slices.ContainsFunc(r.Subjects, func(s Subjects) bool { return !s.Selects(f) })
 }
 
 // Options of a Notifier. Start from DefaultOptions; Dir, Now and Log are needed.
@@ -200,7 +200,7 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 		told := s.queue.isTold()
 		for _, r := range open {
 			last, known := told[r.ID]
-			news := !known && r.Severity.AtLeast(current.least) && s.wants(r.Subject) || known && last.Severity != r.Severity
+			news := !known && r.Severity.AtLeast(current.least) && s.wants(&r.Finding) || known && last.Severity != r.Severity
 			if !news || r.Silenced != "" || r.Early {
 				continue
 			}

@@ -184,7 +184,7 @@ type judgement struct {
 func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[of]bool, t *together) (judgement, error) {
 	name, err := s.named(ctx, p, labels)
 	j := judgement{of: of{query.MachineOf(labels), name}}
-	if err != nil || seen[j.of] || p.Settled(j.Machine, name) {
+	if err != nil || seen[j.of] || p.Settled(j.Machine, name, "") {
 		return j, err
 	}
 	x := expansion{pass: p, together: t, here: s.here(labels), subject: name, labels: labels, words: s.words,

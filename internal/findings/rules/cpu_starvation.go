@@ -76,10 +76,7 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 	if len(lead) == 0 {
 		return // it waits for itself, or who takes the CPUs is not known
 	}
-	process := e.labels["process"]
-	if e.unit != "" {
-		process = findings.InUnit(process, e.unit)
-	}
+	process := findings.InUnit(e.labels["process"], e.unit)
 	title := strings.TrimSuffix(f.Title, ".")
 	f.Takers = lead
 	switch {

@@ -113,6 +113,40 @@ func TestEarlyStarvation(t *testing.T) {
 	}
 }
 
+// TestEarlyStarvationOfUnit: a unit that begins to starve has one finding, first an early one and then one of the windows.
+// Neither later short looks change its numbers, nor does the name, which meets the limits as well, have one beside it.
+func TestEarlyStarvationOfUnit(t *testing.T) {
+	const quiet, steps = 240, 80
+	at := func(unit, state string) string {
+		return fmt.Sprintf(`tee_sampled_unit_seconds_total{process="paysvc",unit=%q,state=%q}`, unit, state)
+	}
+	series := labelled(`tee_sampled_wait_seconds_total{process="paysvc",state="cpu",call=""}`, 0, quiet, 15, steps) +
+		labelled(`tee_sampled_cpu_seconds_total{process="paysvc",mode="user",call=""}`, 2.5, quiet, 2.5, steps) +
+		labelled(at("a.service", "running"), 1.25, quiet, 2, steps) +
+		labelled(at("b.service", "running"), 1.25, quiet, 0.5, steps) +
+		labelled(at("b.service", "cpu"), 0, quiet, 15, steps) +
+		fmt.Sprintf("  tee_sample_interval_seconds{job=\"teescope\",instance=\"vm1\",clock=\"wait\"} 0.05x%d\n", quiet+steps) +
+		fmt.Sprintf("  tee_process_start_time_seconds{job=\"teescope\",instance=\"vm1\",process=\"paysvc\"} 0x%d\n", quiet+steps)
+	early, met := false, false
+	for _, w := range watchRule(t, "cpu_starvation", 5, 5*(quiet+steps), series) {
+		if len(w.list) == 0 {
+			continue
+		}
+		if r := w.list[0]; len(w.list) > 1 || r.Unit != "b.service" || met && r.Early {
+			t.Fatalf("at %g s: %+v, want one finding about b.service", w.at, w.list)
+		}
+		early, met = early || w.list[0].Early, !w.list[0].Early
+		for _, ev := range w.list[0].Evidence {
+			if met && strings.Contains(ev.Text, "25s") {
+				t.Fatalf("at %g s its windows are met, and it shows %q", w.at, ev.Text)
+			}
+		}
+	}
+	if !early || !met {
+		t.Errorf("early: %v, windows met: %v", early, met)
+	}
+}
+
 // TestEarlyStorm: a monitor whose readings come each second names a storm far above the limit after its first five, and one
 // near the limit not.
 func TestEarlyStorm(t *testing.T) {

@@ -55,7 +55,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		who := of{query.MachineOf(pt.Labels), subject}
-		if told[who] || p.Settled(who.Machine, subject) {
+		if told[who] || p.Settled(who.Machine, subject, "") {
 			continue
 		}
 		f, err := ioFinding(ctx, p, subject, pt.Labels)

@@ -36,20 +36,30 @@ func findLockContention(ctx context.Context, p *findings.Pass) error {
 		state: "lock", what: "lock waits", whatFor: "locks",
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
 			cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", e.cpu(window(p)))
-			futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
-			e.add(ctx, "its voluntary context switches"+e.mean, "1/s", query.SumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
+			futexes := e.add(ctx, e.ofAll("futex calls")+e.mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
+			e.add(ctx, e.ofAll("voluntary context switches")+e.mean, "1/s", query.SumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
 			f.Confidence = findings.Medium
 			if !(futexes >= p.Limit("futexes", f.Subject)) {
 				f.Confidence = findings.Low
 			}
 			accepted := cpu >= p.Limit("cpu", f.Subject)
 			if accepted {
-				e.nameWaitedFor(ctx, f, e.labels, byLock)
+				if e.unit == "" { // which unit waits for a lock is not known
+					e.nameWaitedFor(ctx, f, e.labels, byLock)
+				}
 				e.blameForHolder(ctx, f, cpu)
 			}
 			return accepted
 		},
 	}.find(ctx, p)
+}
+
+// ofAll names a number that is not known by unit.
+func (e *waiting) ofAll(what string) string {
+	if e.unit == "" {
+		return "its " + what
+	}
+	return what + " of all processes of " + e.labels["process"]
 }
 
 // blameForHolder adds who uses the CPUs while the threads that could run, such as the holder of the lock, wait for one.

@@ -60,7 +60,7 @@ func storms(ctx context.Context, p *findings.Pass, name, where, threshold string
 	for _, pt := range points {
 		s := storm{labels: pt.Labels, subject: call(pt.Labels["process"], pt.Labels["instance"]), series: query.Selector(name, pt.Labels)}
 		floor := p.Limit(threshold, s.subject)
-		if pt.Value < floor || p.Settled(query.MachineOf(pt.Labels), s.subject) {
+		if pt.Value < floor || p.Settled(query.MachineOf(pt.Labels), s.subject, "") {
 			continue
 		}
 		s.step = recent(p) / stepsOfRecent

@@ -79,7 +79,7 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 		if err != nil {
 			return err
 		}
-		if p.Settled(query.MachineOf(pt.Labels), subject) {
+		if p.Settled(query.MachineOf(pt.Labels), subject, "") {
 			continue
 		}
 		if limit := p.Limit("share", subject); share < limit || pt.Value < lowest {
@@ -107,9 +107,15 @@ func (s waitingFor) findInUnits(ctx context.Context, p *findings.Pass, least flo
 		if err != nil {
 			return nil, err
 		}
-		found, err := s.examine(ctx, p, subject, pt.Labels)
-		if err != nil {
-			return nil, err
+		on, unit := query.MachineOf(pt.Labels), pt.Labels["unit"]
+		if p.Settled(on, subject, "") {
+			continue
+		}
+		found := p.Settled(on, subject, unit)
+		if !found {
+			if found, err = s.examine(ctx, p, subject, pt.Labels); err != nil {
+				return nil, err
+			}
 		}
 		reported[processOf(pt)] = reported[processOf(pt)] || found
 	}
@@ -177,10 +183,10 @@ func (s waitingFor) fewest(p *findings.Pass, subject string, share float64) floa
 // returns whether it reported one.
 func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) (bool, error) {
 	e := &waiting{evidence: evidence{pass: p}, labels: labels, unit: labels["unit"], mean: ", mean of the last " + window(p)}
-	process, rate, shown := labels["process"], e.waits(s.state), subject
+	process, rate, shown := findings.InUnit(labels["process"], e.unit), e.waits(s.state), findings.InUnit(subject, e.unit)
 	clocks := "cpu|wait"
 	if e.unit != "" {
-		process, shown, clocks = findings.InUnit(process, e.unit), findings.InUnit(subject, e.unit), "wait"
+		clocks = "wait"
 	}
 	share, around := e.sampled(ctx, fmt.Sprintf("share of %s in the active time of %s%s", s.what, process, e.mean), rate, e.works, clocks, labels)
 	now := e.add(ctx, "share of "+s.what+", mean of the last "+newest(p), "ratio", rate(newest(p))+" / "+e.works(newest(p)))

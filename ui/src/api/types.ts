@@ -173,9 +173,9 @@ export type FindingsRole = "cause" | "effect" | "monitor";
 /** Finding is a cause seen on a subject. */
 export interface FindingsFinding extends QueryMachine {
   rule: string;
-  /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule and Machine it identifies the finding. */
+  /** Subject is what shows it: a process name, a container, "machine" for all of it. With Rule, Machine and Unit it identifies the finding. */
   subject: string;
-  /** Unit is the unit or container of the subject's processes that show it, where those in others do not count; "" where all processes of the subject count. It is part of the identity. */
+  /** Unit is the unit or container of the subject's processes that show it, where those in others do not count; "" where all processes of the subject count. */
   unit?: string;
   /** RunsIn are the units and containers in which the processes of the subject run now; with several, their processes are added up. It is empty where that is not known and for information, and no part of the finding's identity. */
   runsIn?: string[];
@@ -208,7 +208,7 @@ export type FindingsState = "open" | "closed";
 
 /** Record is a finding with its history, as the API serves it. */
 export interface FindingsRecord extends FindingsFinding {
-  /** ID is stable: the same rule, machine and subject opened at the same time. */
+  /** ID is stable: the same rule, machine, subject and unit opened at the same time. */
   id: string;
   state: FindingsState;
   since: string;
@@ -569,7 +569,7 @@ export interface Answer {
 /** Silence stops notifications about findings; they are still shown, and marked. */
 export interface FindingsSilence {
   id: string;
-  /** Rule is a rule's name, "" for all; Subject matches the whole of the subjects (RE2), "" for all. */
+  /** Rule is a rule's name, "" for all; Subject matches the whole of the subjects, or of "SUBJECT of UNIT" where a finding is about one unit (RE2), "" for all. */
   rule: string;
   subject: string;
   until: string;
@@ -620,6 +620,14 @@ export interface Dashboards {
   locked?: Dashboard[];
 }
 
+/** OpenFile is a file that a process has open, with the labels of tee_sampled_file_wait_seconds_total. */
+export interface OpenFile {
+  /** "8:1" */
+  device: string;
+  inode: string;
+  path: string;
+}
+
 /** Process is an element of GET processes?name=NAME: a process that runs now. */
 export interface Process {
   pid: number;
@@ -628,15 +636,8 @@ export interface Process {
   /** Container is the id or name of its container, Cgroup its control group. */
   container?: string;
   cgroup?: string;
-  /** Files are the regular files that it has open, at most 64. They are absent for clients that may not change settings. */
+  /** Files are files that it has open by a path, with others of its name at most 64, of the first 16 processes. They are absent for clients that may not change settings. */
   files?: OpenFile[];
-}
-
-/** OpenFile is a file that a process has open, with the labels of tee_sampled_file_wait_seconds_total. */
-export interface OpenFile {
-  device: string;
-  inode: string;
-  path: string;
 }
 
 /** Overhead is the answer of GET overhead: what the monitor itself costs. */
@@ -1492,6 +1493,8 @@ export interface ResultExperiment {
   unit_costs?: ResultUnitCosts;
   /** Origin is that of an experiment file; null for a workload that was run as it is. */
   origin?: ResultOrigin;
+  /** Digest is that of the document's values without the members digest and attestation: "sha256:…". Who reads the document is told if it has changed since it was written. */
+  digest?: string;
   /** Attestation binds all of the above to a TEE or to a key; null where nobody did that. */
   attestation?: ResultAttestation;
 }

@@ -16,7 +16,7 @@ import { copyText } from "../state/clipboard";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { firstSentence, sentence } from "../words/empty";
-import { subjectOf } from "../words/problem";
+import { subjectOf, whomOf } from "../words/problem";
 import { Sentence } from "../words/term";
 import { SilenceForm } from "./silences";
 import { around } from "./spans";
@@ -143,16 +143,16 @@ function CopyMarkdown({ id }: { id: string }) {
 }
 
 function EvidenceChart({ finding: f, of }: { finding: FindingsRecord; of: QueryEvidence }) {
-  return <QueryChart title={`${f.subject}: ${of.text}`} unit={unitOf(of.unit)} by={null} metrics={[]} expr={of.expr} />;
+  return <QueryChart title={`${whomOf(f)}: ${of.text}`} unit={unitOf(of.unit)} by={null} metrics={[]} expr={of.expr} />;
 }
 
-/** Other findings of the same rule about the same subject. */
+/** Other findings of the same rule about the same subject and unit. */
 function History({ finding: f }: { finding: FindingsRecord }) {
   const place = usePlace();
   const { tick } = useMachine();
   const [open, setOpen] = useState(false);
-  const name = asking("findings", { rule: f.rule, subject: literal(f.subject), limit: 50 });
-  const past = useResource<FindingsRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && r.subject === f.subject && r.job === f.job && r.instance === f.instance));
+  const name = asking("findings", { rule: f.rule, subject: literal(whomOf(f)), limit: 50 });
+  const past = useResource<FindingsRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && whomOf(r) === whomOf(f) && r.job === f.job && r.instance === f.instance));
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Earlier and later findings</summary>

@@ -8,6 +8,7 @@ import { Locked, useAuthority } from "../frame/locked";
 import { Problem } from "../frame/problem";
 import { literal } from "../query/promql";
 import { useMachine } from "../state/machine";
+import { whomOf } from "../words/problem";
 import { count } from "../words/verdict";
 
 const lengths: [string, number][] = [
@@ -43,7 +44,7 @@ export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; ti
     try {
       await addSilence({
         rule: f.rule,
-        subject: form.get("whom") === "all" ? "" : literal(f.subject),
+        subject: form.get("whom") === "all" ? "" : literal(whomOf(f)),
         until: new Date(Date.now() + Number(form.get("length")) * 1000).toISOString(),
         comment: String(form.get("comment")).trim(),
       });
@@ -71,7 +72,7 @@ export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; ti
       </>
     );
   return (
-    <form className="silence-form" aria-label={`Silence ${title} of ${f.subject}`} onSubmit={(e) => void submit(e)}>
+    <form className="silence-form" aria-label={`Silence ${title} of ${whomOf(f)}`} onSubmit={(e) => void submit(e)}>
       <label>
         for{" "}
         <select name="length" defaultValue="14400">
@@ -85,7 +86,7 @@ export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; ti
       <label>
         of{" "}
         <select name="whom">
-          <option value="one">{f.subject}</option>
+          <option value="one">{whomOf(f)}</option>
           <option value="all">all subjects</option>
         </select>
       </label>

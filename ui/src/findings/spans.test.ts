@@ -31,6 +31,16 @@ test("the window around a finding shows what was before, and no future", () => {
   expect(around(finding("a", 10_000, null), 10_010)).toEqual({ from: 9880, to: 10_010 });
 });
 
+test("each unit of a subject has a line of its own", () => {
+  const list = [finding("a", 1000, 1100), finding("b", 1200, 1300, { unit: "a.service" }), finding("c", 1400, 1500, { unit: "b.service" })];
+  const { tracks } = tracksOf(list, { from: 900, to: 2000 }, 1800);
+  expect(tracks.map((t) => [t.subject, t.bars.length])).toEqual([
+    ["redis of b.service", 1],
+    ["redis of a.service", 1],
+    ["redis", 1],
+  ]);
+});
+
 test("findings of one rule and subject share a line, and those outside are counted", () => {
   const list = [finding("a", 1000, 1100), finding("b", 1500, null), finding("c", 1200, 1300, { subject: "nginx" }), finding("d", 10, 20)];
   const { tracks, outside } = tracksOf(list, { from: 1050, to: 2050 }, 1800);

@@ -1,6 +1,7 @@
 // Findings on a time axis.
 import type { FindingsRecord } from "../api/types";
 import type { Span } from "../state/place";
+import { whomOf } from "../words/problem";
 
 /** Start and end of a finding, in Unix seconds; an open one has no end yet. */
 export function spanOf(f: FindingsRecord, now: number): Span {
@@ -24,7 +25,7 @@ export interface Bar {
   cut: boolean;
 }
 
-/** A line of the timeline: the times at which one rule had a finding about one subject. */
+/** A line of the timeline: the times at which one rule had a finding about one subject, or one unit of it. */
 export interface Track {
   id: string;
   subject: string;
@@ -43,8 +44,9 @@ export function tracksOf(findings: FindingsRecord[], w: Span, now: number): { tr
       outside.push(f);
       continue;
     }
-    const id = `${f.rule} ${f.subject}`;
-    const track = tracks.get(id) ?? { id, subject: f.subject, rule: f.rule, bars: [] };
+    const subject = whomOf(f);
+    const id = `${f.rule} ${subject}`;
+    const track = tracks.get(id) ?? { id, subject, rule: f.rule, bars: [] };
     const at = (t: number) => Math.max(0, Math.min(1, (t - w.from) / (w.to - w.from)));
     track.bars.push({ finding: f, left: at(from), width: at(to) - at(from), cut: from < w.from });
     tracks.set(id, track);

@@ -22,6 +22,11 @@ export function subjectOf(f: Pick<FindingsRecord, "subject" | "instance">): stri
   return f.instance && f.subject.endsWith(on) ? f.subject.slice(0, -on.length) : f.subject;
 }
 
+/** The subject of a finding, with the unit that it is about if it is about one. */
+export function whomOf(f: Pick<FindingsRecord, "subject" | "unit">): string {
+  return f.unit ? `${f.subject} of ${f.unit}` : f.subject;
+}
+
 /** It is about the monitor and its data. */
 export function isOwn(f: FindingsRecord): boolean {
   return f.role === "monitor";
