@@ -109,7 +109,7 @@ func checkAnswer(t *testing.T, plans map[string][]*bench.Plan, a reproduce.Answe
 
 // checkEnv says that the experiment has no environment of the answer's label, where the table's setting does not say that the user gives it.
 func checkEnv(plans map[string][]*bench.Plan, table *reproduce.Table, a reproduce.Answer) string {
-	if a.Env == "" || a.Reason != "" || strings.Contains(table.Setting, "--env "+a.Env+"=") {
+	if a.Env == "" || a.Reason != "" || strings.Contains(table.Setting, "--env "+a.Env) {
 		return ""
 	}
 	for _, p := range plans[a.Experiment] {
@@ -117,7 +117,7 @@ func checkEnv(plans map[string][]*bench.Plan, table *reproduce.Table, a reproduc
 			return ""
 		}
 	}
-	return a.Experiment + " has no environment " + a.Env + ", and the setting does not give one: --env " + a.Env + "=..."
+	return a.Experiment + " has no environment " + a.Env + ", and the setting does not give one: --env " + a.Env
 }
 
 // dimensions are those of printed units, in base units of metrics without their rate.
