@@ -46,7 +46,11 @@ func reproduceListCommand(env Env) *cobra.Command {
 				return err
 			}
 			for _, s := range all {
-				fmt.Fprintf(env.Stdout, "%s: %s (also: %s)\n  %s\n", s.ID, s.Title, strings.Join(s.Names, ", "), s.Citation)
+				also := ""
+				if len(s.Names) > 0 {
+					also = " (also: " + strings.Join(s.Names, ", ") + ")"
+				}
+				fmt.Fprintf(env.Stdout, "%s: %s%s\n  %s\n", s.ID, s.Title, also, s.Citation)
 				for i := range s.Tables {
 					t := &s.Tables[i]
 					fmt.Fprintf(env.Stdout, "  %-24s %s\n", t.ID, t.Title)
@@ -83,8 +87,8 @@ func reproduceReportCommand(env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := reproduce.NewResults(docs, files, experimentNames())
-			r.Differs = differsFromExperiment
+			r := reproduce.NewResults(docs, files, experimentOfPart)
+			r.Differs, r.Cases = differsFromExperiment, casesOfExperiment
 			page, err := reproduce.Compose(s, r, experiments.Claims.ReadFile)
 			if err != nil {
 				return err
@@ -208,8 +212,26 @@ func experimentNames() (out []string) {
 	return out
 }
 
-// differsFromExperiment says in which parameters a result's case differs from the experiment's own, as where a run was shortened.
-func differsFromExperiment(name string, _ *result.Experiment, kase *result.Case) string {
+// experimentOfPart returns the experiment whose cases are divided among several results, of which one has this name; "" for all other names.
+func experimentOfPart(name string) string {
+	whole := reproduce.ExperimentOf(name, experimentNames())
+	if whole == "" || whole == name {
+		return ""
+	}
+	e, err := experiment(whole)
+	if err != nil {
+		return ""
+	}
+	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
+	if err != nil || !slices.ContainsFunc(plans, func(p *bench.Plan) bool { return p.Name == name }) {
+		return ""
+	}
+	return whole
+}
+
+// differsFromExperiment says in what a result's case differs from the experiment's own: in its workload, or in parameters, as where a run
+// was shortened.
+func differsFromExperiment(name string, of *result.Experiment, kase *result.Case) string {
 	e, err := experiment(name)
 	if err != nil {
 		return "" // a pass that follows an experiment
@@ -217,6 +239,13 @@ func differsFromExperiment(name string, _ *result.Experiment, kase *result.Case)
 	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
 	if err != nil {
 		return ""
+	}
+	w := plans[0].Workload
+	switch {
+	case of.Workload.Name != w.Name:
+		return fmt.Sprintf("workload %s instead of %s", of.Workload.Name, w.Name)
+	case of.Workload.Version != w.Version:
+		return fmt.Sprintf("version %d of workload %s instead of %d", of.Workload.Version, w.Name, w.Version)
 	}
 	var least []string
 	for i, p := range plans {
@@ -229,10 +258,26 @@ func differsFromExperiment(name string, _ *result.Experiment, kase *result.Case)
 	return strings.Join(least, ", ")
 }
 
+// casesOfExperiment is the number of an experiment's cases; 0 if there is no experiment of the name.
+func casesOfExperiment(name string) (n int) {
+	e, err := experiment(name)
+	if err != nil {
+		return 0
+	}
+	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
+	if err != nil {
+		return 0
+	}
+	for _, p := range plans {
+		n += len(p.Cases)
+	}
+	return n
+}
+
 // differences are the parameters that both have with unlike values, in words.
 func differences(got, want map[string]string) (out []string) {
 	for k, v := range got {
-		if w, ok := want[k]; ok && v != w {
+		if w, ok := want[k]; ok && v != w && !filepath.IsAbs(w) && !filepath.IsAbs(v) { // a folder of this machine is no difference
 			out = append(out, fmt.Sprintf("%s=%s instead of %s", k, v, w))
 		}
 	}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -37,7 +39,9 @@ func TestSources(t *testing.T) {
 					if table.Rows[row].Published[column] == "" {
 						continue
 					}
-					if why := checkAnswer(t, plans, table.Cell(row, column)); why != "" {
+					a := table.Cell(row, column)
+					why := cmp.Or(checkAnswer(t, plans, a), checkEnv(plans, table, a), checkUnit(plans, table.Unit(row, column), a))
+					if why != "" {
 						t.Errorf("%s, %s, row %q, column %q: %s", s.ID, table.ID, table.Rows[row].Name, table.Columns[column].Name, why)
 					}
 				}
@@ -58,6 +62,9 @@ func checkAnswer(t *testing.T, plans map[string][]*bench.Plan, a reproduce.Answe
 	}
 	if a.Arm != reproduce.Plain && a.Arm != reproduce.Cost && !slices.Contains(teeKinds(), string(a.Arm)) {
 		return "no kind of TEE is called " + string(a.Arm)
+	}
+	if a.TEE != "" && !slices.Contains(teeKinds(), a.TEE) {
+		return "no kind of TEE is called " + a.TEE
 	}
 	if plans[name] == nil {
 		e, err := experiment(name)
@@ -100,6 +107,48 @@ func checkAnswer(t *testing.T, plans map[string][]*bench.Plan, a reproduce.Answe
 	return name + ", case " + a.Case + ", has no metric " + a.Metric
 }
 
+// checkEnv says that the experiment has no environment of the answer's label, where the table's setting does not say that the user gives it.
+func checkEnv(plans map[string][]*bench.Plan, table *reproduce.Table, a reproduce.Answer) string {
+	if a.Env == "" || a.Reason != "" || strings.Contains(table.Setting, "--env "+a.Env) {
+		return ""
+	}
+	for _, p := range plans[a.Experiment] {
+		if slices.ContainsFunc(p.Arms, func(x bench.Arm) bool { return x.Label == a.Env }) {
+			return ""
+		}
+	}
+	return a.Experiment + " has no environment " + a.Env + ", and the setting does not give one: --env " + a.Env
+}
+
+// dimensions are those of printed units, in base units of metrics without their rate.
+var dimensions = map[string]string{
+	"s": "seconds", "ms": "seconds", "us": "seconds", "ns": "seconds", "MB/s": "bytes/s", "GB/s": "bytes/s", "MiB/s": "bytes/s", "KiB/s": "bytes/s",
+	"Mbit/s": "bits/s", "Gbit/s": "bits/s", "B": "bytes", "KB": "bytes", "MB": "bytes", "GB": "bytes", "IOPS": "operations/s", "kIOPS": "operations/s",
+	"req/s": "requests/s", "kreq/s": "requests/s", "msg/s": "messages/s", "tok/s": "tokens/s", "MIPS": "instructions/s", "kHz": "cycles/s", "proofs/s": "proofs/s",
+}
+
+// checkUnit says that a printed unit is of another dimension than the metric, where both are known.
+func checkUnit(plans map[string][]*bench.Plan, unit string, a reproduce.Answer) string {
+	want := dimensions[unit]
+	if want == "" || a.Reason != "" || a.Arm == reproduce.Cost || a.Relative != "" {
+		return ""
+	}
+	for _, p := range plans[a.Experiment] {
+		for i := range p.Cases {
+			for _, d := range p.Workload.Metrics(p.Cases[i].Params) {
+				got := strings.Replace(d.Unit, "_per_second", "/s", 1)
+				if unit == "IOPS" || unit == "kIOPS" { // of Redis, an operation is a request
+					got = strings.Replace(got, "requests/s", "operations/s", 1)
+				}
+				if d.Name == a.Metric && got != "" && got != want {
+					return fmt.Sprintf("the printed unit %s is of %s, and %s is in %s", unit, want, a.Metric, d.Unit)
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // checkCounter says what of a counter docs/metrics.md does not name.
 func checkCounter(t *testing.T, text string) string {
 	t.Helper()
@@ -107,11 +156,19 @@ func checkCounter(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(text, "machine:"), "{")
-	if !strings.Contains(string(b), "`"+name+"`") {
-		return "docs/metrics.md has no counter " + name
+	text, machine := strings.CutPrefix(text, "machine:")
+	name, _, _ := strings.Cut(text, "{")
+	for line := range strings.Lines(string(b)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || strings.TrimSpace(cells[1]) != "`"+name+"`" {
+			continue
+		}
+		if !machine && !strings.Contains(cells[3], "`process`") {
+			return name + " has no label process, so it counts the whole machine: want machine:" + text
+		}
+		return ""
 	}
-	return ""
+	return "docs/metrics.md has no counter " + name
 }
 
 func matchesCase(params map[string]string, want string) bool {
@@ -147,7 +204,7 @@ func TestReproduceReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, errs, code = run(t, "reproduce", "report", file, "--results", t.TempDir()+"/none"); code != 0 || !strings.Contains(errs, "does not exist") || !strings.Contains(out, "Not tested here: nothing was run yet.") {
+	if out, errs, code = run(t, "reproduce", "report", file, "--results", t.TempDir()+"/none"); code != 0 || !strings.Contains(errs, "does not exist") || !strings.Contains(out, "Not tested here: no result has it.") {
 		t.Errorf("status %d: %s%s", code, out, errs)
 	}
 	if _, errs, code = run(t, "reproduce", "report", "nobody"); code != exitUsage || !strings.Contains(errs, `no source is called "nobody": want`) {
@@ -161,10 +218,13 @@ func TestReproduceList(t *testing.T) {
 	if code != 0 || errs != "" {
 		t.Fatalf("status %d: %s", code, errs)
 	}
-	for _, want := range []string{"channel: A secure channel on three clouds", "by e5-original-echo", "nothing to run: it is not a measurement"} {
+	for _, want := range []string{"channel: A secure channel on three clouds", "by e5-original-echo", "nothing to run: no experiment asks it"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+	if strings.Contains(out, "also: )") {
+		t.Errorf("names without a name in\n%s", out)
 	}
 	names := map[string]string{}
 	all, err := readSources()

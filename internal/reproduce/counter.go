@@ -48,7 +48,7 @@ func (c counter) String() string {
 
 // count sets the arm's value to the median over its runs, per 100 operations.
 func (x *MeasuredArm) count(e *result.Experiment, kase string, c counter) {
-	x.Value, x.Reason = nil, "no run counted it"
+	x.Value, x.Comparison, x.Sentence, x.Reason = nil, nil, "", "no run counted it"
 	var values []float64
 	for i := range e.Runs {
 		r := &e.Runs[i]

@@ -2,6 +2,7 @@ package reproduce
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -49,7 +50,11 @@ func (pt *PageTable) Drawing() template.HTML {
 	if len(ours) > 0 {
 		drawPanel(&b, width-panel, panel, "here", ours, pt.Labels)
 	} else {
-		fmt.Fprintf(&b, `<text x="%d" y="14" font-weight="bold">here: nothing was run yet</text>`, width-panel)
+		why := "no result has it"
+		if pt.Measured() {
+			why = "see the table"
+		}
+		fmt.Fprintf(&b, `<text x="%d" y="14" font-weight="bold">here: %s</text>`, width-panel, why)
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) // made of numbers and escaped names
@@ -80,8 +85,8 @@ func (pt *PageTable) ourBars() (out []group) {
 		g := group{name: m.Row}
 		for series, label := range pt.Labels {
 			for _, x := range m.Arms {
-				if x.Label == label && x.Value != nil && x.Text == "" {
-					g.bars = append(g.bars, bar{series, *x.Value, metric.Value(*x.Value, m.Unit)})
+				if x.Column() == label && x.Value != nil && x.Refused == "" {
+					g.bars = append(g.bars, bar{series, *x.Value, cmp.Or(x.Text, metric.Value(*x.Value, m.Unit))})
 				}
 			}
 		}

@@ -14,43 +14,27 @@ import (
 	"github.com/teescope/teescope/internal/verdict"
 )
 
-// State says what became of a published value.
-type State string
-
-// The states.
-const (
-	// Answered: a result has the value, from the same kind of arm.
-	Answered State = "answered"
-	// StandIn: a result has the value, from an arm that stands in for the published TEE, such as gVisor.
-	StandIn State = "stand-in"
-	// Refused: a guard refused the comparison, or it is inconclusive.
-	Refused State = "refused"
-	// NoResult: the experiment has no result in the folder.
-	NoResult State = "no result"
-	// NoAnswer: the source file has a reason instead of an experiment.
-	NoAnswer State = "no answer"
-	// Empty: the document has no value there.
-	Empty State = "empty"
-)
-
 // Results are finished documents, by experiment.
 type Results struct {
 	of    map[string][]*result.Experiment
 	files map[string]string // names of the documents, by their ID
 	// Differs says in what a result's case differs from the experiment of a name ("requests=200 instead of 5000"); nil: nothing is known.
 	Differs func(experiment string, e *result.Experiment, kase *result.Case) string
+	// Cases returns the number of cases of an experiment, of which a result may have fewer; nil or 0: those of the result.
+	Cases func(experiment string) int
 }
 
-// NewResults orders documents by experiment. files are their names, by ID. An experiment whose cases were divided among several
-// documents gives them names of its own with a suffix; experiments are all names, so the suffix of one is not another.
-func NewResults(docs []*result.Experiment, files map[string]string, experiments []string) *Results {
+// NewResults orders documents by experiment. files are their names, by ID. An experiment whose cases have several primary metrics divides
+// them among documents with names of their own: partOf returns the experiment of such a name, "" for all others; nil: there are none.
+func NewResults(docs []*result.Experiment, files map[string]string, partOf func(name string) string) *Results {
 	r := &Results{of: map[string][]*result.Experiment{}, files: files}
 	for _, e := range docs {
 		r.of[e.Name] = append(r.of[e.Name], e)
-	}
-	for _, e := range docs {
-		if name := longestPrefix(e.Name, experiments); name != "" && name != e.Name && len(r.of[name]) == 0 {
-			r.of[name] = append(r.of[name], e)
+		if partOf == nil {
+			continue
+		}
+		if whole := partOf(e.Name); whole != "" && whole != e.Name {
+			r.of[whole] = append(r.of[whole], e)
 		}
 	}
 	for _, of := range r.of {
@@ -77,7 +61,7 @@ type Measured struct {
 	Arms   []MeasuredArm
 	// Missing says why there is none, where Arms is empty.
 	Missing string
-	// Shortened says in what the runs differ from the experiment.
+	// Shortened says in what the runs differ from the experiment, and which results the arms are from where there are several.
 	Shortened string
 }
 
@@ -92,15 +76,29 @@ type MeasuredArm struct {
 	Comparison *result.Comparison
 	// Sentence is the comparison's headline.
 	Sentence string
-	// Text is shown in place of value and cost, where an answer is made of several cases.
+	// Text is shown in place of value and cost, where an answer is made of several values.
 	Text   string
 	Reason string // why Value is nil
-	File   string
+	// Refused says why the value answers nothing although it may be there: a guard refused its comparison, or not all of its cases are decided.
+	Refused string
+	File    string
+}
+
+// Column names the arm among those of all results: its label, and its kind of TEE.
+func (x *MeasuredArm) Column() string {
+	if x.TEE == "" {
+		return x.Label
+	}
+	return fmt.Sprintf("%s (%s)", x.Label, x.TEE)
 }
 
 // Lookup returns what the results have for an answer.
 func (r *Results) Lookup(row string, a Answer) Measured {
 	out := Measured{Row: row, Metric: metric.Words(a.Metric)}
+	counter, isCounter := parseCounter(a.Metric)
+	if isCounter {
+		out.Metric = counter.String()
+	}
 	docs := r.of[a.Experiment]
 	if len(docs) == 0 {
 		out.Missing = fmt.Sprintf("no result yet: `teescope bench run %s`", a.Experiment)
@@ -109,7 +107,6 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 	for _, e := range docs {
 		kase := findCase(e, a.Case)
 		d := e.Desc(a.Metric)
-		c, isCounter := parseCounter(a.Metric)
 		if kase == nil && a.Case != AllCases || d == nil && !isCounter {
 			continue
 		}
@@ -120,20 +117,23 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 				out.Shortened = r.Differs(a.Experiment, e, kase)
 			}
 		}
-		if out.Metric = c.String(); d != nil {
-			out.Metric, out.Unit = e.Label(a.Metric), d.Unit
+		if d != nil {
+			out.Metric, out.Unit = e.Label(a.Metric)+a.made(), d.Unit
 		}
 		for i := range e.Environments {
-			v := &e.Environments[i]
-			if slices.ContainsFunc(out.Arms, func(x MeasuredArm) bool { return x.Label == v.ID }) {
+			arm := r.arm(e, &e.Environments[i], id, a.Metric)
+			if slices.ContainsFunc(out.Arms, func(x MeasuredArm) bool { return x.Column() == arm.Column() }) {
 				continue // a newer result has the arm
 			}
-			arm := r.arm(e, v, id, a.Metric)
 			switch {
 			case isCounter:
-				arm.count(e, id, c)
+				arm.count(e, id, counter)
 			case a.Case == AllCases:
-				arm.average(e, a.Metric)
+				all := len(e.Cases)
+				if r.Cases != nil {
+					all = max(all, r.Cases(a.Experiment))
+				}
+				arm.average(e, a.Metric, all)
 			case a.Relative != "":
 				arm.divide(e, kase, a)
 			}
@@ -143,7 +143,47 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 	if out.Arms == nil {
 		out.Missing = fmt.Sprintf("the results of %s have no case %q with %s", a.Experiment, a.Case, a.Metric)
 	}
+	out.nameFiles()
 	return out
+}
+
+// made says in words how the answer is made of several values; "" if it is one.
+func (a Answer) made() string {
+	switch {
+	case a.Case == AllCases:
+		return ", mean of the cost over all cases"
+	case a.Relative != "" && a.Per != "":
+		return ", against " + a.Relative + ", divided by " + a.Per
+	case a.Relative != "":
+		return ", against " + a.Relative
+	}
+	return ""
+}
+
+// nameFiles says which arm is from which result, where a row has arms of several.
+func (m *Measured) nameFiles() {
+	var files, parts []string
+	for i := range m.Arms {
+		if f := m.Arms[i].File; !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	if len(files) < 2 {
+		return
+	}
+	for _, f := range files {
+		var of []string
+		for i := range m.Arms {
+			if m.Arms[i].File == f {
+				of = append(of, m.Arms[i].Column())
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s from %s", strings.Join(of, ", "), f))
+	}
+	if m.Shortened != "" {
+		parts = append([]string{m.Shortened}, parts...)
+	}
+	m.Shortened = strings.Join(parts, "; ")
 }
 
 // arm reads one arm's value and comparison.
@@ -153,49 +193,70 @@ func (r *Results) arm(e *result.Experiment, v *result.Environment, kase, name st
 		m.TEE = t.Type
 	}
 	m.Value, _, m.Reason = report.Median(e, v.ID, kase, name)
-	for i := range e.Comparisons {
-		if c := &e.Comparisons[i]; c.Treatment == v.ID && c.Case == kase && c.Metric == name {
-			m.Comparison, m.Sentence = c, verdict.Sentence(e, c)
-			if m.Value == nil {
-				m.Value = c.TreatMedian
-			}
-			break
+	m.Refused = refusal(e, v.ID, kase, name)
+	if c := comparison(e, v.ID, kase, name); c != nil {
+		m.Comparison, m.Sentence = c, verdict.Sentence(e, c)
+		if m.Value == nil {
+			m.Value = c.TreatMedian
 		}
 	}
 	return m
 }
 
-// average sets the text to the geometric mean of the arm's cost over all cases.
-func (x *MeasuredArm) average(e *result.Experiment, name string) {
-	x.Value, x.Sentence, x.Reason = nil, "", "a baseline has no cost"
-	var costs []float64
+// comparison returns the one of an arm with the result's first environment, or nil.
+func comparison(e *result.Experiment, env, kase, name string) *result.Comparison {
 	for i := range e.Comparisons {
-		c := &e.Comparisons[i]
-		if c.Treatment != x.Label || c.Metric != name {
-			continue
-		}
-		x.Comparison, x.Reason = c, "no case has a cost"
-		if c.Cost != nil && *c.Cost > 0 && c.Verdict != stats.Invalid {
-			costs = append(costs, math.Log(*c.Cost))
+		if c := &e.Comparisons[i]; c.Baseline == e.Environments[0].ID && c.Treatment == env && c.Case == kase && c.Metric == name {
+			return c
 		}
 	}
-	if len(costs) > 0 {
-		sum := 0.0
-		for _, l := range costs {
-			sum += l
-		}
-		x.Text = fmt.Sprintf("%s, mean of %s", metric.Times(math.Exp(sum/float64(len(costs)))), metric.Plural(len(costs), "case"))
-	}
+	return nil
 }
 
-// divide sets the text to the arm's value over that of the relative case.
+// refusal says why nothing is concluded from an arm's runs of a case: a guard refused the comparison of the metric, or the primary one.
+func refusal(e *result.Experiment, env, kase, name string) string {
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		if c.Baseline == e.Environments[0].ID && c.Treatment == env && c.Case == kase && (c.Primary || c.Metric == name) && c.Verdict == stats.Invalid {
+			return "refused: " + verdict.Sentence(e, c)
+		}
+	}
+	return ""
+}
+
+// average sets the value to the geometric mean of the arm's cost over all cases. It is refused unless each of all
+// the experiment's cases is decided.
+func (x *MeasuredArm) average(e *result.Experiment, name string, all int) {
+	x.Value, x.Comparison, x.Sentence, x.Refused, x.Reason = nil, nil, "", "", "a baseline has no cost"
+	if x.Label == e.Environments[0].ID {
+		return
+	}
+	sum, n := 0.0, 0
+	for i := range e.Cases {
+		id := e.Cases[i].ID
+		c := comparison(e, x.Label, id, name)
+		if c != nil && decided(c) && *c.Cost > 0 && refusal(e, x.Label, id, name) == "" {
+			sum, n = sum+math.Log(*c.Cost), n+1
+		}
+	}
+	if n == 0 || n < all {
+		x.Refused = fmt.Sprintf("refused: %d of %s decided", n, metric.Plural(all, "case"))
+		x.Reason = "no mean"
+		return
+	}
+	mean := math.Exp(sum / float64(n))
+	x.Value, x.Text = &mean, fmt.Sprintf("%s, mean of %d of %s", metric.Times(mean), n, metric.Plural(all, "case"))
+}
+
+// divide sets the value to that of the arm over that of the relative case.
 func (x *MeasuredArm) divide(e *result.Experiment, kase *result.Case, a Answer) {
-	x.Sentence = ""
+	x.Comparison, x.Sentence = nil, ""
 	base := findCase(e, a.Relative)
 	if base == nil {
 		x.Value, x.Reason = nil, "the result has no case "+a.Relative
 		return
 	}
+	x.Refused = cmp.Or(x.Refused, refusal(e, x.Label, base.ID, a.Metric))
 	b, _, why := report.Median(e, x.Label, base.ID, a.Metric)
 	switch {
 	case x.Value == nil:
@@ -209,8 +270,10 @@ func (x *MeasuredArm) divide(e *result.Experiment, kase *result.Case, a Answer) 
 				x.Text, x.Value, x.Reason = "", nil, fmt.Sprintf("%s=%s is no number of workers", a.Per, kase.Params[a.Per])
 				return
 			}
-			x.Text = metric.Percent(ratio / n)
+			ratio /= n
+			x.Text = metric.Percent(ratio)
 		}
+		x.Value = &ratio
 	}
 }
 
@@ -230,83 +293,4 @@ func findCase(e *result.Experiment, want string) *result.Case {
 		}
 	}
 	return nil
-}
-
-// Filled is a published value with its answer.
-type Filled struct {
-	Published, Unit string
-	State           State
-	// Text is our answer in few words, or the reason for none.
-	Text string
-}
-
-// fill answers a published value from a row of our own numbers.
-func fill(a Answer, m *Measured) (State, string) {
-	switch {
-	case a.Reason != "":
-		return NoAnswer, a.Reason.Text()
-	case m.Missing != "":
-		return NoResult, m.Missing
-	}
-	var stand *MeasuredArm
-	for i := range m.Arms {
-		x := &m.Arms[i]
-		named := a.Env == "" || x.Label == a.Env
-		switch {
-		case named && a.Arm == Plain && x.TEE == "" && (x.Baseline || a.Env != ""):
-			return x.valueText(m.Unit)
-		case named && a.Arm == Cost && x.TEE != "" && !x.Baseline:
-			return x.costText()
-		case named && x.TEE == string(a.Arm):
-			return x.valueText(m.Unit)
-		case stand == nil && !x.Baseline && x.TEE == "":
-			stand = x
-		}
-	}
-	if stand == nil || a.Arm == Plain {
-		return NoResult, "no such arm took part"
-	}
-	return StandIn, fmt.Sprintf("no TEE took part; %s: %s", stand.Label, stand.text(m.Unit))
-}
-
-// text is the arm's value, with its cost.
-func (x *MeasuredArm) text(unit string) string {
-	_, value := x.valueText(unit)
-	if x.Comparison == nil || x.Text != "" {
-		return value
-	}
-	_, cost := x.costText()
-	if x.StandIn != "" {
-		cost = "stand-in, " + cost
-	}
-	return value + " (" + cost + ")"
-}
-
-// valueText is the arm's value.
-func (x *MeasuredArm) valueText(unit string) (State, string) {
-	if x.Text != "" {
-		return Answered, x.Text
-	}
-	if x.Value == nil {
-		return Refused, x.Reason
-	}
-	return Answered, metric.Value(*x.Value, unit)
-}
-
-// costText is the arm's cost with its interval and grade, or why there is none.
-func (x *MeasuredArm) costText() (State, string) {
-	c := x.Comparison
-	switch {
-	case x.Text != "":
-		return Answered, x.Text
-	case c == nil:
-		return Refused, "its result has no comparison"
-	case c.Cost == nil || c.Verdict == stats.Invalid:
-		return Refused, "refused: " + x.Sentence
-	case c.CostLow == nil || c.CostHigh == nil:
-		return Refused, metric.Times(*c.Cost) + " without an interval"
-	case c.Verdict == stats.Inconclusive:
-		return Refused, metric.TimesOf(*c.Cost, *c.CostLow, *c.CostHigh) + ", inconclusive"
-	}
-	return Answered, fmt.Sprintf("%s, grade %s", metric.TimesOf(*c.Cost, *c.CostLow, *c.CostHigh), c.Grade)
 }

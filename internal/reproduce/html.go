@@ -11,9 +11,10 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"unit": unitAfter,
-	"text": func(m Measured, label string) string { return m.text(label) },
-	"join": strings.Join,
+	"unit":         unitAfter,
+	"text":         func(m Measured, label string) string { return m.text(label) },
+	"join":         strings.Join,
+	"costAboveOne": func() string { return costAboveOne },
 }).Parse(pageText))
 
 // HTML writes the page as one file that loads nothing.

@@ -28,7 +28,7 @@ type PageTable struct {
 	// Checks are the contradictions that its own numbers show, and Checked the number of claims that were checked.
 	Checks  []claims.Finding
 	Checked int
-	// Labels are our arms, in the order of the results; Ours has a row for each metric of a row.
+	// Labels are our arms by MeasuredArm.Column, in the order of the results; Ours has a row for each metric of a row.
 	Labels []string
 	Ours   []Measured
 	Files  []string
@@ -77,7 +77,7 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 					}
 					of[key] = m
 				}
-				cell.State, cell.Text = fill(a, of[key])
+				cell.State = fill(a, of[key])
 				p.Values++
 				p.Counts[cell.State]++
 				if cell.State == NoAnswer {
@@ -99,8 +99,8 @@ func (pt *PageTable) addOurs(m *Measured) {
 	}
 	pt.Ours = append(pt.Ours, *m)
 	for _, x := range m.Arms {
-		if !slices.Contains(pt.Labels, x.Label) {
-			pt.Labels = append(pt.Labels, x.Label)
+		if c := x.Column(); !slices.Contains(pt.Labels, c) {
+			pt.Labels = append(pt.Labels, c)
 		}
 		if x.File != "" && !slices.Contains(pt.Files, x.File) {
 			pt.Files = append(pt.Files, x.File)
@@ -124,7 +124,7 @@ func (p *Page) Summary() string {
 	for _, s := range []struct {
 		state State
 		words string
-	}{{Answered, "answered here"}, {StandIn, "by a stand-in: no TEE took part"}, {Refused, "refused or inconclusive"}, {NoResult, "not run yet"}} {
+	}{{Answered, "answered here"}, {StandIn, "by a stand-in: no TEE took part"}, {Refused, "refused or inconclusive"}, {NoValue, "run without this value"}, {ArmMissing, "run without the arm"}, {NoResult, "not run yet"}} {
 		if n := p.Counts[s.state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s.words))
 		}
@@ -137,10 +137,13 @@ func (p *Page) Summary() string {
 	return fmt.Sprintf("%d published values: %s.", p.Values, strings.Join(parts, ", "))
 }
 
+// costAboveOne says how to read a cost.
+const costAboveOne = "A cost above 1 is worse."
+
 // Markdown writes the page for a repository.
 func (p *Page) Markdown() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n\nThe tables and figures of: %s.\n\n%s\n", p.Source.Title, p.Source.Citation, p.Summary())
+	fmt.Fprintf(&b, "# %s\n\nThe tables and figures of: %s.\n\n%s "+costAboveOne+"\n", p.Source.Title, p.Source.Citation, p.Summary())
 	for i := range p.Tables {
 		p.Tables[i].markdown(&b)
 	}
@@ -149,14 +152,7 @@ func (p *Page) Markdown() []byte {
 
 // markdown writes one table.
 func (pt *PageTable) markdown(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n## %s\n\nPublished", pt.Title)
-	switch {
-	case pt.Plotted:
-		b.WriteString(" (values read off the plot)")
-	case pt.Kind == Figure:
-		b.WriteString(" (the numbers of the figure)")
-	}
-	b.WriteString(":\n\n|  |")
+	fmt.Fprintf(b, "\n## %s\n\n%s:\n\n|  |", pt.Title, pt.Caption())
 	for _, c := range pt.Columns {
 		fmt.Fprintf(b, " %s |", escape(c.Name))
 	}
@@ -171,6 +167,19 @@ func (pt *PageTable) markdown(b *bytes.Buffer) {
 	pt.markdownClaims(b)
 	pt.markdownOurs(b)
 	fmt.Fprintf(b, "\n%s\n", pt.Conclusion())
+}
+
+// Caption says where the table's values are from.
+func (pt *PageTable) Caption() string {
+	switch {
+	case pt.Plotted:
+		return "Published (values read off the plot)"
+	case pt.Derived:
+		return "Published (computed from the numbers above)"
+	case pt.Kind == Figure:
+		return "Published (the numbers of the figure)"
+	}
+	return "Published"
 }
 
 // unitAfter is the unit of a printed number that does not carry one; words have none.
@@ -231,14 +240,14 @@ func (pt *PageTable) markdownOurs(b *bytes.Buffer) {
 // texts are the texts of all arms.
 func (m *Measured) texts() (out []string) {
 	for i := range m.Arms {
-		out = append(out, m.Arms[i].Label+": "+m.Arms[i].text(m.Unit))
+		out = append(out, m.Arms[i].Column()+": "+m.Arms[i].text(m.Unit))
 	}
 	return append(out, m.Missing)
 }
 
 // text is our value in an arm, with its cost.
 func (m *Measured) text(label string) string {
-	i := slices.IndexFunc(m.Arms, func(x MeasuredArm) bool { return x.Label == label })
+	i := slices.IndexFunc(m.Arms, func(x MeasuredArm) bool { return x.Column() == label })
 	if i < 0 {
 		return ""
 	}
@@ -255,7 +264,7 @@ func (pt *PageTable) Conclusion() string {
 	case !pt.Measured() && len(pt.Ours) == 0:
 		out = append(out, "Not tested here.")
 	case !pt.Measured():
-		out = append(out, "Not tested here: nothing was run yet.")
+		out = append(out, "Not tested here: no result has it.")
 	case !pt.AnyTEE():
 		out = append(out, "Not tested here: no TEE took part. The other environments show what they cost themselves.")
 	}

@@ -69,6 +69,8 @@ type Table struct {
 	Kind  Kind   `yaml:"kind"`
 	// Plotted: the document has no numbers, and ours were read off its plot.
 	Plotted bool `yaml:"plotted"`
+	// Derived: the document does not print the numbers; they were computed from those that it prints.
+	Derived bool `yaml:"derived"`
 	// Claims are files of experiments/claims that check the table by its own numbers.
 	Claims []string `yaml:"claims"`
 	// Concludes quotes what the document concludes from the table.
@@ -112,6 +114,8 @@ type Answer struct {
 	Metric string `yaml:"metric"`
 	// Arm is the arm's role: see the constants.
 	Arm Arm `yaml:"arm"`
+	// TEE is the kind of TEE whose cost an arm "cost" is. Without it, the cost is that of the environment Env, which is no TEE.
+	TEE string `yaml:"tee"`
 	// Env is the label of an environment, where several have the same role.
 	Env    string `yaml:"env"`
 	Reason Reason `yaml:"reason"`
@@ -124,20 +128,20 @@ type Arm string
 const (
 	// Plain is without a TEE: the baseline.
 	Plain Arm = "plain"
-	// Cost is a ratio of the TEE to the baseline, or a percentage of that.
+	// Cost is a ratio of the TEE, or of a named environment, to the baseline, or a percentage of that.
 	Cost Arm = "cost"
 )
 
-// dividedBy returns the answer with what a more particular one says instead. A reason takes the place of an experiment, and an experiment that
+// overriddenBy returns the answer with what a more particular one says instead. A reason takes the place of an experiment, and an experiment that
 // of a reason.
-func (a Answer) dividedBy(b Answer) Answer {
+func (a Answer) overriddenBy(b Answer) Answer {
 	switch {
 	case b.Reason != "":
 		a.Experiment, a.Case, a.Relative, a.Per, a.Metric, a.Reason = "", "", "", "", "", b.Reason
 	case b.Experiment != "":
 		a.Reason = ""
 	}
-	for _, f := range []struct{ to, from *string }{{&a.Experiment, &b.Experiment}, {&a.Case, &b.Case}, {&a.Relative, &b.Relative}, {&a.Per, &b.Per}, {&a.Metric, &b.Metric}, {&a.Env, &b.Env}} {
+	for _, f := range []struct{ to, from *string }{{&a.Experiment, &b.Experiment}, {&a.Case, &b.Case}, {&a.Relative, &b.Relative}, {&a.Per, &b.Per}, {&a.Metric, &b.Metric}, {&a.Env, &b.Env}, {&a.TEE, &b.TEE}} {
 		if *f.from != "" {
 			*f.to = *f.from
 		}
@@ -151,7 +155,7 @@ func (a Answer) dividedBy(b Answer) Answer {
 // Cell returns what answers the cell of a row and a column, by their places from 0.
 func (t *Table) Cell(row, column int) Answer {
 	r, c := &t.Rows[row], &t.Columns[column]
-	return t.Answer.dividedBy(c.Answer).dividedBy(r.Answer).dividedBy(r.Cells[c.Name])
+	return t.Answer.overriddenBy(c.Answer).overriddenBy(r.Answer).overriddenBy(r.Cells[c.Name])
 }
 
 // Unit returns the unit of a cell as printed: the row's, or the column's.
@@ -254,6 +258,10 @@ func (t *Table) checkCell(row, column int) error {
 		return errors.New("want experiment and metric, or a reason")
 	case a.Arm == "":
 		return errors.New("want an arm: plain, cost, or a kind of TEE")
+	case a.Arm == Cost && a.TEE == "" && a.Env == "":
+		return errors.New("a cost wants tee: its kind of TEE, or env: the environment whose cost it is")
+	case a.Arm == Cost && a.Relative != "":
+		return errors.New("relative divides values of one arm, so it has no cost: want another arm")
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ tables:
     kind: table
     experiment: e1
     metric: seconds
-    columns: [{name: plain, arm: plain}, {name: tee, arm: tdx}, {name: overhead, arm: cost}]
+    columns: [{name: plain, arm: plain}, {name: tee, arm: tdx}, {name: overhead, arm: cost, tee: tdx}]
     rows:
       - {name: small, case: size=1, unit: us, published: ["1,000", "1,500", "50%"]}
       - {name: large, case: size=2, published: ["n/a", "1..2", ""], reason: hardware}
@@ -39,6 +39,8 @@ func TestLoad(t *testing.T) {
 		"a cell short":       {`"1,500", "50%"`, `"1,500"`, `row "small" has 2 values for 3 columns`},
 		"answered twice":     {"name: large", "name: small", `two rows are called "small"`},
 		"no answer":          {"    experiment: e1\n", "", "want experiment and metric, or a reason"},
+		"whose cost":         {", tee: tdx", "", "a cost wants tee"},
+		"a ratio's cost":     {"case: size=1,", "case: size=1, relative: size=2,", "relative divides values of one arm"},
 		"no arm":             {"plain, arm: plain", "plain", "want an arm"},
 		"two tables":         {"tables:\n", "tables:\n  - {id: t, title: x, kind: table, columns: [{name: a}], rows: [{name: r, published: [x], reason: not asked}]}\n", `two tables have the id "t"`},
 		"a second document":  {"title: Cups\n", "title: Cups\n---\n", "a second document"},
