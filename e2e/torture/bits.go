@@ -57,7 +57,7 @@ func damage(path string, rnd *rand.Rand) (what string, err error) {
 	return what, os.WriteFile(path, b, 0o644)
 }
 
-func beginBits(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome, error), error) {
+func beginBits(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (outcome, error), error) {
 	sound, work := filepath.Join(dir, "sound"), filepath.Join(dir, "work")
 	acked, err := soundFolder(ctx, sound)
 	if err != nil {

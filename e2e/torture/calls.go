@@ -17,7 +17,7 @@ var calls = part{name: "calls", cases: 1000, begin: beginCalls,
 // systemCalls are those that fail.
 var systemCalls = []string{"write", "pwrite64", "openat", "fsync", "fdatasync", "renameat", "renameat2", "ftruncate", "fallocate", "unlinkat", "mkdirat", "mmap", "statfs", "fstatfs", "newfstatat"}
 
-func beginCalls(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome, error), error) {
+func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (outcome, error), error) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		return nil, fmt.Errorf("calls of the database fail by strace: %w: install it", err)

@@ -14,7 +14,7 @@ import (
 var fullDisks = part{name: "full", cases: 200, begin: beginFullDisks,
 	doc: "the disk of a process that records is filled and freed (tmpfs of 24 to 64 MiB); half of the processes are then killed (-9) and started on a full disk"}
 
-func beginFullDisks(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome, error), error) {
+func beginFullDisks(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (outcome, error), error) {
 	mount := filepath.Join(dir, "small")
 	if err := os.MkdirAll(mount, 0o755); err != nil {
 		return nil, err

@@ -146,14 +146,15 @@ func (r *recorder) crash() string {
 	return ""
 }
 
-// checkEvery is after how many kills the folder is looked through. A folder is used for as many.
+// checkEvery is after how many kills, of the usual number of rounds, the folder is looked through, as after the last. A folder is used for
+// as many.
 const checkEvery = 10
 
-func beginKills(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome, error), error) {
+func beginKills(ctx context.Context, dir string, cases int) (func(int, *rand.Rand) (outcome, error), error) {
 	work := filepath.Join(dir, "killed")
 	var acked []int
 	next := 0
-	return func(_ int, rnd *rand.Rand) (o outcome, err error) {
+	return func(number int, rnd *rand.Rand) (o outcome, err error) {
 		after := time.Duration(rnd.IntN(600)) * time.Millisecond
 		o.What = fmt.Sprintf("kill -9 after %v", after)
 		r, err := startRecorder(work, next)
@@ -166,7 +167,7 @@ func beginKills(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome
 			return o, fmt.Errorf("it does not start: %s", r.failure)
 		}
 		acked, next = append(acked, more...), following
-		if len(acked) < checkEvery*100 {
+		if len(acked) < checkEvery*100 && number < cases {
 			return o, nil
 		}
 		o.Lost, err = check(ctx, work, acked, next)

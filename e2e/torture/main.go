@@ -32,8 +32,8 @@ type part struct {
 	// cases is how many `make torture` tries.
 	cases int
 	doc   string
-	// begin prepares the cases, and returns what tries one. Its number counts from 1; rnd follows from the seed and that number.
-	begin func(ctx context.Context, dir string) (try func(number int, rnd *rand.Rand) (outcome, error), err error)
+	// begin prepares so many cases, and returns what tries one. Its number counts from 1; rnd follows from the seed and that number.
+	begin func(ctx context.Context, dir string, cases int) (try func(number int, rnd *rand.Rand) (outcome, error), err error)
 }
 
 // outcome is how a case ended that is no failure.
@@ -112,7 +112,7 @@ func (p *part) run(ctx context.Context, dir string, seed uint64, within time.Dur
 		return nil, err
 	}
 	defer os.RemoveAll(work)
-	try, err := p.begin(ctx, work)
+	try, err := p.begin(ctx, work, p.cases)
 	if err != nil {
 		return nil, err
 	}

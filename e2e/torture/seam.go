@@ -23,7 +23,7 @@ var seam = part{name: "seam", cases: 2*everyCall + 1600, begin: beginSeam,
 // mistakes are the errors that calls get, in turn.
 var mistakes = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EMFILE, syscall.EROFS}
 
-func beginSeam(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome, error), error) {
+func beginSeam(ctx context.Context, dir string, cases int) (func(int, *rand.Rand) (outcome, error), error) {
 	sound, work := filepath.Join(dir, "sound"), filepath.Join(dir, "work")
 	acked, err := soundFolder(ctx, sound)
 	if err != nil {
@@ -39,7 +39,10 @@ func beginSeam(ctx context.Context, dir string) (func(int, *rand.Rand) (outcome,
 	calls := count.Calls()
 	return func(number int, rnd *rand.Rand) (o outcome, err error) {
 		at := int64((number + 1) / 2)
-		if at > everyCall {
+		switch {
+		case cases <= 2*everyCall: // so few are drawn from all calls, not only from the first, with which it opens
+			at = 1 + rnd.Int64N(max(1, calls))
+		case at > everyCall:
 			at = everyCall + 1 + rnd.Int64N(max(1, calls-everyCall))
 		}
 		f := &disk.Fault{At: at, Onward: number%2 == 0, Err: mistakes[rnd.IntN(len(mistakes))]}

@@ -144,7 +144,7 @@ func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []commit
 	if h.magnitude == "" {
 		h.magnitude = defaultMargin
 	}
-	ss, err := h.series()
+	ss, err := h.series(w)
 	if err != nil {
 		return err
 	}

@@ -112,15 +112,20 @@ func (f *historyFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print data instead of text")
 }
 
-// series reads the chosen histories.
-func (f *historyFlags) series() ([]verdict.Series, error) {
+// series reads the chosen histories. What is left out of the archive is a warning.
+func (f *historyFlags) series(warnings io.Writer) ([]verdict.Series, error) {
 	magnitude, err := bench.ParsePercent(f.magnitude)
 	if err != nil {
 		return nil, fmt.Errorf("--magnitude %w", err)
 	}
 	es, err := historyArchive(f.data).List()
-	if err != nil {
+	if err != nil && len(es) == 0 {
 		return nil, err
+	}
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			fmt.Fprintln(warnings, "left out of the history:", line)
+		}
 	}
 	var points []verdict.Point
 	var refused []verdict.Refused
@@ -147,7 +152,7 @@ func historyShowCommand(env Env) *cobra.Command {
 		Example: "  teescope history show --workload startup",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			ss, err := f.series()
+			ss, err := f.series(env.Stderr)
 			if err != nil {
 				return err
 			}
@@ -277,7 +282,7 @@ func historyDetectCommand(env Env) *cobra.Command {
 		Example: "  teescope history detect --magnitude 5%",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			ss, err := f.series()
+			ss, err := f.series(env.Stderr)
 			if err != nil {
 				return err
 			}

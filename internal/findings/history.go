@@ -81,6 +81,11 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 			"lines", past.damaged, "cut_bytes", file.Cut, "forgotten_findings", len(past.lost))
 	}
 	w := historyWriter{opts: o, file: file, written: map[string]marked{}}
+	if past.damaged > 0 { // else each start would find it again
+		if err := w.shorten(); err != nil {
+			o.Log.Error("write the history of findings without its damaged lines", "error", err)
+		}
+	}
 	list := o.kept(past, o.Retention)
 	for i, r := range list {
 		if now := r.NoLater(o.Now()); !sameTimes(now, r) { // the clock was ahead
@@ -164,6 +169,9 @@ func (w *historyWriter) shorten() error {
 	past := newFold()
 	if err := w.file.Read(past.line); err != nil {
 		return err
+	}
+	if past.damaged > 0 {
+		w.file.Keep()
 	}
 	var lines [][]byte
 	for _, r := range w.opts.kept(past, math.MaxInt64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,8 +29,8 @@ type Journal struct {
 }
 
 // OpenJournal opens a file, or creates it and its folder, and passes each complete line to each, without its line
-// end. It cuts off an incomplete last line, and keeps a copy of the file as it was. What is in the place of the file or the folder, and is
-// none, is renamed.
+// end. It leaves out an incomplete last line, which the next write cuts off. What is in the place of the file or the folder, and is none, is
+// renamed.
 func OpenJournal(path string, each func(line []byte)) (*Journal, error) {
 	if _, err := host.MoveAside(filepath.Dir(path), true); err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func OpenJournal(path string, each func(line []byte)) (*Journal, error) {
 	return j, nil
 }
 
-// load reads all lines, and cuts off an incomplete last one.
+// load reads all lines, and notes an incomplete last one. That stays until the next write, so Keep still copies it.
 func (j *Journal) load(each func(line []byte)) (err error) {
 	if j.end, err = scan(j.f, each); err != nil {
 		return err
@@ -61,28 +62,41 @@ func (j *Journal) load(each func(line []byte)) (err error) {
 	if err != nil {
 		return err
 	}
-	if j.Cut = fi.Size() - j.end; j.Cut == 0 {
-		return nil
-	}
-	j.Keep()
-	return j.f.Truncate(j.end)
+	j.Cut = fi.Size() - j.end
+	j.torn = j.Cut > 0
+	return nil
 }
 
-// Keep copies the file as it is to PATH.damaged, and sets Kept: for one with lines that cannot be read, before it is written again. Without
-// room for a copy there is none.
+// Keep copies the file as it is to PATH.damaged, or to PATH.damaged.2 and so on where that is taken by something else, and sets Kept: for
+// one with lines that cannot be read, before it is written again. Without room for a copy, or with mostCopies of them, there is none.
 func (j *Journal) Keep() {
-	if j.Kept != "" {
+	b, err := host.ReadRegular(j.path, mostKept)
+	if err != nil {
 		return
 	}
 	name := j.path + ".damaged"
-	b, err := host.ReadRegular(j.path, mostKept)
-	if err == nil && WriteFile(name, b) == nil {
-		j.Kept = name
+	for i := 2; i <= mostCopies+1; i++ {
+		had, err := host.ReadRegular(name, mostKept)
+		switch {
+		case err == nil && bytes.Equal(had, b):
+			j.Kept = name
+			return
+		case errors.Is(err, fs.ErrNotExist):
+			if WriteFile(name, b) == nil {
+				j.Kept = name
+			}
+			return
+		}
+		name = fmt.Sprintf("%s.damaged.%d", j.path, i)
 	}
 }
 
-// mostKept is the longest file of which a copy is kept, in bytes.
-const mostKept = 64 << 20
+const (
+	// mostKept is the longest file of which a copy is kept, in bytes.
+	mostKept = 64 << 20
+	// mostCopies is how many copies are kept.
+	mostCopies = 5
+)
 
 // scan passes each whole line to each and returns their length.
 func scan(r io.Reader, each func(line []byte)) (end int64, err error) {

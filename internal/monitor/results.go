@@ -33,16 +33,19 @@ type judgedResult struct {
 
 // judged returns what a document says.
 func (s *shelf) judged(e *result.Experiment) judgedResult {
+	j, ok := (*s.known.Lock())[e]
+	s.known.Unlock()
+	if ok {
+		return j
+	}
+	// This takes seconds for a large one, while others are asked for.
+	j = judgedResult{verdict.Concluded(e, s.judging), s.origin(e.ID)}
 	known := s.known.Lock()
 	defer s.known.Unlock()
-	j, ok := (*known)[e]
-	if !ok {
-		j = judgedResult{verdict.Concluded(e, s.judging), s.origin(e.ID)}
-		if *known == nil {
-			*known = map[*result.Experiment]judgedResult{}
-		}
-		(*known)[e] = j
+	if *known == nil {
+		*known = map[*result.Experiment]judgedResult{}
 	}
+	(*known)[e] = j
 	return j
 }
 

@@ -143,8 +143,20 @@ func bytesOf(name string) ([]byte, error) {
 	return b, nil
 }
 
-// List returns all documents, the newest first. Unreadable ones are left out and named in the error. A missing folder
-// counts as empty.
+// rank is larger for the file of a document that counts before others of the same experiment: that with the name of its id, as for Get,
+// then one that is attested.
+func rank(e *Experiment, name string) int {
+	switch {
+	case name == e.ID+".json":
+		return 2
+	case e.Attestation != nil:
+		return 1
+	}
+	return 0
+}
+
+// List returns all documents, the newest first. Unreadable ones, and further ones of the same experiment, are left out and named in the
+// error. A missing folder counts as empty.
 func (a *Archive) List() ([]*Experiment, error) {
 	files, err := os.ReadDir(a.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +170,8 @@ func (a *Archive) List() ([]*Experiment, error) {
 	now := map[string]entry{}
 	var out []*Experiment
 	var errs []error
-	names := map[string]string{} // by the id of the document
+	places := map[string]int{} // in out, by the id of the document
+	var names []string         // of the files of out
 	for _, f := range files {
 		fi, err := f.Info()
 		if filepath.Ext(f.Name()) != ".json" || strings.HasPrefix(f.Name(), ".") || err != nil {
@@ -174,12 +187,17 @@ func (a *Archive) List() ([]*Experiment, error) {
 			errs = append(errs, en.err)
 			continue
 		}
-		if first, again := names[en.e.ID]; again {
-			errs = append(errs, fmt.Errorf("read %s: it is the same experiment as %s: remove one of them", filepath.Join(a.Dir, f.Name()), first))
+		at, again := places[en.e.ID]
+		if !again {
+			places[en.e.ID] = len(out)
+			out, names = append(out, en.e), append(names, f.Name())
 			continue
 		}
-		names[en.e.ID] = f.Name()
-		out = append(out, en.e)
+		left := f.Name()
+		if rank(en.e, left) > rank(out[at], names[at]) {
+			left, names[at], out[at] = names[at], left, en.e
+		}
+		errs = append(errs, fmt.Errorf("read %s: it is the same experiment as %s: remove one of them", filepath.Join(a.Dir, left), names[at]))
 	}
 	a.seen = now
 	slices.SortStableFunc(out, func(x, y *Experiment) int { return y.StartedAt.Compare(x.StartedAt) })

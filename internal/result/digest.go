@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 )
 
 // A document has a digest of itself, so one that was changed after it was written, by a hand or by a disk, is told from one that was
-// not. It proves nothing about who wrote it: that is what an attestation is for, and a document that has one needs no digest.
+// not. It proves nothing about who wrote it: that is what an attestation is for, which the digest leaves out.
 
 // digestKey is the member of a document that holds its digest, which leaves it out.
 const digestKey = "digest"
@@ -23,7 +24,7 @@ var errChanged = errors.New("the file has changed since teescope wrote it, becau
 
 // seal writes the digest of a document into it.
 func seal(e *Experiment) error {
-	if e.Attestation != nil { // it is about the digest, too
+	if e.Attestation != nil { // it is about the digest, too, so that stays
 		return nil
 	}
 	e.Digest = ""
@@ -42,7 +43,7 @@ func seal(e *Experiment) error {
 // unchanged returns errChanged for the decoded form of a document that has another digest than it states.
 func unchanged(doc map[string]any) error {
 	stated, ok := doc[digestKey].(string)
-	if !ok || doc[attestationKey] != nil || stated == contentDigest(doc) {
+	if !ok || stated == contentDigest(doc) {
 		return nil
 	}
 	return errChanged
@@ -58,13 +59,13 @@ func contentDigest(doc map[string]any) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// writeValue writes a decoded value in one form: members by name, numbers as doubles.
+// writeValue writes a decoded value in one form: members by name, texts as their length and bytes.
 func writeValue(w io.Writer, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		fmt.Fprint(w, "{")
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			fmt.Fprintf(w, "%q:", name)
+			writeValue(w, name)
 			writeValue(w, v[name])
 			fmt.Fprint(w, ",")
 		}
@@ -77,12 +78,26 @@ func writeValue(w io.Writer, v any) {
 		}
 		fmt.Fprint(w, "]")
 	case json.Number:
-		number := v.String()
-		if f, err := v.Float64(); err == nil { // programs may write the same number otherwise
-			number = strconv.FormatFloat(f, 'g', -1, 64)
-		}
-		fmt.Fprint(w, number)
-	default: // a text, true, false or null
-		fmt.Fprintf(w, "%#v", v)
+		fmt.Fprint(w, numberForm(v))
+	case string:
+		fmt.Fprintf(w, "%d:%s", len(v), v)
+	default: // true, false or null
+		fmt.Fprint(w, v)
 	}
+}
+
+// numberForm returns a number in one form, because programs may write the same one otherwise. A 64-bit integer stays as it is, also one
+// that a double would round.
+func numberForm(n json.Number) string {
+	text := n.String()
+	_, signed := strconv.ParseInt(text, 10, 64)
+	_, unsigned := strconv.ParseUint(text, 10, 64)
+	f, err := n.Float64()
+	switch {
+	case signed == nil, unsigned == nil, err != nil:
+		return text
+	case f == math.Trunc(f) && math.Abs(f) <= 1<<53:
+		return strconv.FormatInt(int64(f), 10)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
 }

@@ -25,8 +25,9 @@ type cost struct {
 	alone float64
 	// values is how many are in memory at the end; a part of an expression keeps its own until the whole is done.
 	values float64
-	// room is how many values the engine makes room for in lines that have few of them.
-	room float64
+	// live is how many values the engine has made room for in lines that have few of them, and room the most of them at any time: those
+	// of a part's operands are used again once it is done.
+	live, room float64
 	// opened is how many series are opened, those of different blocks counted apart.
 	opened float64
 	// texts is how many bytes of labels functions make, and widest how many a series then has.
@@ -40,13 +41,15 @@ type cost struct {
 // pooledSteps is the most for which the engine makes room at once in a line: its maxPointsSliceSize.
 const pooledSteps = 5000
 
-// makeRoom counts lines that get room for all steps with their first value.
-func (c *cost) makeRoom(lines, steps float64) {
-	if steps <= 1 {
-		return
+// makeRoom counts the lines of a part, which get room for all steps with their first value; before it and its operands there was some.
+// Then that of the operands is free.
+func (c *cost) makeRoom(before, lines, steps float64) {
+	n := 0.0
+	if steps > 1 {
+		n = lines * min(steps, pooledSteps)
 	}
-	n := lines * min(steps, pooledSteps)
-	c.room += n
+	c.room = max(c.room, c.live+n)
+	c.live = before + n
 	if n > c.widestRoom {
 		c.widestRoom, c.lines, c.roomSteps = n, lines, steps
 	}
@@ -169,7 +172,7 @@ var weights = map[string]float64{"quantile_over_time": 16, "predict_linear": 4, 
 
 // part counts what evaluating a part at each step takes, and returns what it gives.
 func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
-	steps := 1.0
+	before, steps := e.live, 1.0
 	if step > 0 {
 		steps = max(1, float64((to-from)/step+1))
 	}
@@ -200,7 +203,7 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 			s.series, s.ever = 1, 1
 		}
 		e.values += s.series * steps
-		return e.called(n, s, steps)
+		return e.called(n, s, before, steps)
 	case *parser.AggregateExpr:
 		s = e.part(n.Expr, from, to, step)
 		if n.Param != nil {
@@ -213,7 +216,7 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 		}
 		s = aggregated(n, s, steps)
 		e.cost.add(s.series, steps, 1, 1)
-		e.makeRoom(s.ever, steps)
+		e.makeRoom(before, s.ever, steps)
 		return s
 	case *parser.BinaryExpr:
 		l, r := e.part(n.LHS, from, to, step), e.part(n.RHS, from, to, step)
@@ -222,7 +225,7 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 			s.labels = l.labels + r.labels
 		}
 		e.cost.add(s.series, steps, 1, 1)
-		e.makeRoom(s.ever, steps)
+		e.makeRoom(before, s.ever, steps)
 		return s
 	case *parser.ParenExpr:
 		return e.part(n.Expr, from, to, step)
@@ -239,7 +242,7 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 }
 
 // called counts what a function gives: the texts of one that makes labels of labels, and the room of one that is given vectors.
-func (e *estimator) called(n *parser.Call, s shape, steps float64) shape {
+func (e *estimator) called(n *parser.Call, s shape, before, steps float64) shape {
 	text := func(i int) string {
 		if t, ok := inner(n.Args[i]).(*parser.StringLiteral); ok {
 			return t.Val
@@ -258,8 +261,10 @@ func (e *estimator) called(n *parser.Call, s shape, steps float64) shape {
 	case "info":
 		s.groups = nil
 	}
-	if !slices.ContainsFunc(n.Args, overTime) { // else the lines share their room
-		e.makeRoom(s.ever, steps)
+	if slices.ContainsFunc(n.Args, overTime) { // the lines share their room
+		e.makeRoom(before, 0, steps)
+	} else {
+		e.makeRoom(before, s.ever, steps)
 	}
 	return s
 }
@@ -418,7 +423,7 @@ func (o EngineOptions) refusal(c cost) error {
 	case c.widest > maxLabels:
 		return &tooLarge{fmt.Sprintf("the query would give a series up to about %s bytes of labels, the limit is %s: use label_join and label_replace with shorter values or fewer times", rounded(c.widest), rounded(maxLabels))}
 	case o.Memory != nil && c.room*valueBytes > float64(o.Memory.Queries.Limit):
-		return &tooLarge{fmt.Sprintf("the query would make room for about %s values, the limit is %s: its largest part has %s lines with %s steps each, also where there are few values; use a longer step or a shorter range, aggregate by fewer labels, or name fewer series",
+		return &tooLarge{fmt.Sprintf("the query would make room for about %s values at a time, the limit is %s: its largest part has %s lines with %s steps each, also where there are few values; use a longer step or a shorter range, aggregate by fewer labels, or name fewer series",
 			rounded(c.room), rounded(float64(o.Memory.Queries.Limit/valueBytes)), rounded(c.lines), rounded(c.roomSteps))}
 	case o.Memory != nil && 2*c.texts > float64(o.Memory.Queries.Limit):
 		return &tooLarge{fmt.Sprintf("the query would make about %s bytes of labels, the limit is %s: use label_join and label_replace on fewer series", rounded(c.texts), rounded(float64(o.Memory.Queries.Limit/2)))}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"log/slog"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // formatName is the file in which a data folder says how its files are to be read: a number, and the version that changed it. A folder
@@ -21,10 +23,22 @@ const (
 // ErrNewer means that a newer version has written a data folder.
 var ErrNewer = errors.New("written by a newer version of teescope")
 
-// checkFormat returns an error if this version cannot read a data folder. What it does not know would look like damage, and be set aside.
-func checkFormat(dir string) error {
+// longestFormat is how many bytes of the file are read.
+const longestFormat = 128
+
+// checkFormat returns an error if a newer version has written a data folder: what this one does not know would look like damage, and be
+// set aside. A file that states no format is damaged itself: it is renamed, which is logged.
+func checkFormat(dir string, log *slog.Logger) error {
 	name := filepath.Join(dir, formatName)
-	f, err := os.Open(name)
+	moved, err := host.MoveAside(name, false)
+	if err != nil {
+		return err
+	}
+	if moved != "" {
+		log.Error("the format of the data directory is no file; it is renamed, and the folder is read as usual", "file", moved)
+		return nil
+	}
+	f, _, err := host.OpenRegular(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -32,7 +46,7 @@ func checkFormat(dir string) error {
 		return fmt.Errorf("read the format of the data directory: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 128))
+	text, err := io.ReadAll(io.LimitReader(f, longestFormat))
 	if err != nil {
 		return fmt.Errorf("read the format of the data directory: %w", err)
 	}
@@ -40,7 +54,10 @@ func checkFormat(dir string) error {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 1:
-		return fmt.Errorf("%s has no number of a format, but %q: restore it, or choose another data directory", name, text)
+		if moved, err = host.Aside(name); err != nil {
+			return err
+		}
+		log.Error("the format of the data directory is damaged; its file is renamed, and the folder is read as usual", "file", moved, "text", fmt.Sprintf("%q", text))
 	case n > format:
 		if by != "" {
 			by = ", of " + by

@@ -85,6 +85,9 @@ func (s shape) relabeled(names ...string) shape {
 	return s
 }
 
+// valuesOfSeries is how many different values of a series count_values is believed to find at all steps.
+const valuesOfSeries = 64
+
 // aggregated returns the lines of an aggregation at a number of steps.
 func aggregated(n *parser.AggregateExpr, s shape, steps float64) shape {
 	g := grouping{n.Grouping, n.Without}
@@ -96,8 +99,8 @@ func aggregated(n *parser.AggregateExpr, s shape, steps float64) shape {
 		return s
 	case parser.LIMIT_RATIO:
 		return s
-	case parser.COUNT_VALUES: // each value is a line
-		s.ever = max(s.ever, s.series*steps)
+	case parser.COUNT_VALUES: // each value is a line; states and versions have few
+		s.ever = max(s.ever, s.series*min(steps, valuesOfSeries))
 		s.groups = nil
 		return s
 	}

@@ -76,6 +76,9 @@ func OpenQueue(ctx context.Context, o Options, c *ScrapeConfig) (*Queue, error) 
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = slog.New(atLeastWarn{o.Logger.Handler()})
+	if err := checkFormat(o.Dir, o.Logger); err != nil {
+		return nil, err
+	}
 	lock, _, err := takeLock(o.Dir, o.Logger)
 	if err != nil {
 		return nil, err

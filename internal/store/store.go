@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = slog.New(atLeastWarn{o.Logger.Handler()})
-	if err := checkFormat(o.Dir); err != nil {
+	if err := checkFormat(o.Dir, o.Logger); err != nil {
 		return nil, err
 	}
 	lock, unclean, err := takeLock(o.Dir, o.Logger)

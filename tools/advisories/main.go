@@ -59,7 +59,7 @@ func renew(folder, asOf string) error {
 	var b strings.Builder
 	for _, c := range comments {
 		if strings.HasPrefix(c, "# go: ") {
-			c = "# go: Go's vulnerability database (CC-BY 4.0) as of " + asOf
+			c = goSource + asOf
 		}
 		fmt.Fprintln(&b, c)
 	}
@@ -75,6 +75,9 @@ func renew(folder, asOf string) error {
 	}
 	return os.WriteFile(listFile, []byte(b.String()), 0o644)
 }
+
+// goSource is the comment of the list about its Go part, before the date.
+const goSource = "# go: from https://github.com/golang/vulndb (The Go Authors, CC-BY 4.0, https://creativecommons.org/licenses/by/4.0/), selected and reformatted; as of "
 
 // record is what is read of a file in the format of OSV (https://ossf.github.io/osv-schema/).
 type record struct {

@@ -701,3 +701,69 @@ func TestDamagedQueue(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedPut: a damaged line of a message that was sent takes no other message with it. The next write leaves it out, and a later
+// damage is kept beside the earlier one.
+func TestDamagedPut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	open := func(kept string, ids ...string) *queue {
+		t.Helper()
+		q, err := openQueue(path, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waiting []string
+		for _, w := range backlogOf(q).waiting {
+			waiting = append(waiting, w.ID)
+		}
+		if !slices.Equal(waiting, ids) || q.kept != kept || q.damaged > 0 != (kept != "") {
+			t.Fatalf("%q wait, %d damaged lines, kept as %q; want %q and %q", waiting, q.damaged, q.kept, ids, kept)
+		}
+		return q
+	}
+	put := func(q *queue, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if _, err := q.put(opened(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	turn := func(at int) {
+		t.Helper()
+		data, err := os.ReadFile(path)
+		if err == nil {
+			data[at] ^= 2
+			err = os.WriteFile(path, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := open("")
+	put(q, "a", "b")
+	m, _ := q.head()
+	if err := errors.Join(q.done(m), backlogOf(q).file.Close()); err != nil { // a is sent; then it crashes
+		t.Fatal(err)
+	}
+	turn(3) // in the line of a
+	for range 2 {
+		q = open(path+".damaged", "b")
+		if err := backlogOf(q).file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q = open(path+".damaged", "b")
+	put(q, "c")
+	if err := q.close(); err != nil {
+		t.Fatal(err)
+	}
+	q = open("", "b", "c")
+	if err := q.close(); err != nil {
+		t.Fatal(err)
+	}
+	turn(3)
+	if q, err := openQueue(path, 100); err != nil || q.kept != path+".damaged.2" {
+		t.Errorf("kept as %q, %v", q.kept, err)
+	}
+}

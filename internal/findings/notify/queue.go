@@ -29,7 +29,7 @@ type backlog struct {
 	behind  bool                       // the file lacks what memory has
 }
 
-// message is a waiting finding; numbers ascend.
+// message is a waiting finding; numbers ascend from 1. Number 0 stands for a line that cannot be read, while the file is.
 type message struct {
 	number uint64
 	findings.Record
@@ -54,6 +54,8 @@ func openQueue(path string, limit int) (*queue, error) {
 	}
 	if b.damaged > 0 {
 		b.file.Keep()
+		b.waiting = slices.DeleteFunc(b.waiting, func(m message) bool { return m.number == 0 })
+		b.behind = true // the next write leaves out what cannot be read
 	}
 	return &queue{damaged: b.damaged, kept: b.file.Kept, backlog: locked.New(b)}, nil
 }
@@ -69,8 +71,9 @@ func (b *backlog) replay(line []byte) {
 		b.told[e.Told.ID] = *e.Told
 	case err == nil && e.Done && len(b.waiting) > 0:
 		b.waiting = b.waiting[1:]
-	default:
+	default: // perhaps a message, and a later Done is its own: rather one is sent again than lost
 		b.damaged++
+		b.waiting = append(b.waiting, message{})
 	}
 }
 

@@ -37,10 +37,14 @@ func findStoreFailing(ctx context.Context, p *findings.Pass) error {
 	ago := e.add(ctx, "time since the last stored reading", "seconds", fmt.Sprintf("time() - max(max_over_time(timestamp(%s)[1h:5s]))", here))
 	e.add(ctx, "samples lost until then", "", fmt.Sprintf("last_over_time(%s[1h])", here))
 	f := findings.Finding{Machine: own, Subject: "the store", Severity: findings.Critical,
-		Title:    "Nothing is recorded now, and nothing was in the last hour.",
+		Title:    "Nothing is recorded now.",
 		Cost:     "Charts have a gap, and rules that need samples cannot tell. The store says: " + contain.OneLine(why) + ".",
 		Evidence: e.list}
-	if e.err == nil && !math.IsNaN(ago) {
+	switch {
+	case e.err != nil: // it cannot say since when
+	case math.IsNaN(ago):
+		f.Title = "Nothing is recorded now, and nothing was in the last hour."
+	default:
 		f.Title = fmt.Sprintf("Nothing has been recorded for %s.", metric.Value(ago, "seconds"))
 		f.Cost = fmt.Sprintf("Charts have a gap of %s, and rules that need samples cannot tell. The store says: %s.", metric.Value(ago, "seconds"), contain.OneLine(why))
 	}
