@@ -110,10 +110,10 @@ monitor/client: build configfile host metric store web
 port: configfile contain host locked web
 observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/sources query result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
-monitor/config: build configfile findings findings/notify findings/rules metric observe probe store web
-monitor: build contain environment explain explain/prices feed findings findings/anomaly findings/notify fleet host locked machine metric monitor/client monitor/config observe probe proof quota result stats store tee tee/kinds ui verdict web
-top: contain explain findings metric monitor/client observe tee web
-cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes licenses explain/prices findings findings/anomaly host machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer report report/formats reproduce result stats store tee tee/kinds top tunnel verdict web
+monitor/config: build configfile findings findings/notify findings/rules metric observe probe query store web
+monitor: build contain environment explain explain/prices feed findings findings/anomaly findings/notify fleet host locked machine metric monitor/client monitor/config observe probe proof query quota result rivals stats store tee tee/kinds ui verdict web
+top: contain explain findings metric monitor/client observe query tee web
+cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices findings findings/anomaly host licenses machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer query report report/formats reproduce result stats store tee tee/kinds top tunnel verdict web
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

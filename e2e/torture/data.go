@@ -121,7 +121,7 @@ func check(ctx context.Context, dir string, acked []int, rounds int) (lost strin
 		if have[round] {
 			continue
 		}
-		if missing++; !said(losses, timeOf(round)) {
+		if missing++; !isCovered(losses, timeOf(round)) {
 			return "", fmt.Errorf("round %d (%s) was acknowledged and is not there; the store says %v", round, timeOf(round).Format(time.TimeOnly), losses)
 		}
 	}
@@ -131,8 +131,8 @@ func check(ctx context.Context, dir string, acked []int, rounds int) (lost strin
 	return lost, nil
 }
 
-// said reports whether a loss covers a time.
-func said(losses []store.Loss, at time.Time) bool {
+// isCovered reports whether a loss covers a time.
+func isCovered(losses []store.Loss, at time.Time) bool {
 	for _, l := range losses {
 		if l.Lost != "nothing" && (l.From.IsZero() || !at.Before(l.From.Add(-between))) && (l.To.IsZero() || !at.After(l.To.Add(between))) {
 			return true

@@ -49,13 +49,13 @@ func beginSeam(ctx context.Context, dir string, cases int) (func(int, *rand.Rand
 		if err := copyFolder(sound, work); err != nil {
 			return o, err
 		}
-		before := held()
+		before := heldResources()
 		more, err := useStore(ctx, work, f)
 		o.What = fmt.Sprintf("%v at call %d (%s), from then on: %v", f.Err, f.At, f.First(), f.Onward)
 		if err != nil {
 			return o, err
 		}
-		if err := before.given(); err != nil {
+		if err := before.leaked(); err != nil {
 			return o, err
 		}
 		o.Lost, err = check(ctx, work, append(append([]int(nil), acked...), more...), sessions*perSession+moreRounds)
@@ -85,16 +85,16 @@ func useStore(ctx context.Context, dir string, f *disk.Fault) (acked []int, err 
 // resources are what this process holds.
 type resources struct{ descriptors, goroutines int }
 
-func held() resources {
+func heldResources() resources {
 	fds, _ := os.ReadDir("/proc/self/fd")
 	return resources{len(fds), runtime.NumGoroutine()}
 }
 
-// given returns what is still held of what was taken since. Goroutines that end take a moment.
-func (r resources) given() error {
+// leaked returns what is still held of what was taken since. Goroutines that end take a moment.
+func (r resources) leaked() error {
 	var now resources
 	for range 100 {
-		if now = held(); now.descriptors <= r.descriptors && now.goroutines <= r.goroutines {
+		if now = heldResources(); now.descriptors <= r.descriptors && now.goroutines <= r.goroutines {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)

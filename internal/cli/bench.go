@@ -383,7 +383,7 @@ func (f *benchFlags) measured(ctx context.Context, env Env, o bench.Options, run
 		if err != nil {
 			return nil, fmt.Errorf("find this program's file, for environments with kernels of their own: %w", err)
 		}
-		o.Inside = counting.Inside(self)
+		o.Inside = counting.NewInside(self)
 	}
 	return run(o)
 }

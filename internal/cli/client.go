@@ -44,5 +44,5 @@ func linuxCommand(name string) *cobra.Command {
 
 // needsLinux is the one sentence about what a client cannot do, and what it can.
 func needsLinux(what string) error {
-	return fmt.Errorf("%s needs Linux: this is the client, which reads results (compare, gate, report, history, claims, verify, schema, bench list) and asks a monitor elsewhere (explain --server, changes --server)", what)
+	return fmt.Errorf("%s needs Linux: this is the client, which reads results (compare, gate, report, history, claims, reproduce, verify, schema, bench list) and asks a monitor elsewhere (explain --server, changes --server)", what)
 }

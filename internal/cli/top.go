@@ -82,12 +82,12 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	m, err := top.Look(ctx, of, t.interval, filter)
+	m, err := top.NewModel(ctx, of, t.interval, filter)
 	switch {
 	case err != nil:
 		return err
 	case t.once:
-		_, err = io.WriteString(env.Stdout, m.Once())
+		_, err = io.WriteString(env.Stdout, m.OneTable())
 		return err
 	case !interactive(env):
 		return m.PrintTables(env.Stdout)

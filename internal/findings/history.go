@@ -74,7 +74,7 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 		return nil, nil, fmt.Errorf("open the history of findings: %w", err)
 	}
 	if past.damaged > 0 {
-		file.Keep()
+		file.KeepDamaged()
 	}
 	if past.damaged > 0 || file.Kept != "" || len(past.lost) > 0 {
 		o.Log.Error("the history of findings was damaged: lines that cannot be read are left out", "file", o.Path, "kept", file.Kept,
@@ -171,7 +171,7 @@ func (w *historyWriter) shorten() error {
 		return err
 	}
 	if past.damaged > 0 {
-		w.file.Keep()
+		w.file.KeepDamaged()
 	}
 	var lines [][]byte
 	for _, r := range w.opts.kept(past, math.MaxInt64) {

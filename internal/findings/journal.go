@@ -67,9 +67,9 @@ func (j *Journal) load(each func(line []byte)) (err error) {
 	return nil
 }
 
-// Keep copies the file as it is to PATH.damaged, or to PATH.damaged.2 and so on where that is taken by something else, and sets Kept: for
+// KeepDamaged copies the file as it is to PATH.damaged, or to PATH.damaged.2 and so on where that is taken by something else, and sets Kept: for
 // one with lines that cannot be read, before it is written again. Without room for a copy, or with mostCopies of them, there is none.
-func (j *Journal) Keep() {
+func (j *Journal) KeepDamaged() {
 	b, err := host.ReadRegular(j.path, mostKept)
 	if err != nil {
 		return

@@ -196,7 +196,7 @@ func TestChecksums(t *testing.T) {
 	if !slices.Equal(lines, []string{"", `{"b":"two"}`}) {
 		t.Errorf("lines %q", lines)
 	}
-	k.Keep()
+	k.KeepDamaged()
 	if b, err := os.ReadFile(k.Kept); err != nil || !bytes.Contains(b, []byte("ono")) {
 		t.Errorf("kept as %q: %q, %v", k.Kept, b, err)
 	}

@@ -13,13 +13,13 @@ func MoveAside(path string, folder bool) (to string, err error) {
 	fi, err := os.Stat(path)
 	switch {
 	case errors.Is(err, syscall.ELOOP), err == nil && folder && !fi.IsDir(), err == nil && !folder && !fi.Mode().IsRegular():
-		return Aside(path)
+		return RenameDamaged(path)
 	}
 	return "", nil //nolint:nilerror // opening it has the error
 }
 
-// Aside renames a file or folder to PATH.damaged, or to PATH.damaged.2 and so on where that is taken, and returns the new name.
-func Aside(path string) (to string, err error) {
+// RenameDamaged renames a file or folder to PATH.damaged, or to PATH.damaged.2 and so on where that is taken, and returns the new name.
+func RenameDamaged(path string) (to string, err error) {
 	to = path + ".damaged"
 	for i := 2; ; i++ {
 		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {

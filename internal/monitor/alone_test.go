@@ -86,7 +86,7 @@ func (a *steady) open() {
 func (a *steady) exact(when string) {
 	a.t.Helper()
 	backend := a.Backend("top", false)
-	shown, err := top.Look(a.t.Context(), backend, time.Second, nil)
+	shown, err := top.NewModel(a.t.Context(), backend, time.Second, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestAloneEndsWhenDropFails(t *testing.T) {
 	if err := a.await(t.Context(), a.opened); !errors.Is(err, fault) {
 		t.Errorf("who waits gets %v", err)
 	}
-	if _, err := top.Look(t.Context(), a.Backend("top", false), time.Second, nil); !errors.Is(err, fault) {
+	if _, err := top.NewModel(t.Context(), a.Backend("top", false), time.Second, nil); !errors.Is(err, fault) {
 		t.Errorf("who asks gets %v", err)
 	}
 	if err := a.Close(); err != nil {

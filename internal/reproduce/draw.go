@@ -57,7 +57,7 @@ func (pt *PageTable) Drawing() template.HTML {
 		fmt.Fprintf(&b, `<text x="%d" y="14" font-weight="bold">here: %s</text>`, width-panel, why)
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) // made of numbers and escaped names
+	return template.HTML(b.String()) // composition of numbers and escaped names
 }
 
 // publishedBars are the numbers of the figure, and the names of its series.

@@ -118,7 +118,7 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 			}
 		}
 		if d != nil {
-			out.Metric, out.Unit = e.Label(a.Metric)+a.made(), d.Unit
+			out.Metric, out.Unit = e.Label(a.Metric)+a.composition(), d.Unit
 		}
 		for i := range e.Environments {
 			arm := r.arm(e, &e.Environments[i], id, a.Metric)
@@ -147,8 +147,8 @@ func (r *Results) Lookup(row string, a Answer) Measured {
 	return out
 }
 
-// made says in words how the answer is made of several values; "" if it is one.
-func (a Answer) made() string {
+// composition says in words how the answer is made of several values; "" if it is one.
+func (a Answer) composition() string {
 	switch {
 	case a.Case == AllCases:
 		return ", mean of the cost over all cases"

@@ -255,7 +255,7 @@ func (e *estimator) called(n *parser.Call, s shape, before, steps float64) shape
 	case "label_join": // v, destination, separator, sources
 		return e.longer(s, float64(len(text(1))), float64(len(n.Args)-3)*(s.longest+float64(len(text(2))))).relabeled(text(1))
 	case "histogram_quantile", "histogram_fraction":
-		s = s.by(grouping{[]string{model.BucketLabel}, true})
+		s = s.groupedBy(grouping{[]string{model.BucketLabel}, true})
 	case "scalar", "absent", "absent_over_time", "vector", "time":
 		s.series, s.ever = min(s.series, 1), min(s.ever, 1)
 	case "info":

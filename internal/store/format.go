@@ -39,7 +39,7 @@ func checkFormat(dir string, log *slog.Logger) error {
 		return nil
 	}
 	f, _, err := host.OpenRegular(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // taking the lock says what to do about a folder of another user
 		return nil
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func checkFormat(dir string, log *slog.Logger) error {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 1:
-		if moved, err = host.Aside(name); err != nil {
+		if moved, err = host.RenameDamaged(name); err != nil {
 			return err
 		}
 		log.Error("the format of the data directory is damaged; its file is renamed, and the folder is read as usual", "file", moved, "text", fmt.Sprintf("%q", text))

@@ -18,8 +18,8 @@ type grouping struct {
 	without bool
 }
 
-// within returns the labels of g that are left after an aggregation by o.
-func (g grouping) within(o grouping) grouping {
+// restrictedTo returns the labels of g that are left after an aggregation by o.
+func (g grouping) restrictedTo(o grouping) grouping {
 	has := func(names []string) func(string) bool {
 		return func(name string) bool { return slices.Contains(names, name) }
 	}
@@ -37,8 +37,8 @@ func (g grouping) within(o grouping) grouping {
 	return grouping{slices.DeleteFunc(slices.Clone(g.names), hasNot(o.names)), false}
 }
 
-// uses reports whether lines are told apart by a label.
-func (g grouping) uses(name string) bool { return slices.Contains(g.names, name) != g.without }
+// hasLabel reports whether lines are told apart by a label.
+func (g grouping) hasLabel(name string) bool { return slices.Contains(g.names, name) != g.without }
 
 // hash returns a number for what g keeps of labels, with a buffer to be used again.
 func (g grouping) hash(ls labels.Labels, buf []byte) (uint64, []byte) {
@@ -53,12 +53,12 @@ func (g grouping) sorted() grouping {
 	return grouping{slices.Compact(slices.Sorted(slices.Values(g.names))), g.without}
 }
 
-// by returns the lines of an aggregation of s.
-func (s shape) by(g grouping) shape {
+// groupedBy returns the lines of an aggregation of s.
+func (s shape) groupedBy(g grouping) shape {
 	before := s
 	s.ever = before.lines(g)
 	s.series = min(s.series, s.ever)
-	s.groups = func(next grouping) float64 { return before.lines(next.within(g)) }
+	s.groups = func(next grouping) float64 { return before.lines(next.restrictedTo(g)) }
 	return s
 }
 
@@ -77,7 +77,7 @@ func (s shape) lines(g grouping) float64 {
 func (s shape) relabeled(names ...string) shape {
 	before := s
 	s.groups = func(g grouping) float64 {
-		if slices.ContainsFunc(names, g.uses) {
+		if slices.ContainsFunc(names, g.hasLabel) {
 			return before.ever
 		}
 		return before.lines(g)
@@ -104,7 +104,7 @@ func aggregated(n *parser.AggregateExpr, s shape, steps float64) shape {
 		s.groups = nil
 		return s
 	}
-	return s.by(g)
+	return s.groupedBy(g)
 }
 
 // joined returns the lines of an operator between two parts.

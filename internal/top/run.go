@@ -17,9 +17,9 @@ import (
 	"github.com/teescope/teescope/internal/monitor/client"
 )
 
-// Look asks for the first numbers. It asks again after each interval once the result runs; ctx ends it. The filter selects
+// NewModel asks for the first numbers. It asks again after each interval once the result runs; ctx ends it. The filter selects
 // processes by their names, nil all.
-func Look(ctx context.Context, b client.Backend, interval time.Duration, filter *metric.NamePattern) (Model, error) {
+func NewModel(ctx context.Context, b client.Backend, interval time.Duration, filter *metric.NamePattern) (Model, error) {
 	s, err := takeSnapshot(ctx, b)
 	if err != nil {
 		return Model{}, err

@@ -91,8 +91,8 @@ func (m Model) matching() []row {
 // Table is a table for a log or a simple terminal: all processes with activity.
 func (m Model) Table() string { return m.tableText("") }
 
-// Once is the table of a single look, which says what it is too short to find.
-func (m Model) Once() string { return m.tableText(m.snapshot.notJudged()) }
+// OneTable is the table of a single look, which says what it is too short to find.
+func (m Model) OneTable() string { return m.tableText(m.snapshot.notJudged()) }
 
 // tableText is the table below the verdict and a line more.
 func (m Model) tableText(more string) string {

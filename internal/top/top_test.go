@@ -169,7 +169,7 @@ func (c topCase) backend(t *testing.T) client.Backend {
 // look makes the model that the command starts with.
 func (c topCase) look(t *testing.T) Model {
 	t.Helper()
-	m, err := Look(t.Context(), c.backend(t), time.Second, &metric.NamePattern{Regexp: regexp.MustCompile("")})
+	m, err := NewModel(t.Context(), c.backend(t), time.Second, &metric.NamePattern{Regexp: regexp.MustCompile("")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestTopOnce(t *testing.T) {
 			if m.filter, err = metric.CompileNames(strings.TrimSpace(c.parts["filter"])); err != nil {
 				t.Fatal(err)
 			}
-			c.want(t, "once", m.Once())
+			c.want(t, "once", m.OneTable())
 		})
 	}
 }
@@ -230,7 +230,7 @@ func TestTopRepeats(t *testing.T) {
 	c := recorded(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var out strings.Builder
-	m, err := Look(ctx, c.backend(t), 100*time.Millisecond, nil)
+	m, err := NewModel(ctx, c.backend(t), 100*time.Millisecond, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestNotJudged(t *testing.T) {
 			t.Errorf("watched for %v: %q, want %q", c.watched, got, c.want)
 		}
 		m := Model{snapshot: s, filter: everything, width: usualWidth, height: usualHeight}
-		if got := strings.Contains(m.Once(), line); got != (c.want != "") {
+		if got := strings.Contains(m.OneTable(), line); got != (c.want != "") {
 			t.Errorf("watched for %v: the line is there %v", c.watched, got)
 		}
 		if strings.Contains(m.Table(), line) {

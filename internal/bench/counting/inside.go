@@ -29,8 +29,8 @@ const (
 	insideSocket  = "teescope.socket"     // a name in the job's folder: a socket's whole path has a limit (host.MostSocketPath)
 )
 
-// Inside takes this program (self is its path) into environments.
-func Inside(self string) *bench.Inside {
+// NewInside takes this program (self is its path) into environments.
+func NewInside(self string) *bench.Inside {
 	return &bench.Inside{
 		Job: bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "--version"}},
 			Files: []bench.File{{Name: "teescope", From: self, Exec: true}, {Name: "teescope-ask", Data: micro.Program, Exec: true}}},

@@ -53,7 +53,7 @@ func openQueue(path string, limit int) (*queue, error) {
 		return nil, err
 	}
 	if b.damaged > 0 {
-		b.file.Keep()
+		b.file.KeepDamaged()
 		b.waiting = slices.DeleteFunc(b.waiting, func(m message) bool { return m.number == 0 })
 		b.behind = true // the next write leaves out what cannot be read
 	}

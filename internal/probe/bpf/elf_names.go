@@ -24,7 +24,7 @@ type Symbol struct {
 // begin as zero are not in the file; other memory there has no entry. The file is read once for all. ErrLater: ask again.
 func (x *Executable) SymbolsAt(offset uint64, distances []uint64, code bool) (map[uint64]Symbol, error) {
 	question := fmt.Sprintf("\x00at %d %d %t", offset, distances, code)
-	found := lockInspectionsOf(x.host).look(x, question, x.host.Now(), func(t *symbolTables, found *inspection) (err error) {
+	found := lockInspectionsOf(x.host).readSymbols(x, question, x.host.Now(), func(t *symbolTables, found *inspection) (err error) {
 		found.symbols, err = t.symbolsAt(offset, distances, code)
 		return err
 	})

@@ -92,14 +92,14 @@ func sharedInspections(h *host.Host, key any, fresh *inspections) *inspections {
 
 // inspect finds functions in a file. now is the machine's clock.
 func (s *inspections) inspect(x *Executable, names []string, now time.Time) inspection {
-	return s.look(x, strings.Join(names, "\x00"), now, func(t *symbolTables, found *inspection) (err error) {
+	return s.readSymbols(x, strings.Join(names, "\x00"), now, func(t *symbolTables, found *inspection) (err error) {
 		found.offsets, err = t.find(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" }))
 		return err
 	})
 }
 
-// look answers a question about a file, once. now is the machine's clock.
-func (s *inspections) look(x *Executable, question string, now time.Time, answer func(*symbolTables, *inspection) error) inspection {
+// readSymbols answers a question about a file, once. now is the machine's clock.
+func (s *inspections) readSymbols(x *Executable, question string, now time.Time, answer func(*symbolTables, *inspection) error) inspection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := inspected{x.stat.Dev, x.stat.Ino, x.stat.Size, x.stat.Mtim.Nano(), question}
