@@ -77,7 +77,7 @@ func (f *reproduceRun) run(ctx context.Context, env Env, s *reproduce.Source) er
 			return fmt.Errorf("make the folder of the results: %w", err)
 		}
 	}
-	begun, failed, count := time.Now(), 0, 0
+	begun, failed, count := host.Local().Now(), 0, 0
 	for _, name := range names {
 		jobs, err := f.jobs(name)
 		if err != nil {
@@ -119,7 +119,7 @@ func (f *reproduceRun) runJob(ctx context.Context, env Env, j reproduceJob, begu
 		return false
 	}
 	took := longest(plan)
-	if f.within > 0 && time.Since(begun)+took > f.within {
+	if f.within > 0 && host.Local().Now().Sub(begun)+took > f.within {
 		fmt.Fprintf(env.Stdout, "%s: left for later: it takes up to %s\n", label, round(took))
 		return true
 	}
