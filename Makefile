@@ -9,8 +9,8 @@ ifndef VERSION # asked once, so all parts of a build have the same
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 endif
 LDFLAGS := -s -w -X github.com/teescope/teescope/internal/build.version=$(VERSION)
-# Programs are static. Tests are compiled in the same way, so slow packages are compiled once. No other flag is set for both: a bare
-# `go test ./internal/stats` uses what make compiled, and with CGO_ENABLED=0 in the shell also a package that uses the network.
+# Programs are static, and have no paths of the machine that built them, so their size is the same everywhere (-trimpath). Tests have no such
+# flag: a bare `go test ./internal/stats` uses what make compiled for tests, and with CGO_ENABLED=0 in the shell also a package that uses the network.
 export CGO_ENABLED := 0
 # tools/setup.sh puts node here if the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
@@ -28,10 +28,10 @@ help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ui ## build bin/teescope, a static binary that contains the page, and the smaller programs
-	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
-	go build -ldflags "$(LDFLAGS)" -o bin/teescope-agent ./cmd/teescope-agent
-	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
-	go build -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/teescope-agent ./cmd/teescope-agent
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/teescope-prove ./cmd/teescope-prove
 
 # The client for CLIENTS, with more flags of `go build`.
 define clients

@@ -5,13 +5,17 @@
 package micro
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
+	"sync"
 )
 
 //go:generate sh -c "LC_ALL=C; musl-gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -Wl,--build-id=none -o micro_amd64 *.c"
-//go:generate sh -c "LC_ALL=C; gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread -s -Wl,--build-id=none -o micro_dynamic_amd64 *.c"
+//go:generate sh -c "LC_ALL=C; gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread -s -Wl,--build-id=none -o micro_dynamic_amd64 *.c && gzip -9nf micro_dynamic_amd64"
 
 // The forms of the worker. A runtime that replaces the C library answers a dynamic
 // program's system calls in it, and has to trap those of a static one.
@@ -42,7 +46,22 @@ func (notBuilt) Is(target error) bool { return target == errors.ErrUnsupported }
 // In returns the worker in a form, or nil where none was built.
 func In(form string) []byte {
 	if form == Dynamic {
-		return dynamic
+		return unpackDynamic()
 	}
 	return Program
 }
+
+// unpackDynamic returns the dynamic worker, which is packed: few runs need it. A panic would be a fault of the program's build, which a test finds.
+var unpackDynamic = sync.OnceValue(func() []byte {
+	if dynamic == nil {
+		return nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(dynamic))
+	if err == nil {
+		var b []byte
+		if b, err = io.ReadAll(z); err == nil {
+			return b
+		}
+	}
+	panic(fmt.Sprintf("micro: micro_dynamic_%s.gz: %v", runtime.GOARCH, err))
+})

@@ -7,7 +7,7 @@ import _ "embed"
 //go:embed micro_amd64
 var Program []byte
 
-// dynamic needs version 2.34 or later of the GNU C library.
+// dynamic, compressed by gzip, needs version 2.34 or later of the GNU C library.
 //
-//go:embed micro_dynamic_amd64
+//go:embed micro_dynamic_amd64.gz
 var dynamic []byte
