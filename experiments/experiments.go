@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -30,7 +31,7 @@ var unpack = sync.OnceValue(func() map[string][]byte {
 	}
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out
 		}
 		if err == nil {
