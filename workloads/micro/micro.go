@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-//go:generate sh -c "LC_ALL=C; musl-gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -Wl,--build-id=none -o micro_amd64 *.c"
+//go:generate sh -c "LC_ALL=C; musl-gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -s -Wl,--build-id=none -o micro_amd64 *.c && gzip -9nf micro_amd64"
 //go:generate sh -c "LC_ALL=C; gcc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread -s -Wl,--build-id=none -o micro_dynamic_amd64 *.c && gzip -9nf micro_dynamic_amd64"
 
 // The forms of the worker. A runtime that replaces the C library answers a dynamic
@@ -51,17 +51,23 @@ func In(form string) []byte {
 	return Program
 }
 
-// unpackDynamic returns the dynamic worker, which is packed: few runs need it. A panic would be a fault of the program's build, which a test finds.
-var unpackDynamic = sync.OnceValue(func() []byte {
-	if dynamic == nil {
+// Program is the static worker for this architecture, or nil where none was built.
+var Program = unpack(static)
+
+// unpackDynamic returns the dynamic worker, which few runs need.
+var unpackDynamic = sync.OnceValue(func() []byte { return unpack(dynamic) })
+
+// unpack returns a worker, which is compressed by gzip; nil for none. A panic would be a fault of the program's build, which every test finds.
+func unpack(packed []byte) []byte {
+	if packed == nil {
 		return nil
 	}
-	z, err := gzip.NewReader(bytes.NewReader(dynamic))
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err == nil {
 		var b []byte
 		if b, err = io.ReadAll(z); err == nil {
 			return b
 		}
 	}
-	panic(fmt.Sprintf("micro: micro_dynamic_%s.gz: %v", runtime.GOARCH, err))
-})
+	panic(fmt.Sprintf("micro: the worker for %s: %v", runtime.GOARCH, err))
+}

@@ -2,12 +2,12 @@ package micro
 
 import _ "embed"
 
-// Program is the static worker for this architecture, or nil where none was built.
+// static and dynamic are the workers for this architecture, compressed by gzip.
 //
-//go:embed micro_amd64
-var Program []byte
+//go:embed micro_amd64.gz
+var static []byte
 
-// dynamic, compressed by gzip, needs version 2.34 or later of the GNU C library.
+// dynamic needs version 2.34 or later of the GNU C library.
 //
 //go:embed micro_dynamic_amd64.gz
 var dynamic []byte
