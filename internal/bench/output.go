@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/metric"
@@ -67,9 +68,9 @@ func (e *MetricError) Error() string { return e.Metric + ": " + e.Err.Error() }
 
 func (e *MetricError) Unwrap() error { return e.Err }
 
-// reasonFor returns why a parser's error leaves a metric without a value: its MetricError, or the whole error.
+// reasonFor returns why a parser's error leaves a metric without a value: its MetricError, or the whole error where there is none that says anything.
 func reasonFor(metric string, err error) string {
-	if e := findMetricError(metric, err); e != nil {
+	if e := findMetricError(metric, err); e != nil && strings.TrimSpace(e.Err.Error()) != "" {
 		return e.Err.Error()
 	}
 	return err.Error()
