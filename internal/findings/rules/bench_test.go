@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
@@ -23,6 +24,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	o := findings.DefaultOptions()
 	at := time.Unix(600, 0)
 	o.Now, o.Started = func() time.Time { return at }, time.Unix(0, 0)
+	o.Own, o.Refusing = query.Machine{Job: "teescope", Instance: "vm1"}, func() error { return nil }
 	e := findings.New(All, st, o)
 	b.ReportAllocs()
 	before := cpuTime(b)
