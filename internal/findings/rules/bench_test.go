@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
-	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
