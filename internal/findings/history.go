@@ -79,6 +79,9 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 	if past.damaged > 0 || file.Kept != "" || len(past.lost) > 0 {
 		o.Log.Error("the history of findings was damaged: lines that cannot be read are left out", "file", o.Path, "kept", file.Kept,
 			"lines", past.damaged, "cut_bytes", file.Cut, "forgotten_findings", len(past.lost))
+	} else if file.Cut > 0 {
+		o.Log.Warn("the last line of the history of findings is incomplete and is left out: its write was interrupted, or the file was cut",
+			"file", o.Path, "cut_bytes", file.Cut)
 	}
 	w := historyWriter{opts: o, file: file, written: map[string]marked{}}
 	if past.damaged > 0 { // else each start would find it again

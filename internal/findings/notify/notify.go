@@ -150,6 +150,9 @@ func (n *Notifier) Use(set Settings) error {
 		}
 		if q.damaged > 0 || q.kept != "" {
 			n.opts.Log.Error("a queue of notifications was damaged; messages of its other lines are sent", "receiver", r.Name, "lines", q.damaged, "kept", q.kept)
+		} else if q.cut > 0 {
+			n.opts.Log.Warn("the last line of a queue of notifications is incomplete and is left out: its write was interrupted, or the file was cut",
+				"receiver", r.Name, "cut_bytes", q.cut)
 		}
 		if current.counts[r.Name] == nil {
 			current.counts[r.Name] = new(counts)

@@ -14,6 +14,7 @@ import (
 type queue struct {
 	damaged int    // lines that could not be read
 	kept    string // a copy of the file as it was, if it was damaged
+	cut     int64  // length of a last line without its end
 	backlog locked.Value[backlog]
 }
 
@@ -57,7 +58,7 @@ func openQueue(path string, limit int) (*queue, error) {
 		b.waiting = slices.DeleteFunc(b.waiting, func(m message) bool { return m.number == 0 })
 		b.behind = true // the next write leaves out what cannot be read
 	}
-	return &queue{damaged: b.damaged, kept: b.file.Kept, backlog: locked.New(b)}, nil
+	return &queue{damaged: b.damaged, kept: b.file.Kept, cut: b.file.Cut, backlog: locked.New(b)}, nil
 }
 
 // replay takes one line of the file.
