@@ -38,8 +38,18 @@ func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (
 		}
 		name := map[error]string{mistakes[0]: "EIO", mistakes[1]: "ENOSPC", mistakes[2]: "EMFILE", mistakes[3]: "EROFS"}[mistake]
 		o.What = fmt.Sprintf("%s at call %s of %s", name, when, call)
-		// What a thread has in progress when it is told of the fault is its own: -f counts per process.
-		r, err := startRecorder(work, sessions*perSession, strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%s", call, name, when))
+		// -f counts per process.
+		line := []string{strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%s", call, name, when)}
+		if call == "mmap" { // only of the folder's files: Go's runtime ends the process when it gets no memory
+			names, err := files(work)
+			if err != nil {
+				return o, err
+			}
+			for _, n := range names {
+				line = append(line, "-P", n)
+			}
+		}
+		r, err := startRecorder(work, sessions*perSession, line...)
 		if err != nil {
 			return o, err
 		}
