@@ -32,23 +32,25 @@ func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (
 			return o, err
 		}
 		call, mistake := systemCalls[rnd.IntN(len(systemCalls))], mistakes[rnd.IntN(len(mistakes))]
-		when := fmt.Sprint(1 + rnd.IntN(60))
-		if rnd.IntN(2) == 0 {
-			when += "+"
-		}
-		name := map[error]string{mistakes[0]: "EIO", mistakes[1]: "ENOSPC", mistakes[2]: "EMFILE", mistakes[3]: "EROFS"}[mistake]
-		o.What = fmt.Sprintf("%s at call %s of %s", name, when, call)
-		// -f counts per process.
-		line := []string{strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%s", call, name, when)}
+		most, paths := 60, []string(nil)
 		if call == "mmap" { // only of the folder's files: Go's runtime ends the process when it gets no memory
 			names, err := files(work)
 			if err != nil {
 				return o, err
 			}
+			most = 20 // about as many are mapped
 			for _, n := range names {
-				line = append(line, "-P", n)
+				paths = append(paths, "-P", n)
 			}
 		}
+		when := fmt.Sprint(1 + rnd.IntN(most))
+		if rnd.IntN(2) == 0 {
+			when += "+"
+		}
+		name := map[error]string{mistakes[0]: "EIO", mistakes[1]: "ENOSPC", mistakes[2]: "EMFILE", mistakes[3]: "EROFS"}[mistake]
+		o.What = fmt.Sprintf("%s at call %s of %s", name, when, call)
+		// strace counts the calls of each thread apart.
+		line := append([]string{strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%s", call, name, when)}, paths...)
 		r, err := startRecorder(work, sessions*perSession, line...)
 		if err != nil {
 			return o, err
