@@ -84,7 +84,7 @@ func gofmt(ctx context.Context, t *tally) error {
 	return nil
 }
 
-// generated regenerates the generated files, one source file on each CPU, and compares the tree
+// generated regenerates the generated files, one source file on each CPU and then those that load Go packages, and compares the tree
 // before and after, which also works with uncommitted changes. Files that a test generates are
 // left out: without -update the same test fails if they differ.
 func generated(ctx context.Context, t *tally) error {
@@ -98,11 +98,16 @@ func generated(ctx context.Context, t *tally) error {
 	}
 	var all errgroup.Group
 	all.SetLimit(runtime.NumCPU())
-	for _, file := range sources {
-		all.Go(func() error { return command("go", "generate", "-skip", "go test", file)(ctx, new(tally)) })
+	for _, file := range sources.compiled {
+		all.Go(func() error { return generate(ctx, file) })
 	}
 	if err := all.Wait(); err != nil {
 		return err
+	}
+	for _, file := range sources.run {
+		if err := generate(ctx, file); err != nil {
+			return err
+		}
 	}
 	t.pass()
 	after, err := hashes(ctx)
@@ -123,25 +128,35 @@ func generated(ctx context.Context, t *tally) error {
 	return nil
 }
 
+func generate(ctx context.Context, file string) error {
+	return command("go", "generate", "-skip", "go test", file)(ctx, new(tally))
+}
+
+// generators are the source files with a directive for go generate. Those of run start Go programs, which may load packages of the
+// repository: while compiled ones replace a file that such a package embeds, it cannot be loaded.
+type generators struct{ compiled, run []string }
+
 // generating lists the source files with a directive for go generate.
-func generating(ctx context.Context) (files []string, err error) {
+func generating(ctx context.Context) (g generators, err error) {
 	sources, err := tracked(ctx, "*.go")
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	for _, file := range sources {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Contains(text, []byte("\n//go:generate ")) {
-			files = append(files, file)
+		switch {
+		case err != nil:
+			return g, err
+		case bytes.Contains(text, []byte("\n//go:generate go ")):
+			g.run = append(g.run, file)
+		case bytes.Contains(text, []byte("\n//go:generate ")):
+			g.compiled = append(g.compiled, file)
 		}
 	}
-	if len(files) == 0 {
-		return nil, errors.New("no source file has a directive for go generate; run in the repository")
+	if len(g.run)+len(g.compiled) == 0 {
+		return g, errors.New("no source file has a directive for go generate; run in the repository")
 	}
-	return files, nil
+	return g, nil
 }
 
 func hashes(ctx context.Context) (map[string][sha256.Size]byte, error) {
