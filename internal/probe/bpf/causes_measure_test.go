@@ -102,7 +102,7 @@ func watchLocks(t *testing.T, w *Waits, name string) *lockWaits {
 		if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
 			return fmt.Errorf("go before other threads: %w", err)
 		}
-		one, buf := map[wait]uint64{}, make([]byte, 1<<16)
+		one, buf := newCensus(), make([]byte, 1<<16)
 		for began := time.Now(); ; {
 			select {
 			case <-l.stop:
@@ -114,11 +114,11 @@ func watchLocks(t *testing.T, w *Waits, name string) *lockWaits {
 			if err := unix.Nanosleep(&nap, nil); err != nil && !errors.Is(err, unix.EINTR) {
 				return err
 			}
-			if _, err := w.walk(one, buf); err != nil {
+			if err := w.walk(one, buf); err != nil {
 				return err
 			}
 			l.walks++
-			for k, n := range one {
+			for k, n := range one.waits {
 				if label(k.process[:], 0) == name && waitStates[k.state] == "lock" {
 					l.found += n
 				}

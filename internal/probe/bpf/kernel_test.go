@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,11 +76,17 @@ var eventsProgram = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// The tests run under a name of their own, because other tests may run on the machine at the same time, also these.
+// The tests run under a name of their own, because other tests may run on the machine at the same time, also these. With
+// inFutex this binary is the program that waits for a lock.
 func TestMain(m *testing.M) {
-	if err := os.WriteFile("/proc/self/comm", []byte(probetest.Name("bpf")), 0); err != nil {
+	name := cmp.Or(os.Getenv(nameInFutex), probetest.Name("bpf"))
+	if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if c := os.Getenv(inFutex); c != "" {
+		waitInFutex(futexCases[c])
+		return
 	}
 	code := m.Run()
 	if path, err := eventsProgram(); err == nil {

@@ -3,7 +3,8 @@
 /*
  * What threads wait for: a walk over all threads (iter/task) that writes a
  * record for each one. User space reads the walk at random moments and adds the
- * records up. Kernel threads and the one that walks are left out.
+ * records up. Kernel threads are left out, and so is the process that walks: its
+ * runtime wakes threads for the walk, so the moments are not random for them.
  *
  * The system call that a thread sleeps in, and its arguments, are in the frame
  * at the bottom of its kernel stack.
@@ -53,16 +54,25 @@ enum {
 	FRAME = 1024,
 };
 
-/* DISPLACED takes one back that was ON_RUN_QUEUE, and would be RUNNING. */
-enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP, RUNNING, DISPLACED };
+/*
+ * WALKER is a thread of the process that walks which has a CPU, KERNEL_THREAD
+ * one of the kernel on a run queue. User space needs them to tell who would have
+ * the CPUs without the walk.
+ */
+enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP, RUNNING, WALKER, KERNEL_THREAD };
 
 struct record {
 	char process[COMM];
 	int nr; /* of the system call, or -1 */
 	__u32 state;
-	/* What a thread in LOCK or DISK waits for, where that is known: the address of the futex in the process, or the inode of the file on the device. */
+	/*
+	 * What a thread in LOCK or DISK waits for, where that is known: the address
+	 * of the futex in the process, or the inode of the file on the device.
+	 * Of a thread on a run queue and of a WALKER: when it was queued, or arrived
+	 * at its CPU, by the clock of that run queue.
+	 */
 	__u64 object;
-	__u32 device;
+	__u32 device; /* or the CPU */
 	/* Unless in SLEEP: the process, and its control group (cgroup v2). */
 	__u32 tgid;
 	__u64 group;
@@ -122,8 +132,7 @@ struct task_struct___waits {
 	struct task_struct *group_leader;
 	struct files_struct *files;
 	struct css_set *cgroups; /* with CONFIG_CGROUPS */
-	int pid;
-	int tgid;
+	__u32 tgid;
 } KERNEL_TYPE;
 
 struct pt_regs {
@@ -196,27 +205,21 @@ static __always_inline void find_file(struct record *r, struct task_struct___wai
 	r->device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
-/*
- * The walk has a CPU itself, which without it one of the threads on that run
- * queue would have: the one that it displaced, which was queued when the walk
- * arrived, or else the next. What makes a thread likely to be that one is its
- * rank.
- */
-struct record displaced;
-__u64 displaced_rank;
-
-static __always_inline __u64 rank_of(struct task_struct___waits *task)
+static __always_inline __u32 cpu_of(struct task_struct___waits *task)
 {
-	struct task_struct___waits *walk = (void *)bpf_get_current_task_btf();
-	__u32 cpu = bpf_core_field_exists(task->thread_info.cpu) ? task->thread_info.cpu : bpf_core_field_exists(task->cpu) ? task->cpu : ~0u;
-	__u64 queued;
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	return bpf_core_field_exists(task->cpu) ? task->cpu : ~0u;
+}
 
-	if (cpu != bpf_get_smp_processor_id())
-		return 0;
-	if (!bpf_core_field_exists(task->sched_info.last_queued))
-		return 1;
-	queued = task->sched_info.last_queued;
-	return queued <= walk->sched_info.last_arrival ? 1ull << 63 | queued : (1ull << 63) - queued;
+/* Writes a record without a process: that a CPU is used by the walk, or a kernel thread waits for one. */
+static __always_inline void write_place(struct seq_file *seq, struct task_struct___waits *task, enum state state)
+{
+	struct record r = { .nr = -1, .state = state, .device = cpu_of(task) };
+
+	if (bpf_core_field_exists(task->sched_info.last_queued))
+		r.object = state == WALKER ? task->sched_info.last_arrival : task->sched_info.last_queued;
+	bpf_seq_write(seq, &r, sizeof(r));
 }
 
 static __always_inline int walk(struct bpf_iter__task *ctx, int files)
@@ -225,33 +228,27 @@ static __always_inline int walk(struct bpf_iter__task *ctx, int files)
 	struct record r = {};
 	struct pt_regs *regs;
 	unsigned int state;
-	__u64 rank = 0;
 	int running = 0;
 
-	if (!ctx->meta->seq_num)
-		displaced_rank = 0;
-	if (!task) { /* the end */
-		if (displaced_rank && displaced.state == DISPLACED)
-			bpf_seq_write(ctx->meta->seq, &displaced, sizeof(displaced));
+	if (!task) /* the end */
 		return 0;
-	}
 	state = task->__state;
 	if (!state && !bpf_core_field_exists(task->on_cpu))
 		return 0;
 	running = !state && task->on_cpu;
-	if (running && task->pid == (__u32)bpf_get_current_pid_tgid())
+	if (task->tgid == bpf_get_current_pid_tgid() >> 32) {
+		/* It has the CPU until another one comes, also if it is about to sleep. */
+		if (bpf_core_field_exists(task->on_cpu) && task->on_cpu)
+			write_place(ctx->meta->seq, task, WALKER);
 		return 0;
-	if (!state && !running) {
-		rank = rank_of(task);
-		if (rank > displaced_rank) {
-			displaced_rank = rank;
-			displaced.state = 0;
-		} else {
-			rank = 0;
-		}
 	}
-	if (task->flags & PF_KTHREAD || task->exit_state)
+	if (task->exit_state)
 		return 0;
+	if (task->flags & PF_KTHREAD) {
+		if (!state && !running)
+			write_place(ctx->meta->seq, task, KERNEL_THREAD);
+		return 0;
+	}
 	if (state && !(state & TASK_ASLEEP))
 		return 0; /* stopped, traced, dying */
 	regs = (void *)bpf_task_pt_regs((void *)task);
@@ -273,16 +270,16 @@ static __always_inline int walk(struct bpf_iter__task *ctx, int files)
 	}
 	if (r.state == LOCK) {
 		r.object = regs->di;
+	} else if (r.state == ON_RUN_QUEUE) {
+		r.device = cpu_of(task);
+		if (bpf_core_field_exists(task->sched_info.last_queued))
+			r.object = task->sched_info.last_queued;
 	} else if (files && r.state == DISK && for_file(r.nr)) {
 		find_file(&r, task, regs->di);
 	}
 	*(__u64 *)&r.process[0] = *(__u64 *)&task->group_leader->comm[0];
 	*(__u64 *)&r.process[8] = *(__u64 *)&task->group_leader->comm[8];
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
-	if (rank) {
-		displaced = r;
-		displaced.state = DISPLACED;
-	}
 	return 0;
 }
 

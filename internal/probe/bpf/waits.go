@@ -45,19 +45,24 @@ const (
 // waitStates are the names of enum state of waits.bpf.c.
 var waitStates = [...]string{"cpu", "disk", "lock", "sleep", "running"}
 
-// onCPU is the state of a thread that waits for nothing.
-const onCPU = uint32(len(waitStates)) - 1
-
-// displaced is the state after these: a thread that has no CPU only because the walk has it. It was counted as one that
-// waits for a CPU, and is taken back.
-const displaced = uint32(len(waitStates))
+const (
+	onRunQueue = uint32(0)
+	// onCPU is the state of a thread that waits for nothing.
+	onCPU = uint32(len(waitStates)) - 1
+	// walker and kernelThread are the states after these: a thread of this process that has a CPU, and one of the kernel on a
+	// run queue. They count in no sum.
+	walker       = uint32(len(waitStates))
+	kernelThread = walker + 1
+)
 
 // Wait is what threads of the processes of one name are waiting for: in State "cpu" for a CPU,
 // "disk" uninterruptibly, "lock" for a lock in user space, "sleep" for anything else; Call is the
 // system call that they are in, or "".
 type Wait struct{ Process, State, Call string }
 
-// Waits walks over all threads at random moments and adds up what they wait for.
+// Waits walks over all threads at random moments and adds up what they wait for. Those of its own process are left out: a
+// timer that ends begins the walk, and Go's runtime then wakes other threads of the process, so each walk would find one of
+// them on a run queue, although they hardly ever wait.
 type Waits struct {
 	host  *host.Host
 	names Names
@@ -140,17 +145,18 @@ func (w *Waits) replay() error {
 	if !ok {
 		return errors.New("read map walk of waits: not recorded")
 	}
-	one := map[wait]uint64{}
-	threads := countRecords(one, walk)
+	one := newCensus()
+	one.read(walk)
+	one.giveBack()
 	for range 2 { // first the groups, then the units of each name
-		for k, n := range one {
+		for k, n := range one.waits {
 			w.meet(k, n)
 		}
 		w.nameUnits()
 	}
 	for w.nameNext() {
 	}
-	w.add(one, threads, time.Second)
+	w.add(one.waits, one.threads, time.Second)
 	return nil
 }
 
@@ -178,7 +184,7 @@ func (w *Waits) Close() error {
 // run walks until it is stopped.
 func (w *Waits) run() {
 	defer close(w.done)
-	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
+	one, buf := newCensus(), make([]byte, 1<<16)
 	last, every := now(), walkEvery
 	var named uint64
 	var costs [3]time.Duration    // of the last walks
@@ -210,7 +216,7 @@ func (w *Waits) run() {
 		}
 		// The change of pace causes no bias: a walk represents the time before it, whose length
 		// was set before the walk.
-		until[worth(one)] = at + uint64(closeFor)
+		until[worth(one.waits)] = at + uint64(closeFor)
 		share := calmShare
 		for s, end := range until {
 			if at < end {
@@ -225,15 +231,14 @@ func (w *Waits) run() {
 
 // timedWalk walks, counts the walk for the time since the previous one, and returns the CPU time of both. It locks its thread
 // only meanwhile: with a locked thread that sleeps between walks, each walk needs another thread to wake it.
-func (w *Waits) timedWalk(one map[wait]uint64, buf []byte, since time.Duration) (cost time.Duration, err error) {
+func (w *Waits) timedWalk(one *census, buf []byte, since time.Duration) (cost time.Duration, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := threadCPU()
-	threads, err := w.walk(one, buf)
-	if err != nil {
+	if err := w.walk(one, buf); err != nil {
 		return 0, err
 	}
-	w.add(one, threads, since)
+	w.add(one.waits, one.threads, since)
 	cost = threadCPU() - began
 	t := w.sums.Lock()
 	defer w.sums.Unlock()
@@ -278,27 +283,57 @@ func (k wait) object() (object, bool) {
 	return o, k.at != 0 && o.owner != 0
 }
 
-// walk counts the threads that wait, by wait.
-func (w *Waits) walk(one map[wait]uint64, buf []byte) (threads uint64, err error) {
+// census are the threads of one walk.
+type census struct {
+	waits   map[wait]uint64
+	threads uint64 // those that wait
+	// walkers are the CPUs that threads of this process have, and when they got them, by the clock of that run queue.
+	walkers map[uint32]uint64
+	queued  []queued
+}
+
+// queued is a thread on the run queue of a CPU, and since when, by the clock of that run queue.
+type queued struct {
+	wait
+	cpu   uint32
+	since uint64
+}
+
+// mostQueued is how many threads on run queues a census remembers.
+const mostQueued = 4096
+
+func newCensus() *census {
+	return &census{waits: map[wait]uint64{}, walkers: map[uint32]uint64{}}
+}
+
+// walk takes a census of all threads.
+func (w *Waits) walk(one *census, buf []byte) error {
 	r, err := w.iter.Open()
 	if err != nil {
-		return 0, fmt.Errorf("walk over all threads: %w", err)
+		return fmt.Errorf("walk over all threads: %w", err)
 	}
 	defer r.Close()
-	clear(one)
+	one.clear()
 	for rest := 0; ; {
 		n, err := r.Read(buf[rest:])
 		n += rest
 		whole := n / recordBytes * recordBytes
-		threads += countRecords(one, buf[:whole])
+		one.read(buf[:whole])
 		rest = copy(buf, buf[whole:n])
 		if errors.Is(err, io.EOF) {
-			return threads, nil
+			one.giveBack()
+			return nil
 		}
 		if err != nil {
-			return threads, fmt.Errorf("walk over all threads: %w", err)
+			return fmt.Errorf("walk over all threads: %w", err)
 		}
 	}
+}
+
+func (c *census) clear() {
+	clear(c.waits)
+	clear(c.walkers)
+	c.threads, c.queued = 0, c.queued[:0]
 }
 
 // worth is the share of a core that walks may use after one with this result.
@@ -315,33 +350,64 @@ func worth(one map[wait]uint64) float64 {
 	return share
 }
 
-// countRecords adds records to one and returns how many there were of threads that wait.
-func countRecords(one map[wait]uint64, b []byte) (n uint64) {
+// read adds the records of a part of a walk.
+func (c *census) read(b []byte) {
 	for ; len(b) >= recordBytes; b = b[recordBytes:] {
 		k := wait{nr: int32(binary.NativeEndian.Uint32(b[commLen:])), state: binary.NativeEndian.Uint32(b[commLen+4:]),
 			at: binary.NativeEndian.Uint64(b[commLen+8:]), device: binary.NativeEndian.Uint32(b[commLen+16:]),
 			pid: binary.NativeEndian.Uint32(b[commLen+20:]), group: binary.NativeEndian.Uint64(b[commLen+24:])}
 		copy(k.process[:takenByte], b)
-		if k.state == displaced {
-			k.state = 0
-			if one[k] == 0 {
-				continue
-			}
-			if one[k]--; one[k] == 0 {
-				delete(one, k)
-			}
-			k.state = onCPU
-			one[k]++
+		if k.state == walker {
+			c.walkers[k.device] = k.at
 			continue
 		}
+		if k.state == onRunQueue || k.state == kernelThread {
+			q := queued{cpu: k.device, since: k.at}
+			k.at, k.device = 0, 0
+			q.wait = k
+			if len(c.queued) < mostQueued {
+				c.queued = append(c.queued, q)
+			}
+		}
 		if k.state < uint32(len(waitStates)) {
-			one[k]++
+			c.waits[k]++
 		}
 		if k.state < onCPU {
-			n++
+			c.threads++
 		}
 	}
-	return n
+}
+
+// giveBack gives the CPUs that threads of this process have to the threads that would have them without the walk: each was
+// counted as one that waits for a CPU, and now counts as one that runs.
+func (c *census) giveBack() {
+	for cpu, arrived := range c.walkers {
+		var most uint64
+		var next *queued
+		for i := range c.queued {
+			if q := &c.queued[i]; q.cpu == cpu && (next == nil || q.rank(arrived) > most) {
+				next, most = q, q.rank(arrived)
+			}
+		}
+		if next == nil || next.state != onRunQueue {
+			continue
+		}
+		if c.waits[next.wait]--; c.waits[next.wait] == 0 {
+			delete(c.waits, next.wait)
+		}
+		running := next.wait
+		running.state = onCPU
+		c.waits[running]++
+	}
+}
+
+// rank says how likely a thread would have the CPU of one that arrived there then: first the one that was displaced, so the
+// last that was queued until then, and else the first that was queued later.
+func (q *queued) rank(arrived uint64) uint64 {
+	if q.since <= arrived {
+		return 1<<63 | q.since
+	}
+	return 1<<63 - q.since
 }
 
 // add counts a walk for the time since the previous one.

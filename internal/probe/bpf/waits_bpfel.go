@@ -8,32 +8,18 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"structs"
 
 	"github.com/cilium/ebpf"
 )
-
-type waitsRecord struct {
-	_       structs.HostLayout
-	Process [16]int8
-	Nr      int32
-	State   uint32
-	Object  uint64
-	Device  uint32
-	Tgid    uint32
-	Group   uint64
-}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	waitsProgWaits        = "waits"
-	waitsProgWaitsPlain   = "waits_plain"
-	waitsVarBankMask      = "bank_mask"
-	waitsVarBanksShared   = "banks_shared"
-	waitsVarDisplaced     = "displaced"
-	waitsVarDisplacedRank = "displaced_rank"
+	waitsProgWaits      = "waits"
+	waitsProgWaitsPlain = "waits_plain"
+	waitsVarBankMask    = "bank_mask"
+	waitsVarBanksShared = "banks_shared"
 )
 
 // loadWaits returns the embedded CollectionSpec for waits.
@@ -92,10 +78,8 @@ type waitsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type waitsVariableSpecs struct {
-	BankMask      *ebpf.VariableSpec `ebpf:"bank_mask"`
-	BanksShared   *ebpf.VariableSpec `ebpf:"banks_shared"`
-	Displaced     *ebpf.VariableSpec `ebpf:"displaced"`
-	DisplacedRank *ebpf.VariableSpec `ebpf:"displaced_rank"`
+	BankMask    *ebpf.VariableSpec `ebpf:"bank_mask"`
+	BanksShared *ebpf.VariableSpec `ebpf:"banks_shared"`
 }
 
 // waitsObjects contains all objects after they have been loaded into the kernel.
@@ -128,10 +112,8 @@ func (m *waitsMaps) Close() error {
 //
 // It can be passed to loadWaitsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type waitsVariables struct {
-	BankMask      *ebpf.Variable `ebpf:"bank_mask"`
-	BanksShared   *ebpf.Variable `ebpf:"banks_shared"`
-	Displaced     *ebpf.Variable `ebpf:"displaced"`
-	DisplacedRank *ebpf.Variable `ebpf:"displaced_rank"`
+	BankMask    *ebpf.Variable `ebpf:"bank_mask"`
+	BanksShared *ebpf.Variable `ebpf:"banks_shared"`
 }
 
 // waitsPrograms contains all programs after they have been loaded into the kernel.

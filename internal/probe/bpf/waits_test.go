@@ -3,8 +3,10 @@ package bpf
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,9 +26,7 @@ import (
 // Operations of futex(2), include/uapi/linux/futex.h.
 const (
 	futexWait       = 0
-	futexWake       = 1
 	futexLockPI     = 6
-	futexUnlockPI   = 7
 	futexWaitBitset = 9
 	futexPrivate    = 128
 )
@@ -53,12 +53,12 @@ func openTestWaits(t testing.TB) *Waits {
 // walkOnce counts the waits of the threads of one name.
 func walkOnce(t *testing.T, w *Waits, name string) map[[2]string]uint64 {
 	t.Helper()
-	one := map[wait]uint64{}
-	if _, err := w.walk(one, make([]byte, 1<<16)); err != nil {
+	one := newCensus()
+	if err := w.walk(one, make([]byte, 1<<16)); err != nil {
 		t.Fatal(err)
 	}
 	out := map[[2]string]uint64{}
-	for k, n := range one {
+	for k, n := range one.waits {
 		if label(k.process[:], 0) == name {
 			call := ""
 			if k.nr >= 0 {
@@ -89,84 +89,100 @@ func TestWaitsInOwnNamespace(t *testing.T) {
 	}
 }
 
+// futexCase is a way to wait in futex(2), and the state that a walk reports for it.
+type futexCase struct {
+	op, value int
+	timeout   *unix.Timespec
+	own       bool // the word is in the frame of the waiting thread
+	want      string
+}
+
+var futexCases = map[string]futexCase{
+	"glibc's mutex":                  {futexWait | futexPrivate, 2, nil, false, "lock"},
+	"mutex between processes":        {futexWait, 2, nil, false, "lock"},
+	"Rust's mutex":                   {futexWaitBitset | futexPrivate, 2, nil, false, "lock"},
+	"musl's mutex":                   {futexWait | futexPrivate, 0x80000010, nil, false, "lock"},
+	"a mutex of Go's runtime":        {futexWait | futexPrivate, 0xffffffff, nil, false, "lock"},
+	"a mutex with a time limit":      {futexWait | futexPrivate, 2, hour, false, "sleep"},
+	"a semaphore":                    {futexWait | futexPrivate, 0, nil, false, "sleep"},
+	"musl's semaphore":               {futexWait | futexPrivate, 0x80000000, nil, false, "sleep"},
+	"musl's condition variable":      {futexWait | futexPrivate, 2, nil, true, "sleep"},
+	"a mutex that inherits priority": {futexLockPI | futexPrivate, 0, nil, false, "lock"},
+}
+
+var hour = &unix.Timespec{Sec: 3600}
+
+// inFutex is the environment variable that names a case of futexCases, and nameInFutex the name of the process that waits so.
+const inFutex, nameInFutex = "TEESCOPE_TEST_FUTEX", "TEESCOPE_TEST_FUTEX_NAME"
+
+// waitInFutex prints the thread that is about to wait, and waits until standard input ends.
+func waitInFutex(c futexCase) {
+	runtime.LockOSThread()
+	word := new(uint32)
+	*word = uint32(c.value)
+	if c.op&^futexPrivate == futexLockPI {
+		*word = uint32(unix.Gettid()) // this thread holds the lock
+	}
+	go func() {
+		runtime.LockOSThread()
+		fmt.Println(unix.Gettid())
+		if c.own {
+			waitInFrame(c.op, uint32(c.value))
+		} else {
+			futex(uintptr(unsafe.Pointer(word)), c.op, c.value, c.timeout)
+		}
+		fmt.Println("nothing to wait for")
+	}()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	runtime.KeepAlive(word)
+}
+
 // Which waits in futex(2) are for locks.
 func TestWaitsForLocks(t *testing.T) {
 	w := openTestWaits(t)
-	self := ownName(t)
-	hour := &unix.Timespec{Sec: 3600}
-	for name, c := range map[string]struct {
-		op, value int
-		timeout   *unix.Timespec
-		own       bool // the word is in the frame of the waiting thread
-		want      string
-	}{
-		"glibc's mutex":                  {futexWait | futexPrivate, 2, nil, false, "lock"},
-		"mutex between processes":        {futexWait, 2, nil, false, "lock"},
-		"Rust's mutex":                   {futexWaitBitset | futexPrivate, 2, nil, false, "lock"},
-		"musl's mutex":                   {futexWait | futexPrivate, 0x80000010, nil, false, "lock"},
-		"a mutex of Go's runtime":        {futexWait | futexPrivate, 0xffffffff, nil, false, "lock"},
-		"a mutex with a time limit":      {futexWait | futexPrivate, 2, hour, false, "sleep"},
-		"a semaphore":                    {futexWait | futexPrivate, 0, nil, false, "sleep"},
-		"musl's semaphore":               {futexWait | futexPrivate, 0x80000000, nil, false, "sleep"},
-		"musl's condition variable":      {futexWait | futexPrivate, 2, nil, true, "sleep"},
-		"a mutex that inherits priority": {futexLockPI | futexPrivate, 0, nil, false, "lock"},
-	} {
+	for name, c := range futexCases {
 		t.Run(name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			word := new(uint32)
-			*word = uint32(c.value)
-			if c.op&^futexPrivate == futexLockPI {
-				*word = uint32(unix.Gettid()) // this thread holds the lock
-			}
-			at, tid, ended := make(chan uintptr, 1), make(chan int, 1), make(chan struct{})
-			go func() {
-				defer close(ended)
-				runtime.LockOSThread() // for good: the thread may hold the lock in the end, and releases it by ending
-				tid <- unix.Gettid()
-				if c.own {
-					waitInFrame(c.op, uint32(c.value), at)
-					return
-				}
-				at <- uintptr(unsafe.Pointer(word))
-				futex(uintptr(unsafe.Pointer(word)), c.op, c.value, c.timeout)
-			}()
-			asleepThread(t, <-tid)
-			// The thread waits in every walk. In some, others of this process wait for a mutex of Go's runtime.
+			process := probetest.Name("futex")
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), inFutex+"="+name, nameInFutex+"="+process)
+			p := await.Converse(t, cmd)
+			asleepThread(t, p.Process.Pid, p.Line(t))
+			// The thread waits in every walk. In some, others of its process wait for a mutex of Go's runtime.
 			await.Event(t, "no other thread waits for a lock", func() error {
-				switch got := walkOnce(t, w, self); {
+				switch got := walkOnce(t, w, process); {
 				case c.want == "lock" && got[[2]string{"lock", "futex"}] == 0:
 					t.Errorf("%v, want one in lock", got)
-				case c.want != "lock" && got[[2]string{"lock", "futex"}] > 0:
+				case c.want != "lock" && (got[[2]string{"lock", "futex"}] > 0 || got[[2]string{c.want, "futex"}] == 0):
 					return fmt.Errorf("%v, want one in %s", got, c.want)
 				}
 				return nil
 			})
-			where := <-at
-			for waiting := true; waiting; {
-				if c.op&^futexPrivate == futexLockPI {
-					futex(where, futexUnlockPI|futexPrivate, 0, nil)
-				} else {
-					futex(where, futexWake|c.op&futexPrivate, 1, nil)
-				}
-				select {
-				case <-ended:
-					waiting = false
-				// clock: a pace, not a wait.
-				case <-time.After(time.Millisecond):
-				}
-			}
-			runtime.KeepAlive(word)
 		})
+	}
+}
+
+// TestWalkLeavesItselfOut: no thread of the process that walks is in a walk, whatever it does.
+func TestWalkLeavesItselfOut(t *testing.T) {
+	w := openTestWaits(t)
+	for range runtime.NumCPU() { // these threads run; those of Go's runtime sleep
+		go func() {
+			runtime.LockOSThread()
+			for t.Context().Err() == nil {
+			}
+		}()
+	}
+	for range 100 {
+		if got := walkOnce(t, w, ownName(t)); len(got) > 0 {
+			t.Fatalf("the walk found its own process: %v", got)
+		}
 	}
 }
 
 // waitInFrame waits for a word in its own frame.
 //
 //go:noinline
-func waitInFrame(op int, value uint32, at chan<- uintptr) {
+func waitInFrame(op int, value uint32) {
 	word := value
-	at <- uintptr(unsafe.Pointer(&word))
 	futex(uintptr(unsafe.Pointer(&word)), op, int(value), nil)
 }
 
@@ -180,11 +196,11 @@ func ownName(t *testing.T) string {
 	return strings.TrimSuffix(string(b), "\n")
 }
 
-// asleepThread waits until a thread of this process is in futex(2).
-func asleepThread(t *testing.T, tid int) {
+// asleepThread waits until a thread of a process is in futex(2).
+func asleepThread(t *testing.T, pid int, tid string) {
 	t.Helper()
-	await.Event(t, fmt.Sprintf("thread %d is in futex", tid), func() error {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
+	await.Event(t, fmt.Sprintf("thread %s is in futex", tid), func() error {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/syscall", pid, tid))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,37 +289,50 @@ func TestWalkDisplaces(t *testing.T) {
 	})
 }
 
-// What is taken back was counted before, also in another piece of the walk.
-func TestDisplacedRecord(t *testing.T) {
-	record := func(process string, nr int32, state uint32) []byte {
+// TestGiveBack: a CPU that a thread of this process has is given to the thread that would have it without the walk, also if
+// that was in another piece of the walk.
+func TestGiveBack(t *testing.T) {
+	record := func(process string, state, cpu uint32, since uint64) []byte {
 		b := make([]byte, recordBytes)
 		copy(b, process)
-		binary.NativeEndian.PutUint32(b[commLen:], uint32(nr))
+		binary.NativeEndian.PutUint32(b[commLen:], math.MaxUint32) // no system call
 		binary.NativeEndian.PutUint32(b[commLen+4:], state)
+		binary.NativeEndian.PutUint64(b[commLen+8:], since)
+		binary.NativeEndian.PutUint32(b[commLen+16:], cpu)
 		return b
 	}
-	walk := slices.Concat(record("redis", -1, 0), record("nginx", -1, 0), record("redis", -1, 0), record("redis", 1, 0))
+	waiting := slices.Concat(record("redis", onRunQueue, 0, 50), record("nginx", onRunQueue, 0, 70), record("redis", onRunQueue, 1, 95), record("mongo", onRunQueue, 1, 99))
 	for name, c := range map[string]struct {
-		taken []byte
-		want  string
+		first, last []byte
+		want        string
 	}{
-		"one of two":      {record("redis", -1, displaced), "nginx -1 0: 1, redis -1 0: 1, redis -1 4: 1, redis 1 0: 1"},
-		"the only one":    {record("nginx", -1, displaced), "nginx -1 4: 1, redis -1 0: 2, redis 1 0: 1"},
-		"no such":         {record("mongo", -1, displaced), "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
-		"unknown states":  {record("redis", -1, displaced+1), "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
-		"none, and a cut": {record("redis", -1, displaced)[:recordBytes-1], "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
+		"no walker":                        {nil, nil, "mongo 0: 1, nginx 0: 1, redis 0: 2"},
+		"who was queued last before it":    {record("", walker, 0, 75), nil, "mongo 0: 1, nginx 4: 1, redis 0: 2"},
+		"the same, later in the walk":      {nil, record("", walker, 0, 75), "mongo 0: 1, nginx 4: 1, redis 0: 2"},
+		"one of two of a name":             {nil, record("", walker, 0, 60), "mongo 0: 1, nginx 0: 1, redis 0: 1, redis 4: 1"},
+		"who was queued first after it":    {nil, record("", walker, 1, 90), "mongo 0: 1, nginx 0: 1, redis 0: 1, redis 4: 1"},
+		"two CPUs":                         {record("", walker, 1, 100), record("", walker, 0, 70), "mongo 4: 1, nginx 4: 1, redis 0: 2"},
+		"nobody waits for that CPU":        {nil, record("", walker, 2, 75), "mongo 0: 1, nginx 0: 1, redis 0: 2"},
+		"a thread of the kernel":           {record("", kernelThread, 0, 74), record("", walker, 0, 75), "mongo 0: 1, nginx 0: 1, redis 0: 2"},
+		"a thread of the kernel elsewhere": {record("", kernelThread, 1, 74), record("", walker, 0, 75), "mongo 0: 1, nginx 4: 1, redis 0: 2"},
+		"a state that is unknown":          {record("redis", kernelThread+1, 0, 70), nil, "mongo 0: 1, nginx 0: 1, redis 0: 2"},
+		"a cut record":                     {nil, record("", walker, 0, 75)[:recordBytes-1], "mongo 0: 1, nginx 0: 1, redis 0: 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := map[wait]uint64{}
-			if n := countRecords(one, walk) + countRecords(one, c.taken); n != 4 {
-				t.Errorf("%d threads, want 4", n)
+			one := newCensus()
+			for range 2 { // a census can be used again
+				one.clear()
+				one.read(c.first)
+				one.read(waiting)
+				one.read(c.last)
+				one.giveBack()
 			}
 			var got []string
-			for k, n := range one {
-				got = append(got, fmt.Sprintf("%s %d %d: %d", label(k.process[:], 0), k.nr, k.state, n))
+			for k, n := range one.waits {
+				got = append(got, fmt.Sprintf("%s %d: %d", label(k.process[:], 0), k.state, n))
 			}
-			if slices.Sort(got); strings.Join(got, ", ") != c.want {
-				t.Errorf("%q, want %s", got, c.want)
+			if slices.Sort(got); one.threads != 4 || strings.Join(got, ", ") != c.want {
+				t.Errorf("%d threads, %q, want %s", one.threads, got, c.want)
 			}
 		})
 	}
@@ -372,15 +401,14 @@ func BenchmarkWalk(b *testing.B) {
 	w := openTestWaits(b)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
+	one, buf := newCensus(), make([]byte, 1<<16)
 	var threads uint64
 	began := threadCPU()
 	for b.Loop() {
-		n, err := w.walk(one, buf)
-		if err != nil {
+		if err := w.walk(one, buf); err != nil {
 			b.Fatal(err)
 		}
-		threads += n
+		threads += one.threads
 	}
 	cpu := float64(threadCPU() - began)
 	b.ReportMetric(cpu/float64(b.N), "cpu-ns/op")
