@@ -141,7 +141,7 @@ check-member: ## run what the member NAME of a list needs (a source, rule, cause
 bench: build ## measure cost, speed and size; print the tables of docs/lab/performance.md (two hours)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -run '^$$' -bench . -benchmem ./... ./channel/...
 	go run ./e2e/perf
 	go run ./e2e/throughput
 	go run ./e2e/throughput -ledger -servers redis,nginx -rounds 30 -warm 2s -measure 3s

@@ -36,6 +36,7 @@ require (
 	github.com/prometheus/prometheus v0.315.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2
+	github.com/teescope/teescope/channel v0.1.0
 	github.com/veraison/go-cose v1.3.0
 	go.mongodb.org/mongo-driver/v2 v2.9.3
 	go.opentelemetry.io/otel v1.46.0

@@ -359,12 +359,15 @@ func (o options) stockPrometheus(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if name == "go.mod" { // its tag may not be published yet
+			b = fmt.Appendf(b, "\nreplace github.com/teescope/teescope/channel => %s\n", filepath.Join(filepath.Dir(mod), "channel"))
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			return "", err
 		}
 	}
 	c := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-modfile", filepath.Join(dir, "go.mod"), "-tags", "remove_all_sd", "-o", filepath.Join(dir, "prometheus"), module+"/cmd/prometheus")
-	c.Dir, c.Env = filepath.Dir(mod), append(os.Environ(), "CGO_ENABLED=0")
+	c.Dir, c.Env = filepath.Dir(mod), append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off") // a workspace has no -modfile
 	if _, err := output(c); err != nil {
 		return "", err
 	}

@@ -10,16 +10,26 @@ import (
 	"time"
 )
 
-// version is set by the linker (-X); a plain `go build` leaves it empty.
+// version is set by the linker (-X); plain `go build` and `go install` leave it empty.
 var version string
 
 // Version is the release, or the commit that the binary was built from.
 func Version() string {
-	if version != "" {
-		return version
-	}
-	if commit := setting("vcs.revision"); commit != "" {
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(version, info)
+}
+
+// versionOf returns the version that the linker set, the commit of a build in a clone, or the version of the module that
+// `go install` took.
+func versionOf(linked string, info *debug.BuildInfo) string {
+	commit := settingIn(info, "vcs.revision")
+	switch {
+	case linked != "":
+		return linked
+	case commit != "":
 		return "devel-" + commit[:min(12, len(commit))]
+	case info != nil && strings.HasPrefix(info.Main.Version, "v"):
+		return info.Main.Version
 	}
 	return "devel"
 }
@@ -100,7 +110,12 @@ func (i Info) print(w io.Writer) error {
 
 // setting is what Go's linker wrote into the program under a key; "" for nothing.
 func setting(key string) string {
-	if info, ok := debug.ReadBuildInfo(); ok {
+	info, _ := debug.ReadBuildInfo()
+	return settingIn(info, key)
+}
+
+func settingIn(info *debug.BuildInfo, key string) string {
+	if info != nil {
 		for _, s := range info.Settings {
 			if s.Key == key {
 				return s.Value

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,27 @@ func TestCommand(t *testing.T) {
 	c.SetArgs(nil)
 	if err := c.Execute(); err != nil || strings.Contains(out.String(), "Prometheus") || !strings.HasPrefix(out.String(), "teescope "+Version()+" (agent) ") {
 		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+// TestVersion: a release, a build in a clone, and what `go install` took have a version; a build outside of a repository has none.
+func TestVersion(t *testing.T) {
+	clone := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"}}
+	for name, c := range map[string]struct {
+		linked string
+		info   *debug.BuildInfo
+		want   string
+	}{
+		"release":                 {"v0.2.0", &debug.BuildInfo{Main: debug.Module{Version: "v0.2.0"}, Settings: clone}, "v0.2.0"},
+		"clone":                   {"", &debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-20261130201842-0123456789ab+dirty"}, Settings: clone}, "devel-0123456789ab"},
+		"go install":              {"", &debug.BuildInfo{Main: debug.Module{Version: "v0.1.0"}}, "v0.1.0"},
+		"outside of a repository": {"", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
+		"nothing known":           {"", nil, "devel"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := versionOf(c.linked, c.info); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -66,7 +66,9 @@ func (o options) bom(what recipe, c context) ([]byte, error) {
 		}
 		addLibrary(libraries, "golang", "std", strings.TrimPrefix(info.GoVersion, "go"))
 		for _, m := range info.Deps {
-			m = cmp.Or(m.Replace, m)
+			if m = cmp.Or(m.Replace, m); m.Version == "(devel)" { // a module of this repository, built from its folder
+				m.Version = o.version
+			}
 			addLibrary(libraries, "golang", m.Path, m.Version)
 		}
 	}
