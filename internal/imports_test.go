@@ -53,7 +53,6 @@ probe: contain host locked machine metric tee
 probe/bpf: contain host locked metric probe
 servers: host
 probe/sources: contain document host locked machine metric probe probe/bpf servers tee
-docstest: golden metric probe
 
 # ask: how stored series are asked for, and who takes what others wait for
 query: metric
@@ -66,6 +65,8 @@ result: contain disk document host metric quota stats tee
 findings: contain disk host locked metric query rivals tee
 findings/anomaly: findings metric query stats
 findings/notify: contain findings locked metric query
+
+docstest: findings golden metric probe
 
 # explain
 explain: metric query result rivals stats

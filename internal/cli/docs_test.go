@@ -17,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/docstest"
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/findings/rules"
@@ -204,20 +205,7 @@ func rulesDoc() string {
 		"others continue. `above` and `below` compare each element of the result; `for` is how long it must have held.\n" +
 		"A metric may be missing if the expression has a value without it: in `absent()`, after `unless`, or on only one side of `or`.\n")
 	for _, r := range rules.All {
-		fmt.Fprintf(&b, "\n## %s\n\n`%s`. %s\n\n", r.Title, r.Name, r.Doc)
-		if len(r.Needs) > 0 {
-			fmt.Fprintf(&b, "Needs `%s`.\n\n", strings.Join(r.Needs, "`, `"))
-		}
-		for i, th := range r.Thresholds {
-			if i == 0 {
-				b.WriteString("| threshold | default | what |\n|---|---|---|\n")
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", th.Name, config.FormatAmount(th.Default, th.Unit), cell(th.Doc))
-		}
-		if len(r.Thresholds) > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "What to do: %s\n\nReference: %s\n", r.Remedy, r.Reference)
+		b.WriteString("\n" + docstest.Rule(r))
 	}
 	return b.String()
 }

@@ -38,10 +38,10 @@ var kinds = []kind{
 			{"docs/metrics.md", `(?m)^## NAME$`, "a section: go test ./internal/probe/sources -run 'TestDocs/^NAME$' -update"},
 		}},
 	{name: "rule", folder: "internal/findings/rules", files: []string{"NAME.go"},
-		tests: []string{"Rules", "RulesHaveFixtures", "NoOrphans", "Files", "Descriptions", "CausesAreRules"},
+		tests: []string{"Rules", "RulesHaveFixtures", "NoOrphans", "Files", "Descriptions", "CausesAreRules", "Docs", "DefaultsCanBeWritten"},
 		places: []place{
 			{"internal/findings/rules/testdata/NAME/*.txtar", `-- want --`, "fixtures of each answer"},
-			{"docs/rules.md", "(?m)^`NAME`", "a section: make generate writes it"},
+			{"docs/rules.md", "(?m)^`NAME`", "a section: go test ./internal/findings/rules -run 'TestDocs/^NAME$' -update"},
 		}},
 	{name: "cause", folder: "internal/explain/causes", files: []string{"NAME.go"},
 		tests: []string{"Matches", "CausesHaveCases", "Words"},

@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/configfile"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/rules"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -127,7 +128,7 @@ func (a *analysisConfig) settleLimits(r *findings.Rule, match *regexp.Regexp, th
 			return fmt.Errorf("%s: the rule has no such threshold%s", at(name), listed(r.Thresholds))
 		}
 		n := thresholds[name]
-		v, err := parseAmount(scalar(&n), r.Thresholds[i].Unit)
+		v, err := metric.ParseAmount(scalar(&n), r.Thresholds[i].Unit)
 		if err != nil {
 			return fmt.Errorf("%s: %w", at(name), err)
 		}
@@ -188,8 +189,8 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	case o.Severity != "" && !slices.Contains(severities, o.Severity):
 		return fmt.Errorf("%s: %q: want info, warning, critical", here("severity"), o.Severity)
 	}
-	if _, ok := examples[o.Unit]; !ok {
-		return fmt.Errorf("%s: %q: want one of %s", here("unit"), o.Unit, strings.Join(slices.Sorted(maps.Keys(examples))[1:], ", "))
+	if !slices.Contains(metric.AmountUnits, o.Unit) {
+		return fmt.Errorf("%s: %q: want one of %s", here("unit"), o.Unit, strings.Join(slices.Sorted(slices.Values(metric.AmountUnits))[1:], ", "))
 	}
 	key, limit := "above", &o.Above
 	if o.Above.IsZero() {
@@ -199,11 +200,11 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	unit := o.Unit
 	if unit == "" {
 		var err error
-		if unit, err = guessUnit(text); err != nil {
+		if unit, err = metric.GuessUnit(text); err != nil {
 			return fmt.Errorf("%s: %w", here(key), err)
 		}
 	}
-	v, err := parseAmount(text, unit)
+	v, err := metric.ParseAmount(text, unit)
 	if err != nil {
 		return fmt.Errorf("%s: %w", here(key), err)
 	}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package config
+package metric
 
 import (
 	"fmt"
@@ -10,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/teescope/teescope/internal/metric"
 )
 
-// scales are the ways to write a value in one of analysis.Evidence's units, with each
+// AmountUnits are the units of amounts; "" is a plain number.
+var AmountUnits = []string{"", "ratio", "1/s", "cores", "bytes", "bytes/s", "seconds"}
+
+// amountScales are the ways to write a value in one of query.Evidence's units, with each
 // one's factor to the base unit. Times are Go's durations.
-var scales = map[string]map[string]float64{
+var amountScales = map[string]map[string]float64{
 	"":        {"": 1},
 	"ratio":   {"": 1, "%": 0.01},
 	"1/s":     {"/s": 1, "k/s": 1e3, "M/s": 1e6, "G/s": 1e9},
@@ -34,8 +33,8 @@ func byteScales(per string) map[string]float64 {
 	}
 }
 
-// examples show how to write a value.
-var examples = map[string]string{
+// amountExamples show how to write a value.
+var amountExamples = map[string]string{
 	"":        "a plain number like 3",
 	"ratio":   "a share or a factor like 20 % or 0.2",
 	"1/s":     "a rate like 20k/s",
@@ -47,10 +46,10 @@ var examples = map[string]string{
 
 var numberAndUnit = regexp.MustCompile(`^([0-9.,]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)$`)
 
-// parseAmount reads a value with its unit and returns it in the base unit. A unit that
-// scales lacks is an error, which says what is expected.
-func parseAmount(text, unit string) (float64, error) {
-	wrong := fmt.Errorf("%q: want %s", text, examples[unit])
+// ParseAmount reads a value with its unit and returns it in the base unit. A unit that
+// amountScales lacks is an error, which says what is expected.
+func ParseAmount(text, unit string) (float64, error) {
+	wrong := fmt.Errorf("%q: want %s", text, amountExamples[unit])
 	text = strings.TrimSpace(text)
 	if unit == "seconds" {
 		d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
@@ -63,8 +62,8 @@ func parseAmount(text, unit string) (float64, error) {
 	if m == nil {
 		return 0, wrong
 	}
-	v, err := metric.ParseNumber(m[1])
-	scale, known := scales[unit][m[2]]
+	v, err := ParseNumber(m[1])
+	scale, known := amountScales[unit][m[2]]
 	if err != nil || !known || math.IsInf(v*scale, 0) {
 		return 0, wrong
 	}
@@ -74,21 +73,20 @@ func parseAmount(text, unit string) (float64, error) {
 	return v * scale, nil
 }
 
-// guessUnit is the unit in which a value is written: the first that fits, "" for a
-// plain number.
-func guessUnit(text string) (string, error) {
-	for _, unit := range []string{"", "ratio", "1/s", "cores", "bytes", "bytes/s", "seconds"} {
-		if _, err := parseAmount(text, unit); err == nil {
+// GuessUnit returns the unit in which a value is written: the first of AmountUnits that fits.
+func GuessUnit(text string) (string, error) {
+	for _, unit := range AmountUnits {
+		if _, err := ParseAmount(text, unit); err == nil {
 			return unit, nil
 		}
 	}
 	return "", fmt.Errorf("%q: want a number, plain or with a unit, such as 20k/s, 20 %%, 5ms, 64MiB, 10MB/s or 3 cores", text)
 }
 
-// FormatAmount writes a value in the form that parseAmount reads.
+// FormatAmount writes a value in the form that ParseAmount reads.
 func FormatAmount(v float64, unit string) string {
 	if unit == "seconds" {
-		return metric.ShortDuration(time.Duration(math.Round(v * 1e9)))
+		return ShortDuration(time.Duration(math.Round(v * 1e9)))
 	}
 	suffix := map[string][]string{
 		"ratio":   {""},
@@ -105,7 +103,7 @@ func FormatAmount(v float64, unit string) string {
 	case unit == "bytes/s" && v >= 1<<10 && math.Mod(v, 1<<10) == 0 && math.Mod(v, 1e3) != 0:
 		suffix = []string{"GiB/s", "MiB/s", "KiB/s"}
 	}
-	fits := func(s string) bool { return v >= scales[unit][s] }
+	fits := func(s string) bool { return v >= amountScales[unit][s] }
 	s := suffix[len(suffix)-1]
 	if i := slices.IndexFunc(suffix, fits); i >= 0 {
 		s = suffix[i]
@@ -114,5 +112,5 @@ func FormatAmount(v float64, unit string) string {
 	if s == "" || strings.HasSuffix(s, "/s") && unit == "1/s" {
 		space = ""
 	}
-	return strconv.FormatFloat(math.Round(v/scales[unit][s]*1e6)/1e6, 'f', -1, 64) + space + s
+	return strconv.FormatFloat(math.Round(v/amountScales[unit][s]*1e6)/1e6, 'f', -1, 64) + space + s
 }
