@@ -18,8 +18,8 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// config is the configuration file (--config). Unknown keys are errors; every key is optional.
-type config struct {
+// Config is the configuration file (--config). Unknown keys are errors; every key is optional.
+type Config struct {
 	observe.Sections `yaml:",inline"`
 
 	Analysis analysisConfig `yaml:"analysis"`
@@ -37,10 +37,10 @@ type config struct {
 }
 
 // Scraping is what the sections of Prometheus say; nil of the empty configuration that nothing parsed.
-func (c *config) Scraping() *store.ScrapeConfig { return c.scrape }
+func (c *Config) Scraping() *store.ScrapeConfig { return c.scrape }
 
 // NeedsStore reports whether the file has sections without an effect where nothing is stored.
-func (c *config) NeedsStore() bool {
+func (c *Config) NeedsStore() bool {
 	return len(c.Notify.receivers)+len(c.Analysis.Own)+len(c.Analysis.Rules)+len(c.Dashboards) > 0
 }
 
@@ -60,23 +60,20 @@ type windowsConfig struct {
 	Short time.Duration `yaml:"short"`
 }
 
-// Config is config by the name that other packages have for it. In the JSON Schema it has its own.
-type Config = config
-
 // Reader returns what an observer reads the file with, for an agent or for a monitor; "" is the empty configuration. What it
 // returns is a *Config.
 func Reader(agent bool) observe.ReadConfig {
 	return func(name string, list []*probe.Source) (observe.Config, error) {
-		var c config
+		var c Config
 		if err := configfile.Read(name, c.Parser(list, agent)); err != nil {
-			return &config{}, err
+			return &Config{}, err
 		}
 		return &c, nil
 	}
 }
 
 // Parser returns what parses a file into c, for an agent or for a monitor.
-func (c *config) Parser(list []*probe.Source, agent bool) func(text []byte, dir string) error {
+func (c *Config) Parser(list []*probe.Source, agent bool) func(text []byte, dir string) error {
 	return func(text []byte, dir string) (err error) {
 		if *c, err = Parse(text, dir, list); err == nil && agent {
 			err = c.unused
@@ -88,7 +85,7 @@ func (c *config) Parser(list []*probe.Source, agent bool) func(text []byte, dir 
 // Parse decodes and checks the configuration of a monitor; file names in it are relative to dir. list is what can be read. An
 // error names the line and the key.
 func Parse(b []byte, dir string, list []*probe.Source) (Config, error) {
-	var c config
+	var c Config
 	b = configfile.AsYAML(b)
 	root, err := configfile.Decode(b, &c)
 	if err != nil {
@@ -112,7 +109,7 @@ func Parse(b []byte, dir string, list []*probe.Source) (Config, error) {
 }
 
 // checkAnalysis returns the first invalid value of the section with its line and key.
-func (c *config) checkAnalysis(root *yaml.Node, list []*probe.Source) error {
+func (c *Config) checkAnalysis(root *yaml.Node, list []*probe.Source) error {
 	at := func(keys ...string) string {
 		return configfile.Where(root, keys...)
 	}

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the schema")
 
 // TestConfigSchema generates the schema from the types, their comments and constants.
 func TestConfigSchema(t *testing.T) {
-	b, err := schematest.Document{Title: "teescope configuration", Value: &config{}, Packages: []string{"monitor/config", "findings", "observe", "probe", "web"}, Internal: "../..",
+	b, err := schematest.Document{Title: "teescope configuration", Value: &Config{}, Packages: []string{"monitor/config", "findings", "observe", "probe", "web"}, Internal: "../..",
 		YAML: true, Enums: true, Special: scalars}.Schema()
 	if err != nil {
 		t.Fatal(err)
