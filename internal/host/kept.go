@@ -105,7 +105,7 @@ func (s *splitter) write(b []byte) {
 			s.tell(line, true)
 		} else {
 			s.add(line)
-			s.end()
+			s.endLine()
 		}
 		b = b[i+1:]
 	}
@@ -116,7 +116,7 @@ func (s *splitter) add(b []byte) {
 	s.part, s.long = append(s.part, b[:room]...), s.long || room < len(b)
 }
 
-func (s *splitter) end() {
+func (s *splitter) endLine() {
 	s.tell(s.part, !s.long)
 	s.part, s.long = s.part[:0], false
 }
@@ -124,7 +124,7 @@ func (s *splitter) end() {
 // rest tells the last line if it has no end.
 func (s *splitter) rest() {
 	if len(s.part) > 0 {
-		s.end()
+		s.endLine()
 	}
 }
 
@@ -196,8 +196,8 @@ func (s *transcript) line(b []byte, whole bool) {
 	}
 }
 
-// on calls f once the program has printed a line, or at once where it has.
-func (t *Transcript) on(line string, f func()) {
+// notifyOnLine calls f once the program has printed a line, or at once where it has.
+func (t *Transcript) notifyOnLine(line string, f func()) {
 	s := t.lines.Lock()
 	defer t.lines.Unlock()
 	for _, l := range s.lines {
@@ -209,10 +209,10 @@ func (t *Transcript) on(line string, f func()) {
 	s.awaits = append(s.awaits, awaited{line, f})
 }
 
-// Said is closed once the program has printed a line.
-func (t *Transcript) Said(line string) <-chan struct{} {
+// LinePrinted is closed once the program has printed a line.
+func (t *Transcript) LinePrinted(line string) <-chan struct{} {
 	said := make(chan struct{})
-	t.on(line, func() { close(said) })
+	t.notifyOnLine(line, func() { close(said) })
 	return said
 }
 
@@ -222,8 +222,8 @@ func (t *Transcript) Lines() []Line {
 	return append([]Line(nil), t.lines.Lock().lines...)
 }
 
-// End puts everything into the output of a program that has ended after a time.
-func (t *Transcript) End(o *Output, wall time.Duration) {
+// FillOutput puts everything into the output of a program that has ended after a time.
+func (t *Transcript) FillOutput(o *Output, wall time.Duration) {
 	s := t.lines.Lock()
 	defer t.lines.Unlock()
 	s.at = wall

@@ -69,7 +69,7 @@ func TestEndlessOutput(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { write(part) }); n != 0 {
 		t.Errorf("%v allocations for %d bytes more", n, len(part))
 	}
-	last := tr.Said("last")
+	last := tr.LinePrinted("last")
 	write([]byte("\nlast\nrest"))
 	select {
 	case <-last:
@@ -77,7 +77,7 @@ func TestEndlessOutput(t *testing.T) {
 		t.Error("the line after a long one was not noticed")
 	}
 	var o Output
-	tr.End(&o, time.Hour)
+	tr.FillOutput(&o, time.Hour)
 	if looked != given {
 		t.Errorf("%d bytes were looked at, of %d", looked, given)
 	}
@@ -98,7 +98,7 @@ func TestManyLines(t *testing.T) {
 		}
 	}
 	write(strings.Repeat("x", 1<<16)+"\n", MostKept>>16+3)
-	ready := tr.Said("ready")
+	ready := tr.LinePrinted("ready")
 	write("ready\n", 1)
 	select {
 	case <-ready:
@@ -106,13 +106,13 @@ func TestManyLines(t *testing.T) {
 		t.Error("a line was not noticed because it is not kept")
 	}
 	var o Output
-	tr.End(&o, 0)
+	tr.FillOutput(&o, 0)
 	if len(o.Lines) != MostKept>>16 || o.Cut.Lines != 4 {
 		t.Errorf("%d lines, %d left out", len(o.Lines), o.Cut.Lines)
 	}
 	tr = NewTranscript(0, func() time.Duration { return 0 })
 	write("\n", maxLines+7)
-	tr.End(&o, 0)
+	tr.FillOutput(&o, 0)
 	if len(o.Lines) != maxLines || o.Cut != (Cut{Lines: 7}) {
 		t.Errorf("%d lines, left out %v", len(o.Lines), o.Cut)
 	}

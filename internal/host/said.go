@@ -118,8 +118,8 @@ func clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// said is the reason that an output gives, "" for none.
-func (o *Output) said() (string, weight) {
+// weighedReason is the reason that an output gives, "" for none.
+func (o *Output) weighedReason() (string, weight) {
 	text, w := reason(remarks(o.Stderr))
 	if w < plain {
 		if out, more := reason(remarks(o.Stdout)); more > w || text == "" {
@@ -129,19 +129,19 @@ func (o *Output) said() (string, weight) {
 	return text, w
 }
 
-// Said is why a program failed in its own words, without what it prints besides: usage, progress, warnings; "" if it
+// FailureReason is why a program failed in its own words, without what it prints besides: usage, progress, warnings; "" if it
 // said nothing.
-func (o Output) Said() string {
-	text, _ := o.said()
+func (o Output) FailureReason() string {
+	text, _ := o.weighedReason()
 	return text
 }
 
-// Because adds to the error of programs the words of the one that says most.
-func Because(err error, outputs ...Output) error {
+// WithReason adds to the error of programs the words of the one that says most.
+func WithReason(err error, outputs ...Output) error {
 	words, most, failed := "", noise, false
 	for i := range outputs {
 		o := &outputs[i]
-		if text, w := o.said(); text != "" && (words == "" || w > most || w == most && !failed && o.Code > 0) {
+		if text, w := o.weighedReason(); text != "" && (words == "" || w > most || w == most && !failed && o.Code > 0) {
 			words, most, failed = text, w, o.Code > 0
 		}
 	}

@@ -34,7 +34,7 @@ func TestSaid(t *testing.T) {
 		}
 	}
 	for name, o := range outputs {
-		if got := o.Said(); got != want[name] {
+		if got := o.FailureReason(); got != want[name] {
 			t.Errorf("%s: %q\nwant %q", name, got, want[name])
 		}
 	}
@@ -48,7 +48,7 @@ func TestSaidIsBounded(t *testing.T) {
 		"one line": "error: " + long, "many": strings.Repeat("error: "+long+"\n", 5) + "error: end\n", "plain": strings.Repeat(long+"\n", 5) + "end\n",
 		"progress": "1 %\r2 %\r3 %\rerror: disk full\n",
 	} {
-		got := Output{Stderr: []byte(s)}.Said()
+		got := Output{Stderr: []byte(s)}.FailureReason()
 		if len(got) > longestReason+20 || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b\x00") {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -75,11 +75,11 @@ func TestBecause(t *testing.T) {
 		{[]Output{stopped, load}, "exit status 1: load: connection refused"},
 		{[]Output{stopped, server}, "exit status 1: error: a client has gone"},
 	} {
-		if err := Because(failed, c.outs...); err.Error() != c.want || !errors.Is(err, failed) {
+		if err := WithReason(failed, c.outs...); err.Error() != c.want || !errors.Is(err, failed) {
 			t.Errorf("%q, want %q", err, c.want)
 		}
 	}
-	if err := Because(nil, load); err != nil {
+	if err := WithReason(nil, load); err != nil {
 		t.Error(err)
 	}
 }

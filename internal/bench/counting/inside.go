@@ -46,7 +46,7 @@ func (c *insideCounters) ask(ctx context.Context, q request) (bench.Counted, err
 	}
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideWorker, "ask", insideSocket, string(text)}, Dir: "{work}"}})
 	if err != nil {
-		return a.Counted, host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
+		return a.Counted, host.WithReason(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
 	if err = json.Unmarshal(out.Inside.Stdout, &a); err == nil && a.Error != "" {
 		err = errors.New(a.Error)
@@ -66,7 +66,7 @@ func (c *insideCounters) Begin(ctx context.Context) error {
 	}
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "bench", "inside", "open", "--socket", insideSocket}, Dir: "{work}"}})
 	if err != nil {
-		return host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
+		return host.WithReason(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
 	_, err = c.ask(ctx, request{})
 	return err

@@ -114,7 +114,7 @@ func Parse(b []byte, dir string, list []*probe.Source) (Config, error) {
 // checkAnalysis returns the first invalid value of the section with its line and key.
 func (c *config) checkAnalysis(root *yaml.Node, list []*probe.Source) error {
 	at := func(keys ...string) string {
-		return configfile.Where(root, keys...)
+		return configfile.Position(root, keys...)
 	}
 	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {
 		if d < 0 || d > 0 && d < time.Second {

@@ -62,7 +62,7 @@ type place func(keys ...string) string
 // the others run. sources maps each metric to its source.
 func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) error {
 	at := func(keys ...string) string {
-		return configfile.Where(root, append([]string{"analysis"}, keys...)...)
+		return configfile.Position(root, append([]string{"analysis"}, keys...)...)
 	}
 	a.limits = nil
 	for _, name := range slices.Sorted(maps.Keys(a.Rules)) {
