@@ -203,7 +203,7 @@ func (o *Observer) Open() {
 // OpenKernel opens the others, and logs which sources lack something.
 func (o *Observer) OpenKernel() {
 	o.warn(o.Engine.Start((*probe.Source).InKernel))
-	o.Engine.Look()
+	o.Engine.FollowProcesses()
 	for _, st := range o.Engine.Status() {
 		// What the hardware hides cannot be fixed; the page shows it.
 		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {

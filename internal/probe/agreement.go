@@ -86,7 +86,7 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 	for key, a := range e.totals {
 		if a.round == e.round {
 			total, known := now[key]
-			a.end(total, known, scale)
+			a.endRound(total, known, scale)
 		}
 	}
 	return func(s metric.Sample) float64 {
@@ -120,9 +120,9 @@ func (e *estimator) missed(x *Exact, labels []string) float64 {
 	return exact / estimated
 }
 
-// end decides the factor of a round. What the total gained while the source saw nothing of
+// endRound decides the factor of a round. What the total gained while the source saw nothing of
 // it is left for the next round that sees some.
-func (a *agreement) end(total float64, known bool, scale float64) {
+func (a *agreement) endRound(total float64, known bool, scale float64) {
 	counted, gained, comparable := a.counted, total-a.used, known && a.known && total >= a.used
 	a.factor, a.told = scale, false
 	if !known || scale == 0 {

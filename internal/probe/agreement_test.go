@@ -46,13 +46,13 @@ func (s *sampled) round(a, b, c, seen, told, scale float64, has bool) {
 	factor := s.e.agree(&agreed, samples, now, scale)
 	s.estimate = 0
 	for i, x := range samples {
-		if v := s.e.take(x, factor(x)).Value; i < 2 {
+		if v := s.e.extrapolate(x, factor(x)).Value; i < 2 {
 			s.estimate += v
 		} else {
 			s.estimateC = v
 		}
 	}
-	s.e.end()
+	s.e.endRound()
 }
 
 // bursts makes n rounds of a load in bursts, which the windows see by chance.
@@ -117,7 +117,7 @@ func TestToldShare(t *testing.T) {
 		for range rounds {
 			now = now.Add(5 * time.Second)
 			s.round(600, 300, others, seen, 1, scale, true)
-			all, _ := s.e.told(now, scale)
+			all, _ := s.e.minuteSums(now, scale)
 			share = 1 - all.untold()
 		}
 		return share
@@ -156,13 +156,13 @@ func TestBusyProcesses(t *testing.T) {
 			e.lately.add(c.process, c.n, c.told)
 		}
 		now = now.Add(time.Second)
-		e.told(now, 50)
+		e.minuteSums(now, 50)
 	}
-	all, busy := e.told(now, 50)
+	all, busy := e.minuteSums(now, 50)
 	if want := []processSums{{"client", sums{240, 0}}, {"redis", sums{2700, 2100}}}; all != (sums{3000, 2127}) || !slices.Equal(busy, want) {
 		t.Errorf("all %v, busy %v, want %v", all, busy, want)
 	}
-	if all, busy := e.told(now, 1); all != (sums{}) || busy != nil || all.untold() != 1 {
+	if all, busy := e.minuteSums(now, 1); all != (sums{}) || busy != nil || all.untold() != 1 {
 		t.Errorf("after a round that saw everything: %v of %v", busy, all)
 	}
 }
@@ -206,7 +206,7 @@ func TestTotalsComeAndGo(t *testing.T) {
 		}
 	}
 	for range 3 * forgotten {
-		s.e.end()
+		s.e.endRound()
 	}
 	if len(s.e.totals) != 0 {
 		t.Errorf("%d ended totals are kept", len(s.e.totals))

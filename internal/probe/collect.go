@@ -131,15 +131,15 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 		default:
 			delivered = true
 			if l.throttle != nil || l.fromZero {
-				s = l.estimate.take(s, factor(s))
+				s = l.estimate.extrapolate(s, factor(s))
 			}
-			if !seen.off && !seen.gone && l.keeps(s) {
+			if !seen.off && !seen.gone && l.inScope(s) {
 				out = append(out, s)
 			}
 		}
 	}
-	all, busy := l.estimate.told(e.host.Now(), seen.scale())
-	l.estimate.end()
+	all, busy := l.estimate.minuteSums(e.host.Now(), seen.scale())
+	l.estimate.endRound()
 	if l.Coverage == nil && err == nil {
 		all := 1.0
 		l.Coverage = &all
@@ -154,7 +154,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 			l.RestError = &seen.err
 		}
 		for _, p := range busy {
-			if s := (metric.Sample{Desc: ProcessError, Labels: []string{l.Source.Name, p.process}, Value: seen.err * p.untold(), Trust: metric.Estimated}); l.keeps(s) {
+			if s := (metric.Sample{Desc: ProcessError, Labels: []string{l.Source.Name, p.process}, Value: seen.err * p.untold(), Trust: metric.Estimated}); l.inScope(s) {
 				out = append(out, s)
 			}
 		}
@@ -192,7 +192,7 @@ func totals(x *Exact, samples []metric.Sample) map[seriesKey]float64 {
 	return now
 }
 
-func (l *live) keeps(s metric.Sample) bool {
+func (l *live) inScope(s metric.Sample) bool {
 	if l.Scope.Process == nil {
 		return true
 	}

@@ -79,7 +79,7 @@ func (e *Engine) Start(pick func(*Source) bool) error {
 // closed; its Status holds the outcome.
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
 	e := New(h, facts, sources, nil)
-	e.Look()
+	e.FollowProcesses()
 	defer e.sources.Unlock()
 	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
 		if !l.off {
@@ -120,7 +120,7 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.Nam
 	w := watch{processes: Processes{Host: h}, found: map[int][]string{}, hidden: map[int]bool{}}
 	for _, s := range sources {
 		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
-		l.hold()
+		l.postpone()
 		if len(s.Levels) > 0 {
 			l.Level, l.Wanted = s.Levels[0].Name, s.Levels[0].Name
 		}
@@ -138,8 +138,8 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.Nam
 	return &Engine{host: h, facts: facts, governor: newGovernor(h.Now, rand.NewPCG(rand.Uint64(), rand.Uint64())), sources: locked.New(all), watch: locked.New(w)}
 }
 
-// hold makes a source wait for Start.
-func (l *live) hold() {
+// postpone makes a source wait for Start.
+func (l *live) postpone() {
 	l.held, l.State, l.Reason, l.Remedy = true, Opening, "what events cost here is measured first; this takes seconds", ""
 }
 

@@ -30,8 +30,8 @@ type estimator struct {
 // memory stays bounded. A series that returns begins again as a new one.
 const forgotten = 60
 
-// end ends a round.
-func (e *estimator) end() {
+// endRound ends a round.
+func (e *estimator) endRound() {
 	e.round++
 	if e.round%forgotten != 0 {
 		return
@@ -75,9 +75,9 @@ type estimate struct {
 // hold is a scale that leaves the increase for a later round.
 const hold = -1
 
-// take returns s with its value extrapolated; scale is 1 for a round that saw
+// extrapolate returns s with its value extrapolated; scale is 1 for a round that saw
 // everything.
-func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
+func (e *estimator) extrapolate(s metric.Sample, scale float64) metric.Sample {
 	if s.Desc.Kind != metric.Counter && s.Desc.Kind != metric.Histogram {
 		return s
 	}

@@ -10,7 +10,7 @@ func TestEstimator(t *testing.T) {
 	h := &metric.Desc{Name: "h_seconds", Kind: metric.Histogram, Help: "H."}
 	var e estimator
 	take := func(n, scale float64) float64 {
-		return e.take(metric.Sample{Desc: calls, Labels: []string{"a"}, Value: n}, scale).Value
+		return e.extrapolate(metric.Sample{Desc: calls, Labels: []string{"a"}, Value: n}, scale).Value
 	}
 	for i, c := range []struct{ n, scale, want float64 }{
 		{10, 1, 10}, {20, 2, 30}, {20, 5, 30}, {30, 1, 40}, {5, 1, 45}, {9, 0, 45},
@@ -19,17 +19,17 @@ func TestEstimator(t *testing.T) {
 			t.Errorf("step %d: %g, want %g", i, got, c.want)
 		}
 	}
-	if s := e.take(metric.Sample{Desc: level, Value: 3}, 9); s.Value != 3 {
+	if s := e.extrapolate(metric.Sample{Desc: level, Value: 3}, 9); s.Value != 3 {
 		t.Errorf("a gauge was scaled to %g", s.Value)
 	}
 	for range 3 * forgotten {
-		e.end()
+		e.endRound()
 	}
 	if len(e.series) != 0 {
 		t.Errorf("%d ended series are kept", len(e.series))
 	}
 	hist := func(scale float64, sum float64, counts ...uint64) metric.Sample {
-		return e.take(metric.Sample{Desc: h, Hist: &metric.Hist{Bounds: []float64{1}, Counts: counts, Sum: sum}}, scale)
+		return e.extrapolate(metric.Sample{Desc: h, Hist: &metric.Hist{Bounds: []float64{1}, Counts: counts, Sum: sum}}, scale)
 	}
 	hist(1, 3, 2, 1)
 	s := hist(1.5, 6, 3, 2)
@@ -56,7 +56,7 @@ func TestManyLabels(t *testing.T) {
 	d := &metric.Desc{Name: "tee_many_total", Help: "Many.", Labels: []string{"a", "b", "c", "d", "e", "f"}}
 	var e estimator
 	take := func(f string, n, scale float64) metric.Sample {
-		return e.take(metric.Sample{Desc: d, Labels: []string{"a", "b", "c", "d", "e", f}, Value: n}, scale)
+		return e.extrapolate(metric.Sample{Desc: d, Labels: []string{"a", "b", "c", "d", "e", f}, Value: n}, scale)
 	}
 	take("x", 10, 1)
 	take("y", 1, 1)

@@ -379,7 +379,7 @@ func (g *governor) step(now, until time.Time) time.Time {
 	for _, t := range b.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
 		limited := !t.steady && b.budget.Share < 1
-		if limited && !t.told && !t.broken && !b.look(t, now, on, func() { nudge(g.spent) }) {
+		if limited && !t.told && !t.broken && !b.checkWindow(t, now, on, func() { nudge(g.spent) }) {
 			t.broken, on = true, false
 		}
 		t.set(on, g.now)
@@ -397,11 +397,11 @@ func (g *governor) step(now, until time.Time) time.Time {
 	return next
 }
 
-// look checks an open window if it is time to, and reports whether it may stay open: it is closed where the load grew since
+// checkWindow checks an open window if it is time to, and reports whether it may stay open: it is closed where the load grew since
 // the window was planned, and not for less, because closing it by its own events overestimates the rate. Then it has the
 // reader say when nothing is left. For one that cannot it sets the next time: a core cannot spend what is left in less than
 // that time, so a check before it is of no use.
-func (b *books) look(t *throttle, now time.Time, on bool, reached func()) bool {
+func (b *books) checkWindow(t *throttle, now time.Time, on bool, reached func()) bool {
 	period := b.budget.period()
 	every := t.every(period)
 	may := (t.may + b.slack) * period.Seconds()

@@ -59,9 +59,9 @@ type round struct {
 // saw the events of all processes.
 const worthStating = 0.01
 
-// told ends a round for the sums, and returns those of the last minute, of all processes and of those with many events,
+// minuteSums ends a round for the sums, and returns those of the last minute, of all processes and of those with many events,
 // in order. scale is that of the round; one that saw everything begins anew, as the windows do.
-func (e *estimator) told(at time.Time, scale float64) (all sums, busy []processSums) {
+func (e *estimator) minuteSums(at time.Time, scale float64) (all sums, busy []processSums) {
 	if e.lately != nil {
 		e.rounds, e.lately = append(e.rounds, round{at, e.lately}), nil
 	}
