@@ -45,7 +45,7 @@ func (m *monitor) machines() *fleet.Fleet {
 
 // shared returns what pages ask through.
 func (m *monitor) shared() *feed.Feed {
-	return feed.New(feed.Options{Evaluate: m.served.Steps, Notes: m.served.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Take, Now: m.Host.Now})
+	return feed.New(feed.Options{Evaluate: m.served.Steps, Notes: m.served.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Reserve, Now: m.Host.Now})
 }
 
 func (m *monitor) elsewhere(on query.Machine) bool {

@@ -157,7 +157,7 @@ func (s *Store) replaceMeta(dir string, m tsdb.BlockMeta, why string) error {
 	next := path + ".tmp"
 	write := func() error { return errors.Join(disk.WriteFile(next, b, 0o644), syncFile(next)) }
 	if err = write(); errors.Is(err, unix.ENOSPC) {
-		if err = s.reserve.give(); err == nil {
+		if err = s.reserve.release(); err == nil {
 			err = write()
 		}
 	}

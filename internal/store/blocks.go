@@ -74,7 +74,7 @@ func (s *Store) sayNameless(db *database) {
 	if n := count("samples"); n > 0 {
 		l := Loss{Part: walName, Kind: "log", Reason: "it lacks the names of series, so a part of it was emptied", From: s.lastBlockEnd(), To: s.opts.Now().Truncate(time.Second)}
 		l.Lost = fmt.Sprintf("%.0f samples of %.0f series %s", n, count("series"), span(l.From, l.To))
-		s.lose(l)
+		s.recordLoss(l)
 	}
 }
 

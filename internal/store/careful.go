@@ -119,7 +119,7 @@ func (r *carefulIndex) Series(ref storage.SeriesRef, b *labels.ScratchBuilder, c
 	m := r.v.Meta()
 	err := r.IndexReader.Series(ref, b, chks)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		r.v.lose(uint64(ref), err, time.UnixMilli(m.MinTime), time.UnixMilli(m.MaxTime))
+		r.v.recordLoss(uint64(ref), err, time.UnixMilli(m.MinTime), time.UnixMilli(m.MaxTime))
 		return storage.ErrNotFound
 	}
 	if err != nil || chks == nil || r.v.onlyNames() {
@@ -131,7 +131,7 @@ func (r *carefulIndex) Series(ref storage.SeriesRef, b *labels.ScratchBuilder, c
 		}
 		_, _, err := r.v.chunks.ChunkOrIterable(c)
 		if err != nil {
-			r.v.lose(uint64(ref), err, time.UnixMilli(c.MinTime), time.UnixMilli(c.MaxTime))
+			r.v.recordLoss(uint64(ref), err, time.UnixMilli(c.MinTime), time.UnixMilli(c.MaxTime))
 		}
 		return err != nil
 	})
@@ -144,7 +144,7 @@ func (v *view) onlyNames() bool {
 	return v.names
 }
 
-func (v *view) lose(series uint64, err error, from, to time.Time) {
+func (v *view) recordLoss(series uint64, err error, from, to time.Time) {
 	v.mu.Lock()
 	v.lost = true
 	v.mu.Unlock()
@@ -289,6 +289,6 @@ func (s *Store) skip(block string, err error, series uint64, from, to time.Time)
 	l := Loss{Part: block, Kind: "block", Reason: err.Error(), Lost: what + " " + span(k.from, k.to), From: k.from, To: k.to}
 	s.skips.Unlock()
 	if grew {
-		s.lose(l)
+		s.recordLoss(l)
 	}
 }

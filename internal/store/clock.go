@@ -111,7 +111,7 @@ func (s *Store) rewind(round int64) error {
 	if err := s.writeNote(l, ""); err != nil {
 		s.log.Warn("write a note in the quarantine", "err", err)
 	}
-	s.lose(l)
+	s.recordLoss(l)
 	s.forgetFuture()
 	return err
 }

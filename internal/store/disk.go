@@ -138,14 +138,14 @@ type reserve struct {
 	size int64
 }
 
-func (r reserve) held() bool {
+func (r reserve) allocated() bool {
 	fi, err := disk.Stat(r.path)
 	return err == nil && fi.Size() == r.size
 }
 
-// make allocates the file, unless that would leave less than leave bytes.
-func (r reserve) make(leave int64) error {
-	if r.size == 0 || r.held() {
+// allocate allocates the file, unless that would leave less than leave bytes.
+func (r reserve) allocate(leave int64) error {
+	if r.size == 0 || r.allocated() {
 		return nil
 	}
 	if n, err := free(filepath.Dir(r.path)); err != nil || n < r.size+leave {
@@ -167,8 +167,8 @@ func (r reserve) make(leave int64) error {
 	return nil
 }
 
-// give returns the space to the disk.
-func (r reserve) give() error {
+// release returns the space to the disk.
+func (r reserve) release() error {
 	if err := disk.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("give reserve back: %w", err)
 	}

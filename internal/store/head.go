@@ -245,7 +245,7 @@ type tally struct {
 
 // appenderOf starts a transaction of scraped or recorded samples.
 func appenderOf(ctx context.Context, w writer, t *tally) storage.Appender {
-	db, err := w.take()
+	db, err := w.begin()
 	if err != nil {
 		return &refused{tally: t, err: err}
 	}
@@ -304,8 +304,8 @@ func (a *appender) Append(ref storage.SeriesRef, l labels.Labels, t int64, v flo
 	return a.theirs(a.Appender.Append(a.ours(ref), l, t, v))
 }
 
-// knows reports whether a series is in memory.
-func (a *appender) knows(l labels.Labels) bool {
+// hasSeries reports whether a series is in memory.
+func (a *appender) hasSeries(l labels.Labels) bool {
 	g, ok := a.Appender.(storage.GetRef)
 	if !ok {
 		return false

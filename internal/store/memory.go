@@ -164,7 +164,7 @@ func (m *Memory) prune(now int64) {
 	}
 }
 
-func (m *Memory) take() (opening, error) {
+func (m *Memory) begin() (opening, error) {
 	if h := m.head.Load(); h != nil {
 		return h, nil
 	}

@@ -103,7 +103,7 @@ func (s *Store) setAside(path string, l Loss) error {
 	move := func() error { return disk.Rename(path, filepath.Join(to, l.Part)) }
 	err = write()
 	if errors.Is(err, unix.ENOSPC) {
-		if err = s.reserve.give(); err == nil {
+		if err = s.reserve.release(); err == nil {
 			err = write()
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Store) setAside(path string, l Loss) error {
 	if err := errors.Join(syncFile(to), syncFile(filepath.Dir(path))); err != nil {
 		s.log.Warn("flush the quarantine", "err", err)
 	}
-	s.lose(l)
+	s.recordLoss(l)
 	return nil
 }
 
@@ -148,8 +148,8 @@ func (s *Store) writeNote(l Loss, was string) error {
 // ulidLength is the length of a block's name, which is unique.
 const ulidLength = 26
 
-// lose records and logs a loss.
-func (s *Store) lose(l Loss) {
+// recordLoss records and logs a loss.
+func (s *Store) recordLoss(l Loss) {
 	have := s.losses.Lock()
 	known := slices.ContainsFunc(*have, func(o Loss) bool { return o.Part == l.Part })
 	if known {

@@ -123,7 +123,7 @@ func (q queue) enter(ctx context.Context) error {
 	}
 }
 
-func (q queue) leave() {
+func (q queue) release() {
 	if q != nil {
 		<-q
 	}

@@ -136,12 +136,12 @@ func (q *Queue) ApplyConfig(c *ScrapeConfig) error {
 	if err := q.send.apply(c.config); err != nil {
 		return err
 	}
-	return q.scrape.use(c)
+	return q.scrape.replaceTargets(c)
 }
 
-// take begins a transaction. After a failed write it first opens the log again, which begins a new segment: readers do
+// begin begins a transaction. After a failed write it first opens the log again, which begins a new segment: readers do
 // not get past a record that was not written to its end.
-func (q *Queue) take() (opening, error) {
+func (q *Queue) begin() (opening, error) {
 	err := q.place.check()
 	q.trouble.set("folder", err)
 	if err != nil {

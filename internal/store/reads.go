@@ -20,11 +20,11 @@ func Reads(expr string) ([]string, error) {
 	if t := e.Type(); t != parser.ValueTypeVector {
 		return nil, fmt.Errorf("the expression gives a %s, want an instant vector", parser.DocumentedType(t))
 	}
-	return slices.Sorted(maps.Keys(needs(e))), nil
+	return slices.Sorted(maps.Keys(requiredMetrics(e))), nil
 }
 
-// needs are the metrics without which an expression has no value, or one that says nothing.
-func needs(n parser.Node) map[string]bool {
+// requiredMetrics are the metrics without which an expression has no value, or one that says nothing.
+func requiredMetrics(n parser.Node) map[string]bool {
 	names := map[string]bool{}
 	switch e := n.(type) {
 	case *parser.VectorSelector:
@@ -41,15 +41,15 @@ func needs(n parser.Node) map[string]bool {
 	case *parser.BinaryExpr:
 		switch e.Op {
 		case parser.LUNLESS: // without the right side all of the left one is left
-			return needs(e.LHS)
+			return requiredMetrics(e.LHS)
 		case parser.LOR: // either side has values without the other
-			right := needs(e.RHS)
-			maps.DeleteFunc(right, func(name string, _ bool) bool { return !needs(e.LHS)[name] })
+			right := requiredMetrics(e.RHS)
+			maps.DeleteFunc(right, func(name string, _ bool) bool { return !requiredMetrics(e.LHS)[name] })
 			return right
 		}
 	}
 	for child := range parser.ChildrenIter(n) {
-		maps.Copy(names, needs(child))
+		maps.Copy(names, requiredMetrics(child))
 	}
 	return names
 }

@@ -143,7 +143,7 @@ func (r *Remote) call(ctx context.Context, method, name string, form url.Values,
 	if err := r.running.enter(ctx); err != nil {
 		return err
 	}
-	defer r.running.leave()
+	defer r.running.release()
 	u := *r.base
 	u.Path = path.Join("/", u.Path, "api/v1", name)
 	u.RawPath = ""

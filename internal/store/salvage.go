@@ -36,8 +36,8 @@ func (s *Store) checkLog(held map[string]contents) error {
 		late := lateChunks{end: end.UnixMilli(), headChunks: onDisk}
 		var err error
 		l, err = lookAtLog(wal, visitor{sample: func(ref uint64, t int64) {
-			late.see(ref, t)
-			cover.see(t)
+			late.observe(ref, t)
+			cover.observe(t)
 		}})
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ type lateChunks struct {
 	found bool
 }
 
-func (l *lateChunks) see(ref uint64, t int64) {
+func (l *lateChunks) observe(ref uint64, t int64) {
 	if begin, ok := l.begin[ref]; ok && t >= l.end && t < begin {
 		l.found = true
 	}
@@ -153,7 +153,7 @@ func coversOf(held map[string]contents) *covers {
 	return c
 }
 
-func (c *covers) see(t int64) {
+func (c *covers) observe(t int64) {
 	if t == c.last { // a round has one time
 		return
 	}
@@ -204,7 +204,7 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 		return out, err
 	}
 	if need := 2*l.size() + chunkFile + 2<<20; n < need {
-		if err := s.reserve.give(); err != nil {
+		if err := s.reserve.release(); err != nil {
 			return out, err
 		}
 		if n, err = free(s.opts.Dir); err != nil {

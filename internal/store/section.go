@@ -24,8 +24,8 @@ var theirs = []string{"global", "scrape_configs", "remote_write"}
 // section is a mapping of Prometheus' keys, with the lines of the user's file.
 type section struct{ top *yaml.Node }
 
-// only returns Prometheus' part of a file. It fails on unknown and repeated keys, and on a second document.
-func only(text []byte, own []string) (section, error) {
+// prometheusSection returns Prometheus' part of a file. It fails on unknown and repeated keys, and on a second document.
+func prometheusSection(text []byte, own []string) (section, error) {
 	out := section{&yaml.Node{Kind: yaml.MappingNode}}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node

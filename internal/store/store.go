@@ -96,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s.db.Store(db)
-	if err := s.reserve.make(o.MinFree); err != nil {
+	if err := s.reserve.allocate(o.MinFree); err != nil {
 		s.log.Warn("hold no reserve", "err", err)
 	}
 	if o.Query.Interval == 0 {
@@ -131,7 +131,7 @@ func (s *Store) openFiles() (*database, error) {
 	if n, err := free(s.opts.Dir); err != nil {
 		return nil, err
 	} else if n < need {
-		if err := s.reserve.give(); err != nil {
+		if err := s.reserve.release(); err != nil {
 			return nil, err
 		}
 		if n, err = free(s.opts.Dir); err != nil {
@@ -270,7 +270,7 @@ func (s *Store) putInOrder() error {
 // reopen closes the database and opens it again, if the disk has so much space. Before and after the closing it calls
 // two functions, which may be nil; nobody else has the database then. Mending is locked.
 func (s *Store) reopen(need int64, open func(*database) error, closed func() error) error {
-	if err := s.reserve.give(); err != nil {
+	if err := s.reserve.release(); err != nil {
 		return err
 	}
 	if n, err := free(s.opts.Dir); err != nil {
@@ -344,7 +344,7 @@ func (s *Store) eachMinute() {
 			return
 		}
 	}
-	if err := s.reserve.make(2 * s.opts.MinFree); err != nil {
+	if err := s.reserve.allocate(2 * s.opts.MinFree); err != nil {
 		s.log.Warn("hold no reserve", "err", err)
 	}
 	if n, err := sizeOf(s.opts.Dir, s.reserve.path); err == nil {
@@ -386,7 +386,7 @@ func (s *Store) Close() (err error) {
 		if db != nil {
 			db.retire()
 			if n, ferr := free(s.opts.Dir); ferr == nil && n < s.opts.MinFree {
-				err = errors.Join(err, s.reserve.give())
+				err = errors.Join(err, s.reserve.release())
 			}
 			err = errors.Join(err, db.close())
 		}
