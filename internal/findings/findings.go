@@ -85,9 +85,9 @@ type Pass struct {
 	asked   map[string][]metric.Point // by Once
 }
 
-// Once is Query at the end of the window for what is asked again for each of many subjects: it is evaluated once in
+// QueryOnce is Query at the end of the window for what is asked again for each of many subjects: it is evaluated once in
 // a pass.
-func (p *Pass) Once(ctx context.Context, expr string) ([]metric.Point, error) {
+func (p *Pass) QueryOnce(ctx context.Context, expr string) ([]metric.Point, error) {
 	if points, ok := p.asked[expr]; ok {
 		return points, nil
 	}
@@ -164,8 +164,8 @@ const (
 // WholeMachine is the subject of what is found of a machine as a whole.
 const WholeMachine = "machine"
 
-// On names a subject with its machine: "redis-server on vm1", and "machine vm1" for the machine itself.
-func On(subject, instance string) string {
+// QualifiedSubject names a subject with its machine: "redis-server on vm1", and "machine vm1" for the machine itself.
+func QualifiedSubject(subject, instance string) string {
 	if subject == WholeMachine {
 		return subject + " " + instance
 	}

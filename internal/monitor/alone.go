@@ -187,7 +187,7 @@ func (a *Alone) work(ctx context.Context, runsOn bool) error {
 			calm = true
 			a.spare()
 			tick.Reset(a.Interval)
-			a.analysis.Use(a.config.Analysis.Enabled(), a.every(findings.DefaultOptions().Every, a.Interval))
+			a.analysis.Reconfigure(a.config.Analysis.Enabled(), a.every(findings.DefaultOptions().Every, a.Interval))
 		case since >= WatchedOnce:
 			a.tellRead()
 		}

@@ -36,7 +36,7 @@ const (
 	defaultTop = 100
 )
 
-// Between compares all series of two windows: counters by their rates, gauges by their values, histograms by the mean
+// CompareWindows compares all series of two windows: counters by their rates, gauges by their values, histograms by the mean
 // of their observations. It leaves recorded series out and sums series of single processors. At the context's
 // deadline it returns the changes found so far, and Unable names the rest.
 //
@@ -47,7 +47,7 @@ const (
 // Processes that started or stopped between the windows come first. For each metric of the others it lists the largest
 // change of each process, at most three; Alike counts the others. With Options.Process the limits are five and ten. The
 // monitor's own series come last.
-func Between(ctx context.Context, q query.RangeQuerier, before, after Window, o Options) (Changes, error) {
+func CompareWindows(ctx context.Context, q query.RangeQuerier, before, after Window, o Options) (Changes, error) {
 	out := Changes{Before: before, After: after, Changes: []Change{}, Unable: []string{}}
 	for _, w := range []Window{before, after} {
 		if w.length() < LeastWindow {
@@ -234,7 +234,7 @@ func (c *comparison) rank(ctx context.Context, all []candidate, of events, o Opt
 	top := cmp.Or(o.Top, defaultTop)
 	type key struct{ family, owner string }
 	byOwner, byFamily, first := map[key]int{}, map[string]int{}, map[string]int{}
-	out, came, err := c.happened(ctx, all, of, min(top, mostEvents), len(machines) > 1)
+	out, came, err := c.startsAndStops(ctx, all, of, min(top, mostEvents), len(machines) > 1)
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, err
 	}
@@ -355,9 +355,9 @@ const (
 	leastUsed, leastCPU = 0.02, 1.0
 )
 
-// happened returns the processes that started or stopped, those that used the most CPU time first, and their places in
+// startsAndStops returns the processes that started or stopped, those that used the most CPU time first, and their places in
 // the list. What a process uses is its mean over its life in the window: the rest of the window says nothing about it.
-func (c *comparison) happened(ctx context.Context, all []candidate, of events, most int, machine bool) (out []Change, at map[string]int, err error) {
+func (c *comparison) startsAndStops(ctx context.Context, all []candidate, of events, most int, machine bool) (out []Change, at map[string]int, err error) {
 	out, at = []Change{}, map[string]int{}
 	type use struct {
 		metric.Point         // CPU time in the window, in seconds
@@ -392,7 +392,7 @@ func (c *comparison) happened(ctx context.Context, all []candidate, of events, m
 		}
 		who := p.Labels["process"]
 		if machine && p.Labels["instance"] != "" {
-			who = findings.On(who, p.Labels["instance"])
+			who = findings.QualifiedSubject(who, p.Labels["instance"])
 		}
 		verb := "uses"
 		if x.After = &p.cores; e.name == "stopped" {

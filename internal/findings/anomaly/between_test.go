@@ -167,7 +167,7 @@ func TestBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := storetest.Load(t, "load 5s\n"+tt.load)
-			got, err := Between(t.Context(), st, theHour, tenMinutes, tt.o)
+			got, err := CompareWindows(t.Context(), st, theHour, tenMinutes, tt.o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func TestBetweenIsQuiet(t *testing.T) {
 		}
 		load.WriteString("\n")
 	}
-	got, err := Between(t.Context(), storetest.Load(t, load.String()), theHour, tenMinutes, Options{})
+	got, err := CompareWindows(t.Context(), storetest.Load(t, load.String()), theHour, tenMinutes, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,17 +233,17 @@ func TestBetweenRefuses(t *testing.T) {
 		"nothing after":     {theHour, Window{time.Unix(7200, 0), time.Unix(7800, 0)}, "no samples in the window after"},
 	} {
 		for _, o := range []Options{{}, {Process: "p"}, {Machine: query.Machine{Job: "j", Instance: "i"}}} {
-			if _, err := Between(t.Context(), st, tt.before, tt.after, o); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := CompareWindows(t.Context(), st, tt.before, tt.after, o); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s, %+v: %v, want %q", name, o, err, tt.want)
 			}
 		}
 	}
-	if got, err := Between(t.Context(), st, theHour, tenMinutes, Options{Process: "other"}); err != nil || got.Compared != 0 {
+	if got, err := CompareWindows(t.Context(), st, theHour, tenMinutes, Options{Process: "other"}); err != nil || got.Compared != 0 {
 		t.Errorf("a process that is not there: %+v, %v", got, err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := Between(stopped, st, theHour, tenMinutes, Options{}); !errors.Is(err, context.Canceled) && (err == nil || !strings.Contains(err.Error(), "cancel")) {
+	if _, err := CompareWindows(stopped, st, theHour, tenMinutes, Options{}); !errors.Is(err, context.Canceled) && (err == nil || !strings.Contains(err.Error(), "cancel")) {
 		t.Errorf("stopped: %v", err)
 	}
 }
@@ -269,7 +269,7 @@ func TestBetweenInTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		left := 3 // that of the first reading, and those of the first metric
-		got, err := Between(ctx, late{Store: st, left: &left}, theHour, tenMinutes, Options{})
+		got, err := CompareWindows(ctx, late{Store: st, left: &left}, theHour, tenMinutes, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,24 +286,24 @@ func TestBetweenOnAYoungMonitor(t *testing.T) {
 		n := (720 - first) / 2
 		return storetest.Load(t, fmt.Sprintf("load 5s\ntee_context_switches_total{process=\"a\",kind=\"voluntary\"} _x%d 0+200x%d %d+20500x%d", first, n, 200*n+20500, n-1))
 	}
-	got, err := Between(t.Context(), load(660), theHour, tenMinutes, Options{})
+	got, err := CompareWindows(t.Context(), load(660), theHour, tenMinutes, Options{})
 	if err != nil || len(got.Changes) != 1 || got.Changes[0].Text != "a: voluntary context switches 40 -> 4,100/s" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if from, middle := got.Before.From.Unix(), got.After.From.Unix(); from < 3300 || from > 3310 || got.Before.To.Unix() != middle || middle < 3450 || middle > 3455 || !strings.Contains(got.Note, "00:55:0") {
 		t.Errorf("%+v and %+v, %q", got.Before, got.After, got.Note)
 	}
-	got, err = Between(t.Context(), load(480), theHour, tenMinutes, Options{})
+	got, err = CompareWindows(t.Context(), load(480), theHour, tenMinutes, Options{})
 	if err != nil || !got.Before.To.Equal(theHour.To) || got.Before.From.Unix() < 2400 || got.After != tenMinutes || got.Note == "" {
 		t.Errorf("ten minutes before: %+v and %+v, %q, %v", got.Before, got.After, got.Note, err)
 	}
 	// The first time that it answers, it compares.
 	end := Window{time.Unix(3540, 0), time.Unix(3600, 0)}
-	got, err = Between(t.Context(), load(696), Window{time.Unix(3480, 0), end.From}, end, Options{})
+	got, err = CompareWindows(t.Context(), load(696), Window{time.Unix(3480, 0), end.From}, end, Options{})
 	if err != nil || got.Compared != 1 || len(got.Changes) != 1 {
 		t.Errorf("windows of a minute: %+v, %v", got, err)
 	}
-	if _, err = Between(t.Context(), load(708), theHour, tenMinutes, Options{}); err == nil || !strings.Contains(err.Error(), "ask again in 1 min") {
+	if _, err = CompareWindows(t.Context(), load(708), theHour, tenMinutes, Options{}); err == nil || !strings.Contains(err.Error(), "ask again in 1 min") {
 		t.Errorf("after a minute: %v", err)
 	}
 }
@@ -333,7 +333,7 @@ func BenchmarkBetween(b *testing.B) {
 	st := storetest.Load(b, load.String())
 	b.ReportAllocs()
 	for b.Loop() {
-		got, err := Between(b.Context(), st, theHour, tenMinutes, Options{})
+		got, err := CompareWindows(b.Context(), st, theHour, tenMinutes, Options{})
 		if err != nil || got.Compared != 5000 {
 			b.Fatal(got.Compared, err)
 		}
