@@ -253,7 +253,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		}
 	}
 	own, partial := workCPU(out, counted)
-	r.Interference = s.watch.End(own)
+	r.Interference = s.watch.Interference(own)
 	if partial != "" && r.Interference.ForeignCPU != nil {
 		r.Interference.ForeignCPU, r.Interference.Missing["foreign_cpu_ratio"] = nil, partial
 	}

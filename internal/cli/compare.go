@@ -90,7 +90,7 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 	}
 	if len(es) > 1 {
 		nameByFile(es, paths)
-		return verdict.Across(es, o)
+		return verdict.JoinResults(es, o)
 	}
 	verdict.Conclude(es[0], o)
 	return es[0], nil

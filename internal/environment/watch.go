@@ -79,10 +79,10 @@ func (w *Watcher) Begin() {
 	}
 }
 
-// End reports what happened since Begin. own is the CPU time in seconds of everything run on purpose (the workload, a
+// Interference reports what happened since Begin. own is the CPU time in seconds of everything run on purpose (the workload, a
 // load generator); the harness's own is known. The rest was used by others, so workload time missing from own counts
 // as foreign.
-func (w *Watcher) End(own float64) result.Interference {
+func (w *Watcher) Interference(own float64) result.Interference {
 	i := result.Interference{Missing: map[string]string{}}
 	if w.before == nil {
 		for _, f := range []string{"steal_ratio", "foreign_cpu_ratio", "throttle_events", "swap_bytes", "load_before",

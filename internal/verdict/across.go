@@ -27,11 +27,11 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("%s and %s are different jobs and cannot be compared: %s", e.A, e.B, strings.Join(fields, "; "))
 }
 
-// Across joins separate results into one unpaired document with its conclusions. The first environment of the first
+// JoinResults joins separate results into one unpaired document with its conclusions. The first environment of the first
 // result is the baseline of all others. Cases that some results lack are left out, with a guard that names them. It
 // fails with a *JobError if the jobs differ; a changed subject (another binary) is not another job. The arguments are
 // not changed.
-func Across(es []*result.Experiment, o Options) (*result.Experiment, error) {
+func JoinResults(es []*result.Experiment, o Options) (*result.Experiment, error) {
 	if len(es) < 2 {
 		return nil, errors.New("compare: give at least two results")
 	}

@@ -74,8 +74,8 @@ func thinned(ids []string, n int) []string {
 	return out
 }
 
-// Make builds a commit in dir and returns its program, moved out of the worktree.
-func (r Repository) Make(ctx context.Context, h *host.Host, id, dir string) (b Built, err error) {
+// BuildCommit builds a commit in dir and returns its program, moved out of the worktree.
+func (r Repository) BuildCommit(ctx context.Context, h *host.Host, id, dir string) (b Built, err error) {
 	shown, err := r.git(ctx, h, "show", "-s", "--format=%H %cI", id)
 	if err != nil {
 		return b, err
