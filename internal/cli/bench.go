@@ -330,7 +330,7 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", contain.OneLine(err))
 	}
 	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Catalog: known, Made: o.Host.Now().UTC()}); werr != nil {
-		return about([]string{path}, werr)
+		return nameFiles([]string{path}, werr)
 	}
 	if f.format == "text" {
 		if e.Design.Calibration {

@@ -147,7 +147,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 				return err
 			}
 			if err := f.Write(env.Stdout, d); err != nil {
-				return about(args, err)
+				return nameFiles(args, err)
 			}
 			if refused(e) {
 				return outcome(exitInvalid)

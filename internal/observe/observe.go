@@ -142,7 +142,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 		return nil, err
 	}
 	servers := new(Asked)
-	list := servers.Into(slices.Concat(sources.All, own))
+	list := servers.ReplaceSource(slices.Concat(sources.All, own))
 	chosen, err := choose(list, s.Sources)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 			return nil, err
 		}
 	}
-	if o.Found, o.Platform, err = Look(h); err != nil {
+	if o.Found, o.Platform, err = InspectMachine(h); err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
 	o.Platform.Started = h.Now()

@@ -129,7 +129,7 @@ func (c *config) checkAnalysis(root *yaml.Node, list []*probe.Source) error {
 
 // windows are the file's default windows over the built-in ones.
 func (a analysisConfig) windows() findings.Windows {
-	return windowsConfig{Long: a.Long, Short: a.Short}.over(findings.DefaultOptions().Windows)
+	return windowsConfig{Long: a.Long, Short: a.Short}.applyTo(findings.DefaultOptions().Windows)
 }
 
 // check returns what is wrong with the windows over the defaults.
@@ -140,7 +140,7 @@ func (w windowsConfig) check(def findings.Windows) error {
 		}
 		return query.PromDuration(own)
 	}
-	switch all := w.over(def); {
+	switch all := w.applyTo(def); {
 	case w.Long < 0:
 		return fmt.Errorf("long: %v; want 1s or more, or 0 for the default", w.Long)
 	case w.Short < 0:
@@ -151,7 +151,7 @@ func (w windowsConfig) check(def findings.Windows) error {
 	return nil
 }
 
-func (w windowsConfig) over(def findings.Windows) findings.Windows {
+func (w windowsConfig) applyTo(def findings.Windows) findings.Windows {
 	if w.Long > 0 {
 		def.Long = w.Long
 	}

@@ -237,7 +237,7 @@ func (a analysisConfig) Enabled() []*findings.Rule {
 func (a analysisConfig) tune(o *findings.Options) {
 	o.PerRule = map[string]findings.Windows{}
 	for name, r := range a.Rules {
-		o.PerRule[name] = r.over(o.Windows)
+		o.PerRule[name] = r.applyTo(o.Windows)
 	}
 	for _, own := range a.Own {
 		w := max(own.For, o.Windows.Short)
