@@ -50,7 +50,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Program {
 }
 
 // Converse starts a program as Start does, and leaves its standard input to the test. A program that is to end by itself,
-// once the test has answered, is waited for with Ends.
+// once the test has answered, is waited for with ExitStatus.
 func Converse(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
 	in, err := cmd.StdinPipe()

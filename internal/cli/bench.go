@@ -277,7 +277,7 @@ func available(p *bench.Plan, h *host.Host, all bool) ([]result.LeftOut, error) 
 	if all {
 		return nil, p.Check(h)
 	}
-	return p.Here(h)
+	return p.DropLacking(h)
 }
 
 // tasks runs experiments, each with the passes that follow.

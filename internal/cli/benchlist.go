@@ -124,7 +124,7 @@ func requirements(h *host.Host, e *bench.Experiment) (out here) {
 		return out
 	}
 	for _, p := range plans {
-		left, lacks := p.Here(h)
+		left, lacks := p.DropLacking(h)
 		out.LeftOut, err = left, errors.Join(err, lacks)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 	for b.Loop() {
 		w.Begin()
-		w.Interference(0)
+		w.Finish(0)
 	}
 }
 

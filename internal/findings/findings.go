@@ -82,7 +82,7 @@ type Pass struct {
 	refuse  func() error // why samples are not stored
 	places  func(query.Machine) map[string]rivals.Place
 	near    []Near
-	asked   map[string][]metric.Point // by Once
+	asked   map[string][]metric.Point // by QueryOnce
 }
 
 // QueryOnce is Query at the end of the window for what is asked again for each of many subjects: it is evaluated once in
@@ -172,7 +172,7 @@ func QualifiedSubject(subject, instance string) string {
 	return subject + " on " + instance
 }
 
-// ProcessOf returns the subject of a finding without the machine that On may have added.
+// ProcessOf returns the subject of a finding without the machine that QualifiedSubject may have added.
 func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f.Instance) }
 
 // InUnit names the processes of a subject that run in one unit or container; all of them where the unit is "".

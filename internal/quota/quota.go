@@ -131,9 +131,9 @@ func (s *Share) Reserve(n int64) (release func(), err error) {
 	return s.addUsed(n), nil
 }
 
-// TakeWithin is Take that tries again until others have given back enough, for a while. It keeps no place in a queue, so nobody who
+// ReserveWithin is Reserve that tries again until others have given back enough, for a while. It keeps no place in a queue, so nobody who
 // would fit waits for it.
-func (s *Share) TakeWithin(ctx context.Context, n int64, while time.Duration) (release func(), err error) {
+func (s *Share) ReserveWithin(ctx context.Context, n int64, while time.Duration) (release func(), err error) {
 	if s == nil || n <= 0 {
 		return func() {}, nil
 	}
@@ -156,7 +156,7 @@ func (s *Share) TakeWithin(ctx context.Context, n int64, while time.Duration) (r
 	return s.Reserve(n)
 }
 
-// Wait is Take that waits in turn until ctx ends; then it fails with ctx's error.
+// Wait is Reserve that waits in turn until ctx ends; then it fails with ctx's error.
 func (s *Share) Wait(ctx context.Context, n int64) (release func(), err error) {
 	if s == nil || n <= 0 {
 		return func() {}, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/teescope/teescope/internal/quota"
 )
 
-func TestTake(t *testing.T) {
+func TestReserve(t *testing.T) {
 	s := quota.NewShare("answers", 100<<10)
 	first, err := s.Reserve(60 << 10)
 	if err != nil || s.UsedBytes() != 60<<10 {
@@ -162,8 +162,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestTakeWithin: who does not fit tries again until there is room or its time is over, and meanwhile keeps out nobody who fits.
-func TestTakeWithin(t *testing.T) {
+// TestReserveWithin: who does not fit tries again until there is room or its time is over, and meanwhile keeps out nobody who fits.
+func TestReserveWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quota.NewShare("requests", 100)
 		first, err := s.Reserve(60)
@@ -172,7 +172,7 @@ func TestTakeWithin(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() {
-			release, err := s.TakeWithin(t.Context(), 80, time.Second)
+			release, err := s.ReserveWithin(t.Context(), 80, time.Second)
 			if err == nil {
 				release()
 			}
@@ -192,11 +192,11 @@ func TestTakeWithin(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, full := time.Now(), new(quota.Exceeded)
-		if _, err := s.TakeWithin(t.Context(), 80, time.Second); !errors.As(err, &full) || !full.Busy() || time.Since(began) != time.Second {
+		if _, err := s.ReserveWithin(t.Context(), 80, time.Second); !errors.As(err, &full) || !full.Busy() || time.Since(began) != time.Second {
 			t.Errorf("%v after %v, want that others have it after 1s", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := s.TakeWithin(t.Context(), 101, time.Second); !errors.As(err, &full) || full.Busy() || time.Since(began) != 0 {
+		if _, err := s.ReserveWithin(t.Context(), 101, time.Second); !errors.As(err, &full) || full.Busy() || time.Since(began) != 0 {
 			t.Errorf("%v after %v, want that it is too much at once", err, time.Since(began))
 		}
 	})

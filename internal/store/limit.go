@@ -57,7 +57,7 @@ func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Que
 	if tooDeep(b.expr) {
 		return nil, errTooDeep
 	}
-	parsed, err := e.requests().TakeWithin(ctx, parsedBytes(b.expr), parseWait)
+	parsed, err := e.requests().ReserveWithin(ctx, parsedBytes(b.expr), parseWait)
 	if full := new(quota.Exceeded); errors.As(err, &full) && !full.Busy() {
 		err = fmt.Errorf("%w: shorten the query, with fewer operators and simpler regular expressions", err)
 	}

@@ -32,7 +32,7 @@ type sender struct {
 	failures int // in a row; only touched by run
 }
 
-// senderState is shared by Tell and run, as is the queue.
+// senderState is shared by QueueChanges and run, as is the queue.
 type senderState struct {
 	open   []findings.Record // sent again at every repetition
 	all    []findings.Record // open after the last evaluation; nil before the first

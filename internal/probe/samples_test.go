@@ -135,7 +135,7 @@ func TestPanics(t *testing.T) {
 			}
 		}
 		s := e.Status()
-		if call == "Read" && (s[0].State != Degraded || !strings.Contains(s[0].Reason, "reading source bad crashed: runtime error: index out of range [4] with length 0 (tidy_test.go:")) ||
+		if call == "Read" && (s[0].State != Degraded || !strings.Contains(s[0].Reason, "reading source bad crashed: runtime error: index out of range [4] with length 0 (samples_test.go:")) ||
 			call == "Open" && s[0].State != Unavailable || s[1].State != Available {
 			t.Errorf("%s: %s: %s; %s", call, s[0].State, s[0].Reason, s[1].State)
 		}
