@@ -49,10 +49,12 @@ quota: host machine metric
 tee/kinds: host machine tee
 
 # observe
-probe: contain host locked machine metric tee
+probe/budget: locked
+probe/estimate: metric
+probe: contain host locked machine metric probe/budget probe/estimate tee
 probe/bpf: contain host locked metric probe
 servers: host
-probe/sources: contain document host locked machine metric probe probe/bpf servers tee
+probe/sources: contain document host locked machine metric probe probe/bpf probe/estimate servers tee
 docstest: golden metric probe
 
 # ask: how stored series are asked for, and who takes what others wait for
@@ -108,7 +110,7 @@ authority: host locked
 web: authority explain feed findings findings/anomaly fleet metric probe query quota report result tee
 monitor/client: build configfile host metric store web
 port: configfile contain host locked web
-observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/sources query result servers store/page tee tee/kinds web
+observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/budget probe/sources query result servers store/page tee tee/kinds web
 agent: build configfile contain metric observe probe web
 monitor/config: build configfile findings findings/notify findings/rules metric observe probe query store web
 monitor: build contain environment explain explain/prices feed findings findings/anomaly findings/notify fleet host locked machine metric monitor/client monitor/config observe probe proof query quota result rivals stats store tee tee/kinds ui verdict web

@@ -31,6 +31,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/port"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/budget"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/tee"
@@ -269,7 +270,7 @@ func (o *Observer) Govern(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { o.Engine.Watch(ctx) })
-	o.Engine.Govern(ctx, probe.Budget{Share: float64(o.Budget), Userspace: func() float64 { return ownCPU() - o.Host.Pages.CPU().Seconds() }, CPUs: max(1, o.Platform.CPUs), Idle: func() []float64 { return idleTime(o.Host) }})
+	o.Engine.Govern(ctx, budget.Budget{Share: float64(o.Budget), Userspace: func() float64 { return ownCPU() - o.Host.Pages.CPU().Seconds() }, CPUs: max(1, o.Platform.CPUs), Idle: func() []float64 { return idleTime(o.Host) }})
 }
 
 // idleTime is how long each CPU had nothing to do since boot in seconds (/proc/stat), or

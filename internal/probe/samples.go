@@ -16,7 +16,7 @@ func Tidy(samples []metric.Sample) ([]metric.Sample, error) { return new(unique)
 
 // unique knows the series of a round: no two sources may have the same.
 type unique struct {
-	series map[seriesKey]place
+	series map[metric.SeriesKey]place
 	source int
 }
 
@@ -26,7 +26,7 @@ type place struct{ source, sample int }
 // begin begins a round.
 func (u *unique) begin() *unique {
 	if u.series == nil {
-		u.series = map[seriesKey]place{}
+		u.series = map[metric.SeriesKey]place{}
 	}
 	clear(u.series)
 	u.source = 0
@@ -52,7 +52,7 @@ func (u *unique) tidy(samples []metric.Sample) ([]metric.Sample, error) {
 			continue
 		}
 		s.Labels = labels(s.Labels)
-		key := keyOf(s)
+		key := s.Key()
 		at, known := u.series[key]
 		switch {
 		case !known:

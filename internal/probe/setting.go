@@ -129,7 +129,7 @@ func (e *Engine) Set(name string, s Setting) error {
 // applySettings puts the settings of an open source into force.
 func (e *Engine) applySettings(l *live) error {
 	if l.throttle != nil {
-		e.governor.change(l.throttle, l.Sample, l.level(l.Wanted), l.Scope)
+		e.governor.Change(l.throttle, l.Sample, l.level(l.Wanted), l.adjuster())
 	}
 	if err := l.useFiles(); err != nil {
 		return err

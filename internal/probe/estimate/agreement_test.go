@@ -1,4 +1,4 @@
-package probe
+package estimate
 
 import (
 	"math"
@@ -24,7 +24,7 @@ var (
 
 // sampled is a process whose calls are counted in windows.
 type sampled struct {
-	e            estimator
+	e            Estimator
 	seen         [3]float64 // counted of a, b and c
 	total, real  float64    // what the kernel has counted of a and b, and what there was
 	estimate     float64    // of a and b
@@ -39,20 +39,20 @@ func (s *sampled) round(a, b, c, seen, told, scale float64, has bool) {
 		s.seen[i] += n * seen
 		samples = append(samples, metric.Sample{Desc: counted, Labels: []string{"redis", "abc"[i : i+1]}, Value: s.seen[i]})
 	}
-	now := map[seriesKey]float64{}
+	now := map[metric.SeriesKey]float64{}
 	if has {
-		now[keyOf(metric.Sample{Desc: known, Labels: []string{"redis"}})] = s.total
+		now[metric.Sample{Desc: known, Labels: []string{"redis"}}.Key()] = s.total
 	}
-	factor := s.e.agree(&agreed, samples, now, scale)
+	factor := s.e.Agree(&agreed, samples, now, scale)
 	s.estimate = 0
 	for i, x := range samples {
-		if v := s.e.extrapolate(x, factor(x)).Value; i < 2 {
+		if v := s.e.Extrapolate(x, factor(x)).Value; i < 2 {
 			s.estimate += v
 		} else {
 			s.estimateC = v
 		}
 	}
-	s.e.endRound()
+	s.e.EndRound()
 }
 
 // bursts makes n rounds of a load in bursts, which the windows see by chance.
@@ -117,8 +117,8 @@ func TestToldShare(t *testing.T) {
 		for range rounds {
 			now = now.Add(5 * time.Second)
 			s.round(600, 300, others, seen, 1, scale, true)
-			all, _ := s.e.minuteSums(now, scale)
-			share = 1 - all.untold()
+			all, _ := s.e.MinuteSums(now, scale)
+			share = 1 - all.Untold()
 		}
 		return share
 	}
@@ -145,7 +145,7 @@ func TestToldShare(t *testing.T) {
 // TestBusyProcesses: a process with a hundredth of the events or more has sums of its own, which include no name's events
 // twice.
 func TestBusyProcesses(t *testing.T) {
-	var e estimator
+	var e Estimator
 	now := time.Unix(1e9, 0)
 	for range 3 {
 		for _, c := range []struct {
@@ -156,13 +156,13 @@ func TestBusyProcesses(t *testing.T) {
 			e.lately.add(c.process, c.n, c.told)
 		}
 		now = now.Add(time.Second)
-		e.minuteSums(now, 50)
+		e.MinuteSums(now, 50)
 	}
-	all, busy := e.minuteSums(now, 50)
-	if want := []processSums{{"client", sums{240, 0}}, {"redis", sums{2700, 2100}}}; all != (sums{3000, 2127}) || !slices.Equal(busy, want) {
+	all, busy := e.MinuteSums(now, 50)
+	if want := []ProcessSums{{"client", Sums{240, 0}}, {"redis", Sums{2700, 2100}}}; all != (Sums{3000, 2127}) || !slices.Equal(busy, want) {
 		t.Errorf("all %v, busy %v, want %v", all, busy, want)
 	}
-	if all, busy := e.minuteSums(now, 1); all != (sums{}) || busy != nil || all.untold() != 1 {
+	if all, busy := e.MinuteSums(now, 1); all != (Sums{}) || busy != nil || all.Untold() != 1 {
 		t.Errorf("after a round that saw everything: %v of %v", busy, all)
 	}
 }
@@ -197,7 +197,7 @@ func TestTotalsComeAndGo(t *testing.T) {
 		{"a total that began again", func() { s.total = 0; s.round(500, 500, 0, 0.02, 1, 50, true) }},
 		{"in full", func() { s.round(500, 500, 0, 1, 1, 1, true) }},
 		{"in windows again, of which one saw less", func() { s.round(500, 500, 0, 0.01, 1, 50, true) }},
-		{"held", func() { s.round(500, 500, 0, 0.02, 1, hold, true); s.round(0, 0, 0, 0, 1, 50, true) }},
+		{"held", func() { s.round(500, 500, 0, 0.02, 1, Hold, true); s.round(0, 0, 0, 0, 1, 50, true) }},
 	} {
 		real, estimate := s.real, s.estimate
 		c.round()
@@ -206,7 +206,7 @@ func TestTotalsComeAndGo(t *testing.T) {
 		}
 	}
 	for range 3 * forgotten {
-		s.e.endRound()
+		s.e.EndRound()
 	}
 	if len(s.e.totals) != 0 {
 		t.Errorf("%d ended totals are kept", len(s.e.totals))

@@ -1,37 +1,38 @@
-package probe
+// Package estimate says what the events that a source counted part of the time stand for: it extrapolates counters, makes
+// them agree with totals that the kernel counts itself, and keeps the sums that the errors of processes come from.
+package estimate
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// estimator extrapolates the counters of a source that sees part of the time: a
+// Estimator extrapolates the counters of a source that sees part of the time: a
 // round's increase is multiplied by elapsed / attached (the ratio estimator of survey
 // sampling; Cochran, Sampling Techniques, chapter 6). It also records when a series
 // began. Gauges pass unchanged.
-type estimator struct {
-	series map[seriesKey]*estimate
-	totals map[seriesKey]*agreement
+type Estimator struct {
+	series map[metric.SeriesKey]*estimate
+	totals map[metric.SeriesKey]*agreement
 	// lately are the sums of the round, rounds those of the last minute.
 	lately byProcess
 	rounds []round
 	// scaled says that some value was ever extrapolated.
 	scaled bool
 	round  int
-	// at is the time of the round if its new series were 0 in the round before.
-	at time.Time
-	// zero is the time of the round before, if at is not zero.
-	zero time.Time
+	// At is the time of the round if its new series were 0 in the round before.
+	At time.Time
+	// Zero is the time of the round before, if at is not zero.
+	Zero time.Time
 }
 
 // forgotten is the number of rounds after which a series that ended is dropped, so
 // memory stays bounded. A series that returns begins again as a new one.
 const forgotten = 60
 
-// endRound ends a round.
-func (e *estimator) endRound() {
+// EndRound ends a round.
+func (e *Estimator) EndRound() {
 	e.round++
 	if e.round%forgotten != 0 {
 		return
@@ -48,21 +49,6 @@ func (e *estimator) endRound() {
 	}
 }
 
-// seriesKey identifies a series. Only series with more than four labels allocate.
-type seriesKey struct {
-	desc   *metric.Desc
-	labels [4]string
-	more   string
-}
-
-func keyOf(s metric.Sample) seriesKey {
-	key := seriesKey{desc: s.Desc}
-	if n := copy(key.labels[:], s.Labels); n < len(s.Labels) {
-		key.more = fmt.Sprintf("%q", s.Labels[n:])
-	}
-	return key
-}
-
 type estimate struct {
 	round       int // in which the series was seen last
 	began, zero time.Time
@@ -72,22 +58,22 @@ type estimate struct {
 	rest        []float64 // of a count below one event, for the next round
 }
 
-// hold is a scale that leaves the increase for a later round.
-const hold = -1
+// Hold is a scale that leaves the increase for a later round.
+const Hold = -1
 
-// extrapolate returns s with its value extrapolated; scale is 1 for a round that saw
+// Extrapolate returns s with its value extrapolated; scale is 1 for a round that saw
 // everything.
-func (e *estimator) extrapolate(s metric.Sample, scale float64) metric.Sample {
+func (e *Estimator) Extrapolate(s metric.Sample, scale float64) metric.Sample {
 	if s.Desc.Kind != metric.Counter && s.Desc.Kind != metric.Histogram {
 		return s
 	}
 	if e.series == nil {
-		e.series = map[seriesKey]*estimate{}
+		e.series = map[metric.SeriesKey]*estimate{}
 	}
-	key := keyOf(s)
+	key := s.Key()
 	x := e.series[key]
 	if x == nil {
-		x = &estimate{began: e.at, zero: e.zero}
+		x = &estimate{began: e.At, zero: e.Zero}
 		e.series[key] = x
 	}
 	x.round, s.Began, s.Zero = e.round, x.began, x.zero
@@ -97,7 +83,7 @@ func (e *estimator) extrapolate(s metric.Sample, scale float64) metric.Sample {
 	switch {
 	case s.Hist != nil:
 		s.Hist = x.spread(s.Hist, scale)
-	case scale == hold:
+	case scale == Hold:
 		s.Value = x.total
 	default:
 		x.total += grown(s.Value, x.last) * scale
@@ -110,8 +96,8 @@ func (e *estimator) extrapolate(s metric.Sample, scale float64) metric.Sample {
 }
 
 // growth is the increase of a sample's counter since it was taken last.
-func (e *estimator) growth(s metric.Sample) float64 {
-	if x := e.series[keyOf(s)]; x != nil {
+func (e *Estimator) growth(s metric.Sample) float64 {
+	if x := e.series[s.Key()]; x != nil {
 		return grown(s.Value, x.last)
 	}
 	return s.Value
@@ -131,7 +117,7 @@ func (x *estimate) spread(h *metric.Hist, scale float64) *metric.Hist {
 		x.lastCounts, x.rest, x.last = make([]uint64, len(h.Counts)), make([]float64, len(h.Counts)), 0
 	}
 	for i, n := range h.Counts {
-		if scale == hold {
+		if scale == Hold {
 			break
 		}
 		x.rest[i] += grown(float64(n), float64(x.lastCounts[i])) * scale
@@ -139,7 +125,7 @@ func (x *estimate) spread(h *metric.Hist, scale float64) *metric.Hist {
 		x.hist.Counts[i] += whole
 		x.rest[i] -= float64(whole)
 	}
-	if scale != hold {
+	if scale != Hold {
 		copy(x.lastCounts, h.Counts)
 		x.hist.Sum += grown(h.Sum, x.last) * scale
 		x.last = h.Sum

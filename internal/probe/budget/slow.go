@@ -1,19 +1,13 @@
-package probe
+package budget
 
 import "math"
 
 const (
 	// ownPart is the part of the budget that user space keeps while programs in the kernel could use all of it.
 	ownPart = 0.5
-	// mostSlowed bounds how much less often work that can wait is done.
-	mostSlowed = 4
+	// MostSlowed bounds how much less often work that can wait is done.
+	MostSlowed = 4
 )
-
-// Unhurried is implemented by Readers that also work between two readings, and can do so less often. The
-// engine says how many times less often, 1 for as usual, with every reading.
-type Unhurried interface {
-	Slow(times int)
-}
 
 // slowing decides how much less often work in user space is done that can wait: evaluations of rules, and walks over
 // threads.
@@ -35,7 +29,7 @@ func (s *slowing) fit(rate, room float64) {
 		return
 	}
 	switch {
-	case s.mean > room && s.times < mostSlowed:
+	case s.mean > room && s.times < MostSlowed:
 		if s.times == 1 && s.steps < 2*s.patience {
 			s.patience = min(2*s.patience, 16*calm)
 		}
@@ -55,11 +49,8 @@ func (b Budget) room(sources float64) float64 {
 }
 
 // Slowed is how many times less often than usual work in user space is done that can wait, because user space does not fit
-// into the budget; 1 without a budget.
-func (e *Engine) Slowed() int { return max(1, e.governor.slowed()) }
-
-// slowed is Slowed, or 0 before a period has ended.
-func (g *governor) slowed() int {
+// into the budget, or 0 before a period has ended.
+func (g *Governor) Slowed() int {
 	defer g.books.Unlock()
 	return g.books.Lock().slow.times
 }

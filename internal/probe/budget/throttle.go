@@ -1,4 +1,4 @@
-package probe
+package budget
 
 import (
 	"math"
@@ -6,17 +6,39 @@ import (
 	"time"
 )
 
-// throttle is the state of one governed source.
-type throttle struct {
+// Source is what a governor keeps within the budget.
+type Source struct {
+	Reader Governed
+	// Steady sources are never throttled, only limited by the user.
+	Steady bool
+	// Limit is the user's sampling rate: at most this part of the time.
+	Limit float64
+	// Level of detail that the user chose, and what puts one into force.
+	Level  int
+	Adjust func(level int)
+}
+
+// Governed works in the kernel on every event, and is cheap to detach and attach. Its methods may be called from any goroutine.
+type Governed interface {
+	Attach() error
+	Detach() error
+	// Spent returns the number of events counted since opening and the seconds that
+	// counting them cost on each CPU, including the entry to the program.
+	Spent() (events float64, seconds []float64)
+	// Limit has reached called once, soon after the seconds that Spent returns have come up to most on some CPU. It may be
+	// called earlier and again, from any goroutine, and must not block. A later limit replaces this one. It reports whether
+	// the reader can do so; the governor asks the others for what they have spent, several times a period.
+	Limit(most []float64, reached func()) bool
+}
+
+// Throttle is the state of one governed source.
+type Throttle struct {
 	reader Governed
-	// steady sources are never throttled, only limited by the user.
 	steady bool
-	// limit is the user's sampling rate: at most this part of the time.
-	limit float64
+	limit  float64
 	// level of detail is the one in force, wanted the user's.
 	level, wanted  int
-	adjust         func(level int, scope Scope)
-	scope          Scope // for adjust
+	adjust         func(level int)
 	calm, patience int
 
 	// share is the part of the time for which the source is attached; 0 is off.
@@ -50,7 +72,7 @@ type throttle struct {
 	// estimated, and how many periods saw nothing and all.
 	counted, estimated float64
 	blind, periods     int
-	last               coverage
+	last               Coverage
 	windows            []window // the last ones
 }
 
@@ -59,39 +81,28 @@ type throttle struct {
 // have besides that of sampling.
 type window struct{ rate, period, part, doubt float64 }
 
-// coverage is what a round saw of a source.
-type coverage struct {
-	// share is the estimated part of the round's events that was counted; 0 where the
+// Coverage is what a round saw of a source.
+type Coverage struct {
+	// Share is the estimated part of the round's events that was counted; 0 where the
 	// source was off.
-	share float64
-	// wait: the events since the last round belong to an unfinished period, so their
+	Share float64
+	// Wait: the events since the last round belong to an unfinished period, so their
 	// scale is unknown yet.
-	wait bool
-	// off: the budget does not allow even the shortest window.
-	off bool
-	// refused is why its programs cannot be attached or detached. gone: they could not be attached, and nothing was seen.
-	refused error
-	gone    bool
-	// limited: below full coverage, or below the level that the user chose.
-	limited bool
-	// err is the relative standard error of the number of events plus the doubt of its
+	Wait bool
+	// Off: the budget does not allow even the shortest window.
+	Off bool
+	// Refused is why its programs cannot be attached or detached. gone: they could not be attached, and nothing was seen.
+	Refused error
+	Gone    bool
+	// Limited: below full coverage, or below the level that the user chose.
+	Limited bool
+	// Err is the relative standard error of the number of events plus the doubt of its
 	// windows; NaN where it is unknown.
-	err float64
-}
-
-// scale is the number of events that one counted event stands for.
-func (c coverage) scale() float64 {
-	switch {
-	case c.wait:
-		return hold
-	case c.share == 0:
-		return 0
-	}
-	return 1 / c.share
+	Err float64
 }
 
 // note adds the time since the last note to t's attached time, and the events in it; events is the count now.
-func (t *throttle) note(now time.Time, events float64) {
+func (t *Throttle) note(now time.Time, events float64) {
 	if t.attached {
 		t.open += now.Sub(t.since)
 		t.within += max(0, events-t.from)
@@ -101,7 +112,7 @@ func (t *throttle) note(now time.Time, events float64) {
 
 // observe adds the ending period to the cost at full coverage and to the estimate of
 // all events, and begins the next one. period is the planned length.
-func (t *throttle) observe(now time.Time, s spending, period time.Duration) {
+func (t *Throttle) observe(now time.Time, s spending, period time.Duration) {
 	t.cost *= doubt
 	t.seconds = s.seconds
 	if open := t.open.Seconds(); t.open >= leastLook {
@@ -148,7 +159,7 @@ func (s spending) part(p float64) spending {
 
 // set attaches or detaches t. A reader that refuses keeps its state, and is asked again with each look. The call can be
 // slow, so a window is as long as planned from its return on.
-func (t *throttle) set(on bool, now func() time.Time) {
+func (t *Throttle) set(on bool, now func() time.Time) {
 	switch {
 	case on == t.attached:
 		return
@@ -243,7 +254,7 @@ func cut(open, planned float64) float64 {
 
 // tooLittle reports whether a source's grant does not suffice for a window. A source
 // that is off needs twice as much to return, so it does not flap.
-func (t *throttle) tooLittle(full, may, least float64) bool {
+func (t *Throttle) tooLittle(full, may, least float64) bool {
 	if full == 0 {
 		return false
 	}
@@ -255,7 +266,7 @@ func (t *throttle) tooLittle(full, may, least float64) bool {
 // source was attached for open seconds. A period seen in full replaces the mean. A
 // window counts for at least a sixth, or the long time at full coverage before a
 // storm would outweigh it.
-func (t *throttle) weigh(most, open float64) {
+func (t *Throttle) weigh(most, open float64) {
 	if t.share == 1 {
 		t.cost, t.time = most, open
 		return
@@ -265,7 +276,7 @@ func (t *throttle) weigh(most, open float64) {
 }
 
 // remember keeps a window for the standard error.
-func (t *throttle) remember(w window) {
+func (t *Throttle) remember(w window) {
 	if t.share == 1 && !t.broken { // nothing has to be estimated
 		t.windows = nil
 		return
@@ -278,7 +289,7 @@ func (t *throttle) remember(w window) {
 
 // decide sets the share of a source that would cost full cores and may cost less.
 // fair is an equal part of the allowance, least the smallest useful share.
-func (t *throttle) decide(full, may, fair, least, period float64) {
+func (t *Throttle) decide(full, may, fair, least, period float64) {
 	t.calm++
 	fits := full == 0 || may >= full
 	switch {
@@ -288,13 +299,13 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 		}
 		t.calm = 0
 		t.level--
-		t.adjust(t.level, t.scope)
+		t.adjust(t.level)
 	case !fits:
 		t.calm = 0
 	case t.level < t.wanted && full < fair*0.3 && t.calm > t.patience:
 		t.calm = 0
 		t.level++
-		t.adjust(t.level, t.scope)
+		t.adjust(t.level)
 	}
 	share := t.limit
 	switch {
@@ -308,7 +319,7 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 }
 
 // limitTo has the reader say when the period has cost so many seconds on a core, if it can.
-func (t *throttle) limitTo(may float64, reached func()) bool {
+func (t *Throttle) limitTo(may float64, reached func()) bool {
 	most := slices.Clone(t.seconds)
 	for cpu := range most {
 		most[cpu] += may
@@ -317,7 +328,7 @@ func (t *throttle) limitTo(may float64, reached func()) bool {
 }
 
 // overall is what the period has cost the busiest core until now, in seconds.
-func (t *throttle) overall() (most float64) {
+func (t *Throttle) overall() (most float64) {
 	_, seconds := t.reader.Spent()
 	for cpu, s := range seconds {
 		if cpu < len(t.seconds) {
@@ -326,3 +337,6 @@ func (t *throttle) overall() (most float64) {
 	}
 	return most
 }
+
+// Spent is that of the source.
+func (t *Throttle) Spent() (events float64, seconds []float64) { return t.reader.Spent() }

@@ -1,4 +1,4 @@
-package probe
+package estimate
 
 import (
 	"math"
@@ -48,30 +48,30 @@ type agreement struct {
 	round                     int  // in which it was seen last
 }
 
-// agree ends a round for the totals of the samples; now are their values. It returns the factor for each
+// Agree ends a round for the totals of the samples; now are their values. It returns the factor for each
 // sample: the total's increase for each counted event where that is known (the
 // ratio estimator with the total as its own auxiliary variable; Cochran, Sampling Techniques,
 // section 6.2), scale times what windows missed of the totals beside it where those are known (weights calibrated on
 // a known total; Deville and Sarndal, Calibration Estimators in Survey Sampling, 1992), and scale otherwise. scale is 1
 // for a round that saw everything.
-func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]float64, scale float64) func(metric.Sample) float64 {
+func (e *Estimator) Agree(x *Exact, samples []metric.Sample, now map[metric.SeriesKey]float64, scale float64) func(metric.Sample) float64 {
 	plain := func(metric.Sample) float64 { return scale }
 	if x == nil {
 		e.totals = nil
 		return plain
 	}
-	if scale == hold { // what was counted waits, and so do the totals
+	if scale == Hold { // what was counted waits, and so do the totals
 		return plain
 	}
 	if e.totals == nil {
-		e.totals = map[seriesKey]*agreement{}
+		e.totals = map[metric.SeriesKey]*agreement{}
 	}
 	for _, s := range samples {
 		if s.Desc != x.Counter {
 			continue
 		}
 		for _, total := range x.Of(s.Labels) {
-			key := keyOf(metric.Sample{Desc: x.Total, Labels: total})
+			key := metric.Sample{Desc: x.Total, Labels: total}.Key()
 			a := e.totals[key]
 			if a == nil {
 				a = &agreement{}
@@ -95,22 +95,22 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 		}
 		factor, told := scale, false
 		if totals := x.Of(s.Labels); len(totals) > 0 {
-			a := e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: totals[0]})]
+			a := e.totals[metric.Sample{Desc: x.Total, Labels: totals[0]}.Key()]
 			factor, told = a.factor, a.told
 		} else {
 			factor *= e.missed(x, s.Labels)
 		}
-		name, _ := process(s)
+		name, _ := s.Process()
 		e.lately.add(name, e.growth(s)*factor, told)
 		return factor
 	}
 }
 
 // missed returns the events for each estimated one, of the totals beside a series.
-func (e *estimator) missed(x *Exact, labels []string) float64 {
+func (e *Estimator) missed(x *Exact, labels []string) float64 {
 	exact, estimated := 0.0, 0.0
 	for _, total := range x.Beside(labels) {
-		if a := e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: total})]; a != nil && a.believed {
+		if a := e.totals[metric.Sample{Desc: x.Total, Labels: total}.Key()]; a != nil && a.believed {
 			exact, estimated = exact+a.exact, estimated+a.estimated
 		}
 	}

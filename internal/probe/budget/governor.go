@@ -1,4 +1,6 @@
-package probe
+// Package budget keeps what counting costs within a share of each core: it decides which sources count all of the time, which in
+// windows and with how much detail, and how often work in user space is done that can wait.
+package budget
 
 import (
 	"cmp"
@@ -11,7 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 )
 
-// Budget is what the engine may cost.
+// Budget is what counting may cost.
 type Budget struct {
 	// Share of each core, as a ratio.
 	Share float64
@@ -57,21 +59,21 @@ const (
 	remembered = 60
 )
 
-// governor keeps the cost of the Governed sources within a budget. After each control
+// Governor keeps the cost of sources within a budget. After each control
 // period it estimates each source's cost at full coverage, and divides the budget: cheap
 // sources count everything, expensive ones share the rest (max-min fairness). A source
 // that does not fit loses detail; then it counts in windows, which start at a random time
 // of each period so that a periodic load is not aliased; then it is off for a while.
-type governor struct {
+type Governor struct {
 	now   func() time.Time
 	books locked.Value[books]
 	added chan struct{} // holds one: a source was added
 	spent chan struct{} // holds one: a source has spent what it may
 }
 
-// newGovernor returns a governor whose windows begin when the source of randomness says.
-func newGovernor(now func() time.Time, random rand.Source) governor {
-	return governor{now: now, books: locked.New(books{random: rand.New(random)}), added: make(chan struct{}, 1), spent: make(chan struct{}, 1)}
+// New returns a governor whose windows begin when the source of randomness says.
+func New(now func() time.Time, random rand.Source) Governor {
+	return Governor{now: now, books: locked.New(books{random: rand.New(random)}), added: make(chan struct{}, 1), spent: make(chan struct{}, 1)}
 }
 
 // books are the governed sources, and what they cost. A throttle in them, its reader
@@ -79,7 +81,7 @@ func newGovernor(now func() time.Time, random rand.Source) governor {
 type books struct {
 	budget  Budget
 	random  *rand.Rand
-	sources []*throttle
+	sources []*Throttle
 	user    float64 // CPU seconds of user space at the end of the last period
 	at      time.Time
 	userNow float64 // user space in cores, smoothed
@@ -91,19 +93,21 @@ type books struct {
 	idle    []float64 // of each CPU in seconds, at the end of the last period that had windows
 }
 
-// add puts a source under the governor, attached.
-func (g *governor) add(t *throttle) {
+// Add puts a source under the governor, attached.
+func (g *Governor) Add(s Source) *Throttle {
+	t := &Throttle{reader: s.Reader, steady: s.Steady, limit: s.Limit, level: s.Level, wanted: s.Level, adjust: s.Adjust}
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	now := g.now()
 	t.share, t.patience = t.limit, calm
-	t.attached, t.since, t.last.share = true, now, t.limit
+	t.attached, t.since, t.last.Share = true, now, t.limit
 	t.at = now
 	t.events, t.seconds = t.reader.Spent()
 	t.from = t.events
 	t.begin, t.end = now, now.Add(time.Hour)
 	b.sources = append(b.sources, t)
 	nudge(g.added)
+	return t
 }
 
 // nudge puts something into a channel that holds one.
@@ -114,57 +118,57 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// opening notes that n more sources are being opened.
-func (g *governor) opening(n int) {
+// Opening notes that n more sources are being opened.
+func (g *Governor) Opening(n int) {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	b.opening += n
 	b.known = false
 }
 
-// remove forgets a source. The governor does not touch it afterwards.
-func (g *governor) remove(t *throttle) {
+// Remove forgets a source. The governor does not touch it afterwards.
+func (g *Governor) Remove(t *Throttle) {
 	b := g.books.Lock()
 	defer g.books.Unlock()
-	b.sources = slices.DeleteFunc(b.sources, func(x *throttle) bool { return x == t })
+	b.sources = slices.DeleteFunc(b.sources, func(x *Throttle) bool { return x == t })
 }
 
-// round ends a round for t and says what it saw.
-func (g *governor) round(t *throttle) coverage {
+// Round ends a round for t and says what it saw.
+func (g *Governor) Round(t *Throttle) Coverage {
 	g.books.Lock()
 	defer g.books.Unlock()
-	c := coverage{share: t.last.share, off: t.share == 0, refused: t.refused, err: math.NaN()}
+	c := Coverage{Share: t.last.Share, Off: t.share == 0, Refused: t.refused, Err: math.NaN()}
 	switch {
 	case t.periods > 0 && t.blind == t.periods:
-		c.share, c.gone = 0, !c.off
+		c.Share, c.Gone = 0, !c.Off
 	case t.periods > 0 && t.estimated > 0:
-		c.share = min(1, t.counted/t.estimated)
+		c.Share = min(1, t.counted/t.estimated)
 	case t.periods > 0:
-		c.share = t.share
+		c.Share = t.share
 	default:
-		c.wait = t.share > 0 && t.share < 1
+		c.Wait = t.share > 0 && t.share < 1
 	}
 	t.counted, t.estimated, t.blind, t.periods = 0, 0, 0, 0
-	if t.share < 1 || c.share < 1 {
-		c.err = relativeError(t.windows)
+	if t.share < 1 || c.Share < 1 {
+		c.Err = relativeError(t.windows)
 	}
-	c.limited = t.share < 1 || c.share < 1 || t.level < t.wanted
+	c.Limited = t.share < 1 || c.Share < 1 || t.level < t.wanted
 	t.last = c
 	return c
 }
 
-// level is the level of detail that t works at.
-func (g *governor) level(t *throttle) int {
+// Level is the level of detail that t works at.
+func (g *Governor) Level(t *Throttle) int {
 	g.books.Lock()
 	defer g.books.Unlock()
 	return t.level
 }
 
-// change puts a user's settings into force.
-func (g *governor) change(t *throttle, limit float64, level int, scope Scope) {
+// Change puts a user's settings into force.
+func (g *Governor) Change(t *Throttle, limit float64, level int, adjust func(level int)) {
 	g.books.Lock()
 	defer g.books.Unlock()
-	t.limit, t.level, t.wanted, t.scope, t.patience = limit, level, level, scope, calm
+	t.limit, t.level, t.wanted, t.adjust, t.patience = limit, level, level, adjust, calm
 	t.share = min(t.share, limit)
 }
 
@@ -186,7 +190,7 @@ func maxMin(allowance float64, full []float64) []float64 {
 }
 
 // plan ends a control period and decides the shares of the next one.
-func (g *governor) plan(now time.Time) {
+func (g *Governor) plan(now time.Time) {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	period, spent := b.meter(now)
@@ -240,7 +244,7 @@ func (b *books) meter(now time.Time) (period float64, spent []spending) {
 // saturated reports for each CPU whether it was busy for all of the period that ends, or
 // returns nil. It asks only while a source counts in windows.
 func (b *books) saturated(period float64) []bool {
-	if b.budget.Idle == nil || !slices.ContainsFunc(b.sources, func(t *throttle) bool { return t.share < 1 || t.broken }) {
+	if b.budget.Idle == nil || !slices.ContainsFunc(b.sources, func(t *Throttle) bool { return t.share < 1 || t.broken }) {
 		b.idle = nil
 		return nil
 	}
@@ -344,7 +348,7 @@ func (b Budget) least() float64 { return min(1, leastOpen.Seconds()/b.period().S
 func (b Budget) period() time.Duration { return cmp.Or(b.Period, time.Second) }
 
 // start draws the windows of a period.
-func (g *governor) start(now time.Time) {
+func (g *Governor) start(now time.Time) {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	period := b.budget.period()
@@ -372,7 +376,7 @@ func (g *governor) start(now time.Time) {
 }
 
 // step puts every source into its planned state, and returns when to look again.
-func (g *governor) step(now, until time.Time) time.Time {
+func (g *Governor) step(now, until time.Time) time.Time {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	next := until
@@ -401,7 +405,7 @@ func (g *governor) step(now, until time.Time) time.Time {
 // the window was planned, and not for less, because closing it by its own events overestimates the rate. Then it has the
 // reader say when nothing is left. For one that cannot it sets the next time: a core cannot spend what is left in less than
 // that time, so a check before it is of no use.
-func (b *books) checkWindow(t *throttle, now time.Time, on bool, reached func()) bool {
+func (b *books) checkWindow(t *Throttle, now time.Time, on bool, reached func()) bool {
 	period := b.budget.period()
 	every := t.every(period)
 	may := (t.may + b.slack) * period.Seconds()
@@ -426,7 +430,7 @@ func (b *books) checkWindow(t *throttle, now time.Time, on bool, reached func())
 }
 
 // every is the shortest time that is planned between two checks of an open window.
-func (t *throttle) every(period time.Duration) time.Duration {
+func (t *Throttle) every(period time.Duration) time.Duration {
 	if t.share == 1 {
 		return period / fullLooks
 	}
@@ -440,10 +444,15 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// run governs until ctx ends, and leaves everything attached.
-func (g *governor) run(ctx context.Context, b Budget) {
+// SetBudget sets the budget; its period is that of Run.
+func (g *Governor) SetBudget(b Budget) {
 	g.books.Lock().budget = b
 	g.books.Unlock()
+}
+
+// Run governs until ctx ends, and leaves everything attached.
+func (g *Governor) Run(ctx context.Context, b Budget) {
+	g.SetBudget(b)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	until := g.now()
@@ -471,7 +480,7 @@ func (g *governor) run(ctx context.Context, b Budget) {
 }
 
 // recheck has the next step check every source.
-func (g *governor) recheck() {
+func (g *Governor) recheck() {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	for _, t := range b.sources {
@@ -480,7 +489,7 @@ func (g *governor) recheck() {
 }
 
 // release attaches everything again, for good.
-func (g *governor) release() {
+func (g *Governor) release() {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	now := g.now()
@@ -491,16 +500,16 @@ func (g *governor) release() {
 	}
 }
 
-// mostUsed returns the most of a core that was used in a period since the last call of
+// MostUsed returns the most of a core that was used in a period since the last call of
 // busy, and whether a period has ended.
-func (g *governor) mostUsed() (float64, bool) {
+func (g *Governor) MostUsed() (float64, bool) {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	return b.used, b.known && b.used > 0
 }
 
-// busy is mostUsed, and begins anew.
-func (g *governor) busy() (float64, bool) {
+// TakeMostUsed is mostUsed, and begins anew.
+func (g *Governor) TakeMostUsed() (float64, bool) {
 	b := g.books.Lock()
 	defer g.books.Unlock()
 	u, ok := b.used, b.known && b.used > 0
