@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/index"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // A block is read through a view that checks each chunk's checksum before a query sees it. A damaged chunk or series
@@ -286,7 +288,7 @@ func (s *Store) skip(block string, err error, series uint64, from, to time.Time)
 	if n := len(k.series); !k.all {
 		what = fmt.Sprintf("samples of %d series", n)
 	}
-	l := Loss{Part: block, Kind: "block", Reason: err.Error(), Lost: what + " " + span(k.from, k.to), From: k.from, To: k.to}
+	l := repair.Loss{Part: block, Kind: "block", Reason: err.Error(), Lost: what + " " + repair.SpanText(k.from, k.to), From: k.from, To: k.to}
 	s.skips.Unlock()
 	if grew {
 		s.recordLoss(l)

@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,10 +15,10 @@ import (
 	"github.com/teescope/teescope/internal/disk"
 )
 
-// quarantineName is the folder, in the data folder, for damaged parts. Next to each part, NAME.txt states the reason
+// QuarantineName is the folder, in the data folder, for damaged parts. Next to each part, NAME.txt states the reason
 // and what was lost. Nothing deletes from it but the oldest of many samples from the future. Names with a dot are no
 // parts: .head, .salvage and .discarded hold what is elsewhere too.
-const quarantineName = "quarantine"
+const QuarantineName = "quarantine"
 
 // Loss is a part of the store that was damaged, and what queries no longer find.
 type Loss struct {
@@ -38,23 +37,23 @@ type Loss struct {
 	Behind bool
 }
 
-// nothing is the loss if another part of the store had the data too.
-const nothing = "nothing"
+// LostNothing is the loss if another part of the store had the data too.
+const LostNothing = "nothing"
 
-// overlaps reports whether samples in [mint, maxt], in milliseconds, may be missing.
-func (l Loss) overlaps(mint, maxt int64) bool {
-	return l.Lost != nothing && (l.To.IsZero() || l.To.UnixMilli() >= mint) && (l.From.IsZero() || l.From.UnixMilli() <= maxt)
+// Overlaps reports whether samples in [mint, maxt], in milliseconds, may be missing.
+func (l Loss) Overlaps(mint, maxt int64) bool {
+	return l.Lost != LostNothing && (l.To.IsZero() || l.To.UnixMilli() >= mint) && (l.From.IsZero() || l.From.UnixMilli() <= maxt)
 }
 
 // Error describes the damage, as a warning of a query or as the trouble of the store.
 func (l Loss) Error() string {
-	if l.Kind == future {
-		return fmt.Sprintf("%s; %s are in %s/%s now: check that the machine's time is synchronised", l.Reason, l.Lost, quarantineName, l.Part)
+	if l.Kind == Future {
+		return fmt.Sprintf("%s; %s are in %s/%s now: check that the machine's time is synchronised", l.Reason, l.Lost, QuarantineName, l.Part)
 	}
 	if l.Moved.IsZero() {
 		return fmt.Sprintf("%s %s is damaged; answers leave out %s", l.Kind, l.Part, l.Lost)
 	}
-	return fmt.Sprintf("%s %s was damaged and is in %s/ now; lost: %s", l.Kind, l.Part, quarantineName, l.Lost)
+	return fmt.Sprintf("%s %s was damaged and is in %s/ now; lost: %s", l.Kind, l.Part, QuarantineName, l.Lost)
 }
 
 // noteKeys are the lines of a note.
@@ -63,10 +62,10 @@ var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved", "boot",
 func (l Loss) note(was string) string {
 	var b strings.Builder
 	switch {
-	case l.Kind == future && l.Behind:
+	case l.Kind == Future && l.Behind:
 		b.WriteString("teescope moved samples here because the clock went back behind them, to a time before teescope was built. They come back by\n" +
 			"themselves when the clock is right.\n\n")
-	case l.Kind == future:
+	case l.Kind == Future:
 		b.WriteString("teescope moved samples here because the clock went back behind them, and went on without them. If the clock was wrong before, delete\n" +
 			"the folder and this note. If it was wrong after, stop the monitor and move the folders in it to the data folder.\n\n")
 	default:
@@ -87,23 +86,23 @@ func (l Loss) note(was string) string {
 // setAside moves a part of the data folder into the quarantine and reports it: in a note, in the log and as the
 // store's trouble. The move needs almost no space; on a full disk the reserve is given back first. It fails if the
 // part cannot be moved, which then stays where it is.
-func (s *Store) setAside(path string, l Loss) error {
-	to := filepath.Join(s.opts.Dir, quarantineName)
-	rel, err := filepath.Rel(s.opts.Dir, path)
+func (d Folder) setAside(path string, l Loss) error {
+	to := filepath.Join(d.Dir, QuarantineName)
+	rel, err := filepath.Rel(d.Dir, path)
 	if err != nil {
 		return err
 	}
-	l.Moved = s.opts.Now().Truncate(time.Second)
+	l.Moved = d.Now().Truncate(time.Second)
 	l.Part = cmp.Or(l.Part, strings.ReplaceAll(rel, string(filepath.Separator), "-"))
 	if len(filepath.Base(path)) != ulidLength { // names that will be used again
-		l.Part += l.Moved.UTC().Format(partTime)
+		l.Part += l.Moved.UTC().Format(PartTime)
 	}
-	l.Part = s.freeName(l.Part)
-	write := func() error { return s.writeNote(l, rel) }
+	l.Part = d.FreeName(l.Part)
+	write := func() error { return d.WriteNote(l, rel) }
 	move := func() error { return disk.Rename(path, filepath.Join(to, l.Part)) }
 	err = write()
 	if errors.Is(err, unix.ENOSPC) {
-		if err = s.reserve.release(); err == nil {
+		if err = d.Reserve.Release(); err == nil {
 			err = write()
 		}
 	}
@@ -113,32 +112,32 @@ func (s *Store) setAside(path string, l Loss) error {
 	if err := move(); err != nil {
 		return fmt.Errorf("move %s to %s, because it is damaged (%s): %w: free some space, make the folder writable, or move it yourself", path, to, l.Reason, err)
 	}
-	if err := errors.Join(syncFile(to), syncFile(filepath.Dir(path))); err != nil {
-		s.log.Warn("flush the quarantine", "err", err)
+	if err := errors.Join(disk.Sync(to), disk.Sync(filepath.Dir(path))); err != nil {
+		d.Log.Warn("flush the quarantine", "err", err)
 	}
-	s.recordLoss(l)
+	d.Lost(l)
 	return nil
 }
 
-// partTime is the end of the name of a part.
-const partTime = "-20060102T150405"
+// PartTime is the end of the name of a part.
+const PartTime = "-20060102T150405"
 
 // mostOfName is after how many parts of a name no free one is looked for: the folder cannot be read.
 const mostOfName = 10_000
 
-// freeName returns a name that no part in the quarantine has yet.
-func (s *Store) freeName(name string) string {
+// FreeName returns a name that no part in the quarantine has yet.
+func (d Folder) FreeName(name string) string {
 	for i, free := 2, name; ; i++ {
-		if i > mostOfName || !exists(filepath.Join(s.opts.Dir, quarantineName, free)) {
+		if i > mostOfName || !Exists(filepath.Join(d.Dir, QuarantineName, free)) {
 			return free
 		}
 		free = fmt.Sprintf("%s.%d", name, i)
 	}
 }
 
-// writeNote writes the note of a part that was somewhere else.
-func (s *Store) writeNote(l Loss, was string) error {
-	to := filepath.Join(s.opts.Dir, quarantineName)
+// WriteNote writes the note of a part that was somewhere else.
+func (d Folder) WriteNote(l Loss, was string) error {
+	to := filepath.Join(d.Dir, QuarantineName)
 	if err := disk.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
@@ -148,62 +147,8 @@ func (s *Store) writeNote(l Loss, was string) error {
 // ulidLength is the length of a block's name, which is unique.
 const ulidLength = 26
 
-// recordLoss records and logs a loss.
-func (s *Store) recordLoss(l Loss) {
-	have := s.losses.Lock()
-	known := slices.ContainsFunc(*have, func(o Loss) bool { return o.Part == l.Part })
-	if known {
-		*have = slices.DeleteFunc(*have, func(o Loss) bool { return o.Part == l.Part })
-	}
-	*have = append(*have, l)
-	slices.SortFunc(*have, func(a, b Loss) int { return cmp.Compare(a.Part, b.Part) })
-	s.losses.Unlock()
-	if !l.Moved.IsZero() {
-		s.trouble.set("damaged", errors.Join(s.trouble.get("damaged"), l))
-	}
-	if !known && l.Kind == future {
-		s.log.Error("the clock went back; samples from the future are set aside, and the monitor goes on recording", "part", l.Part, "reason", l.Reason, "lost", l.Lost,
-			"action", "moved to "+filepath.Join(s.opts.Dir, quarantineName))
-	} else if !known {
-		action := "moved to " + filepath.Join(s.opts.Dir, quarantineName)
-		if l.Moved.IsZero() {
-			action = "left out of answers"
-		}
-		s.log.Error("stored data is damaged; the monitor goes on without it", "kind", l.Kind, "part", l.Part, "reason", l.Reason, "lost", l.Lost, "action", action)
-	}
-}
-
-// Losses returns the damaged parts: those in the quarantine, also of earlier starts, and those that queries met since
-// the start.
-func (s *Store) Losses() []Loss {
-	defer s.losses.Unlock()
-	return slices.Clone(*s.losses.Lock())
-}
-
-// lossesIn returns those that may concern [mint, maxt], in milliseconds.
-func (s *Store) lossesIn(mint, maxt int64) []Loss {
-	return slices.DeleteFunc(s.Losses(), func(l Loss) bool {
-		return !l.overlaps(mint, maxt) || l.Kind == future && !s.jumpedOver(l) // else it was never the time that it names
-	})
-}
-
-// readQuarantine updates the losses from the folder: parts from earlier starts, and parts that the user has deleted
-// since.
-func (s *Store) readQuarantine() {
-	found := quarantined(filepath.Join(s.opts.Dir, quarantineName))
-	defer s.losses.Unlock()
-	have := s.losses.Lock()
-	for _, l := range *have {
-		if l.Moved.IsZero() && exists(filepath.Join(s.opts.Dir, l.Part)) {
-			found = append(found, l)
-		}
-	}
-	slices.SortFunc(found, func(a, b Loss) int { return cmp.Compare(a.Part, b.Part) })
-	*have = found
-}
-
-// quarantined lists the parts in a quarantine by their notes.
-func quarantined(dir string) (out []Loss) {
+// Quarantined lists the parts in a quarantine by their notes.
+func Quarantined(dir string) (out []Loss) {
 	entries, err := disk.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -257,8 +202,8 @@ func (l *Loss) read(lines *bufio.Scanner) {
 	}
 }
 
-// span says a range of time.
-func span(from, to time.Time) string {
+// SpanText says a range of time.
+func SpanText(from, to time.Time) string {
 	const minute = "2006-01-02 15:04:05"
 	switch {
 	case from.IsZero() && to.IsZero():
@@ -273,4 +218,17 @@ func span(from, to time.Time) string {
 		last = time.TimeOnly
 	}
 	return "from " + from.UTC().Format(minute) + " to " + to.UTC().Format(last) + " UTC"
+}
+
+// Future is the kind of a loss that is no damage: samples later than the clock when they were set aside.
+const Future = "samples from the future"
+
+// boot and uptime as a line of a note, and back.
+func (l Loss) bootLine() string { return l.Boot + " " + strconv.FormatInt(int64(l.Uptime), 10) }
+
+func (l *Loss) readBoot(v string) {
+	id, at, _ := strings.Cut(v, " ")
+	if n, err := strconv.ParseInt(at, 10, 64); err == nil {
+		l.Boot, l.Uptime = id, time.Duration(n)
+	}
 }

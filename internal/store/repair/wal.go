@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"bytes"
@@ -338,7 +338,7 @@ func (l *logged) read(g *segment) error {
 			}
 		}
 	}
-	if ours(r.Err()) {
+	if FromMachine(r.Err()) {
 		return fmt.Errorf("read log: %w", r.Err())
 	}
 	var where *wlog.CorruptionErr
@@ -390,32 +390,13 @@ func (p *records) parse(rec []byte) (err error) {
 
 // cutTail shortens the last segment to its complete records, in place and so without needing space. Nothing
 // acknowledged was in the rest.
-func (s *Store) cutTail(g segment) error {
+func (d Folder) cutTail(g segment) error {
 	if err := disk.Truncate(g.path, g.good); err != nil {
 		return fmt.Errorf("cut log: %w", err)
 	}
-	s.cutBytes.Add(uint64(g.size - g.good))
-	s.log.Warn("cut a record that was not written to its end", "file", g.path, "bytes", g.size-g.good, "err", g.damage)
-	return syncFile(g.path)
-}
-
-// lastSegment returns the number of the log's last segment, -1 without one.
-func lastSegment(dir string) int {
-	_, last, err := wlog.Segments(filepath.Join(dir, "wal"))
-	if err != nil {
-		return -1
-	}
-	return last
-}
-
-// syncLog flushes the segment being written to the disk.
-func syncLog(dir string) error {
-	wal := filepath.Join(dir, "wal")
-	_, last, err := wlog.Segments(wal)
-	if err != nil || last < 0 {
-		return err
-	}
-	return errors.Join(syncFile(wlog.SegmentName(wal, last)), syncFile(wal))
+	d.Cut(g.size - g.good)
+	d.Log.Warn("cut a record that was not written to its end", "file", g.path, "bytes", g.size-g.good, "err", g.damage)
+	return disk.Sync(g.path)
 }
 
 // headChunks is what the head's chunks on disk say about themselves.

@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"cmp"
@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // checkLog makes the log replayable. It cuts off an incomplete last record. Of a log with a hole, it writes
 // everything readable to a block, and the log begins anew: otherwise new series could get the references of series
 // whose names are lost, and with them their samples. held are the contents of the blocks, by folder.
-func (s *Store) checkLog(held map[string]contents) error {
-	wal, head := filepath.Join(s.opts.Dir, walName), filepath.Join(s.opts.Dir, headName)
-	if err := s.checkFolders(wal, head); err != nil {
+func (d Folder) checkLog(held map[string]Contents) error {
+	wal, head := filepath.Join(d.Dir, LogName), filepath.Join(d.Dir, HeadName)
+	if err := d.checkFolders(wal, head); err != nil {
 		return err
 	}
 	var l *logged
@@ -30,8 +31,8 @@ func (s *Store) checkLog(held map[string]contents) error {
 	var onDisk headChunks
 	headless := false // the head's chunks lack their first ones
 	for hidden := true; hidden; {
-		end = s.lastBlockEnd()
-		onDisk = readHeadChunks(head, end.UnixMilli(), s.opts.Now())
+		end = d.LastBlockEnd()
+		onDisk = readHeadChunks(head, end.UnixMilli(), d.Now())
 		cover := coversOf(held)
 		late := lateChunks{end: end.UnixMilli(), headChunks: onDisk}
 		var err error
@@ -42,7 +43,7 @@ func (s *Store) checkLog(held map[string]contents) error {
 		if err != nil {
 			return err
 		}
-		if hidden, err = s.uncover(cover, held); err != nil {
+		if hidden, err = d.uncover(cover, held); err != nil {
 			return err
 		}
 		headless = late.found
@@ -54,40 +55,40 @@ func (s *Store) checkLog(held map[string]contents) error {
 	}
 	if len(l.broken) == 0 {
 		if headless {
-			if err := s.setAside(head, Loss{Kind: "head chunks", Reason: "the first of them are missing, and the log has their samples", Lost: nothing}); err != nil {
+			if err := d.setAside(head, Loss{Kind: "head chunks", Reason: "the first of them are missing, and the log has their samples", Lost: LostNothing}); err != nil {
 				return err
 			}
 		}
 		for _, g := range l.segments {
 			if g.damage != nil {
-				return s.cutTail(g)
+				return d.cutTail(g)
 			}
 		}
 		return nil
 	}
-	found, err := s.salvage(l, end, headless)
+	found, err := d.salvage(l, end, headless)
 	if err != nil {
 		return err
 	}
 	for _, g := range l.all() {
-		s.cutBytes.Add(uint64(g.size - g.good))
+		d.Cut(g.size - g.good)
 	}
-	loss := l.loss(found, end, onDisk.to, s.opts.Interval, s.opts.Now())
-	if !exists(wal) {
+	loss := l.loss(found, end, onDisk.to, d.Interval, d.Now())
+	if !Exists(wal) {
 		loss.Kind = "head chunks"
-		return s.setAside(head, loss)
+		return d.setAside(head, loss)
 	}
-	if err := s.joinHead(wal); err != nil {
+	if err := d.joinHead(wal); err != nil {
 		return err
 	}
-	return s.setAside(wal, loss)
+	return d.setAside(wal, loss)
 }
 
 // joinHead moves the head's chunks into the log, which goes next: they must never be combined with the names of another log.
-func (s *Store) joinHead(wal string) error {
-	head, inside := filepath.Join(s.opts.Dir, headName), filepath.Join(wal, headName)
-	for i := 2; i <= mostOfName && exists(inside); i++ { // a crash has left others there
-		inside = filepath.Join(wal, fmt.Sprintf("%s.%d", headName, i))
+func (d Folder) joinHead(wal string) error {
+	head, inside := filepath.Join(d.Dir, HeadName), filepath.Join(wal, HeadName)
+	for i := 2; i <= mostOfName && Exists(inside); i++ { // a crash has left others there
+		inside = filepath.Join(wal, fmt.Sprintf("%s.%d", HeadName, i))
 	}
 	if err := disk.Rename(head, inside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move %s to %s, because the log goes: %w: make the folder writable", head, inside, err)
@@ -97,21 +98,21 @@ func (s *Store) joinHead(wal string) error {
 
 // checkFolders puts what is not a folder, and should be one, into the quarantine: the log with the head's chunks, which
 // have no names without it, or the head's chunks alone.
-func (s *Store) checkFolders(wal, head string) error {
+func (d Folder) checkFolders(wal, head string) error {
 	const why = "it is not a folder"
 	isNot := func(path string) bool {
 		fi, err := disk.Stat(path)
 		return err == nil && !fi.IsDir() || errors.Is(err, unix.ELOOP)
 	}
 	if isNot(wal) {
-		l := Loss{Kind: "log", Reason: why, From: s.lastBlockEnd(), To: s.opts.Now().Truncate(time.Second)}
-		l.Lost = "samples " + span(l.From, l.To)
-		if err := s.setAside(wal, l); err != nil {
+		l := Loss{Kind: "log", Reason: why, From: d.LastBlockEnd(), To: d.Now().Truncate(time.Second)}
+		l.Lost = "samples " + SpanText(l.From, l.To)
+		if err := d.setAside(wal, l); err != nil {
 			return err
 		}
 	}
 	if isNot(head) {
-		return s.setAside(head, Loss{Kind: "head chunks", Reason: why, Lost: nothing})
+		return d.setAside(head, Loss{Kind: "head chunks", Reason: why, Lost: LostNothing})
 	}
 	return nil
 }
@@ -143,11 +144,11 @@ type covers struct {
 	last int64
 }
 
-func coversOf(held map[string]contents) *covers {
+func coversOf(held map[string]Contents) *covers {
 	c := &covers{}
 	for dir, h := range held {
-		if m, err := readMeta(dir); err == nil && h.damage == nil && h.first <= h.last && m.MaxTime > h.last+1 {
-			c.all = append(c.all, cover{dir: dir, from: h.last + 1, to: m.MaxTime})
+		if m, err := readMeta(dir); err == nil && h.damage == nil && h.First <= h.Last && m.MaxTime > h.Last+1 {
+			c.all = append(c.all, cover{dir: dir, from: h.Last + 1, to: m.MaxTime})
 		}
 	}
 	return c
@@ -167,17 +168,17 @@ func (c *covers) observe(t int64) {
 
 // uncover writes the descriptions of the blocks anew that cover samples of the log and do not hold them, and reports
 // whether there were any.
-func (s *Store) uncover(c *covers, held map[string]contents) (found bool, err error) {
+func (d Folder) uncover(c *covers, held map[string]Contents) (found bool, err error) {
 	for _, e := range c.all {
 		elsewhere := false
 		for _, h := range held {
-			elsewhere = elsewhere || e.found >= h.first && e.found <= h.last
+			elsewhere = elsewhere || e.found >= h.First && e.found <= h.Last
 		}
 		if e.found == 0 || elsewhere {
 			continue
 		}
 		found = true
-		if err := s.rewriteMeta(e.dir, held[e.dir], fmt.Sprintf("it says that the block ends at %s, and the log has samples from before that which the block lacks",
+		if err := d.rewriteMeta(e.dir, held[e.dir], fmt.Sprintf("it says that the block ends at %s, and the log has samples from before that which the block lacks",
 			time.UnixMilli(e.to).UTC().Format(time.DateTime+" UTC"))); err != nil {
 			return found, err
 		}
@@ -192,28 +193,28 @@ type salvaged struct {
 	samples int   // their samples
 }
 
-// chunkFile is the size of a salvaged block's files of chunks: the usual 512 MiB may be more than the disk has.
-const chunkFile = 8 << 20
+// ChunkFile is the size of a salvaged block's files of chunks: the usual 512 MiB may be more than the disk has.
+const ChunkFile = 8 << 20
 
 // salvage reads the rest of a log in a separate folder of second names, and writes it to a block. The data folder is
 // unchanged until that block is complete. Head chunks that lack their first ones are left out: they would hide the log's
 // samples.
-func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, err error) {
-	n, err := free(s.opts.Dir)
+func (d Folder) salvage(l *logged, end time.Time, headless bool) (out salvaged, err error) {
+	n, err := space.Free(d.Dir)
 	if err != nil {
 		return out, err
 	}
-	if need := 2*l.size() + chunkFile + 2<<20; n < need {
-		if err := s.reserve.release(); err != nil {
+	if need := 2*l.size() + ChunkFile + 2<<20; n < need {
+		if err := d.Reserve.Release(); err != nil {
 			return out, err
 		}
-		if n, err = free(s.opts.Dir); err != nil {
+		if n, err = space.Free(d.Dir); err != nil {
 			return out, err
 		} else if n < need {
-			return out, fmt.Errorf("disk of %s is full: %s free, %s needed to read a damaged log: free some space: %w", s.opts.Dir, room(n), room(need), errNoSpace)
+			return out, fmt.Errorf("disk of %s is full: %s free, %s needed to read a damaged log: free some space: %w", d.Dir, space.Text(n), space.Text(need), space.ErrNoSpace)
 		}
 	}
-	stage := filepath.Join(s.opts.Dir, quarantineName, ".salvage")
+	stage := filepath.Join(d.Dir, QuarantineName, ".salvage")
 	if err := disk.RemoveAll(stage); err != nil { // second names left by a crash
 		return out, err
 	}
@@ -221,36 +222,34 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 	if err := l.restage(filepath.Join(stage, "wal")); err != nil {
 		return out, fmt.Errorf("read a damaged log: %w", err)
 	}
-	if err := disk.Mkdir(filepath.Join(stage, headName), 0o755); err != nil {
+	if err := disk.Mkdir(filepath.Join(stage, HeadName), 0o755); err != nil {
 		return out, err
 	}
-	for _, f := range filesIn(filepath.Join(s.opts.Dir, headName)) {
+	for _, f := range filesIn(filepath.Join(d.Dir, HeadName)) {
 		if headless {
 			break
 		}
-		if err := link(f, filepath.Join(stage, headName, filepath.Base(f)), -1); err != nil {
+		if err := link(f, filepath.Join(stage, HeadName, filepath.Base(f)), -1); err != nil {
 			return out, fmt.Errorf("read a damaged log: %w", err)
 		}
 	}
-	o := s.opts
-	o.Dir, o.MaxBytes, o.Retention, o.chunkFile = stage, 0, 100*365*24*time.Hour, chunkFile
-	db, err := openDatabase(o)
-	if err != nil && !ours(err) {
-		if err := disk.RemoveAll(filepath.Join(stage, headName)); err != nil {
+	db, err := d.Replay(stage)
+	if err != nil && !FromMachine(err) {
+		if err := disk.RemoveAll(filepath.Join(stage, HeadName)); err != nil {
 			return out, err
 		}
-		db, err = openDatabase(o)
+		db, err = d.Replay(stage)
 	}
-	if ours(err) {
+	if FromMachine(err) {
 		return out, err
 	} else if err != nil {
 		out.err = err
 		return out, nil
 	}
-	out.series = int(counterOf(db.reg, "prometheus_tsdb_wal_replay_unknown_refs_total", "series"))
-	out.samples = int(counterOf(db.reg, "prometheus_tsdb_wal_replay_unknown_refs_total", "samples"))
-	err = db.cutHead(end.UnixMilli())
-	if err = errors.Join(err, db.close()); err != nil {
+	samples, series := db.Nameless()
+	out.samples, out.series = int(samples), int(series)
+	err = db.CutHead(end.UnixMilli())
+	if err = errors.Join(err, db.Close()); err != nil {
 		return out, fmt.Errorf("write what is left of a damaged log: %w: free some space", err)
 	}
 	blocks, err := disk.ReadDir(stage)
@@ -261,11 +260,11 @@ func (s *Store) salvage(l *logged, end time.Time, headless bool) (out salvaged, 
 		if !blockName.MatchString(b.Name()) {
 			continue
 		}
-		if err := disk.Rename(filepath.Join(stage, b.Name()), filepath.Join(s.opts.Dir, b.Name())); err != nil {
+		if err := disk.Rename(filepath.Join(stage, b.Name()), filepath.Join(d.Dir, b.Name())); err != nil {
 			return out, fmt.Errorf("keep what is left of a damaged log: %w", err)
 		}
 	}
-	return out, syncFile(s.opts.Dir)
+	return out, disk.Sync(d.Dir)
 }
 
 // restage makes a folder with everything readable of a log, numbered from 0 in the order of its samples. The
@@ -326,7 +325,7 @@ func link(from, to string, size int64) error {
 // loss returns what is missing from a log with a hole: the times between the segments around each hole and, for
 // series whose names were in one, everything later.
 func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval time.Duration, now time.Time) Loss {
-	out := Loss{Kind: "log", Reason: strings.Join(l.broken, "; "), Lost: nothing}
+	out := Loss{Kind: "log", Reason: strings.Join(l.broken, "; "), Lost: LostNothing}
 	var from, to int64
 	begin := max(end.UnixMilli(), 0) // of the log
 	hole := func(a, b int64) {
@@ -378,7 +377,7 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 		to = last
 	}
 	out.From, out.To = at(from), at(to)
-	out.Lost = "some samples " + span(out.From, out.To)
+	out.Lost = "some samples " + SpanText(out.From, out.To)
 	if found.err != nil {
 		out.Reason += "; nothing of it could be read: " + found.err.Error()
 	}

@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"context"
@@ -20,22 +20,22 @@ import (
 )
 
 // Nothing is deleted that no other file holds, except by retention and by compaction. So blocks and logs are deleted by
-// discard alone, which compares each sample with the blocks that are meant to replace them.
+// Discard alone, which compares each sample with the blocks that are meant to replace them.
 
-// discard deletes a block, or the log with the head's chunks, whose samples are all in other blocks. If they lack any, it
+// Discard deletes a block, or the log with the head's chunks, whose samples are all in other blocks. If they lack any, it
 // goes into the quarantine.
-func (s *Store) discard(path string, by []string) error {
+func (d Folder) Discard(path string, by []string) error {
 	lack, err := lacking(path, by)
-	if ours(err) {
+	if FromMachine(err) {
 		return fmt.Errorf("compare %s with the blocks that replace it: %w", path, err)
 	}
-	if filepath.Base(path) == walName {
-		if err := s.joinHead(path); err != nil {
+	if filepath.Base(path) == LogName {
+		if err := d.joinHead(path); err != nil {
 			return err
 		}
 	}
 	if err == nil && lack.samples == 0 {
-		gone := s.discarded()
+		gone := d.discarded()
 		if err := errors.Join(disk.RemoveAll(gone), disk.MkdirAll(gone, 0o755)); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *Store) discard(path string, by []string) error {
 		return disk.RemoveAll(gone)
 	}
 	l := Loss{Kind: "block", Lost: "samples of an unknown time"}
-	if filepath.Base(path) == walName {
+	if filepath.Base(path) == LogName {
 		l.Kind = "log"
 	}
 	if err != nil {
@@ -53,13 +53,13 @@ func (s *Store) discard(path string, by []string) error {
 	} else {
 		l.From, l.To = time.UnixMilli(lack.from), time.UnixMilli(lack.to)
 		l.Reason = fmt.Sprintf("the blocks that replace it lack %d of its samples", lack.samples)
-		l.Lost = fmt.Sprintf("samples of %d series %s", lack.series, span(l.From, l.To))
+		l.Lost = fmt.Sprintf("samples of %d series %s", lack.series, SpanText(l.From, l.To))
 	}
-	return s.setAside(path, l)
+	return d.setAside(path, l)
 }
 
 // discarded is the folder of what is being deleted. A crash may leave it; all of it is held elsewhere.
-func (s *Store) discarded() string { return filepath.Join(s.opts.Dir, quarantineName, ".discarded") }
+func (d Folder) discarded() string { return filepath.Join(d.Dir, QuarantineName, ".discarded") }
 
 // lack is what blocks do not hold of a part.
 type lack struct {
@@ -76,18 +76,18 @@ func (l *lack) add(t int64) {
 
 // lacking returns which samples of a block or a log are in none of the blocks in the folders by.
 func lacking(path string, by []string) (lack, error) {
-	if filepath.Base(path) == walName {
+	if filepath.Base(path) == LogName {
 		return lackingOfLog(path, by)
 	}
 	return lackingOfBlock(path, by)
 }
 
-// walName is the folder of the log.
-const walName = "wal"
+// LogName is the folder of the log.
+const LogName = "wal"
 
 // lackingOfBlock compares the series of a block, which are sorted, with those of other blocks.
 func lackingOfBlock(dir string, by []string) (out lack, err error) {
-	defer recovered("compare blocks", &err)
+	defer RecoverError("compare blocks", &err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector of a mapped file
 	all, err := openBlocks([]string{dir}, math.MinInt64, math.MaxInt64)
 	if err != nil {
@@ -131,7 +131,7 @@ func lackingOfBlock(dir string, by []string) (out lack, err error) {
 // lackingOfLog compares the samples of a log, which are sorted by time, with blocks. A sample that is not later than the one
 // before it in its series was not stored, or is in the log twice.
 func lackingOfLog(dir string, by []string) (out lack, err error) {
-	defer recovered("compare the log with blocks", &err)
+	defer RecoverError("compare the log with blocks", &err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a bad sector of a mapped file
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	if _, err := lookAtLog(dir, visitor{sample: func(_ uint64, t int64) { first, last = min(first, t), max(last, t) }}); err != nil || first > last {
@@ -218,7 +218,7 @@ func openBlocks(dirs []string, from, to int64) (_ *heldBlocks, err error) {
 	}()
 	for _, dir := range dirs {
 		m, err := readMeta(dir)
-		if ours(err) {
+		if FromMachine(err) {
 			return nil, err
 		} else if err != nil || m.MinTime > to || m.MaxTime <= from {
 			continue
@@ -250,4 +250,13 @@ func (h *heldBlocks) close() {
 	for _, b := range h.blocks {
 		_ = b.Close()
 	}
+}
+
+// DropLog removes the log and the head's chunks, once blocks hold all of it.
+func (d Folder) DropLog(by []string) error {
+	wal := filepath.Join(d.Dir, LogName)
+	if !Exists(wal) {
+		return nil
+	}
+	return d.Discard(wal, by)
 }
