@@ -388,13 +388,13 @@ func (c *Conn) Close() error {
 		}
 		return nil // fail has closed it, or Close
 	}
-	c.tell(kindClose, nil)
+	c.writeLastFrame(kindClose, nil)
 	return c.transport.Close()
 }
 
-// tell writes a last frame, unless a Send is in progress, which the close ends. A peer
+// writeLastFrame writes a last frame, unless a Send is in progress, which the close ends. A peer
 // that does not read must not block this side.
-func (c *Conn) tell(k kind, body []byte) {
+func (c *Conn) writeLastFrame(k kind, body []byte) {
 	if !c.sending.TryLock() {
 		return
 	}
@@ -435,7 +435,7 @@ func (c *Conn) fail(doing string, err error) error {
 	}
 	c.config.Counters.count(err)
 	if code := code(err); code != 0 {
-		c.tell(kindRefuse, []byte{code})
+		c.writeLastFrame(kindRefuse, []byte{code})
 	}
 	_ = c.transport.Close()
 	return err

@@ -387,9 +387,9 @@ func TestResume(t *testing.T) {
 
 	small := NewSessions(2)
 	for i := range 5 {
-		small.put(&Ticket{id: [idSize]byte{byte(i)}, verified: now}, now, time.Minute)
+		small.addTicket(&Ticket{id: [idSize]byte{byte(i)}, verified: now}, now, time.Minute)
 	}
-	if small.Len() != 2 || small.take([idSize]byte{4}) == nil || small.take([idSize]byte{0}) != nil {
+	if small.Len() != 2 || small.removeTicket([idSize]byte{4}) == nil || small.removeTicket([idSize]byte{0}) != nil {
 		t.Error("not the newest two sessions are kept")
 	}
 }

@@ -81,7 +81,7 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 	c := newConn(t, cfg)
 	err = run(c, ctx)
 	if !stop() || err != nil {
-		return nil, c.fail("handshake", ended(err, context.Cause(ctx)))
+		return nil, c.fail("handshake", handshakeError(err, context.Cause(ctx)))
 	}
 	if c.resumed {
 		cfg.Counters.Resumed.Add(1)
@@ -91,14 +91,14 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 	return c, nil
 }
 
-// ended is why a handshake has ended. err is what its last step returned, nil if it had
+// handshakeError is why a handshake has ended. err is what its last step returned, nil if it had
 // just succeeded; cause is why its context has ended, nil if that still runs.
 //
 // When a context ends, a step that waits for it returns at the same time as the connection
 // is closed, so either may come first: what the step returned does not decide. A deadline is
 // ErrTimeout, whichever it was: the handshake's, the caller's, or one of an Attester or a
 // Verifier of its own. Else the caller's cause comes first. Both stay in the chain.
-func ended(err, cause error) error {
+func handshakeError(err, cause error) error {
 	switch {
 	case isDeadline(cause), cause == nil && isDeadline(err):
 		return &interrupted{ErrTimeout, err}
@@ -254,7 +254,7 @@ func (c *Conn) accept(ctx context.Context) error {
 	}
 	if c.config.Sessions != nil {
 		n := next{client: theirs, server: own, handshake: h, verified: c.verified(ticket), trusted: c.trusted(ticket)}
-		c.config.Sessions.put(n.ticket(c), c.config.Now(), c.config.ResumeFor)
+		c.config.Sessions.addTicket(n.ticket(c), c.config.Now(), c.config.ResumeFor)
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
 		var ticket *Ticket
 		var psk []byte
 		if h.resume {
-			if ticket = c.config.Sessions.take(h.ticket).usable(c.config); ticket == nil {
+			if ticket = c.config.Sessions.removeTicket(h.ticket).usable(c.config); ticket == nil {
 				if err := c.out.control(kindAgain, nil); err != nil {
 					return nil, nil, err
 				}
@@ -297,7 +297,7 @@ func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
 		if rest, _, _, err := hs.ReadMessage(nil, h.message); err != nil || len(rest) > 0 {
 			// A client that does not know the key must not use up another client's
 			// ticket.
-			c.config.Sessions.put(ticket, c.config.Now(), c.config.ResumeFor)
+			c.config.Sessions.addTicket(ticket, c.config.Now(), c.config.ResumeFor)
 			return nil, nil, fmt.Errorf("%w: the client's hello", ErrForged)
 		}
 		return hs, ticket, nil

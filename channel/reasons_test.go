@@ -70,7 +70,7 @@ func TestEnded(t *testing.T) {
 		{"a stop after the last step", nil, context.Canceled, []error{context.Canceled}, []error{ErrTimeout}, "context canceled"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := ended(tc.err, tc.cause)
+			got := handshakeError(tc.err, tc.cause)
 			if text := fmt.Sprint(got); got == nil && tc.text != "" || got != nil && text != tc.text {
 				t.Errorf("%q, want %q", text, tc.text)
 			}

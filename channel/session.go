@@ -44,8 +44,8 @@ func NewSessions(most int) *Sessions {
 	return &Sessions{most: most, byID: map[[idSize]byte]*list.Element{}}
 }
 
-// put stores a ticket, and drops those that are too old or too many.
-func (s *Sessions) put(t *Ticket, now time.Time, counts time.Duration) {
+// addTicket stores a ticket, and drops those that are too old or too many.
+func (s *Sessions) addTicket(t *Ticket, now time.Time, counts time.Duration) {
 	if s == nil || t == nil {
 		return
 	}
@@ -60,8 +60,8 @@ func (s *Sessions) put(t *Ticket, now time.Time, counts time.Duration) {
 	}
 }
 
-// take removes and returns the ticket with that name, nil if there is none.
-func (s *Sessions) take(id [idSize]byte) *Ticket {
+// removeTicket removes and returns the ticket with that name, nil if there is none.
+func (s *Sessions) removeTicket(id [idSize]byte) *Ticket {
 	if s == nil {
 		return nil
 	}

@@ -82,7 +82,7 @@ func (v *vector) make(t *testing.T) {
 	c := Config{Suite: v.suite, Service: "test", Attester: evidence("client"), Verifier: judge("server"), Resume: v.resume, RekeyAfter: 2, Now: now, random: bytes.NewReader(clientRandom)}
 	s := Config{Suite: v.suite, Service: "test", Attester: evidence("server"), Verifier: judge("client"), Sessions: NewSessions(1), Now: now, random: bytes.NewReader(serverRandom)}
 	if v.known {
-		s.Sessions.put(v.resume, now(), time.Minute)
+		s.Sessions.addTicket(v.resume, now(), time.Minute)
 	}
 	var up, down [][]byte
 	keep := func(frames *[][]byte) func(int, []byte) [][]byte {

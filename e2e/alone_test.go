@@ -173,7 +173,7 @@ func TestExplainAlone(t *testing.T) {
 	e := newAloneEnv(t)
 	name := startStorm(t)
 	p := await.Start(t, e.command("explain", "--process", name)).MayEnd()
-	if code := p.Ends(t); code != 0 {
+	if code := p.ExitStatus(t); code != 0 {
 		t.Fatalf("exit status %d: %s", code, p.Err)
 	}
 	if said := p.Err.String(); !strings.Contains(said, "no monitor answers at http://127.0.0.1:9780: watching for 10s in this process") {
@@ -187,11 +187,11 @@ func TestExplainAlone(t *testing.T) {
 	}
 	e.leavesNothing(t)
 	named := await.Start(t, e.command("explain", "--process", name, "--server", "http://127.0.0.1:9780")).MayEnd()
-	if code := named.Ends(t); code != 4 || !strings.Contains(named.Err.String(), "start one with `teescope monitor`") {
+	if code := named.ExitStatus(t); code != 4 || !strings.Contains(named.Err.String(), "start one with `teescope monitor`") {
 		t.Errorf("a named server that does not answer: exit status %d: %s%s", code, named.Out, named.Err)
 	}
 	once := await.Start(t, e.command("top", "--once")).MayEnd()
-	if code := once.Ends(t); code != 0 || !strings.Contains(once.Out.String(), "in this process") || !strings.Contains(once.Out.String(), name) ||
+	if code := once.ExitStatus(t); code != 0 || !strings.Contains(once.Out.String(), "in this process") || !strings.Contains(once.Out.String(), name) ||
 		!strings.Contains(once.Out.String(), "what needs longer to show was not judged") {
 		t.Errorf("top --once: exit status %d:\n%s%s", code, once.Out, once.Err)
 	}

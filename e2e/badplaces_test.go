@@ -74,7 +74,7 @@ func TestTopWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newAloneEnv(t)
 			p := await.Start(t, alone(e, c.script(e), c.args...)).MayEnd()
-			if code := p.Ends(t); code != 0 {
+			if code := p.ExitStatus(t); code != 0 {
 				t.Fatalf("exit status %d: %s", code, p.Err)
 			}
 			out := p.Out.String()
@@ -100,7 +100,7 @@ func TestReadOnlyHome(t *testing.T) {
 		c := exec.Command(e.unshare, append([]string{"--net", "--mount", "sh", "-c", "mount -t tmpfs -o ro tmpfs " + e.home + ` && exec "$0" "$@"`, binary}, args...)...)
 		c.Env = e.command().Env
 		p := await.Start(t, c).MayEnd()
-		return p, p.Ends(t)
+		return p, p.ExitStatus(t)
 	}
 	for _, args := range [][]string{{"doctor"}, {"version"}, {"bench", "list"}, {"explain"}} {
 		if p, code := run(args...); code != 0 {

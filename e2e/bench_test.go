@@ -146,7 +146,7 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	})
 	fill(t, filler)
 	allow(t, pipe, 6)
-	p.Ends(t)
+	p.ExitStatus(t)
 	if said := p.Err.String(); p.ProcessState.ExitCode() != 4 || !strings.Contains(said, "no space left") || !strings.Contains(said, "--resume") {
 		t.Errorf("exit status %d: %s", p.ProcessState.ExitCode(), said)
 	}

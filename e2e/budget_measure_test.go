@@ -51,7 +51,7 @@ func TestBudget(t *testing.T) {
 	running := func() bool {
 		for _, p := range adversary {
 			select {
-			case <-p.Ended():
+			case <-p.Done():
 			default:
 				return true
 			}

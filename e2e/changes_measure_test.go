@@ -28,7 +28,7 @@ func TestChanges(t *testing.T) {
 	}
 	const calm, loud = 40, 4000
 	began := time.Now()
-	storm(calm, 75).Ends(t)
+	storm(calm, 75).ExitStatus(t)
 	turn := time.Now()
 	storm(loud, 300)
 	time.Sleep(70 * time.Second)

@@ -30,7 +30,7 @@ func TestFewDescriptors(t *testing.T) {
 	diagnosed := func(n int) []source {
 		t.Helper()
 		d := limited(n, "doctor --json")
-		d.Ends(t)
+		d.ExitStatus(t)
 		var found struct{ Sources []source }
 		if err := json.Unmarshal([]byte(d.Out.String()), &found); err != nil || d.ProcessState.ExitCode() != 0 {
 			t.Fatalf("%d descriptors: doctor: exit status %d, %v: %s", n, d.ProcessState.ExitCode(), err, d.Err)

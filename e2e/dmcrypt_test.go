@@ -80,7 +80,7 @@ func TestDMCrypt(t *testing.T) {
 		"-drive", "file="+disk+",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk",
 		// The timer check sometimes fails when the emulator has to wait for a CPU.
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check")
-	vm.Ends(t)
+	vm.ExitStatus(t)
 	text := strings.ReplaceAll(vm.Out.String(), "\r", "")
 	for _, want := range []string{"--- PASS: TestDMCryptReal/none", "--- PASS: TestDMCryptReal/aes-xts-plain64", "==== end 0"} {
 		if !strings.Contains(text, want) {

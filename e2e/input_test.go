@@ -110,7 +110,7 @@ func TestDataNotWritable(t *testing.T) {
 	c := exec.Command(asNobody(t), "monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(data, "store"))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	p := await.Start(t, c)
-	p.Ends(t)
+	p.ExitStatus(t)
 	if code := p.ProcessState.ExitCode(); code != 4 || !strings.Contains(p.Err.String(), "permission denied") {
 		t.Errorf("exit status %d, stderr:\n%s", code, p.Err)
 	}
@@ -151,7 +151,7 @@ func TestNoRoot(t *testing.T) {
 		return await.Start(t, c)
 	}
 	d := as("doctor")
-	d.Ends(t)
+	d.ExitStatus(t)
 	if d.ProcessState.ExitCode() != 0 {
 		t.Errorf("doctor: exit status %d: %s", d.ProcessState.ExitCode(), d.Err)
 	}

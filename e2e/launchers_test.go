@@ -232,7 +232,7 @@ func TestQEMU(t *testing.T) {
 			}
 		}
 		full := program("dd", "if=/dev/zero", "of={data}/full", "bs=1M")
-		if o, err := env.Run(t.Context(), full); err == nil || !strings.Contains(host.Because(err, o.Inside, o.Outside).Error(), "No space left on device") {
+		if o, err := env.Run(t.Context(), full); err == nil || !strings.Contains(host.WithReason(err, o.Inside, o.Outside).Error(), "No space left on device") {
 			t.Errorf("a job that fills the guest's disk: %v\n%s", err, o.Inside.Stderr)
 		}
 		if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
@@ -362,7 +362,7 @@ func networkLost(t *testing.T, env bench.Environment, outside bench.Place) {
 	lost.Inside.Ready, lost.Programs = "up", []string{"sleep"}
 	lost.Outside = &host.Cmd{Argv: []string{worker(), "identity", "-word", "x", "-wait", "1ms", "-address", net.JoinHostPort(outside.Host, strconv.Itoa(outside.Ports[0]))}}
 	o, err := env.Run(t.Context(), lost)
-	if said := host.Because(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "the guest has lost its network: its card eth0 is gone: run "+worker()) || strings.Contains(said.Error(), "\n") {
+	if said := host.WithReason(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "the guest has lost its network: its card eth0 is gone: run "+worker()) || strings.Contains(said.Error(), "\n") {
 		t.Errorf("without its network: %v", said)
 	}
 	if pid := ownQEMU(t); pid != 0 {

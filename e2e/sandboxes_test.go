@@ -210,13 +210,13 @@ func bareServes(t *testing.T, env bench.Environment) {
 	job.Inside.Ready = "ready"
 	job.Outside = &host.Cmd{Argv: []string{worker(), "identity", "-word", "bare", "-address", net.JoinHostPort(from.Host, strconv.Itoa(from.Ports[0]))}}
 	if o, err := env.Run(t.Context(), job); err != nil {
-		t.Errorf("a server: %v", host.Because(err, o.Inside, o.Outside))
+		t.Errorf("a server: %v", host.WithReason(err, o.Inside, o.Outside))
 	}
 	if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
 		t.Errorf("the worker: %v, %q", err, o.Inside.Stdout)
 	}
 	o, err := env.Run(t.Context(), program("sh", "-c", "true"))
-	if said := host.Because(err, o.Inside); err == nil || !regexp.MustCompile(`(?i)\bsh\b.*(not found|no such file)|finding executable "sh"`).MatchString(said.Error()) || strings.Contains(said.Error(), "\n") {
+	if said := host.WithReason(err, o.Inside); err == nil || !regexp.MustCompile(`(?i)\bsh\b.*(not found|no such file)|finding executable "sh"`).MatchString(said.Error()) || strings.Contains(said.Error(), "\n") {
 		t.Errorf("a script: %v", said)
 	}
 }
@@ -313,7 +313,7 @@ func sandboxPortTaken(t *testing.T, env bench.Environment) {
 		Files:   []bench.File{{Name: "teescope-work", Data: program, Exec: true}},
 		Outside: &host.Cmd{Argv: []string{"sleep", "6000"}},
 	})
-	if said := host.Because(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "address already in use") || strings.Contains(said.Error(), "\n") {
+	if said := host.WithReason(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "address already in use") || strings.Contains(said.Error(), "\n") {
 		t.Errorf("a port that is taken: %v", said)
 	}
 }

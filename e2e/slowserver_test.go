@@ -37,7 +37,7 @@ func TestSlowServer(t *testing.T) {
 	if err := os.WriteFile(begin, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.Ends(t)
+	p.ExitStatus(t)
 	e := whole(t, out)
 	if m := e.Runs[0].Metric("requests_total"); m == nil || m.Value == nil || *m.Value != requests {
 		t.Errorf("requests_total is %v, want %d", valueOf(m), requests)

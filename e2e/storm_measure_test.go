@@ -70,7 +70,7 @@ func TestStormRate(t *testing.T) {
 		t.Errorf("explain: exit status %d\n%s%s", code, out, stderr)
 	}
 	// The finding's last text before the end has the rate of a full window.
-	storm.Ends(t)
+	storm.ExitStatus(t)
 	for _, f := range m.findings(t) {
 		if f.ID == open.ID {
 			open = f

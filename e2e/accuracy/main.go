@@ -271,8 +271,8 @@ func follow(ctx context.Context, pid int, w waits, length time.Duration, failed 
 	}
 }
 
-// between interpolates between the two points around a time.
-func between(points []point, at float64) float64 {
+// interpolate interpolates between the two points around a time.
+func interpolate(points []point, at float64) float64 {
 	i, _ := slices.BinarySearchFunc(points, at, func(p point, at float64) int {
 		if p.at < at {
 			return -1
@@ -322,7 +322,7 @@ func (o options) compare(ctx context.Context, m *process, name, labels, stated s
 		case p.at-begin.at < o.minute.Seconds()-1:
 			continue
 		}
-		n := between(truth, p.at) - between(truth, begin.at)
+		n := interpolate(truth, p.at) - interpolate(truth, begin.at)
 		// Without a stated error the count claims to be exact.
 		e, claim := (p.value-begin.value)/n-1, stateds[p.at]
 		errs, claims = append(errs, math.Abs(e)), append(claims, claim)

@@ -71,14 +71,14 @@ func demo(ctx context.Context) (err error) {
 		return fmt.Errorf("compile workloads/storm/storm.c: %w\n%s", err, out)
 	}
 
-	say("1. The monitor starts.")
+	logf("1. The monitor starts.")
 	url, err := s.monitor(ctx, dir)
 	if err != nil {
 		return err
 	}
-	say("   Its page: %s", url)
+	logf("   Its page: %s", url)
 
-	say("2. A redis-server works under redis-benchmark's load: busy, and healthy.")
+	logf("2. A redis-server works under redis-benchmark's load: busy, and healthy.")
 	load, err := s.redis(ctx, dir)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func demo(ctx context.Context) (err error) {
 		return err
 	}
 
-	say("3. A program named %q calls %s as fast as it can, for %d seconds. Watch the page: %s", stormName, stormCall, stormSeconds, url)
+	logf("3. A program named %q calls %s as fast as it can, for %d seconds. Watch the page: %s", stormName, stormCall, stormSeconds, url)
 	began := time.Now()
 	busy, err := s.start(ctx, nil, storm, "--syscall", stormCall, "--name", stormName, "--seconds", strconv.Itoa(stormSeconds))
 	if err != nil {
@@ -99,7 +99,7 @@ func demo(ctx context.Context) (err error) {
 	if err := await(ctx, url, "open", time.Minute); err != nil {
 		return err
 	}
-	say("   After %.0f seconds a finding is open. `teescope explain` says:", time.Since(began).Seconds())
+	logf("   After %.0f seconds a finding is open. `teescope explain` says:", time.Since(began).Seconds())
 	if err := explain(ctx, url); err != nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func demo(ctx context.Context) (err error) {
 	}
 	load.stop()
 	ended := time.Now()
-	say("4. The storm is over, and so is redis' load. A finding closes when its cause has been gone for a minute.")
+	logf("4. The storm is over, and so is redis' load. A finding closes when its cause has been gone for a minute.")
 	if err := await(ctx, url, "closed", 2*time.Minute); err != nil {
 		return err
 	}
-	say("   After %.0f seconds the finding is closed:", time.Since(ended).Seconds())
+	logf("   After %.0f seconds the finding is closed:", time.Since(ended).Seconds())
 	if err := explain(ctx, url); err != nil {
 		return err
 	}
 	if terminal(os.Stdin) {
-		say("The page stays at %s until you press Enter.", url)
+		logf("The page stays at %s until you press Enter.", url)
 		enter := make(chan struct{})
 		go func() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n'); close(enter) }()
 		select {
@@ -278,7 +278,7 @@ func explain(ctx context.Context, url string) error {
 	return nil
 }
 
-func say(format string, args ...any) {
+func logf(format string, args ...any) {
 	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 

@@ -127,7 +127,7 @@ func (a *agents) page(b *bytes.Buffer, target int, s float64) {
 // SGX hosts. One in a hundred loses an eighth of its CPU time to its hypervisor.
 func kind(k int) func(int) bool { return func(target int) bool { return target%3 == k } }
 
-func loses(target int) bool { return target%100 == 42 }
+func isLossy(target int) bool { return target%100 == 42 }
 
 // lines in the making.
 type composed struct {
@@ -181,7 +181,7 @@ func (c *composed) count(rate float64, digits int, series ...string) {
 func (c *composed) share(usual, losing float64, series string) {
 	c.add(series, 2, func(target int, sec float64) float64 {
 		share := usual
-		if loses(target) {
+		if isLossy(target) {
 			share = losing
 		}
 		return share * (sec + float64(1000+target%997))

@@ -80,7 +80,7 @@ func (o *options) choose(list string) error {
 	return nil
 }
 
-func (o options) say(format string, args ...any) {
+func (o options) logf(format string, args ...any) {
 	fmt.Fprintf(o.progress, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
 
@@ -92,7 +92,7 @@ func (o options) run(ctx context.Context) error {
 	if o.stock {
 		p, err := o.stockPrometheus(ctx)
 		if err != nil {
-			o.say("Prometheus is left out: %v", err)
+			o.logf("Prometheus is left out: %v", err)
 		} else {
 			engines = append(engines, p)
 		}
@@ -119,7 +119,7 @@ func (o options) run(ctx context.Context) error {
 			}
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%d agents: %w", n, err))
-				o.say("%d agents: %v", n, err)
+				o.logf("%d agents: %v", n, err)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (o options) one(ctx context.Context, a *agents, n int, prometheus string, a
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 	r = row{agents: n, by: e.name, age: age, rules: math.NaN(), slow: math.NaN(), list: math.NaN(), longest: math.NaN()}
-	o.say("%d agents, %s: measured until it is %v old", n, e.name, age)
+	o.logf("%d agents, %s: measured until it is %v old", n, e.name, age)
 	from := began.Add(age / 2)
 	if err := until(ctx, from); err != nil {
 		return r, err
@@ -196,7 +196,7 @@ func (o options) one(ctx context.Context, a *agents, n int, prometheus string, a
 		return r, err
 	}
 	if e.ours {
-		o.say("%d agents: the list of machines", n)
+		o.logf("%d agents: the list of machines", n)
 		list, longest, err := o.lists(ctx, e, n)
 		if err != nil {
 			return r, err
@@ -348,7 +348,7 @@ func (o options) stockPrometheus(ctx context.Context) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	o.say("building Prometheus %s in %s; this takes minutes the first time", number, path)
+	o.logf("building Prometheus %s in %s; this takes minutes the first time", number, path)
 	dir, err := os.MkdirTemp("", "fleet")
 	if err != nil {
 		return "", err

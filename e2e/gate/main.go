@@ -103,15 +103,15 @@ func (t *selftest) run(ctx context.Context, out string, w io.Writer) (bool, erro
 	}
 	fmt.Fprintf(w, "| what | gates | pairs each | alarms | inconclusive | invalid | want |\n|---|---|---|---|---|---|---|\n"+
 		"| two copies of one build | %d | %d | %d | %d | %d | at most %d alarms |\n| 10 %% more work | %d | %d | %d | %d | %d | at least %d alarms |\n",
-		t.same, t.pairs, alarms, open[2], open[3], allowed(t.same), t.slower, t.pairs, found, missed[2], missed[3], needed(t.slower))
+		t.same, t.pairs, alarms, open[2], open[3], allowed(t.same), t.slower, t.pairs, found, missed[2], missed[3], fewestAlarms(t.slower))
 	fmt.Fprintf(w, "\nSeeds %d to %d, margin %.0f %%, standard deviation of the log ratio in the pilot %.4f, %s in all.\n",
 		first, t.seed, margin*100, sd, time.Since(began).Round(time.Second))
 	t.rows.Flush()
-	return alarms <= allowed(t.same) && found >= needed(t.slower), t.rows.Error()
+	return alarms <= allowed(t.same) && found >= fewestAlarms(t.slower), t.rows.Error()
 }
 
-func allowed(gates int) int { return gates * 5 / 100 }
-func needed(gates int) int  { return int(math.Ceil(float64(gates) * 19 / 20)) }
+func allowed(gates int) int      { return gates * 5 / 100 }
+func fewestAlarms(gates int) int { return int(math.Ceil(float64(gates) * 19 / 20)) }
 
 // pilot runs the build against its copy and sets the number of pairs: enough to find 10
 // % beyond the margin in all but one of a hundred experiments.

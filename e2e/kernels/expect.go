@@ -21,7 +21,7 @@ type exception struct {
 	why string
 }
 
-func (e *exception) holds(k Image, mode, what, reason string) bool {
+func (e *exception) excuses(k Image, mode, what, reason string) bool {
 	return !k.Series.Before(e.from) && (e.before == Version{} || k.Series.Before(e.before)) &&
 		(e.mode == "" || regexp.MustCompile("^(?:"+e.mode+")$").MatchString(mode)) &&
 		regexp.MustCompile("^(?:"+e.what+")$").MatchString(what) && regexp.MustCompile(e.says).MatchString(reason)
@@ -29,7 +29,7 @@ func (e *exception) holds(k Image, mode, what, reason string) bool {
 
 // excused returns nil if an exception covers what is missing on a kernel, and an error otherwise.
 func excused(list []exception, k Image, mode, what, reason string) error {
-	if slices.ContainsFunc(list, func(e exception) bool { return e.holds(k, mode, what, reason) }) {
+	if slices.ContainsFunc(list, func(e exception) bool { return e.excuses(k, mode, what, reason) }) {
 		return nil
 	}
 	return fmt.Errorf("%s is missing on %s (%s), which should have it: %s", what, k.Name(), mode, reason)

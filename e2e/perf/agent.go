@@ -59,7 +59,7 @@ func (o options) churned(a *running) error {
 	defer c.clear(0)
 	var sizes [2]string
 	for i, d := range []time.Duration{o.churn / 3, o.churn - o.churn/3} {
-		if err := a.scraped(d, c.turn); err != nil {
+		if err := a.scraped(d, c.runRound); err != nil {
 			return err
 		}
 		if sizes[i], err = resident(a.Process.Pid); err != nil {
@@ -111,9 +111,9 @@ func cgroupRoots() (roots []string, err error) {
 	return roots, nil
 }
 
-// turn creates a group in each hierarchy and ten processes with new names in them, and
+// runRound creates a group in each hierarchy and ten processes with new names in them, and
 // removes the groups of twenty turns ago.
-func (c *churn) turn() error {
+func (c *churn) runRound() error {
 	c.groups++
 	for _, root := range c.cgroups {
 		g := filepath.Join(root, fmt.Sprintf("churn-%d-%d", os.Getpid(), c.groups))

@@ -374,12 +374,12 @@ func (o options) day() error {
 	}
 	defer func() { _ = m.stop() }() // after an error
 	o.row("start to first sample, stored data", fmt.Sprintf("%.0f ms", float64(m.start)/1e6), what)
-	times, err := o.ask(m, end, overview()...)
+	times, err := o.timeQueries(m, end, overview()...)
 	if err != nil {
 		return err
 	}
 	o.row("overview queries, whole range", spread(times), fmt.Sprintf("median of 5 rounds of %d queries one after another", len(recordings)))
-	if times, err = o.ask(m, end, o.panel()); err != nil {
+	if times, err = o.timeQueries(m, end, o.panel()); err != nil {
 		return err
 	}
 	o.row("one raw panel of one process, whole range", spread(times), "median of 5: its system calls by call, as the page asks for them at first")
@@ -394,8 +394,8 @@ func (o options) day() error {
 	return m.stop()
 }
 
-// ask times five rounds of queries over the whole range, one after another.
-func (o options) ask(m *running, end time.Time, queries ...string) ([]time.Duration, error) {
+// timeQueries times five rounds of queries over the whole range, one after another.
+func (o options) timeQueries(m *running, end time.Time, queries ...string) ([]time.Duration, error) {
 	var times []time.Duration
 	for range 5 {
 		at := time.Now()

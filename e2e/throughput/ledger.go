@@ -182,17 +182,17 @@ func (p part) base() part {
 // row is the line of a part in the table. What is lost beside both is the throughput lost if it had all cores but what the
 // monitor took by its own account: the load keeps every core busy.
 func row(server string, p part, without, with []slot, cpus int) string {
-	lost := against(without, with, 1, func(s slot) float64 { return s.rate })
-	work := against(without, with, -1, func(s slot) float64 { return s.work })
-	busy := against(without, with, 1, func(s slot) float64 { return s.busy })
-	rest := against(without, with, 1, func(s slot) float64 { return s.rate / (1 - s.accounted(cpus)) })
+	lost := comparePaired(without, with, 1, func(s slot) float64 { return s.rate })
+	work := comparePaired(without, with, -1, func(s slot) float64 { return s.work })
+	busy := comparePaired(without, with, 1, func(s slot) float64 { return s.busy })
+	rest := comparePaired(without, with, 1, func(s slot) float64 { return s.rate / (1 - s.accounted(cpus)) })
 	return fmt.Sprintf("| %s | %s | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %.2f %% | [%.2f, %.2f] | %s | %s | %.2f %% | [%.2f, %.2f] | %s |", server, p.doc,
 		100*(1-lost.Ratio), 100*(1-lost.High), 100*(1-lost.Low), 100*(work.Ratio-1), 100*(work.Low-1), 100*(work.High-1), 100*(1-busy.Ratio), 100*(1-busy.High), 100*(1-busy.Low),
 		among(with, func(s slot) float64 { return s.own }), among(with, func(s slot) float64 { return s.kernel }),
 		100*(1-rest.Ratio), 100*(1-rest.High), 100*(1-rest.Low), among(with, func(s slot) float64 { return s.covered }))
 }
 
-func against(base, treat []slot, better int8, of func(slot) float64) stats.Comparison {
+func comparePaired(base, treat []slot, better int8, of func(slot) float64) stats.Comparison {
 	var b, t []float64
 	for i := range base {
 		b, t = append(b, of(base[i])), append(t, of(treat[i]))
@@ -234,7 +234,7 @@ func (l *ledger) start(ctx context.Context, budget string) error {
 		return err
 	}
 	l.monitors[budget] = w
-	return w.leave()
+	return w.suspend()
 }
 
 func (l *ledger) stop() {
@@ -246,8 +246,8 @@ func (l *ledger) stop() {
 
 func (w *watching) signal(s syscall.Signal) error { return w.processes[0].Process.Signal(s) }
 
-// leave switches the kernel sources off and stops the monitor.
-func (w *watching) leave() error {
+// suspend switches the kernel sources off and stops the monitor.
+func (w *watching) suspend() error {
 	for _, s := range kernelSources {
 		if err := w.source(s, false, 1); err != nil {
 			return err
@@ -394,7 +394,7 @@ func (l *ledger) one(ctx context.Context, p part) (slot, error) {
 	if len(p.sources) > 0 {
 		m.kernel = (w.spent() - spent) / took
 	}
-	return m, w.leave()
+	return m, w.suspend()
 }
 
 // The pieces of the loop: the monitor beside a loaded Redis ran 160 times a second, for 54 µs each (schedstat of its threads). What a

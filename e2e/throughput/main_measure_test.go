@@ -20,7 +20,7 @@ func TestOnce(t *testing.T) {
 	if bin == "" {
 		t.Skip("TEESCOPE_BIN names no binary; make test does")
 	}
-	if err := needs("redis-server", "redis-benchmark"); err != nil {
+	if err := requireCommands("redis-server", "redis-benchmark"); err != nil {
 		t.Skip(err)
 	}
 	out := filepath.Join(t.TempDir(), "runs.csv")
@@ -53,7 +53,7 @@ func TestLedgerOnce(t *testing.T) {
 	if bin == "" {
 		t.Skip("TEESCOPE_BIN names no binary; make test does")
 	}
-	if err := needs("redis-server", "redis-benchmark", "redis-cli"); err != nil {
+	if err := requireCommands("redis-server", "redis-benchmark", "redis-cli"); err != nil {
 		t.Skip(err)
 	}
 	var out strings.Builder

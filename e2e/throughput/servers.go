@@ -38,7 +38,7 @@ type server func(context.Context) (*running, error)
 
 var servers = map[string]server{"redis": redis, "nginx": nginx, "postgres": postgres}
 
-func needs(commands ...string) error {
+func requireCommands(commands ...string) error {
 	for _, c := range commands {
 		if _, err := exec.LookPath(c); err != nil {
 			return fmt.Errorf("%s: %w", c, errMissing)
@@ -90,7 +90,7 @@ var (
 )
 
 func redis(ctx context.Context) (*running, error) {
-	if err := needs("redis-server", "redis-benchmark", "redis-cli"); err != nil {
+	if err := requireCommands("redis-server", "redis-benchmark", "redis-cli"); err != nil {
 		return nil, err
 	}
 	port, err := freePort()
@@ -126,7 +126,7 @@ var (
 )
 
 func nginx(ctx context.Context) (*running, error) {
-	if err := needs("nginx", "wrk"); err != nil {
+	if err := requireCommands("nginx", "wrk"); err != nil {
 		return nil, err
 	}
 	port, err := freePort()

@@ -127,7 +127,7 @@ func damageHistory(dir string, rnd *rand.Rand) (o outcome, err error) {
 			ID: fmt.Sprint("id", i), State: findings.Open, Since: now.Add(-time.Hour), LastSeen: now}
 		open, was[r.ID] = append(open, r), r
 	}
-	h.Keep(open, open)
+	h.WriteChanges(open, open)
 	if err := h.Close(); err != nil {
 		return o, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // The data: rounds of some series, each value unique, so that a wrong value, series or time is seen.
@@ -132,7 +133,7 @@ func check(ctx context.Context, dir string, acked []int, rounds int) (lost strin
 }
 
 // isCovered reports whether a loss covers a time.
-func isCovered(losses []store.Loss, at time.Time) bool {
+func isCovered(losses []repair.Loss, at time.Time) bool {
 	for _, l := range losses {
 		if l.Lost != "nothing" && (l.From.IsZero() || !at.Before(l.From.Add(-between))) && (l.To.IsZero() || !at.After(l.To.Add(between))) {
 			return true

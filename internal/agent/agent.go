@@ -87,7 +87,7 @@ func (p Program) serve(ctx context.Context, o *observe.Observer, costs bool) err
 	fmt.Fprintf(p.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", cmp.Or(o.Platform.Hostname, "unknown"), observe.Badge(o.Found), o.URL())
 	return o.Serve(ctx, web.Handler(o.Options(func(ctx context.Context) []metric.Sample {
 		_, samples := o.Engine.Collect(ctx)
-		samples = units.Samples(o.About(samples))
+		samples = units.Samples(o.AppendInfo(samples))
 		metric.SortByName(samples)
 		return samples
 	})))

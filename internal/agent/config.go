@@ -32,7 +32,7 @@ func readConfig(name string, list []*probe.Source) (observe.Config, error) {
 			return err
 		}
 		if configfile.Line(root, "remote_write") > 0 {
-			err = fmt.Errorf("%s: this program serves /metrics and sends nothing; `teescope agent` of the full program sends", configfile.Where(root, "remote_write"))
+			err = fmt.Errorf("%s: this program serves /metrics and sends nothing; `teescope agent` of the full program sends", configfile.Position(root, "remote_write"))
 		}
 		return errors.Join(err, observe.MonitorOnly(root, false), c.Check(root, list, dir))
 	})

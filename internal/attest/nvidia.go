@@ -78,7 +78,7 @@ func (g *gpus) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 	}
 	out, err := g.host.Exec(ctx, host.Cmd{Argv: argv, Most: 4 * mostNVIDIA})
 	if err != nil {
-		if said := out.Said(); said != "" {
+		if said := out.FailureReason(); said != "" {
 			err = fmt.Errorf("%w: %.200q", err, said)
 		}
 		return nil, fmt.Errorf("ask the GPUs: %w", err)

@@ -91,7 +91,7 @@ func (k *Keeper) Enter(link string, secure bool) (*http.Cookie, Who, bool) {
 	// Browsers send cookies to every port of a host, so each monitor has its own name. Without a path the cookie is for the folder
 	// that the browser sees, also below a path of a proxy.
 	c := &http.Cookie{Name: k.cookie, Value: s, MaxAge: int(SessionLife.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure}
-	return c, session.who(), true
+	return c, session.identity(), true
 }
 
 // session returns who a request's cookie stands for.
@@ -107,7 +107,7 @@ func (k *Keeper) session(r *http.Request) (Who, bool) {
 	if i < 0 {
 		return Who{}, false
 	}
-	return g.sessions[i].who(), true
+	return g.sessions[i].identity(), true
 }
 
-func (g grant) who() Who { return Who{Name: "browser let in by " + g.by, Until: g.until} }
+func (g grant) identity() Who { return Who{Name: "browser let in by " + g.by, Until: g.until} }

@@ -17,7 +17,7 @@ func Event(t testing.TB, what string, check func() error) {
 	t.Helper()
 	began, pause := time.Now(), time.Millisecond
 	for {
-		gone := lost(t.Name()) // before the check, which sees what the program did last
+		gone := unexpectedEnds(t.Name()) // before the check, which sees what the program did last
 		err := check()
 		if err == nil {
 			return

@@ -46,22 +46,22 @@ const heldOpen = 10 * time.Second
 // its words are shown.
 func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
-	return needed(t, &Program{Cmd: cmd})
+	return startForTest(t, &Program{Cmd: cmd})
 }
 
 // Converse starts a program as Start does, and leaves its standard input to the test. A program that is to end by itself,
-// once the test has answered, is waited for with Ends.
+// once the test has answered, is waited for with ExitStatus.
 func Converse(t testing.TB, cmd *exec.Cmd) *Program {
 	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return needed(t, &Program{Cmd: cmd, In: in})
+	return startForTest(t, &Program{Cmd: cmd, In: in})
 }
 
-// needed starts a program that a test needs.
-func needed(t testing.TB, p *Program) *Program {
+// startForTest starts a program that a test needs.
+func startForTest(t testing.TB, p *Program) *Program {
 	t.Helper()
 	if err := p.start(); err != nil {
 		t.Fatal(err)
@@ -158,19 +158,19 @@ func (p *Program) MayEnd() *Program {
 	return p
 }
 
-// Ended is closed when the program has ended. Whoever takes it waits for the end, so no Event fails because of it.
-func (p *Program) Ended() <-chan struct{} {
+// Done is closed when the program has ended. Whoever takes it waits for the end, so no Event fails because of it.
+func (p *Program) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = true
 	return p.ended
 }
 
-// Ends waits until the program ends by itself and returns its exit status, or -1 if a signal ended it.
-func (p *Program) Ends(t testing.TB) int {
+// ExitStatus waits until the program ends by itself and returns its exit status, or -1 if a signal ended it.
+func (p *Program) ExitStatus(t testing.TB) int {
 	t.Helper()
 	select {
-	case <-p.Ended():
+	case <-p.Done():
 	case <-time.After(patience):
 		t.Fatalf("waited %v for an end: %s", patience, p.Last())
 	}
@@ -204,7 +204,7 @@ func (p *Program) Line(t testing.TB) string {
 // Stop sends the program a signal and waits for its end; SIGKILL ends what it left in its process group too. A program that
 // has not ended after patience is killed. Stop returns the exit status, or -1 if a signal ended the program.
 func (p *Program) Stop(sig syscall.Signal) int {
-	ended := p.Ended()
+	ended := p.Done()
 	p.signal(sig)
 	select {
 	case <-ended:
@@ -253,8 +253,8 @@ func (p *Program) endedUnasked() bool {
 	return p.hasEnded() && !p.asked && (!p.mayEnd || p.err != nil)
 }
 
-// lost returns the last words of the programs of a test, and of the tests above it, that have ended and should not have.
-func lost(test string) string {
+// unexpectedEnds returns the last words of the programs of a test, and of the tests above it, that have ended and should not have.
+func unexpectedEnds(test string) string {
 	running.Lock()
 	defer running.Unlock()
 	var all []string

@@ -50,7 +50,7 @@ func TestEventOfProgram(t *testing.T) {
 			if c.want == nil {
 				<-p.ended
 				Event(t, "nothing more happens", func() error { return nil })
-				if gone := lost(t.Name()); gone != "" {
+				if gone := unexpectedEnds(t.Name()); gone != "" {
 					t.Errorf("the test lost a program: %s", gone)
 				}
 				return
@@ -67,7 +67,7 @@ func TestEventOfProgram(t *testing.T) {
 			})
 		})
 	}
-	if gone := lost(t.Name()); gone != "" || len(running.of) != 0 {
+	if gone := unexpectedEnds(t.Name()); gone != "" || len(running.of) != 0 {
 		t.Errorf("programs of tests that are over: %s %v", gone, running.of)
 	}
 }
@@ -81,7 +81,7 @@ func TestEventSeesTheLast(t *testing.T) {
 		}
 		return nil
 	})
-	if code := p.Ends(t); code != 1 || p.Out.String() != "ready\n" || p.Err.String() != "" {
+	if code := p.ExitStatus(t); code != 1 || p.Out.String() != "ready\n" || p.Err.String() != "" {
 		t.Errorf("exit status %d, %q, %q", code, p.Out, p.Err)
 	}
 	Event(t, "the end that the test waited for is no failure", func() error { return nil })
@@ -167,7 +167,7 @@ func TestConverse(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := failed(t, func(t testing.TB) { p.Line(t) })
-	if code := p.Ends(t); code != 4 || !strings.Contains(said, "waited for a line: sh (process") || !strings.Contains(said, "exit status 4") || !strings.Contains(said, "tail") {
+	if code := p.ExitStatus(t); code != 4 || !strings.Contains(said, "waited for a line: sh (process") || !strings.Contains(said, "exit status 4") || !strings.Contains(said, "tail") {
 		t.Errorf("exit status %d, and the wait for a line fails with %q", code, said)
 	}
 }

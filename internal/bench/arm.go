@@ -336,9 +336,9 @@ func ownKernels(p *Plan, o Options) bool {
 // noCounters is the Counters of an arm that cannot count.
 type noCounters struct{ error }
 
-func (c noCounters) Begin(context.Context) error                    { return c.error }
-func (noCounters) Window(context.Context, bool)                     {}
-func (c noCounters) End(context.Context, []string) (Counted, error) { return Counted{}, c.error }
+func (c noCounters) Begin(context.Context) error                       { return c.error }
+func (noCounters) Window(context.Context, bool)                        {}
+func (c noCounters) Finish(context.Context, []string) (Counted, error) { return Counted{}, c.error }
 
 // late adds what an environment could only show after its first job: the evidence of an
 // enclave that did not exist before.

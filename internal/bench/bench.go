@@ -259,7 +259,7 @@ func (f File) path(h *host.Host) (string, error) {
 	if !ours {
 		return f.From, nil
 	}
-	name, err := h.Beside(program.command)
+	name, err := h.FindOwnProgram(program.command)
 	if err != nil {
 		return "", fmt.Errorf("%w next to this program or in PATH (%s)", err, program.made)
 	}
@@ -303,9 +303,9 @@ var ErrEarly = errors.New("the program inside ended before the load generator ou
 // withCause adds to the error of a run why, in the words of its programs. If the server ended early, only it can know.
 func (o *Outcome) withCause(err error) error {
 	if errors.Is(err, ErrEarly) {
-		return host.Because(err, o.Inside)
+		return host.WithReason(err, o.Inside)
 	}
-	return host.Because(err, o.Inside, o.Outside)
+	return host.WithReason(err, o.Inside, o.Outside)
 }
 
 // Monitor is the cost of a virtual machine to this one, from before a job until after it.

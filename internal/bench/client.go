@@ -157,7 +157,7 @@ func (c *Client) refuses(p *Plan) error {
 func (c *Client) remote(ctx context.Context, h *host.Host, command string, stdin []byte) (string, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: append(append([]string{}, c.ssh...), command), Stdin: stdin})
 	if err != nil {
-		return "", host.Because(fmt.Errorf("client %s: %w", c.Name, err), out)
+		return "", host.WithReason(fmt.Errorf("client %s: %w", c.Name, err), out)
 	}
 	return string(out.Stdout), nil
 }

@@ -98,7 +98,7 @@ func (s *session) calls(ctx context.Context, env Environment, form string, n int
 	}
 	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{"{work}/" + name, "calm", "0", "wall", "syscall", "null", "1", "1", strconv.Itoa(n), "0"}},
 		Files: []File{{Name: name, Data: micro.In(form), Exec: true}}})
-	counted, cerr := s.o.Counters.End(ctx, out.Processes)
+	counted, cerr := s.o.Counters.Finish(ctx, out.Processes)
 	if err = errors.Join(err, cerr); err != nil {
 		return called{}, err
 	}

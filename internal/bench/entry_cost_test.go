@@ -60,7 +60,7 @@ func (*kernel) Close() error                                        { return nil
 func (*kernel) Begin(context.Context) error  { return nil }
 func (*kernel) Window(context.Context, bool) {}
 
-func (k *kernel) End(context.Context, []string) (Counted, error) {
+func (k *kernel) Finish(context.Context, []string) (Counted, error) {
 	other := 7.0
 	c := Counted{CPU: &k.cpu, Counters: []result.Counter{
 		{Name: "tee_syscalls_total", Labels: map[string]string{"syscall": nullCall}, Value: &k.calls},

@@ -53,7 +53,7 @@ type Plan struct {
 	Install string
 	// LoadElsewhere: loads run on another machine than the harness (Options.Client).
 	LoadElsewhere bool
-	// LeftOut are the arms that Here left out.
+	// LeftOut are the arms that DropLacking left out.
 	LeftOut []result.LeftOut
 }
 
@@ -489,9 +489,9 @@ func (p *Plan) Check(h *host.Host) error {
 	return errors.Join(errs...)
 }
 
-// Here leaves out the arms that cannot run here, and returns them. One arm is enough: its result can
+// DropLacking leaves out the arms that cannot run here, and returns them. One arm is enough: its result can
 // be joined with those of other machines. Like Check, it fails if that leaves none.
-func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
+func (p *Plan) DropLacking(h *host.Host) ([]result.LeftOut, error) {
 	lacking := p.Lacking(h)
 	if len(lacking) == len(p.Arms) {
 		return nil, p.Check(h)

@@ -341,7 +341,7 @@ func TestHere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left, err := p.Here(host.Local())
+		left, err := p.DropLacking(host.Local())
 		got := ""
 		for _, x := range left {
 			got += x.Env + ": " + x.Why

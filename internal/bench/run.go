@@ -19,10 +19,10 @@ import (
 type Counters interface {
 	Begin(context.Context) error
 	// Window narrows the counted time: it begins, or ends, now. Without it, everything
-	// between Begin and End is counted. It is called while the job runs.
+	// between Begin and Finish is counted. It is called while the job runs.
 	Window(ctx context.Context, begins bool)
-	// End returns the counts for the processes with these names and for the machine.
-	End(ctx context.Context, processes []string) (Counted, error)
+	// Finish returns the counts for the processes with these names and for the machine.
+	Finish(ctx context.Context, processes []string) (Counted, error)
 }
 
 // Counted is the counters' result for a run.
@@ -35,7 +35,7 @@ type Counted struct {
 	Missing map[string]string
 	// Host are events of the whole machine, for result.Run.HostCounters.
 	Host []result.Counter
-	// CPU are the CPU seconds of the workload's processes from Begin to End, and Cost
+	// CPU are the CPU seconds of the workload's processes from Begin to Finish, and Cost
 	// those that counting used in the kernel; nil if unknown.
 	CPU, Cost *float64
 }

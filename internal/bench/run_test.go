@@ -107,7 +107,7 @@ type counting struct {
 func (c *counting) Begin(context.Context) error           { c.begun++; return nil }
 func (c *counting) Window(_ context.Context, begins bool) { c.windows = append(c.windows, begins) }
 
-func (c *counting) End(_ context.Context, ps []string) (Counted, error) {
+func (c *counting) Finish(_ context.Context, ps []string) (Counted, error) {
 	if !slices.Equal(ps, []string{"job"}) {
 		return Counted{}, fmt.Errorf("processes %v", ps)
 	}
@@ -689,7 +689,7 @@ type insideCounting struct {
 func (c *insideCounting) Begin(context.Context) error  { c.begun++; return c.err }
 func (c *insideCounting) Window(context.Context, bool) {}
 
-func (c *insideCounting) End(_ context.Context, ps []string) (Counted, error) {
+func (c *insideCounting) Finish(_ context.Context, ps []string) (Counted, error) {
 	v := float64(7 + len(ps))
 	return Counted{Counters: []result.Counter{{Name: "tee_swiotlb_seconds_total", Labels: map[string]string{"ps": strings.Join(ps, " ")}, Value: &v}}}, nil
 }

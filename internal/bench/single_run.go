@@ -220,7 +220,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		r.Missing["counters"] = "the workload's processes are not seen by this machine's kernel"
 	default:
 		var cerr error
-		if counted, cerr = s.o.Counters.End(ctx, out.Processes); cerr != nil {
+		if counted, cerr = s.o.Counters.Finish(ctx, out.Processes); cerr != nil {
 			r.Missing["counters"] = cerr.Error()
 		}
 		r.Counters, r.HostCounters = counted.Counters, counted.Host
@@ -245,7 +245,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	if inside != nil {
 		var own Counted
 		if notInside == nil {
-			own, notInside = inside.End(ctx, append([]string{taskName(job.Inside.Argv[0])}, job.Processes...))
+			own, notInside = inside.Finish(ctx, append([]string{taskName(job.Inside.Argv[0])}, job.Processes...))
 		}
 		maps.Copy(r.Missing, own.Missing)
 		if r.Counters = append(own.Counters, own.Never...); notInside != nil {
@@ -253,7 +253,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		}
 	}
 	own, partial := workCPU(out, counted)
-	r.Interference = s.watch.End(own)
+	r.Interference = s.watch.Finish(own)
 	if partial != "" && r.Interference.ForeignCPU != nil {
 		r.Interference.ForeignCPU, r.Interference.Missing["foreign_cpu_ratio"] = nil, partial
 	}

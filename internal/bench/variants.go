@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Only limits an experiment to the environments with these labels, in its own order, so
+// SelectEnvironments limits an experiment to the environments with these labels, in its own order, so
 // the first remaining one is the baseline.
-func (e *Experiment) Only(labels []string) error {
+func (e *Experiment) SelectEnvironments(labels []string) error {
 	var have []string
 	for _, env := range e.Environments {
 		first, _, _ := strings.Cut(env, ",")

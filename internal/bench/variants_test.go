@@ -16,7 +16,7 @@ func TestOnly(t *testing.T) {
 		{[]string{"b", "x"}, nil, `no variant "x"; there are native, b, runsc`},
 	} {
 		e := Experiment{Name: "e", Environments: []string{"native", "b=native,cpus=1", "runsc,platform=ptrace"}}
-		err := e.Only(c.labels)
+		err := e.SelectEnvironments(c.labels)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%q: error %v, want %q in it", c.labels, err, c.err)

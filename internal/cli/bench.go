@@ -277,7 +277,7 @@ func available(p *bench.Plan, h *host.Host, all bool) ([]result.LeftOut, error) 
 	if all {
 		return nil, p.Check(h)
 	}
-	return p.Here(h)
+	return p.DropLacking(h)
 }
 
 // tasks runs experiments, each with the passes that follow.
@@ -330,7 +330,7 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", contain.OneLine(err))
 	}
 	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Catalog: known, Made: o.Host.Now().UTC()}); werr != nil {
-		return about([]string{path}, werr)
+		return nameFiles([]string{path}, werr)
 	}
 	if f.format == "text" {
 		if e.Design.Calibration {

@@ -40,7 +40,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 			return nil, err
 		}
 		if len(f.variants) > 0 {
-			if err := e.Only(f.variants); err != nil {
+			if err := e.SelectEnvironments(f.variants); err != nil {
 				return nil, err
 			}
 		}

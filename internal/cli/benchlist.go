@@ -116,15 +116,15 @@ type here struct {
 	LeftOut []result.LeftOut `json:"left_out,omitempty"`
 }
 
-// tried is what the runs that a name stands for lack.
-func tried(h *host.Host, e *bench.Experiment) (out here) {
+// requirements is what the runs that a name stands for lack.
+func requirements(h *host.Host, e *bench.Experiment) (out here) {
 	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
 	if err != nil {
 		out.Asks = contain.OneLine(err)
 		return out
 	}
 	for _, p := range plans {
-		left, lacks := p.Here(h)
+		left, lacks := p.DropLacking(h)
 		out.LeftOut, err = left, errors.Join(err, lacks)
 	}
 	if err != nil {
@@ -141,7 +141,7 @@ func catalogue(h *host.Host) (listing, error) {
 			return l, err
 		}
 		x := listedWorkload{Name: w.Name, Doc: w.Doc, Version: w.Version, Primary: w.Primary(defaults).Name, Params: params(w.Params), Sweep: w.Sweep,
-			here: tried(h, &bench.Experiment{Name: w.Name, Workload: w.Name})}
+			here: requirements(h, &bench.Experiment{Name: w.Name, Workload: w.Name})}
 		for _, d := range w.Metrics(defaults) {
 			x.Metrics = append(x.Metrics, result.Describe(d))
 		}
@@ -157,7 +157,7 @@ func catalogue(h *host.Host) (listing, error) {
 		if err != nil {
 			return l, err
 		}
-		l.Experiments = append(l.Experiments, listedExperiment{strings.TrimSuffix(f, ".yaml"), e.Doc, e.Source, e.Corrects, e.Workload, e.Environments, tried(h, e)})
+		l.Experiments = append(l.Experiments, listedExperiment{strings.TrimSuffix(f, ".yaml"), e.Doc, e.Source, e.Corrects, e.Workload, e.Environments, requirements(h, e)})
 	}
 	for _, x := range launchers.All {
 		listed := listedLauncher{Name: x.Name, Doc: x.Doc, Params: params(x.Params)}

@@ -36,7 +36,7 @@ is measured.`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h := host.Local()
-			found, _, err := observe.Look(h)
+			found, _, err := observe.InspectMachine(h)
 			if err != nil {
 				return err
 			}

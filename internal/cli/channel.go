@@ -182,7 +182,7 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 	if !onLoopback(plain) {
 		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, so traffic between it and this end of the tunnel is not protected\n", plain)
 	}
-	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, also(t.port.Scheme(), scraped))
+	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, metricsAddress(t.port.Scheme(), scraped))
 	failed := make(chan error, 1)
 	work, stop := context.WithCancel(ctx)
 	defer stop()
@@ -201,8 +201,8 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 	return err
 }
 
-// also names the address of the metrics.
-func also(scheme string, l net.Listener) string {
+// metricsAddress names the address of the metrics.
+func metricsAddress(scheme string, l net.Listener) string {
 	if l == nil {
 		return ""
 	}

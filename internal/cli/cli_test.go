@@ -159,7 +159,7 @@ func TestLookNamesWhatBlocks(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := observe.Look(host.At(root))
+	_, _, err := observe.InspectMachine(host.At(root))
 	if err == nil || !strings.Contains(err.Error(), "/proc/meminfo") {
 		t.Errorf("look: %v; want the file that blocks", err)
 	}

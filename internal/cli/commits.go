@@ -82,7 +82,7 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 	var builds []commits.Built
 	for i, id := range ids {
 		fmt.Fprintf(env.Stderr, "building %s (%d of %d)\n", result.ShortID(id), i+1, len(ids))
-		b, err := f.Make(ctx, h, id, filepath.Join(dir, result.ShortID(id)))
+		b, err := f.BuildCommit(ctx, h, id, filepath.Join(dir, result.ShortID(id)))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -90,7 +90,7 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 	}
 	if len(es) > 1 {
 		nameByFile(es, paths)
-		return verdict.Across(es, o)
+		return verdict.JoinResults(es, o)
 	}
 	verdict.Conclude(es[0], o)
 	return es[0], nil
@@ -147,7 +147,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 				return err
 			}
 			if err := f.Write(env.Stdout, d); err != nil {
-				return about(args, err)
+				return nameFiles(args, err)
 			}
 			if refused(e) {
 				return outcome(exitInvalid)

@@ -110,8 +110,8 @@ func monitorBeside(ctx context.Context, base *url.URL) (*besides, error) {
 	return b, nil
 }
 
-// of says in what a source is set otherwise than this command tried it; "" if in nothing.
-func (b *besides) of(here web.Source) string {
+// differences says in what a source is set otherwise than this command tried it; "" if in nothing.
+func (b *besides) differences(here web.Source) string {
 	if b == nil {
 		return ""
 	}
@@ -149,7 +149,7 @@ func (b *besides) of(here web.Source) string {
 }
 
 func examine(ctx context.Context, h *host.Host, list []*probe.Source) (diagnosis, error) {
-	found, platform, err := observe.Look(h)
+	found, platform, err := observe.InspectMachine(h)
 	if err != nil {
 		return diagnosis{}, err
 	}
@@ -207,7 +207,7 @@ func (d diagnosis) print(w io.Writer) error {
 		if s.Seen != "" {
 			why = strings.TrimSuffix("on: "+s.Seen+"; "+why, "; ")
 		}
-		why = strings.TrimPrefix(strings.TrimSuffix(why+"; "+d.Monitor.of(s), "; "), "; ")
+		why = strings.TrimPrefix(strings.TrimSuffix(why+"; "+d.Monitor.differences(s), "; "), "; ")
 		row(s.Name, s.State, strings.ReplaceAll(why, "\n", "; "))
 	}
 	if err := flush(); err != nil {

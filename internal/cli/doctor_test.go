@@ -47,7 +47,7 @@ func TestDoctorBesideMonitor(t *testing.T) {
 		"sgx":      "not in the monitor",
 	} {
 		s := web.Source{Name: name, State: "available"}
-		if got := b.of(s); got != want {
+		if got := b.differences(s); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 		d.Sources = append(d.Sources, s)
@@ -57,7 +57,7 @@ func TestDoctorBesideMonitor(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 	var none *besides
-	if got := none.of(web.Source{Name: "cpu"}); got != "" {
+	if got := none.differences(web.Source{Name: "cpu"}); got != "" {
 		t.Errorf("without a monitor: %q", got)
 	}
 }

@@ -54,8 +54,8 @@ func readPrice(path string) (*price, error) {
 	return &p, nil
 }
 
-// of is what a million, billion or trillion units cost at a rate of so many a second, "" if it is no rate.
-func (p *price) of(rate float64, unit string) string {
+// unitCost is what a million, billion or trillion units cost at a rate of so many a second, "" if it is no rate.
+func (p *price) unitCost(rate float64, unit string) string {
 	what, ok := strings.CutSuffix(unit, "_per_second")
 	if p == nil || !ok || !(rate > 0) {
 		return ""
@@ -219,7 +219,7 @@ func platformRow(w io.Writer, e *result.Experiment, env *result.Environment, cos
 	}
 	row = append(row, metric.Value(m, d.Unit), interval, strings.Join(ceilings, ", "), "measured")
 	if cost != nil {
-		row = append(row, cost.of(m, d.Unit))
+		row = append(row, cost.unitCost(m, d.Unit))
 	}
 	fmt.Fprintln(w, strings.Join(append(row, insight), "\t"))
 }

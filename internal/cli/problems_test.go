@@ -97,10 +97,10 @@ func TestProblemsAreTheSame(t *testing.T) {
 	o.Dir, o.Now, o.Log, o.Instance = t.TempDir(), func() time.Time { return at }, slog.New(slog.DiscardHandler), "vm1"
 	n := notify.New(o)
 	defer n.Close()
-	if err := n.Use(notify.Settings{Receivers: []notify.Receiver{{Name: "hook", Format: notify.Webhook, URL: receiver.URL}}, Least: findings.Info}); err != nil {
+	if err := n.ApplySettings(notify.Settings{Receivers: []notify.Receiver{{Name: "hook", Format: notify.Webhook, URL: receiver.URL}}, Least: findings.Info}); err != nil {
 		t.Fatal(err)
 	}
-	n.Tell(records, records)
+	n.QueueChanges(records, records)
 	for range records {
 		if got := <-sent; !reflect.DeepEqual(got, answer.Problems) {
 			t.Errorf("a webhook has %+v, the API %+v", got, answer.Problems)

@@ -48,14 +48,14 @@ func reportCommand(env Env) *cobra.Command {
 				}
 			}
 			if out == "-" {
-				return about(args, f.Write(env.Stdout, d))
+				return nameFiles(args, f.Write(env.Stdout, d))
 			}
 			w, err := os.Create(out)
 			if err != nil {
 				return err
 			}
 			if err := errors.Join(f.Write(w, d), w.Close()); err != nil {
-				return errors.Join(fmt.Errorf("write %s: %w", out, about(args, err)), os.Remove(out))
+				return errors.Join(fmt.Errorf("write %s: %w", out, nameFiles(args, err)), os.Remove(out))
 			}
 			fmt.Fprintln(env.Stdout, out)
 			return nil
@@ -68,8 +68,8 @@ func reportCommand(env Env) *cobra.Command {
 	return c
 }
 
-// about names the files of an error.
-func about(files []string, err error) error {
+// nameFiles names the files of an error.
+func nameFiles(files []string, err error) error {
 	if err == nil {
 		return nil
 	}

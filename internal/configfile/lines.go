@@ -14,8 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Where is the place of a nested key: "line 3: analysis.own[0].expr".
-func Where(root *yaml.Node, keys ...string) string {
+// Position is the place of a nested key: "line 3: analysis.own[0].expr".
+func Position(root *yaml.Node, keys ...string) string {
 	var path strings.Builder
 	for i, k := range keys {
 		switch _, err := strconv.Atoi(k); {

@@ -29,13 +29,13 @@ func (p *Panic) Error() string {
 // Call returns the error of do. A panic of do is the error of type *Panic; its trace is logged when it happens at that
 // line for the first time.
 func Call(what string, do func() error) (err error) {
-	defer Into(&err, what)
+	defer Recover(&err, what)
 	return do()
 }
 
-// Into is deferred by a function that calls a member: it makes a panic the function's error, as Call does. What was being
+// Recover is deferred by a function that calls a member: it makes a panic the function's error, as Call does. What was being
 // done is joined from words only then, for who calls members a hundred times a second.
-func Into(err *error, what ...string) {
+func Recover(err *error, what ...string) {
 	if v := recover(); v != nil {
 		*err = Recovered(strings.Join(what, " "), v)
 	}

@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -260,4 +261,13 @@ func Link(from, to string) error {
 		return err
 	}
 	return os.Link(from, to)
+}
+
+// Sync flushes a file or folder to the disk.
+func Sync(name string) error {
+	f, err := Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

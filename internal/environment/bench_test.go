@@ -14,7 +14,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 	for b.Loop() {
 		w.Begin()
-		w.End(0)
+		w.Finish(0)
 	}
 }
 

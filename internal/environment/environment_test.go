@@ -47,7 +47,7 @@ func TestMutations(t *testing.T) {
 				if n++; n > 30 {
 					break
 				}
-				f.With(t, file, d.Data, func() {
+				f.ReplaceDuring(t, file, d.Data, func() {
 					e := captured(f)
 					for field, why := range e.Missing {
 						if strings.Contains(why, "crashed") {
@@ -80,7 +80,7 @@ func TestCapture(t *testing.T) {
 			}
 			explained(t, "all files", &e)
 			for _, name := range f.Files {
-				f.Without(t, name, func() {
+				f.RemoveDuring(t, name, func() {
 					e := captured(f)
 					explained(t, "without "+name, &e)
 				})
@@ -101,8 +101,8 @@ func TestAcceptance(t *testing.T) {
 		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "accept_memory=eager accept_memory=lazy", "lazy", ""},
 		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "accept_memory=quantum", "", "unknown: accept_memory=quantum"},
 	} {
-		f.With(t, "proc/meminfo", []byte(c.meminfo), func() {
-			f.With(t, "proc/cmdline", []byte(c.cmdline), func() {
+		f.ReplaceDuring(t, "proc/meminfo", []byte(c.meminfo), func() {
+			f.ReplaceDuring(t, "proc/cmdline", []byte(c.cmdline), func() {
 				e := captured(f)
 				if got, why := e.TEE.Settings[setting], e.Missing["tee.settings."+setting]; got != c.want || !strings.Contains(why, c.reason) || (why == "") != (c.reason == "") {
 					t.Errorf("%q, %q: %q, %q; want %q, %q", c.meminfo, c.cmdline, got, why, c.want, c.reason)
@@ -110,7 +110,7 @@ func TestAcceptance(t *testing.T) {
 			})
 		})
 	}
-	f.Without(t, "proc/meminfo", func() {
+	f.RemoveDuring(t, "proc/meminfo", func() {
 		if e := captured(f); e.TEE.Settings[setting] != "" || e.Missing["tee.settings."+setting] == "" {
 			t.Errorf("without the file: %+v, %v", e.TEE.Settings, e.Missing)
 		}

@@ -20,7 +20,7 @@ import (
 const fewTicks = 10
 
 // Watcher reads what disturbs a run, on the harness's machine. It serves one run at a
-// time: Begin, the run, End, and again.
+// time: Begin, the run, Finish, and again.
 type Watcher struct {
 	h         *host.Host
 	groups    *machine.Cgroups
@@ -66,7 +66,7 @@ type snapshot struct {
 	load                               reading
 }
 
-// Begin records the state before a run. Each Begin needs its End, even if the run is
+// Begin records the state before a run. Each Begin needs its Finish, even if the run is
 // abandoned: until then the frequency is read once a second.
 func (w *Watcher) Begin() {
 	if w.sampler != nil {
@@ -79,10 +79,10 @@ func (w *Watcher) Begin() {
 	}
 }
 
-// End reports what happened since Begin. own is the CPU time in seconds of everything run on purpose (the workload, a
+// Finish reports what happened since Begin. own is the CPU time in seconds of everything run on purpose (the workload, a
 // load generator); the harness's own is known. The rest was used by others, so workload time missing from own counts
 // as foreign.
-func (w *Watcher) End(own float64) result.Interference {
+func (w *Watcher) Finish(own float64) result.Interference {
 	i := result.Interference{Missing: map[string]string{}}
 	if w.before == nil {
 		for _, f := range []string{"steal_ratio", "foreign_cpu_ratio", "throttle_events", "swap_bytes", "load_before",

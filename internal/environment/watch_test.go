@@ -49,7 +49,7 @@ func watched(t *testing.T, fixture string, own float64, before, after map[string
 	for name, text := range after {
 		write(t, f, name, text)
 	}
-	return w.End(own)
+	return w.Finish(own)
 }
 
 // idle and busy are two CPUs before and after ten seconds: CPU 0 worked for 6 s
@@ -172,7 +172,7 @@ func TestInterferenceMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i := w.End(1); len(i.Missing) == 0 || i.StealRatio != nil {
+	if i := w.Finish(1); len(i.Missing) == 0 || i.StealRatio != nil {
 		t.Errorf("an End without a Begin gives %+v", i)
 	}
 }
@@ -237,7 +237,7 @@ func TestFrequencyDuringRun(t *testing.T) {
 			speed(n + 2)
 			time.Sleep(time.Millisecond)
 		}
-		if s := w.End(0).Frequency; s == nil || s.N < 2 || s.Min < 2e9 || s.Max <= s.Min || s.Mean <= s.Min || s.CV <= 0 {
+		if s := w.Finish(0).Frequency; s == nil || s.N < 2 || s.Min < 2e9 || s.Max <= s.Min || s.Mean <= s.Min || s.CV <= 0 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -304,7 +304,7 @@ func TestWatchHere(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	i := w.End((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
+	i := w.Finish((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
 	await.Event(t, "the watcher's goroutines have ended", func() error {
 		if n := runtime.NumGoroutine(); n > before {
 			return fmt.Errorf("%d goroutines, %d before", n, before)

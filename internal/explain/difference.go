@@ -400,10 +400,10 @@ const leastNamed = 0.10
 // mostEvents is the number of rows that a sentence names.
 const mostEvents = 3
 
-// Because states in one sentence the main cause of a cost and its fix, or for a gain the cost that disappeared. It
+// CauseSentence states in one sentence the main cause of a cost and its fix, or for a gain the cost that disappeared. It
 // returns "" where the document's rows show no cause, or Uncaused says why none may be named. Storms of single calls are
 // separate causes; other causes are the sum of their rows.
-func (k *Catalog) Because(e *result.Experiment, c *result.Comparison) string {
+func (k *Catalog) CauseSentence(e *result.Experiment, c *result.Comparison) string {
 	if k.Uncaused(e, c) != "" {
 		return ""
 	}

@@ -189,10 +189,10 @@ type failure struct {
 	err      error
 }
 
-// Ask answers queries in the order in which answers are ready, and calls waiting when
+// AnswerQueries answers queries in the order in which answers are ready, and calls waiting when
 // none is. Evaluations go on when ctx ends, for the next page that asks; Ask then returns
 // its error.
-func (f *Feed) Ask(ctx context.Context, queries []Query, deliver func(i int, a Answer, err error), waiting func()) error {
+func (f *Feed) AnswerQueries(ctx context.Context, queries []Query, deliver func(i int, a Answer, err error), waiting func()) error {
 	began := f.o.Now()
 	wake := make(chan struct{}, 1)
 	pending := make([]int, len(queries))
@@ -294,13 +294,13 @@ func (k *kept) answerBytes(q Query) int64 {
 	}
 	n := int64(lines) * (int64(steps(q.From, q.last(), q.Step)+1)*valueBytes + lineBytes)
 	for _, name := range k.names {
-		n += 2 * int64(beyond(name))
+		n += 2 * int64(excessBytes(name))
 	}
 	return n
 }
 
-// beyond is how much longer a line's labels are than lineBytes allows for.
-func beyond(name string) int { return max(0, len(name)-lineBytes/2) }
+// excessBytes is how much longer a line's labels are than lineBytes allows for.
+func excessBytes(name string) int { return max(0, len(name)-lineBytes/2) }
 
 // covers reports whether the lines hold all steps of q, and none that has grown stale.
 func (k *kept) covers(q Query, now time.Time) bool {
@@ -448,7 +448,7 @@ func (k *kept) trim(first int) {
 	for i, l := range k.lines {
 		l.Values = slices.Clone(l.Values[min(max(0, first-l.Skip), len(l.Values)):])
 		l.Skip = max(0, l.Skip-first)
-		if slices.ContainsFunc(l.Values, known) {
+		if slices.ContainsFunc(l.Values, isNumber) {
 			k.at[k.names[i]] = len(lines)
 			lines, names = append(lines, l), append(names, k.names[i])
 		}
@@ -465,7 +465,7 @@ func pad(values []float64, n int) []float64 {
 	return values
 }
 
-func known(v float64) bool { return !math.IsNaN(v) }
+func isNumber(v float64) bool { return !math.IsNaN(v) }
 
 func (k *kept) note(q Query, now time.Time, text []string) {
 	if len(k.notes) > 8 {
@@ -496,7 +496,7 @@ func (k *kept) answer(q Query) Answer {
 	}
 	if q.Top == 0 {
 		for _, l := range k.lines {
-			if k.step == 0 || slices.ContainsFunc(between(l, from, end), known) {
+			if k.step == 0 || slices.ContainsFunc(valuesBetween(l, from, end), isNumber) {
 				a.Lines = append(a.Lines, cut(l))
 			}
 		}
@@ -515,8 +515,8 @@ func (k *kept) answer(q Query) Answer {
 			for j := range rest {
 				v := k.lines[i].At(from + j)
 				switch {
-				case !known(v):
-				case known(rest[j]):
+				case !isNumber(v):
+				case isNumber(rest[j]):
 					rest[j] += v
 				default:
 					rest[j] = v
@@ -528,8 +528,8 @@ func (k *kept) answer(q Query) Answer {
 	return a
 }
 
-// between returns those of a line's values that are at steps from one to before another.
-func between(l metric.Line, from, end int) []float64 {
+// valuesBetween returns those of a line's values that are at steps from one to before another.
+func valuesBetween(l metric.Line, from, end int) []float64 {
 	n := len(l.Values)
 	from, end = min(n, max(0, from-l.Skip)), min(n, max(0, end-l.Skip))
 	return l.Values[from:max(from, end)]
@@ -541,8 +541,8 @@ func (k *kept) rank(most, first, end int) (top, others []int) {
 	sums := make([]float64, len(k.lines))
 	var order []int
 	for i, l := range k.lines {
-		for _, v := range between(l, first, end) {
-			if known(v) && !math.IsInf(v, 0) {
+		for _, v := range valuesBetween(l, first, end) {
+			if isNumber(v) && !math.IsInf(v, 0) {
 				sums[i] += v
 			}
 		}
@@ -599,7 +599,7 @@ func (b *books) evict(now time.Time, keep *kept) {
 // size is the number of values that are kept, with a line's labels as so many more.
 func (k *kept) size() (n int) {
 	for i, l := range k.lines {
-		n += len(l.Values) + (lineBytes+2*beyond(k.names[i]))/8
+		n += len(l.Values) + (lineBytes+2*excessBytes(k.names[i]))/8
 	}
 	return n
 }

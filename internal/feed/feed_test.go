@@ -46,7 +46,7 @@ func (s *source) evaluate(ctx context.Context, expr string, from, to time.Time, 
 				break
 			}
 		}
-		if slices.ContainsFunc(l.Values, known) {
+		if slices.ContainsFunc(l.Values, isNumber) {
 			out = append(out, l)
 		}
 	}
@@ -76,7 +76,7 @@ func one(t *testing.T, f *Feed, q Query) (Answer, error) {
 	var got Answer
 	var failed error
 	n := 0
-	if err := f.Ask(t.Context(), []Query{q}, func(_ int, a Answer, err error) { got, failed, n = a, err, n+1 }, func() {}); err != nil || n != 1 {
+	if err := f.AnswerQueries(t.Context(), []Query{q}, func(_ int, a Answer, err error) { got, failed, n = a, err, n+1 }, func() {}); err != nil || n != 1 {
 		t.Fatalf("%d answers, %v", n, err)
 	}
 	return got, failed
@@ -180,7 +180,7 @@ func TestGoesOn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		q := window(5)
-		if err := f.Ask(ctx, []Query{q}, func(int, Answer, error) { t.Error("answered") }, func() {}); !errors.Is(err, context.DeadlineExceeded) {
+		if err := f.AnswerQueries(ctx, []Query{q}, func(int, Answer, error) { t.Error("answered") }, func() {}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		if _, err := one(t, f, q); err != nil || len(s.calls()) != 1 {
@@ -242,7 +242,7 @@ func TestLateSamples(t *testing.T) {
 		f := s.feed()
 		defer f.Close()
 		a, err := one(t, f, window(5))
-		if v := a.Lines[0].Values; err != nil || known(v[len(v)-1]) {
+		if v := a.Lines[0].Values; err != nil || isNumber(v[len(v)-1]) {
 			t.Fatalf("%v, %v", v, err)
 		}
 		there = true
@@ -410,7 +410,7 @@ func TestReserve(t *testing.T) {
 		}})
 		defer f.Close()
 		q := window(5)
-		if err := f.Ask(t.Context(), []Query{q}, func(_ int, a Answer, err error) {
+		if err := f.AnswerQueries(t.Context(), []Query{q}, func(_ int, a Answer, err error) {
 			if want := int64(2 * 61 * 8); err != nil || held < want {
 				t.Errorf("%d bytes are reserved, want at least %d; %v", held, want, err)
 			}
@@ -447,7 +447,7 @@ func TestReserveEndsInPanic(t *testing.T) {
 			return false
 		}
 		if !panics(func() {
-			_ = f.Ask(t.Context(), []Query{q}, func(int, Answer, error) { panic("delivering") }, func() {})
+			_ = f.AnswerQueries(t.Context(), []Query{q}, func(int, Answer, error) { panic("delivering") }, func() {})
 		}) || held != 0 {
 			t.Errorf("delivering: %d bytes are reserved", held)
 		}
@@ -477,7 +477,7 @@ func TestBurst(t *testing.T) {
 			all = append(all, q)
 		}
 		answered := 0
-		if err := f.Ask(t.Context(), all, func(i int, a Answer, err error) {
+		if err := f.AnswerQueries(t.Context(), all, func(i int, a Answer, err error) {
 			if err != nil {
 				t.Error(err)
 			}

@@ -80,7 +80,7 @@ func (b *book) openEarly(i int, r *Rule, early map[who]Finding, since, at time.T
 		if !rec.Early {
 			f.Severity = rec.Severity
 		}
-		b.keep(k, rec, f, at)
+		b.refresh(k, rec, f, at)
 		b.stats[i].Answer, b.stats[i].Reason = Fires, ""
 		if !isOpen {
 			opened = append(opened, b.marked(*rec))

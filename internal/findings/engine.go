@@ -197,10 +197,10 @@ func (v *evaluation) unanswered() []RuleStat {
 	return out
 }
 
-// Use replaces the rules, and the interval, windows, limits, Every and CloseAfter of the options, after the running
+// Reconfigure replaces the rules, and the interval, windows, limits, Every and CloseAfter of the options, after the running
 // evaluation. An open finding keeps its id while its rule exists and holds. If its rule is gone, it ends with the
 // next evaluation.
-func (e *Engine) Use(rules []*Rule, o Options) {
+func (e *Engine) Reconfigure(rules []*Rule, o Options) {
 	v := e.running.Lock()
 	defer e.running.Unlock()
 	b := e.book.Lock()
@@ -223,10 +223,10 @@ func (e *Engine) Use(rules []*Rule, o Options) {
 		}
 	}
 	b.stats = next
-	maps.DeleteFunc(b.began, func(k key, _ time.Time) bool { return !v.knows(k.rule) })
+	maps.DeleteFunc(b.began, func(k key, _ time.Time) bool { return !v.hasRule(k.rule) })
 }
 
-func (v *evaluation) knows(rule string) bool {
+func (v *evaluation) hasRule(rule string) bool {
 	return slices.ContainsFunc(v.rules, func(r *Rule) bool { return r.Name == rule })
 }
 
@@ -264,7 +264,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case every := <-e.pace:
 			tick.Reset(every)
 		case <-e.read:
-			e.Look(ctx)
+			e.CheckSubjects(ctx)
 		case <-tick.C:
 			if ctx.Err() != nil { // both cases may be ready
 				return ctx.Err()
@@ -340,11 +340,11 @@ func (e *Engine) evaluate(ctx context.Context, all bool) {
 	took := max(0, v.opts.Now().Sub(at))
 	e.book.Lock().took = &took
 	e.book.Unlock()
-	e.tell(v, changed)
+	e.publishChanges(v, changed)
 }
 
-// tell passes on what an evaluation or a look has changed.
-func (e *Engine) tell(v *evaluation, changed []Record) {
+// publishChanges passes on what an evaluation or a look has changed.
+func (e *Engine) publishChanges(v *evaluation, changed []Record) {
 	if v.opts.Observe != nil {
 		for _, rec := range changed {
 			v.opts.Observe(rec)
@@ -477,7 +477,7 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 		}
 		confirmed := rec.Early && met
 		rec.Early = rec.Early && !met
-		b.keep(k, rec, f, at)
+		b.refresh(k, rec, f, at)
 		if !isOpen || confirmed {
 			changed = append(changed, b.marked(*rec))
 		}
@@ -494,8 +494,8 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 	return append(changed, b.close(v, r, at)...)
 }
 
-// keep brings an open finding up to date.
-func (b *book) keep(k key, rec *Record, f Finding, at time.Time) {
+// refresh brings an open finding up to date.
+func (b *book) refresh(k key, rec *Record, f Finding, at time.Time) {
 	rec.Finding, rec.LastSeen, rec.Ended = f, at, nil
 	delete(b.missing, k)
 	b.lived[k] = true
@@ -505,7 +505,7 @@ func (b *book) keep(k key, rec *Record, f Finding, at time.Time) {
 // close ends the findings of a rule that have been absent for the closing delay: the cause is gone, or the rule is no
 // longer checked. After they were last seen, they may have held in the evaluations that were skipped.
 func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
-	return b.end(at, func(k key, rec *Record) bool {
+	return b.closeOpen(at, func(k key, rec *Record) bool {
 		last := rec.LastSeen
 		if b.past[k] {
 			last = v.first // nobody watched before
@@ -521,13 +521,13 @@ func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
 // disown ends the findings that cannot continue: their rule is gone, or the gap in
 // observation is too long.
 func (b *book) disown(v *evaluation, at time.Time) []Record {
-	return b.end(at, func(k key, rec *Record) bool {
-		return !v.knows(k.rule) || gap(rec.LastSeen, at)
+	return b.closeOpen(at, func(k key, rec *Record) bool {
+		return !v.hasRule(k.rule) || gap(rec.LastSeen, at)
 	})
 }
 
-// end closes the open findings that which selects.
-func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record) {
+// closeOpen closes the open findings that which selects.
+func (b *book) closeOpen(at time.Time, which func(key, *Record) bool) (ended []Record) {
 	for k, rec := range b.open {
 		if !which(k, rec) {
 			continue
@@ -546,7 +546,7 @@ func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record)
 		delete(b.past, k)
 		delete(b.lived, k)
 		delete(b.missing, k)
-		ended = append(ended, out.Told(at, b.fresh))
+		ended = append(ended, out.WithSentence(at, b.fresh))
 	}
 	slices.SortFunc(ended, func(a, b Record) int { return whoOf(a.Finding).compare(whoOf(b.Finding)) })
 	b.closed = append(b.closed, ended...)
@@ -566,7 +566,7 @@ func (b *book) forget() {
 // marked returns an open record with the silence that now covers it, and its sentence of now.
 func (b *book) marked(r Record) Record {
 	r.Silenced = b.silences.Covering(r.Finding)
-	return r.Told(b.now(), b.fresh)
+	return r.WithSentence(b.now(), b.fresh)
 }
 
 // stillOpen returns the open findings, in Sort's order.
@@ -585,7 +585,7 @@ func (e *Engine) Records() []Record {
 	defer e.book.Unlock()
 	out := b.stillOpen()
 	for _, r := range b.closed {
-		out = append(out, r.Told(b.now(), b.fresh))
+		out = append(out, r.WithSentence(b.now(), b.fresh))
 	}
 	Sort(out)
 	return out
@@ -606,8 +606,8 @@ func (e *Engine) Rules() []RuleStat {
 	return slices.Clone(e.book.Lock().stats)
 }
 
-// Took returns how long the last evaluation of all rules took; ok is false before the first.
-func (e *Engine) Took() (d time.Duration, ok bool) {
+// EvaluationTime returns how long the last evaluation of all rules took; ok is false before the first.
+func (e *Engine) EvaluationTime() (d time.Duration, ok bool) {
 	defer e.book.Unlock()
 	if took := e.book.Lock().took; took != nil {
 		return *took, true

@@ -330,13 +330,13 @@ func TestTook(t *testing.T) {
 	slow := above("slow")
 	slow.Run = func(context.Context, *findings.Pass) error { c.at += step; return nil }
 	e := start(t, c, "load 15s\n  temperature 100x100\n", []*findings.Rule{slow}, nil)
-	if d, ok := e.Took(); ok {
+	if d, ok := e.EvaluationTime(); ok {
 		t.Errorf("before the first evaluation: %v", d)
 	}
 	for _, tt := range []struct{ step, want time.Duration }{{3 * time.Second, 3 * time.Second}, {-3 * time.Second, 0}} {
 		step = tt.step
 		e.Evaluate(t.Context())
-		if d, ok := e.Took(); !ok || d != tt.want {
+		if d, ok := e.EvaluationTime(); !ok || d != tt.want {
 			t.Errorf("took %v, %v; want %v", d, ok, tt.want)
 		}
 	}

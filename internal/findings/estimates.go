@@ -27,7 +27,7 @@ func (v *evaluation) bound(ctx context.Context, p *Pass, f *Finding) {
 		if source == "" {
 			continue
 		}
-		points, err := p.Once(ctx, fmt.Sprintf("max by (job, instance, source) (avg_over_time(teescope_source_standard_error_ratio[%s]))", query.PromDuration(p.To.Sub(p.From))))
+		points, err := p.QueryOnce(ctx, fmt.Sprintf("max by (job, instance, source) (avg_over_time(teescope_source_standard_error_ratio[%s]))", query.PromDuration(p.To.Sub(p.From))))
 		if err != nil {
 			return // the rates stay without
 		}

@@ -82,12 +82,12 @@ type Pass struct {
 	refuse  func() error // why samples are not stored
 	places  func(query.Machine) map[string]rivals.Place
 	near    []Near
-	asked   map[string][]metric.Point // by Once
+	asked   map[string][]metric.Point // by QueryOnce
 }
 
-// Once is Query at the end of the window for what is asked again for each of many subjects: it is evaluated once in
+// QueryOnce is Query at the end of the window for what is asked again for each of many subjects: it is evaluated once in
 // a pass.
-func (p *Pass) Once(ctx context.Context, expr string) ([]metric.Point, error) {
+func (p *Pass) QueryOnce(ctx context.Context, expr string) ([]metric.Point, error) {
 	if points, ok := p.asked[expr]; ok {
 		return points, nil
 	}
@@ -164,15 +164,15 @@ const (
 // WholeMachine is the subject of what is found of a machine as a whole.
 const WholeMachine = "machine"
 
-// On names a subject with its machine: "redis-server on vm1", and "machine vm1" for the machine itself.
-func On(subject, instance string) string {
+// QualifiedSubject names a subject with its machine: "redis-server on vm1", and "machine vm1" for the machine itself.
+func QualifiedSubject(subject, instance string) string {
 	if subject == WholeMachine {
 		return subject + " " + instance
 	}
 	return subject + " on " + instance
 }
 
-// ProcessOf returns the subject of a finding without the machine that On may have added.
+// ProcessOf returns the subject of a finding without the machine that QualifiedSubject may have added.
 func ProcessOf(f Finding) string { return strings.TrimSuffix(f.Subject, " on "+f.Instance) }
 
 // InUnit names the processes of a subject that run in one unit or container; all of them where the unit is "".

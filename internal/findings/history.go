@@ -89,7 +89,7 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 			o.Log.Error("write the history of findings without its damaged lines", "error", err)
 		}
 	}
-	list := o.kept(past, o.Retention)
+	list := o.retainedFindings(past, o.Retention)
 	for i, r := range list {
 		if now := r.NoLater(o.Now()); !sameTimes(now, r) { // the clock was ahead
 			r, list[i] = now, now
@@ -102,9 +102,9 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 	return &History{opts: o, writer: locked.New(w)}, list, nil
 }
 
-// Keep writes the changes of an evaluation and the open findings. Lines that cannot be written are retried with the
+// WriteChanges writes the changes of an evaluation and the open findings. Lines that cannot be written are retried with the
 // next call.
-func (h *History) Keep(changed, open []Record) {
+func (h *History) WriteChanges(changed, open []Record) {
 	w := h.writer.Lock()
 	defer h.writer.Unlock()
 	for _, r := range changed {
@@ -120,7 +120,7 @@ func (h *History) Keep(changed, open []Record) {
 	now := h.opts.Now()
 	if since := now.Sub(w.seen); len(w.open) > 0 && (since >= seenEvery || since < 0) {
 		w.seen = now
-		w.put(line{Seen: w.open})
+		w.queueLine(line{Seen: w.open})
 	}
 	w.flush()
 }
@@ -133,10 +133,10 @@ func (w *historyWriter) add(r Record) {
 		delete(w.written, r.ID)
 	}
 	r.Sentence, r.Age = "", 0 // of now
-	w.put(line{Record: &r})
+	w.queueLine(line{Record: &r})
 }
 
-func (w *historyWriter) put(l line) {
+func (w *historyWriter) queueLine(l line) {
 	b, err := json.Marshal(l)
 	if err != nil {
 		w.opts.Log.Error("a finding has no form on disk", "error", err)
@@ -177,7 +177,7 @@ func (w *historyWriter) shorten() error {
 		w.file.KeepDamaged()
 	}
 	var lines [][]byte
-	for _, r := range w.opts.kept(past, math.MaxInt64) {
+	for _, r := range w.opts.retainedFindings(past, math.MaxInt64) {
 		b, err := json.Marshal(line{Record: &r})
 		if err != nil {
 			return err
@@ -191,8 +191,8 @@ func (w *historyWriter) shorten() error {
 	return nil
 }
 
-// kept returns the findings of a fold within Max that ended at most so long ago, oldest first.
-func (o HistoryOptions) kept(past *fold, retention time.Duration) []Record {
+// retainedFindings returns the findings of a fold within Max that ended at most so long ago, oldest first.
+func (o HistoryOptions) retainedFindings(past *fold, retention time.Duration) []Record {
 	oldest := o.Now().Add(-retention)
 	var open, closed []Record
 	for _, r := range past.byID {
@@ -223,7 +223,7 @@ func (h *History) All() ([]Record, error) {
 	for _, b := range pending {
 		past.line(b)
 	}
-	out := h.opts.kept(past, h.opts.Retention)
+	out := h.opts.retainedFindings(past, h.opts.Retention)
 	for i := range out {
 		out[i] = out[i].NoLater(h.opts.Now())
 	}
@@ -241,7 +241,7 @@ func (h *History) Close() error {
 	w := h.writer.Lock()
 	defer h.writer.Unlock()
 	if len(w.open) > 0 {
-		w.put(line{Seen: w.open})
+		w.queueLine(line{Seen: w.open})
 	}
 	w.flush()
 	return w.file.Close()
@@ -291,17 +291,17 @@ func (f *fold) line(b []byte) {
 		r.Until = nil
 		k := keyOf(r.Finding)
 		if old := f.open[k]; old != nil && old.ID != r.ID && old.State == Open {
-			end(old) // the line that closed it is lost
+			closeAtLastSeen(old) // the line that closed it is lost
 		}
 		f.open[k] = r
 	case r.Until == nil:
-		end(r)
+		closeAtLastSeen(r)
 	}
 	f.byID[r.ID] = r
 }
 
-// end closes a finding at the time it was last seen.
-func end(r *Record) {
+// closeAtLastSeen closes a finding at the time it was last seen.
+func closeAtLastSeen(r *Record) {
 	until := r.LastSeen
 	r.State, r.Until = Closed, &until
 }

@@ -73,9 +73,9 @@ func TestFindingsSurvive(t *testing.T) {
 	if len(h.past) != 0 {
 		t.Errorf("a new history has %s", text(h.past))
 	}
-	h.Keep([]Record{opened("a", 1, 1), opened("b", 1, 1)}, []Record{opened("a", 1, 1), opened("b", 1, 1)})
+	h.WriteChanges([]Record{opened("a", 1, 1), opened("b", 1, 1)}, []Record{opened("a", 1, 1), opened("b", 1, 1)})
 	h.now = minute(5)
-	h.Keep([]Record{closed("b", 1, 4)}, []Record{opened("a", 1, 5)})
+	h.WriteChanges([]Record{closed("b", 1, 4)}, []Record{opened("a", 1, 5)})
 
 	// Not closed, as after a kill; the second run does not end cleanly either.
 	const want = "a open seen 00:05, b closed seen 00:04 until 00:04"
@@ -89,7 +89,7 @@ func TestFindingsSurvive(t *testing.T) {
 	h.now = minute(5).Add(15 * time.Second)
 	late := opened("a", 1, 5)
 	late.LastSeen = h.now
-	h.Keep(nil, []Record{late}) // within a minute of the last one: only in memory
+	h.WriteChanges(nil, []Record{late}) // within a minute of the last one: only in memory
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestFindingsLines(t *testing.T) {
 			before = lines()
 		}
 		step.change()
-		h.Keep(nil, []Record{a})
+		h.WriteChanges(nil, []Record{a})
 		if got := lines() - before; got != step.more {
 			t.Errorf("%s: %d lines, want %d", step.what, got, step.more)
 		}
@@ -143,7 +143,7 @@ func TestFindingsAreBounded(t *testing.T) {
 		h.now = minute(i)
 		r := closed(fmt.Sprint("r", i), i, i)
 		r.Title = open.Title
-		h.Keep([]Record{r}, []Record{open})
+		h.WriteChanges([]Record{r}, []Record{open})
 	}
 	const want = "still open seen 00:00, r37 closed seen 00:37 until 00:37, r38 closed seen 00:38 until 00:38, r39 closed seen 00:39 until 00:39"
 	if list, err := h.All(); err != nil || text(list) != want {
@@ -167,7 +167,7 @@ func journalOf(h *History) *Journal {
 func TestFindingsDiskFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	h := start(t, path, minute(1), nil)
-	h.Keep([]Record{closed("a", 1, 1)}, nil)
+	h.WriteChanges([]Record{closed("a", 1, 1)}, nil)
 	file := journalOf(h.History)
 	good := file.f
 	ro, err := disk.Open(path)
@@ -176,7 +176,7 @@ func TestFindingsDiskFull(t *testing.T) {
 	}
 	file.f = ro // every write fails
 	for i := range 3 {
-		h.Keep([]Record{closed(fmt.Sprint("b", i), 2, 2)}, nil)
+		h.WriteChanges([]Record{closed(fmt.Sprint("b", i), 2, 2)}, nil)
 	}
 	if h.Unsaved() != 3 || strings.Count(h.log.String(), "level=ERROR") != 1 {
 		t.Errorf("%d unsaved; log:\n%s", h.Unsaved(), &h.log)
@@ -189,7 +189,7 @@ func TestFindingsDiskFull(t *testing.T) {
 		t.Errorf("on disk: %s", text(again.past))
 	}
 	file.f = good
-	h.Keep(nil, nil)
+	h.WriteChanges(nil, nil)
 	if h.Unsaved() != 0 || !strings.Contains(h.log.String(), "kept on disk again") {
 		t.Errorf("%d unsaved; log:\n%s", h.Unsaved(), &h.log)
 	}
@@ -226,14 +226,14 @@ func TestHistoryOfWrongClocks(t *testing.T) {
 	for _, by := range []int{10, 48 * 60, 400 * 24 * 60} {
 		path := filepath.Join(t.TempDir(), "f")
 		h := start(t, path, minute(5), nil)
-		h.Keep([]Record{closed("good", 1, 4)}, nil)
+		h.WriteChanges([]Record{closed("good", 1, 4)}, nil)
 		h.now = minute(by)
-		h.Keep([]Record{opened("open", by, by), closed("done", by, by+1)}, []Record{opened("open", by, by)})
+		h.WriteChanges([]Record{opened("open", by, by), closed("done", by, by+1)}, []Record{opened("open", by, by)})
 		for i := range 60 { // so the file is shortened
 			r := closed("done", by, by+1)
 			r.Title = strings.Repeat("Long. ", 10_000)
 			r.Severity = []Severity{Warning, Critical}[i%2]
-			h.Keep([]Record{r}, []Record{opened("open", by, by)})
+			h.WriteChanges([]Record{r}, []Record{opened("open", by, by)})
 		}
 		if err := h.Close(); err != nil {
 			t.Fatal(err)
@@ -245,7 +245,7 @@ func TestHistoryOfWrongClocks(t *testing.T) {
 			if got := text(again.past); got != want || text(all) != want || err != nil {
 				t.Errorf("by %d min: %s; all: %s, %v", by, got, text(all), err)
 			}
-			again.Keep(nil, nil)
+			again.WriteChanges(nil, nil)
 			if err := again.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +257,7 @@ func TestHistoryOfWrongClocks(t *testing.T) {
 func TestDamagedHistory(t *testing.T) {
 	sound := filepath.Join(t.TempDir(), "f")
 	h := start(t, sound, minute(9), nil)
-	h.Keep([]Record{closed("a", 1, 2), closed("b", 2, 3), closed("c", 3, 4)}, nil)
+	h.WriteChanges([]Record{closed("a", 1, 2), closed("b", 2, 3), closed("c", 3, 4)}, nil)
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func FuzzFindings(f *testing.F) {
 		past.line(a)
 		past.line(b)
 		o := HistoryOptions{Max: 1, Now: func() time.Time { return minute(0) }, Retention: time.Hour}
-		for _, r := range o.kept(past, o.Retention) {
+		for _, r := range o.retainedFindings(past, o.Retention) {
 			if (r.State == Closed) != (r.Until != nil) {
 				t.Errorf("%+v", r)
 			}
@@ -311,7 +311,7 @@ func FuzzFindings(f *testing.F) {
 // TestOrder: past findings are ordered by their beginning, whatever the order in the file.
 func TestOrder(t *testing.T) {
 	h := start(t, filepath.Join(t.TempDir(), "f"), minute(9), nil)
-	h.Keep([]Record{closed("c", 3, 5), closed("a", 1, 8), closed("b", 2, 4)}, nil)
+	h.WriteChanges([]Record{closed("c", 3, 5), closed("a", 1, 8), closed("b", 2, 4)}, nil)
 	list, err := h.All()
 	if err != nil || !slices.IsSortedFunc(list, func(x, y Record) int { return x.Since.Compare(y.Since) }) || len(list) != 3 {
 		t.Errorf("%s, %v", text(list), err)
@@ -335,7 +335,7 @@ func BenchmarkAll(b *testing.B) {
 			}
 			list = append(list, r)
 		}
-		h.Keep(list, nil)
+		h.WriteChanges(list, nil)
 	}
 	b.SetBytes(journalOf(h).Size())
 	b.ReportAllocs()

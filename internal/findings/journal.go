@@ -53,7 +53,7 @@ func OpenJournal(path string, each func(line []byte)) (*Journal, error) {
 	return j, nil
 }
 
-// load reads all lines, and notes an incomplete last one. That stays until the next write, so Keep still copies it.
+// load reads all lines, and notes an incomplete last one. That stays until the next write, so WriteChanges still copies it.
 func (j *Journal) load(each func(line []byte)) (err error) {
 	if j.end, err = scan(j.f, each); err != nil {
 		return err

@@ -153,10 +153,10 @@ func (e *Engine) Read() {
 // looksToClose is in how many readings in a row a subject must be missing before its findings close.
 const looksToClose = 2
 
-// Look marks open findings whose subject is not in the newest reading as ended, and closes them when the next reading
+// CheckSubjects marks open findings whose subject is not in the newest reading as ended, and closes them when the next reading
 // lacks it too. While rules are not slowed, it also brings those with open findings up to date whose values would be
 // older than two readings before their next evaluation.
-func (e *Engine) Look(ctx context.Context) {
+func (e *Engine) CheckSubjects(ctx context.Context) {
 	v := e.running.TryLock()
 	if v == nil {
 		return
@@ -195,7 +195,7 @@ func (e *Engine) Look(ctx context.Context) {
 		e.book.Unlock()
 	}
 	if marked || len(changed) > 0 {
-		e.tell(v, changed)
+		e.publishChanges(v, changed)
 	}
 }
 
@@ -220,7 +220,7 @@ func (b *book) mark(lives map[key]life, at time.Time) (closed []Record, marked b
 			b.missing[k]++
 		}
 	}
-	return b.end(at, func(k key, _ *Record) bool { return b.missing[k] >= looksToClose }), marked
+	return b.closeOpen(at, func(k key, _ *Record) bool { return b.missing[k] >= looksToClose }), marked
 }
 
 // stale reports whether a rule has an open finding about a living subject whose value will be too old before long.

@@ -213,7 +213,7 @@ func TestSentences(t *testing.T) {
 		if c.set != nil {
 			c.set(&r)
 		}
-		if got := r.Told(at(c.now), 10*time.Second); got.Sentence != c.want || got.Age != float64(c.now) {
+		if got := r.WithSentence(at(c.now), 10*time.Second); got.Sentence != c.want || got.Age != float64(c.now) {
 			t.Errorf("%s after %d s: %q, age %g, want %q", c.title, c.now, got.Sentence, got.Age, c.want)
 		}
 	}

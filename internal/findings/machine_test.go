@@ -41,7 +41,7 @@ func TestMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Keep(first, first)
+	h.WriteChanges(first, first)
 	kept, err := h.All()
 	if err != nil || len(kept) != 2 || kept[0].State != Open || kept[1].State != Open || kept[0].Machine == kept[1].Machine {
 		t.Errorf("kept %+v, %v: want both, open", kept, err)

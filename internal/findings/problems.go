@@ -59,10 +59,10 @@ func (f *Finding) Local() string {
 	if f.Instance == "" {
 		return f.Subject
 	}
-	if f.Subject == On(WholeMachine, f.Instance) {
+	if f.Subject == QualifiedSubject(WholeMachine, f.Instance) {
 		return WholeMachine
 	}
-	return strings.TrimSuffix(f.Subject, On("", f.Instance))
+	return strings.TrimSuffix(f.Subject, QualifiedSubject("", f.Instance))
 }
 
 // Problems groups open findings, and returns the problems, the worst first.

@@ -11,9 +11,9 @@ import (
 // fresh is the age up to which a value is of now: two readings.
 func (o Options) fresh() time.Duration { return 2 * max(o.Interval, 0) }
 
-// Told returns the record with its sentence and the age of its value at a time. fresh is the age up to which a value is of
+// WithSentence returns the record with its sentence and the age of its value at a time. fresh is the age up to which a value is of
 // now; 0 is any age.
-func (r Record) Told(now time.Time, fresh time.Duration) Record {
+func (r Record) WithSentence(now time.Time, fresh time.Duration) Record {
 	age := max(0, now.Round(0).Sub(r.LastSeen.Round(0)))
 	r.Age = age.Seconds()
 	past := strings.TrimSuffix(PastTense(r.Title, r.Subject), ".")

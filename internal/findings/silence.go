@@ -85,8 +85,8 @@ func (x *Silence) rewind(now time.Time) {
 	}
 }
 
-// Know replaces the rules that a new silence may name. Current silences stay.
-func (s *Silences) Know(rules []*Rule) {
+// SetRules replaces the rules that a new silence may name. Current silences stay.
+func (s *Silences) SetRules(rules []*Rule) {
 	s.current.Lock().rules = rules
 	s.current.Unlock()
 }

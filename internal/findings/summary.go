@@ -83,15 +83,15 @@ func Summarize(records []Record, rules []RuleStat, now, started time.Time) Summa
 		}
 	default:
 		s.Level, s.Headline = GoodLevel, fmt.Sprintf("Nothing wrong in the last %s.", metric.Length(longest.Seconds()))
-		if n := ended(records, now.Add(-longest)); n > 0 {
+		if n := countEnded(records, now.Add(-longest)); n > 0 {
 			s.Headline = fmt.Sprintf("Nothing wrong now; %s ended in the last %s.", count(n, "problem"), metric.Length(longest.Seconds()))
 		}
 	}
 	return s
 }
 
-// ended counts the problems that ended after a time: findings that share a topic, or a subject, are one.
-func ended(records []Record, after time.Time) int {
+// countEnded counts the problems that ended after a time: findings that share a topic, or a subject, are one.
+func countEnded(records []Record, after time.Time) int {
 	seen := map[[2]string]bool{}
 	for i := range records {
 		if r := &records[i]; r.IsProblem() && (r.Until != nil && r.Until.After(after) || r.State == Open && r.Ended != nil) {

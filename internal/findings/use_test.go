@@ -59,7 +59,7 @@ func TestUse(t *testing.T) {
 	o := limit(95)
 	o.Windows = findings.Windows{Long: 10 * time.Minute, Short: 2 * time.Minute}
 	both := []*findings.Rule{above("warm"), above("cold")}
-	e.Use(both, o)
+	e.Reconfigure(both, o)
 	if s := e.Rules(); len(s) != 2 || s[0].Answer != findings.Fires || s[0].Windows != [2]float64{600, 120} || s[1].Answer != findings.CannotTell {
 		t.Errorf("rules %+v", s)
 	}
@@ -68,11 +68,11 @@ func TestUse(t *testing.T) {
 		t.Errorf("the open finding did not go on under its id: %+v", e.Records())
 	}
 
-	e.Use(both, limit(110))
+	e.Reconfigure(both, limit(110))
 	evaluate()
 	evaluate("1m45s closed warm")
 
-	e.Use([]*findings.Rule{above("warm")}, limit(90))
+	e.Reconfigure([]*findings.Rule{above("warm")}, limit(90))
 	evaluate("2m0s closed cold", "2m0s open warm")
 	for _, r := range e.Records() {
 		if r.State == findings.Open && (r.ID == first || !r.Since.Equal(c.now().Add(-15*time.Second))) {
@@ -100,7 +100,7 @@ func TestUsePace(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = e.Run(ctx) }()
 	for _, o.Every = range []time.Duration{2 * time.Hour, time.Millisecond} {
-		e.Use(rules, o)
+		e.Reconfigure(rules, o)
 	}
 	<-evaluated
 	stop()

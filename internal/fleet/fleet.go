@@ -189,7 +189,7 @@ func (f *Fleet) Rows(ctx context.Context) ([]Row, error) {
 // list returns the rows, and the time they are of. A list is made once for all who ask, and goes on when they give up.
 // With older, an answer that takes long is the last list.
 func (f *Fleet) list(ctx context.Context, older bool) ([]Row, time.Time, error) {
-	last, next := f.ask()
+	last, next := f.listings()
 	if next == nil {
 		return last.rows, last.at, nil
 	}
@@ -207,8 +207,8 @@ func (f *Fleet) list(ctx context.Context, older bool) ([]Row, time.Time, error) 
 	}
 }
 
-// ask returns the last list, nil where it is too old to be shown, and the next one, nil where the last is fresh.
-func (f *Fleet) ask() (last, next *listing) {
+// listings returns the last list, nil where it is too old to be shown, and the next one, nil where the last is fresh.
+func (f *Fleet) listings() (last, next *listing) {
 	s := f.state.Lock()
 	defer f.state.Unlock()
 	now := f.o.Now()
@@ -233,13 +233,13 @@ func (f *Fleet) ask() (last, next *listing) {
 			return last, l
 		}
 		s.next = l
-		f.work.Go(func() { f.o.Meter(func() { f.make(l, before) }) })
+		f.work.Go(func() { f.o.Meter(func() { f.buildListing(l, before) }) })
 	}
 	return last, s.next
 }
 
-// make makes a list; the one before is of another time, or there is none.
-func (f *Fleet) make(l *listing, before time.Time) {
+// buildListing makes a list; the one before is of another time, or there is none.
+func (f *Fleet) buildListing(l *listing, before time.Time) {
 	ctx, stop := context.WithTimeout(f.until, making)
 	defer stop()
 	l.err = contain.Call("list of machines", func() (err error) {
@@ -419,7 +419,7 @@ func (t *table) fill(seen map[query.Machine]time.Time, before time.Time) ([]Row,
 		r.TEEs = append(r.TEEs, TEE{Kind: p.Labels["kind"], Variant: p.Labels["variant"], Role: p.Labels["role"], Active: p.Labels["active"] == "true", Debug: p.Labels["debug"] == "true"})
 	})
 	for _, c := range columns {
-		points := t.query(query.Scope{Over: query.PromDuration(t.over())}.Expand(c.expr))
+		points := t.query(query.Scope{Over: query.PromDuration(t.rateWindow())}.Expand(c.expr))
 		t.each(points, func(r *Row, p metric.Point) { c.set(r, p.Value) })
 	}
 	if t.err != nil {
@@ -440,14 +440,14 @@ func (t *table) recall(seen map[query.Machine]time.Time, before time.Time) {
 	}
 	// The last hour matters most. A query holds at most 120 values of each machine.
 	recent := min(gap.Round(time.Second), time.Hour)
-	t.look(seen, recent, max(recent/120, 15*time.Second).Round(time.Second), 0)
+	t.findReadings(seen, recent, max(recent/120, 15*time.Second).Round(time.Second), 0)
 	for ago := recent; ago < gap; ago += 6 * time.Hour {
-		t.look(seen, 6*time.Hour, lookback, ago)
+		t.findReadings(seen, 6*time.Hour, lookback, ago)
 	}
 }
 
-// look finds readings in a span of time that ended so long ago, at every step.
-func (t *table) look(seen map[query.Machine]time.Time, span, step, ago time.Duration) {
+// findReadings finds readings in a span of time that ended so long ago, at every step.
+func (t *table) findReadings(seen map[query.Machine]time.Time, span, step, ago time.Duration) {
 	for _, p := range t.query(fmt.Sprintf("max %s(max_over_time(timestamp(teescope_info)[%s:%s] offset %s))", by, query.PromDuration(span), query.PromDuration(step), query.PromDuration(ago))) {
 		if m, at := query.MachineOf(p.Labels), instant(p.Value); at.After(seen[m]) {
 			seen[m] = at
@@ -455,8 +455,8 @@ func (t *table) look(seen map[query.Machine]time.Time, span, step, ago time.Dura
 	}
 }
 
-// over is the time of rates: it holds four readings, and a minute at least.
-func (t *table) over() time.Duration { return max(time.Minute, 4*t.f.o.Interval()) }
+// rateWindow is the time of rates: it holds four readings, and a minute at least.
+func (t *table) rateWindow() time.Duration { return max(time.Minute, 4*t.f.o.Interval()) }
 
 func instant(seconds float64) time.Time { return time.UnixMilli(int64(seconds * 1000)) }
 
@@ -488,7 +488,7 @@ func (t *table) judged() []Row {
 	}
 	checked := slices.ContainsFunc(t.f.o.Rules(), func(s findings.RuleStat) bool { return s.Answer != findings.CannotTell })
 	for i := range out {
-		out[i].Health = out[i].health(checked, t.now, t.over())
+		out[i].Health = out[i].health(checked, t.now, t.rateWindow())
 	}
 	return out
 }
@@ -563,5 +563,5 @@ func (r Row) Unsure() []string {
 	return strings.FieldsFunc(r.unsure, func(c rune) bool { return c == ',' })
 }
 
-// Looked reports whether the machine's TEEs were looked for, and the answers are known.
-func (r Row) Looked() bool { return r.looked && r.told }
+// TEEsKnown reports whether the machine's TEEs were looked for, and the answers are known.
+func (r Row) TEEsKnown() bool { return r.looked && r.told }

@@ -48,7 +48,7 @@ type Kind struct {
 	Good     int    `json:"good"`
 }
 
-func (k *Kind) of(h Health) *int {
+func (k *Kind) count(h Health) *int {
 	switch h {
 	case Gone:
 		return &k.Gone
@@ -95,13 +95,13 @@ func middle(s *[2]float64) *float64 {
 func largest(a, b *float64) int {
 	switch {
 	case a == nil || b == nil:
-		return cmp.Compare(known(b), known(a))
+		return cmp.Compare(presence(b), presence(a))
 	default:
 		return cmp.Compare(*b, *a)
 	}
 }
 
-func known(v *float64) int {
+func presence(v *float64) int {
 	if v == nil {
 		return 0
 	}
@@ -168,7 +168,7 @@ func kinds(rows []Row) []Kind {
 			at[r.TEE], out = i, append(out, Kind{TEE: r.TEE})
 		}
 		out[i].Machines++
-		*out[i].of(r.Health)++
+		*out[i].count(r.Health)++
 	}
 	slices.SortFunc(out, func(a, b Kind) int { return cmp.Or(cmp.Compare(b.Machines, a.Machines), strings.Compare(a.TEE, b.TEE)) })
 	return out

@@ -351,8 +351,8 @@ func toolsFolder() string {
 	return tools
 }
 
-// Beside finds a program of ours in the folder of the running one, or in PATH.
-func (h *Host) Beside(command string) (string, error) {
+// FindOwnProgram finds a program of ours in the folder of the running one, or in PATH.
+func (h *Host) FindOwnProgram(command string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		name := filepath.Join(filepath.Dir(self), command)
 		if fi, err := h.Stat(name); err == nil && fi.Mode().IsRegular() {

@@ -141,7 +141,7 @@ func TestPerfNewThreads(t *testing.T) {
 	if err := p.In.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.Ends(t); code != 0 {
+	if code := p.ExitStatus(t); code != 0 {
 		t.Fatal(p.Last())
 	}
 	var sum uint64

@@ -16,7 +16,7 @@ import (
 // outside the range from which it chooses (ip-sysctl.rst, ip_local_port_range).
 func (h *Host) FreePorts(n int) ([]int, error) {
 	text, _ := h.ReadString("/proc/sys/net/ipv4/ip_local_port_range") // without it the kernel's default
-	first, last := beyond(text)
+	first, last := portRange(text)
 	var ports []int
 	const tries = 10_000
 	for range tries {
@@ -34,8 +34,8 @@ func (h *Host) FreePorts(n int) ([]int, error) {
 	return nil, fmt.Errorf("find %d free ports: %d tries between %d and %d met ports in use; end what listens there", n, tries, first, last)
 }
 
-// beyond is a range of ports outside the kernel's own: below it, else above it, else any.
-func beyond(kernels string) (first, last int) {
+// portRange is a range of ports outside the kernel's own: below it, else above it, else any.
+func portRange(kernels string) (first, last int) {
 	const lowest, highest, enough = 10_000, 65_535, 1_000
 	low, high := 32_768, 60_999
 	if _, err := fmt.Sscan(kernels, &low, &high); err != nil {

@@ -34,7 +34,7 @@ func TestFreePorts(t *testing.T) {
 				t.Errorf("a port that was given is free for others: %v, %v", free, err)
 			}
 			_ = l.Close()
-			if first, last := beyond(text); p < first || p > last {
+			if first, last := portRange(text); p < first || p > last {
 				t.Errorf("port %d is not from %d to %d", p, first, last)
 			}
 		}
@@ -62,7 +62,7 @@ func TestBeyond(t *testing.T) {
 		"":               {10_000, 32_767},
 		"many":           {10_000, 32_767},
 	} {
-		if first, last := beyond(text); !slices.Equal([]int{first, last}, want[:]) {
+		if first, last := portRange(text); !slices.Equal([]int{first, last}, want[:]) {
 			t.Errorf("beyond %q: %d to %d, want %v", strings.TrimSpace(text), first, last, want)
 		}
 	}

@@ -132,7 +132,7 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		}
 		// A process that has gone does not read what it is told; it says so by its status.
 		if c.Ready != "" {
-			p.said.on(c.Ready, func() {
+			p.said.notifyOnLine(c.Ready, func() {
 				_, _ = in.Write(c.Ask)
 				_ = in.Close()
 			})
@@ -173,7 +173,7 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 			_ = signalGroup(p.PID, syscall.SIGKILL)
 		}
 		p.out = Output{Began: began, Code: cmd.ProcessState.ExitCode(), User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}
-		p.said.End(&p.out, wall)
+		p.said.FillOutput(&p.out, wall)
 		p.out.MaxRSS = maxRSS(cmd.ProcessState)
 		if err != nil {
 			p.err = fmt.Errorf("run %s: %w", c.Argv[0], err)
@@ -237,5 +237,5 @@ func (p *Process) Close() error {
 // Lines returns the lines that have arrived so far.
 func (p *Process) Lines() []Line { return p.said.Lines() }
 
-// Said is closed once the process has printed a line.
-func (p *Process) Said(line string) <-chan struct{} { return p.said.Said(line) }
+// LinePrinted is closed once the process has printed a line.
+func (p *Process) LinePrinted(line string) <-chan struct{} { return p.said.LinePrinted(line) }

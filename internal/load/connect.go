@@ -145,7 +145,7 @@ func exchange(m *made, buf []byte) (a Answer, sent, received int, err error) {
 		in = append(in[:0], data[used:]...)
 		switch {
 		case errors.Is(err, io.EOF) && unsent == nil:
-			if a := m.session.End(); a.Ended {
+			if a := m.session.LastAnswer(); a.Ended {
 				return a, sent, received, nil
 			}
 			return Answer{}, sent, received, io.ErrUnexpectedEOF

@@ -434,7 +434,7 @@ func (w *worker) answer(l *connection, a Answer, now int64) bool {
 
 // handleEnd handles the server's end of a connection.
 func (w *worker) handleEnd(l *connection, now int64) {
-	if a := l.session.End(); a.Ended {
+	if a := l.session.LastAnswer(); a.Ended {
 		w.answer(l, a, now)
 	}
 	w.dropLine(l, now, errClosed)

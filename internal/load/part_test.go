@@ -29,8 +29,8 @@ func (s *refusals) Answer(b []byte) (int, Answer, error) {
 	return end + 1, a, nil
 }
 
-// End would accept an answer that a reset cut off.
-func (s *refusals) End() Answer { return Answer{Ended: true, Seq: s.seq} }
+// LastAnswer would accept an answer that a reset cut off.
+func (s *refusals) LastAnswer() Answer { return Answer{Ended: true, Seq: s.seq} }
 
 // refused returns a connection that the server reset after these words, and the server's
 // address.

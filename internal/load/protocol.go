@@ -61,9 +61,9 @@ type Session interface {
 	// returns 0 bytes and no end if it needs more. An error is a protocol violation by
 	// the server; the connection is then unusable.
 	Answer(b []byte) (n int, a Answer, err error)
-	// End is called when the server has closed the connection, which may be the end
+	// LastAnswer is called when the server has closed the connection, which may be the end
 	// of an answer.
-	End() Answer
+	LastAnswer() Answer
 }
 
 // Answer is what came back.

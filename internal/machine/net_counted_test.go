@@ -66,7 +66,7 @@ func TestCountedNetworksUnknown(t *testing.T) {
 		t.Run(c.fixture+" without "+c.without, func(t *testing.T) {
 			f := hosttest.Open(t, "testdata/networks/"+c.fixture+".txtar")
 			listed := strings.Fields(f.Meta["listed"])
-			f.Without(t, c.without, func() {
+			f.RemoveDuring(t, c.without, func() {
 				got, err := machine.CountedNetworks(f.Host, "/proc/1", listed)
 				var unknown []string
 				for _, name := range listed {

@@ -11,7 +11,7 @@ const (
 	CountedContainerDisks Counted = "tee_container_disk_counted"
 )
 
-// Keep returns the query for the elements of a vector by device that count, on the machines of the matchers.
-func (c Counted) Keep(vector, matchers string) string {
+// FilterVector returns the query for the elements of a vector by device that count, on the machines of the matchers.
+func (c Counted) FilterVector(vector, matchers string) string {
 	return vector + " and on (job, instance, device) " + string(c) + "{" + matchers + "} == 1"
 }

@@ -102,9 +102,9 @@ func factor(v float64) string {
 	return Digits(v)
 }
 
-// Apart reports whether a reader sees two factors as different: they print differently, and are either more than 1 % apart, which
+// FactorsDiffer reports whether a reader sees two factors as different: they print differently, and are either more than 1 % apart, which
 // is what dividing two values of three digits can be wrong by, or on different sides of 1.
-func Apart(a, b float64) bool {
+func FactorsDiffer(a, b float64) bool {
 	if Times(a) == Times(b) {
 		return false
 	}

@@ -187,7 +187,7 @@ func (a *Alone) work(ctx context.Context, runsOn bool) error {
 			calm = true
 			a.spare()
 			tick.Reset(a.Interval)
-			a.analysis.Use(a.config.Analysis.Enabled(), a.every(findings.DefaultOptions().Every, a.Interval))
+			a.analysis.Reconfigure(a.config.Analysis.Enabled(), a.every(findings.DefaultOptions().Every, a.Interval))
 		case since >= WatchedOnce:
 			a.tellRead()
 		}
@@ -201,7 +201,7 @@ func (a *Alone) work(ctx context.Context, runsOn bool) error {
 
 // store keeps a round. If the clock was set back, the earlier rounds are forgotten, as the memory forgets them.
 func (a *Alone) store(at time.Time, samples []metric.Sample) {
-	a.keep(at, samples)
+	a.storeRound(at, samples)
 	at = time.UnixMilli(at.UnixMilli()) // as it is stored, and without the clock that nobody sets
 	t := a.times.Lock()
 	defer a.times.Unlock()
@@ -281,12 +281,12 @@ func (a *Alone) await(ctx context.Context, event <-chan struct{}) error {
 		return ctx.Err()
 	case <-a.ended:
 		a.told = true
-		return a.over()
+		return a.stopReason()
 	}
 }
 
-// over is why nothing is read any more; nil while the work goes on.
-func (a *Alone) over() error {
+// stopReason is why nothing is read any more; nil while the work goes on.
+func (a *Alone) stopReason() error {
 	select {
 	case <-a.ended:
 		return cmp.Or(a.failed, context.Canceled)
@@ -316,7 +316,7 @@ func (a *Alone) isOpen() bool {
 
 // findings are those of all rules that have been evaluated.
 func (a *Alone) findings(ctx context.Context) (f web.Findings, err error) {
-	if err := a.over(); err != nil {
+	if err := a.stopReason(); err != nil {
 		return f, err
 	}
 	if a.isOpen() {

@@ -22,8 +22,8 @@ import (
 // and thresholds.
 func (m *monitor) reconfigure(c config.Config) error {
 	rules := c.Analysis.Enabled()
-	m.silences.Know(rules)
-	m.analysis.Use(rules, m.rulesOptions(c))
+	m.silences.SetRules(rules)
+	m.analysis.Reconfigure(rules, m.rulesOptions(c))
 	return m.configure(c)
 }
 
@@ -46,7 +46,7 @@ func (m *monitor) configure(c config.Config) error {
 		m.Log.Warn("a rule in the configuration is not evaluated; the others are", "error", contain.OneLine(err))
 	}
 	m.boards.lock(c.Dashboards)
-	err := m.notifier.Use(c.Notify.Settings(m.URL()))
+	err := m.notifier.ApplySettings(c.Notify.Settings(m.URL()))
 	if scraping := c.Scraping(); scraping != nil {
 		err = errors.Join(err, m.keeper.ApplyConfig(scraping))
 	}

@@ -69,7 +69,7 @@ func silent(e web.Explanation, rules []findings.RuleStat) []web.SilentRule {
 		}
 		r := rules[i]
 		near := slices.IndexFunc(r.Near, func(n findings.Near) bool {
-			return n.Instance == e.Tree.Instance && (n.Subject == e.Tree.Subject || n.Subject == findings.On(e.Tree.Subject, e.Tree.Instance))
+			return n.Instance == e.Tree.Instance && (n.Subject == e.Tree.Subject || n.Subject == findings.QualifiedSubject(e.Tree.Subject, e.Tree.Instance))
 		})
 		why := fmt.Sprintf("its limits were not passed over both of its windows, %s and %s", metric.Length(r.Windows[1]), metric.Length(r.Windows[0]))
 		switch {
@@ -85,7 +85,7 @@ func silent(e web.Explanation, rules []findings.RuleStat) []web.SilentRule {
 
 // changes compares all series of two windows of the store.
 func (m *monitor) changes(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error) {
-	return anomaly.Between(ctx, m.series, before, after, o)
+	return anomaly.CompareWindows(ctx, m.series, before, after, o)
 }
 
 // boxes describes the values of a PromQL expression in windows.

@@ -64,8 +64,8 @@ func (m *monitor) act(ao *findings.Options) error {
 	m.acting = acting{past, silences, notify.New(no)}
 	ao.Past, ao.Silences, ao.Observe = list, silences, m.logFinding
 	ao.Evaluated = func(changed, open []findings.Record) {
-		m.notifier.Tell(changed, open) // first: after a crash, findings missing from the history are reported as closed, not forgotten
-		m.past.Keep(changed, open)
+		m.notifier.QueueChanges(changed, open) // first: after a crash, findings missing from the history are reported as closed, not forgotten
+		m.past.WriteChanges(changed, open)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (m *monitor) history(ctx context.Context, f findings.Filter) ([]findings.Re
 		}
 	}
 	for i, r := range list {
-		list[i] = r.Told(m.Host.Now(), 2*time.Duration(m.slowest.Load()))
+		list[i] = r.WithSentence(m.Host.Now(), 2*time.Duration(m.slowest.Load()))
 	}
 	return f.Select(list), nil
 }
@@ -158,7 +158,7 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 			emit(metric.Sample{Desc: findingDesc, Labels: labels, Value: 1})
 		}
 	}
-	if took, ok := m.analysis.Took(); ok {
+	if took, ok := m.analysis.EvaluationTime(); ok {
 		emit(metric.Sample{Desc: evaluationDesc, Value: took.Seconds()})
 	}
 	if m.past == nil { // nothing is kept, and nobody is notified

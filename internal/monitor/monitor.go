@@ -187,7 +187,7 @@ func (m *monitor) watch(ctx context.Context) (err error) {
 	wo.Prometheus = m.served.Handler()
 	m.pages = m.shared()
 	defer m.pages.Close()
-	wo.Query = m.pages.Ask
+	wo.Query = m.pages.AnswerQueries
 	wo.Page, wo.Unlock = page, m.Unlock(true)
 	wo.Requests = quota.Own().Requests
 
@@ -224,13 +224,13 @@ func (m *monitor) work(ctx context.Context, wo web.Options, reload func(config.C
 	var all sync.WaitGroup
 	all.Go(func() { m.Reload(work, func(c observe.Config) error { return reload(*c.(*config.Config)) }) })
 	all.Go(func() {
-		m.keep(m.Engine.Collect(work))
+		m.storeRound(m.Engine.Collect(work))
 		if err := m.openKernel(work, func() { all.Go(func() { m.Govern(work) }) }); err != nil {
 			stop(err)
 			return
 		}
 		all.Go(func() { analyse(work) })
-		_ = m.Engine.Run(work, m.Interval, m.keep)
+		_ = m.Engine.Run(work, m.Interval, m.storeRound)
 	})
 	err := m.Serve(work, web.Handler(wo))
 	stop(nil)

@@ -45,15 +45,15 @@ func (m *monitor) machines() *fleet.Fleet {
 
 // shared returns what pages ask through.
 func (m *monitor) shared() *feed.Feed {
-	return feed.New(feed.Options{Evaluate: m.served.Steps, Notes: m.served.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Take, Now: m.Host.Now})
+	return feed.New(feed.Options{Evaluate: m.served.Steps, Notes: m.served.Notes, Meter: m.Host.Pages.Run, Reserve: quota.Own().Answers.Reserve, Now: m.Host.Now})
 }
 
-func (m *monitor) elsewhere(on query.Machine) bool {
+func (m *monitor) isRemote(on query.Machine) bool {
 	return on != (query.Machine{}) && on != m.own()
 }
 
-// known returns a machine's row; the error for an unknown one is web's.
-func (m *monitor) known(ctx context.Context, on query.Machine) (fleet.Row, error) {
+// machineRow returns a machine's row; the error for an unknown one is web's.
+func (m *monitor) machineRow(ctx context.Context, on query.Machine) (fleet.Row, error) {
 	r, err := m.fleet.Row(ctx, on)
 	if errors.Is(err, fleet.ErrNoMachine) {
 		err = fmt.Errorf("%w: %w", web.ErrNotFound, err)
@@ -71,12 +71,12 @@ func lastOf(r fleet.Row, now time.Time) time.Time {
 
 // platformOf describes a machine.
 func (m *monitor) platformOf(ctx context.Context, on query.Machine) (web.Platform, error) {
-	if !m.elsewhere(on) {
+	if !m.isRemote(on) {
 		p := m.PlatformNow()
 		p.Machine = m.own()
 		return p, nil
 	}
-	r, err := m.known(ctx, on)
+	r, err := m.machineRow(ctx, on)
 	if err != nil {
 		return web.Platform{}, err
 	}
@@ -100,13 +100,13 @@ func (m *monitor) platformOf(ctx context.Context, on query.Machine) (web.Platfor
 	for _, pt := range cpus {
 		p.CPUs = int(pt.Value)
 	}
-	p.Interval, err = m.apart(ctx, on, at)
+	p.Interval, err = m.readingInterval(ctx, on, at)
 	return p, err
 }
 
-// apart returns the time between two readings of a machine in seconds, in the last 5 minutes; without any, that of
+// readingInterval returns the time between two readings of a machine in seconds, in the last 5 minutes; without any, that of
 // the slowest target.
-func (m *monitor) apart(ctx context.Context, on query.Machine, at time.Time) (float64, error) {
+func (m *monitor) readingInterval(ctx context.Context, on query.Machine, at time.Time) (float64, error) {
 	points, err := m.series.Query(ctx, fmt.Sprintf(`max(count_over_time(teescope_source_up{%s}[5m]))`, on.Matchers()), at)
 	if err != nil {
 		return 0, err
@@ -161,7 +161,7 @@ func teesOf(r fleet.Row) []web.TEE {
 		}
 		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "its agent found none"}
 		switch {
-		case !r.Looked():
+		case !r.TEEsKnown():
 			t.State, t.Reason = string(tee.Unknown), "there is no reading of its agent's source tee"
 		case slices.Contains(r.Unsure(), k.Name):
 			t.State, t.Reason = string(tee.Unknown), "its agent could not tell; teescope doctor on that machine says why"
@@ -173,10 +173,10 @@ func teesOf(r fleet.Row) []web.TEE {
 
 // sourcesOf lists the sources of a machine.
 func (m *monitor) sourcesOf(ctx context.Context, on query.Machine) ([]web.Source, error) {
-	if !m.elsewhere(on) {
+	if !m.isRemote(on) {
 		return observe.ListSources(m.Engine), nil
 	}
-	r, err := m.known(ctx, on)
+	r, err := m.machineRow(ctx, on)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (m *monitor) present(ctx context.Context, on query.Machine, at time.Time) (
 	q.From = q.To
 	out := map[string]int{}
 	var failed error
-	err := m.pages.Ask(ctx, []feed.Query{q}, func(_ int, a feed.Answer, err error) {
+	err := m.pages.AnswerQueries(ctx, []feed.Query{q}, func(_ int, a feed.Answer, err error) {
 		failed = err
 		for _, l := range a.Lines {
 			out[l.Labels["__name__"]] = int(l.Values[0])
@@ -299,8 +299,8 @@ func (m *monitor) findingsOf(ctx context.Context, on query.Machine) (web.Finding
 	}
 	out.Findings = slices.DeleteFunc(out.Findings, func(r findings.Record) bool { return owner(r.Machine) != on })
 	gone := ""
-	if m.elsewhere(on) {
-		r, err := m.known(ctx, on)
+	if m.isRemote(on) {
+		r, err := m.machineRow(ctx, on)
 		if err != nil {
 			return out, err
 		}
@@ -338,7 +338,7 @@ func (m *monitor) findingsOf(ctx context.Context, on query.Machine) (web.Finding
 		}
 	}
 	started := m.Platform.Started
-	if m.elsewhere(on) {
+	if m.isRemote(on) {
 		started = time.Time{} // when its agent started is not known
 	}
 	return out.WithSummary(started), nil

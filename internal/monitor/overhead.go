@@ -23,8 +23,8 @@ func (m *monitor) overhead(ctx context.Context, on query.Machine) (web.Overhead,
 func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Duration, at time.Time) (web.Overhead, error) {
 	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.Budget)}
 	absent := m.absent
-	if m.elsewhere(on) {
-		if _, err := m.known(ctx, on); err != nil {
+	if m.isRemote(on) {
+		if _, err := m.machineRow(ctx, on); err != nil {
 			return o, err
 		}
 		over, absent = max(over, 4*time.Duration(m.slowest.Load())), func(string) string { return "" }
@@ -76,7 +76,7 @@ func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Du
 	if err != nil {
 		return o, err
 	}
-	if m.elsewhere(on) {
+	if m.isRemote(on) {
 		o.Budget = 0
 	}
 	for _, p := range points {
@@ -90,7 +90,7 @@ func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Du
 				o.Slowed = p.Value
 			}
 		default:
-			if m.elsewhere(on) {
+			if m.isRemote(on) {
 				o.Budget = p.Value
 			}
 		}
@@ -100,7 +100,7 @@ func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Du
 			o.Missing[part] = none
 		}
 	}
-	if m.elsewhere(on) {
+	if m.isRemote(on) {
 		if o.Series == 0 {
 			o.Missing["series"] = "an agent stores none"
 		}

@@ -30,7 +30,7 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	if m.analysis != nil {
 		m.collectFindings(add)
 	}
-	samples = m.About(samples)
+	samples = m.AppendInfo(samples)
 	if c := m.costs.Load(); c != nil {
 		samples = c.Samples(samples)
 	}
@@ -39,8 +39,8 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	return samples
 }
 
-// keep stores one round; a failure is logged when it starts and when it ends.
-func (m *monitor) keep(at time.Time, samples []metric.Sample) {
+// storeRound stores one round; a failure is logged when it starts and when it ends.
+func (m *monitor) storeRound(at time.Time, samples []metric.Sample) {
 	err := m.keeper.Append(at, m.withOwn(samples))
 	var some *store.Refused
 	partly := errors.As(err, &some)

@@ -148,5 +148,5 @@ func (s *shelf) sideBySide(ids []string) (*result.Experiment, error) {
 		}
 		es = append(es, e)
 	}
-	return verdict.Across(es, s.judging)
+	return verdict.JoinResults(es, s.judging)
 }

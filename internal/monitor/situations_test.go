@@ -215,7 +215,7 @@ func (p *played) until(end time.Duration) {
 		case p.filled%(15*time.Second) == 0:
 			p.analysis.Evaluate(p.t.Context())
 		default:
-			p.analysis.Look(p.t.Context())
+			p.analysis.CheckSubjects(p.t.Context())
 		}
 	}
 }

@@ -18,8 +18,8 @@ var (
 		Help: "Share of each core that teescope may use, as a ratio (--budget)."}
 )
 
-// About adds what teescope says of itself and its machine.
-func (o *Observer) About(samples []metric.Sample) []metric.Sample {
+// AppendInfo adds what teescope says of itself and its machine.
+func (o *Observer) AppendInfo(samples []metric.Sample) []metric.Sample {
 	p := o.Platform
 	return append(samples,
 		metric.Sample{Desc: InfoDesc, Value: 1, Labels: []string{p.Version, p.Hostname, p.Kernel, p.Arch, p.OS, p.CPUModel, p.Lockdown, strconv.FormatBool(p.Privileged), Unsure(o.Found)}},

@@ -40,9 +40,9 @@ func OpenHost(root string) (*host.Host, error) {
 // their own limit. It takes milliseconds unless a file blocks.
 var patience = host.Patience(5 * time.Second)
 
-// Look detects the TEEs and describes the machine. If a file blocks, the error names
+// InspectMachine detects the TEEs and describes the machine. If a file blocks, the error names
 // it; the blocked goroutine is abandoned.
-func Look(h *host.Host) ([]tee.Detection, web.Platform, error) {
+func InspectMachine(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	var found []tee.Detection
 	var p web.Platform
 	done := make(chan struct{})

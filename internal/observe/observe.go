@@ -31,6 +31,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/port"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/budget"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/query"
 	"github.com/teescope/teescope/internal/tee"
@@ -142,7 +143,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 		return nil, err
 	}
 	servers := new(Asked)
-	list := servers.Into(slices.Concat(sources.All, own))
+	list := servers.ReplaceSource(slices.Concat(sources.All, own))
 	chosen, err := choose(list, s.Sources)
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (s Settings) Observe(ctx context.Context, stderr io.Writer) (*Observer, err
 			return nil, err
 		}
 	}
-	if o.Found, o.Platform, err = Look(h); err != nil {
+	if o.Found, o.Platform, err = InspectMachine(h); err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
 	o.Platform.Started = h.Now()
@@ -203,7 +204,7 @@ func (o *Observer) Open() {
 // OpenKernel opens the others, and logs which sources lack something.
 func (o *Observer) OpenKernel() {
 	o.warn(o.Engine.Start((*probe.Source).InKernel))
-	o.Engine.Look()
+	o.Engine.FollowProcesses()
 	for _, st := range o.Engine.Status() {
 		// What the hardware hides cannot be fixed; the page shows it.
 		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {
@@ -269,7 +270,7 @@ func (o *Observer) Govern(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { o.Engine.Watch(ctx) })
-	o.Engine.Govern(ctx, probe.Budget{Share: float64(o.Budget), Userspace: func() float64 { return ownCPU() - o.Host.Pages.CPU().Seconds() }, CPUs: max(1, o.Platform.CPUs), Idle: func() []float64 { return idleTime(o.Host) }})
+	o.Engine.Govern(ctx, budget.Budget{Share: float64(o.Budget), Userspace: func() float64 { return ownCPU() - o.Host.Pages.CPU().Seconds() }, CPUs: max(1, o.Platform.CPUs), Idle: func() []float64 { return idleTime(o.Host) }})
 }
 
 // idleTime is how long each CPU had nothing to do since boot in seconds (/proc/stat), or

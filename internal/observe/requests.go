@@ -100,8 +100,8 @@ func (a *Asked) get() []servers.Target {
 	return nil
 }
 
-// Into replaces the source without servers by one that asks the current servers.
-func (a *Asked) Into(list []*probe.Source) []*probe.Source {
+// ReplaceSource replaces the source without servers by one that asks the current servers.
+func (a *Asked) ReplaceSource(list []*probe.Source) []*probe.Source {
 	out := slices.Clone(list)
 	for i, s := range out {
 		if sources.IsRequests(s) {

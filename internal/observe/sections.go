@@ -35,7 +35,7 @@ func (c *Sections) Targets() []servers.Target { return c.targets }
 // Check returns the first invalid value with its line and key; list is what can be read, and file names are relative to dir.
 func (c *Sections) Check(root *yaml.Node, list []*probe.Source, dir string) error {
 	at := func(keys ...string) string {
-		return configfile.Where(root, keys...)
+		return configfile.Position(root, keys...)
 	}
 	for name, s := range c.Sources {
 		i := slices.IndexFunc(list, func(x *probe.Source) bool { return x.Name == name })
@@ -130,7 +130,7 @@ func MonitorOnly(root *yaml.Node, sends bool) error {
 	for _, s := range monitorOnly {
 		scrapes := slices.Contains([]string{"global", "scrape_configs"}, s[0])
 		if configfile.Line(root, s[0]) > 0 && !(scrapes && sends) {
-			errs = append(errs, fmt.Errorf("%s: %s; it belongs in the configuration of a monitor", configfile.Where(root, s[0]), s[1]))
+			errs = append(errs, fmt.Errorf("%s: %s; it belongs in the configuration of a monitor", configfile.Position(root, s[0]), s[1]))
 		}
 	}
 	return errors.Join(errs...)

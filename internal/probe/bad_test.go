@@ -10,7 +10,7 @@ import (
 // TestBadBudgets: with a budget of 0 the first events switch a source off, one of ten cores holds nothing back.
 func TestBadBudgets(t *testing.T) {
 	for _, c := range []struct{ share, most, coverage float64 }{
-		{0, 1e6 * 88e-9 / fullLooks * 1.01, 0}, {10, 1, 1},
+		{0, 1e6 * 88e-9 / fullChecks * 1.01, 0}, {10, 1, 1},
 	} {
 		l := newLoad(88e-9, 1e6, 1e6)
 		govern(t, c.share, []*load{l}, func(e *Engine) {
@@ -39,12 +39,7 @@ func TestChangedInWindow(t *testing.T) {
 	govern(t, 0.01, []*load{l}, func(e *Engine) {
 		half, all, latency, count := 0.5, 1.0, "latency", "count"
 		open := func() { // waits until a window is open
-			for {
-				attached := e.governor.books.Lock().sources[0].attached
-				e.governor.books.Unlock()
-				if attached {
-					return
-				}
+			for !l.isAttached() {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -59,8 +54,7 @@ func TestChangedInWindow(t *testing.T) {
 			for _, share := range []float64{0.001, 0.01} {
 				time.Sleep(time.Second)
 				open()
-				e.governor.books.Lock().budget.Share = share
-				e.governor.books.Unlock()
+				e.governor.SetBudget(budgetOf(share, []*load{l}))
 			}
 			e.Collect(t.Context())
 		}

@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/budget"
+	"github.com/teescope/teescope/internal/probe/estimate"
 )
 
 // Collect reads every open source once and returns the time of the reading and the
 // samples, the engine's own included, ordered by metric name. It begins a new round
 // for values that cover the time since the last one.
 func (e *Engine) Collect(ctx context.Context) (time.Time, []metric.Sample) {
-	return e.collect(ctx, e.governor.busy)
+	return e.collect(ctx, e.governor.TakeMostUsed)
 }
 
 // Peek is Collect without beginning a new round: it takes nothing from the next one.
 func (e *Engine) Peek(ctx context.Context) (time.Time, []metric.Sample) {
-	return e.collect(ctx, e.governor.mostUsed)
+	return e.collect(ctx, e.governor.MostUsed)
 }
 
 func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time.Time, []metric.Sample) {
@@ -36,9 +38,9 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 			if known {
 				l.exact = exact(sources, l)
 			}
-			l.estimate.at, l.estimate.zero = time.Time{}, time.Time{}
+			l.estimate.At, l.estimate.Zero = time.Time{}, time.Time{}
 			if l.fromZero && l.before {
-				l.estimate.at, l.estimate.zero = at, l.lastAt
+				l.estimate.At, l.estimate.Zero = at, l.lastAt
 			}
 			out = e.read(ctx, l, out, round)
 			l.lastAt = at
@@ -47,7 +49,7 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 	if ratio, ok := used(); ok {
 		out = append(out, metric.Sample{Desc: BudgetUsed, Value: ratio, Trust: metric.Estimated})
 	}
-	if times := e.governor.slowed(); times > 0 {
+	if times := e.governor.Slowed(); times > 0 {
 		out = append(out, metric.Sample{Desc: SlowedDesc, Value: float64(times)})
 	}
 	metric.SortByName(out)
@@ -76,7 +78,7 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *
 			out = append(out, metric.Sample{Desc: StandardError, Labels: []string{l.Source.Name, OfRest}, Value: *l.RestError, Trust: metric.Estimated})
 		}
 		if l.throttle != nil {
-			_, seconds := l.throttle.reader.Spent()
+			_, seconds := l.throttle.Spent()
 			var sum float64
 			for _, s := range seconds {
 				sum += s
@@ -108,17 +110,17 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *
 // and updates its state.
 func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round *unique) ([]metric.Sample, bool) {
 	l.Coverage, l.Error, l.RestError, l.Missed, l.Folded = nil, nil, nil, 0, 0
-	seen := coverage{share: 1}
+	seen := budget.Coverage{Share: 1}
 	if l.throttle != nil {
-		seen = e.governor.round(l.throttle)
+		seen = e.governor.Round(l.throttle)
 	}
 	delivered := false
 	samples, err := e.readInTime(ctx, l)
 	samples, refused := round.tidy(samples)
-	if err = joined(err, refused); seen.refused != nil && !errors.Is(err, seen.refused) { // some readers say it themselves
-		err = joined(err, seen.refused)
+	if err = joined(err, refused); seen.Refused != nil && !errors.Is(err, seen.Refused) { // some readers say it themselves
+		err = joined(err, seen.Refused)
 	}
-	factor := l.estimate.agree(l.exact, samples, totals(l.exact, out), seen.scale())
+	factor := l.estimate.Agree(l.exact, samples, totals(l.exact, out), samplingWeight(seen))
 	for _, s := range samples {
 		switch s.Desc {
 		case Coverage:
@@ -131,44 +133,44 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round
 		default:
 			delivered = true
 			if l.throttle != nil || l.fromZero {
-				s = l.estimate.take(s, factor(s))
+				s = l.estimate.Extrapolate(s, factor(s))
 			}
-			if !seen.off && !seen.gone && l.keeps(s) {
+			if !seen.Off && !seen.Gone && l.inScope(s) {
 				out = append(out, s)
 			}
 		}
 	}
-	all, busy := l.estimate.told(e.host.Now(), seen.scale())
-	l.estimate.end()
+	all, busy := l.estimate.MinuteSums(e.host.Now(), samplingWeight(seen))
+	l.estimate.EndRound()
 	if l.Coverage == nil && err == nil {
 		all := 1.0
 		l.Coverage = &all
 	}
 	if l.Coverage != nil {
-		share := *l.Coverage * seen.share
+		share := *l.Coverage * seen.Share
 		l.Coverage = &share
 	}
-	if !math.IsNaN(seen.err) && seen.limited {
-		sum := seen.err * all.untold()
-		if l.Error = &sum; sum > 0 && all.told > 0 {
-			l.RestError = &seen.err
+	if !math.IsNaN(seen.Err) && seen.Limited {
+		sum := seen.Err * all.Untold()
+		if l.Error = &sum; sum > 0 && all.Told > 0 {
+			l.RestError = &seen.Err
 		}
 		for _, p := range busy {
-			if s := (metric.Sample{Desc: ProcessError, Labels: []string{l.Source.Name, p.process}, Value: seen.err * p.untold(), Trust: metric.Estimated}); l.keeps(s) {
+			if s := (metric.Sample{Desc: ProcessError, Labels: []string{l.Source.Name, p.Process}, Value: seen.Err * p.Untold(), Trust: metric.Estimated}); l.inScope(s) {
 				out = append(out, s)
 			}
 		}
 	}
 	e.note(l, err)
 	if l.throttle != nil {
-		l.limited(e.governor.level(l.throttle), seen)
+		l.limited(e.governor.Level(l.throttle), seen)
 	}
-	l.before = !seen.off && !seen.gone && (delivered || err == nil)
+	l.before = !seen.Off && !seen.Gone && (delivered || err == nil)
 	return out, l.before
 }
 
 // exact is the source's Exact while both sources count all processes.
-func exact(sources []*live, l *live) *Exact {
+func exact(sources []*live, l *live) *estimate.Exact {
 	x := l.Source.Exact
 	for _, o := range sources {
 		if (o == l || slices.Contains(o.Source.Metrics, x.Total)) && o.Scope.narrow() {
@@ -179,23 +181,34 @@ func exact(sources []*live, l *live) *Exact {
 }
 
 // totals are the values of a source's totals among the samples of a round.
-func totals(x *Exact, samples []metric.Sample) map[seriesKey]float64 {
+func totals(x *estimate.Exact, samples []metric.Sample) map[metric.SeriesKey]float64 {
 	if x == nil {
 		return nil
 	}
-	now := map[seriesKey]float64{}
+	now := map[metric.SeriesKey]float64{}
 	for _, s := range samples {
 		if s.Desc == x.Total {
-			now[keyOf(s)] = s.Value
+			now[s.Key()] = s.Value
 		}
 	}
 	return now
 }
 
-func (l *live) keeps(s metric.Sample) bool {
+func (l *live) inScope(s metric.Sample) bool {
 	if l.Scope.Process == nil {
 		return true
 	}
-	name, has := process(s)
+	name, has := s.Process()
 	return !has || l.Scope.Process.MatchString(name)
+}
+
+// samplingWeight is the number of events that one counted event stands for.
+func samplingWeight(c budget.Coverage) float64 {
+	switch {
+	case c.Wait:
+		return estimate.Hold
+	case c.Share == 0:
+		return 0
+	}
+	return 1 / c.Share
 }

@@ -6,7 +6,7 @@ import "github.com/teescope/teescope/internal/contain"
 
 // call calls a function of the source.
 func (l *live) call(doing string, do func() error) (err error) {
-	defer contain.Into(&err, doing, "source", l.Source.Name)
+	defer contain.Recover(&err, doing, "source", l.Source.Name)
 	return do()
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/budget"
+	"github.com/teescope/teescope/internal/probe/estimate"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -21,7 +23,7 @@ import (
 type Engine struct {
 	host     *host.Host
 	facts    []tee.Facts
-	governor governor
+	governor budget.Governor
 	sources  locked.Value[[]*live]
 	round    unique              // for who holds the lock of the sources, kept for its room
 	watch    locked.Value[watch] // locked before the sources
@@ -32,13 +34,13 @@ type live struct {
 	patient
 	reader   Reader
 	off      bool
-	held     bool      // not started yet
-	throttle *throttle // nil where the reader is not Governed
-	fromZero bool      // the reader is FromZero
-	lastAt   time.Time // of the last round
-	before   bool      // the round before was delivered
-	estimate estimator
-	exact    *Exact          // in this round
+	held     bool             // not started yet
+	throttle *budget.Throttle // nil where the reader is not Governed
+	fromZero bool             // the reader is FromZero
+	lastAt   time.Time        // of the last round
+	before   bool             // the round before was delivered
+	estimate estimate.Estimator
+	exact    *estimate.Exact // in this round
 	samples  []metric.Sample // of the last reading, kept for its room
 	// seen is when sight, which the source waits for, was seen last.
 	seen  time.Time
@@ -79,7 +81,7 @@ func (e *Engine) Start(pick func(*Source) bool) error {
 // closed; its Status holds the outcome.
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
 	e := New(h, facts, sources, nil)
-	e.Look()
+	e.FollowProcesses()
 	defer e.sources.Unlock()
 	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
 		if !l.off {
@@ -120,7 +122,7 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.Nam
 	w := watch{processes: Processes{Host: h}, found: map[int][]string{}, hidden: map[int]bool{}}
 	for _, s := range sources {
 		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
-		l.hold()
+		l.postpone()
 		if len(s.Levels) > 0 {
 			l.Level, l.Wanted = s.Levels[0].Name, s.Levels[0].Name
 		}
@@ -135,19 +137,19 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.Nam
 		}
 		all = append(all, l)
 	}
-	return &Engine{host: h, facts: facts, governor: newGovernor(h.Now, rand.NewPCG(rand.Uint64(), rand.Uint64())), sources: locked.New(all), watch: locked.New(w)}
+	return &Engine{host: h, facts: facts, governor: budget.New(h.Now, rand.NewPCG(rand.Uint64(), rand.Uint64())), sources: locked.New(all), watch: locked.New(w)}
 }
 
-// hold makes a source wait for Start.
-func (l *live) hold() {
+// postpone makes a source wait for Start.
+func (l *live) postpone() {
 	l.held, l.State, l.Reason, l.Remedy = true, Opening, "what events cost here is measured first; this takes seconds", ""
 }
 
 // open opens a source and puts its settings into force, apart from those that the error
 // names.
 func (e *Engine) open(l *live) error {
-	e.governor.opening(1)
-	defer e.governor.opening(-1)
+	e.governor.Opening(1)
+	defer e.governor.Opening(-1)
 	r, err := e.openInTime(l)
 	l.reader = r
 	var refused error
@@ -161,22 +163,23 @@ func (e *Engine) open(l *live) error {
 			err = errors.Join(err, l.follow())
 		}
 	}
-	l.estimate, l.before = estimator{}, false
+	l.estimate, l.before = estimate.Estimator{}, false
 	_, l.fromZero = r.(FromZero)
 	e.note(l, err)
 	g, ok := r.(Governed)
 	if !ok {
 		return refused
 	}
-	level := l.level(l.Wanted)
-	l.throttle = &throttle{reader: contained{l, g}, limit: l.Sample, level: level, wanted: level, scope: l.Scope, adjust: func(level int, scope Scope) {
-		// A slow reading may hold the engine's lock, so this adjusts only the reader;
-		// the status follows with the next round.
-		_ = l.adjust(r, l.Source.Levels[level].Name, scope)
-	}}
-	_, l.throttle.steady = r.(Steady)
-	e.governor.add(l.throttle)
+	_, steady := r.(Steady)
+	l.throttle = e.governor.Add(budget.Source{Reader: contained{l, g}, Steady: steady, Limit: l.Sample, Level: l.level(l.Wanted), Adjust: l.adjuster()})
 	return refused
+}
+
+// adjuster returns what puts a level of detail into force in the open reader, with the scope of now. A slow reading may hold
+// the engine's lock, so this adjusts only the reader; the status follows with the next round.
+func (l *live) adjuster() func(level int) {
+	r, scope := l.reader, l.Scope
+	return func(level int) { _ = l.adjust(r, l.Source.Levels[level].Name, scope) }
 }
 
 // follow puts the settings of a source that was just opened into force.
@@ -200,7 +203,7 @@ func (l *live) level(name string) int {
 // close closes the reader and detaches its programs.
 func (e *Engine) close(l *live) error {
 	if l.throttle != nil {
-		e.governor.remove(l.throttle)
+		e.governor.Remove(l.throttle)
 		l.throttle = nil
 	}
 	if l.reader == nil {
@@ -232,7 +235,11 @@ func (e *Engine) Run(ctx context.Context, interval time.Duration, sink func(time
 
 // Govern keeps the sources within a budget until ctx ends. Without it they count all
 // of the time, at the level that was set.
-func (e *Engine) Govern(ctx context.Context, b Budget) { e.governor.run(ctx, b) }
+func (e *Engine) Govern(ctx context.Context, b budget.Budget) { e.governor.Run(ctx, b) }
+
+// Slowed is how many times less often than usual work in user space is done that can wait, because user space does not fit
+// into the budget; 1 without a budget.
+func (e *Engine) Slowed() int { return max(1, e.governor.Slowed()) }
 
 // Close closes all sources in parallel.
 func (e *Engine) Close() error {

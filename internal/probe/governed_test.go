@@ -13,8 +13,12 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/budget"
 	"github.com/teescope/teescope/internal/tee"
 )
+
+// fullChecks is how often in a period a source that counts everything is asked what it has spent.
+const fullChecks = 8
 
 // load is a Governed reader on a machine with a few cores, whose events come at
 // a rate that a test sets and which it sees while it is attached only.
@@ -88,6 +92,12 @@ func (l *load) advance() {
 		}
 		l.at = l.at.Add(d)
 	}
+}
+
+func (l *load) isAttached() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attached
 }
 
 func (l *load) turn(on bool) error {
@@ -207,21 +217,11 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 			l.at, l.process = time.Now(), []string{"a", "b", "c"}[i]
 			sources = append(sources, l.source([]string{"x", "y", "z"}[i]))
 		}
-		e := Open(&host.Host{Now: time.Now}, nil, sources, nil)
-		e.governor.books.Lock().random = rand.New(rand.NewPCG(1, 2))
-		e.governor.books.Unlock()
+		e := openSeeded(t, sources)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
-			began := time.Now()
-			idle := func() []float64 { // of cores that only a load that never waits uses
-				s := time.Since(began).Seconds()
-				if loads[0].hard {
-					s = 0
-				}
-				return []float64{s, s}
-			}
-			e.Govern(ctx, Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2, Idle: idle})
+			e.Govern(ctx, budgetOf(share, loads))
 			close(done)
 		}()
 		var tellers sync.WaitGroup
@@ -244,6 +244,29 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 			t.Error(err)
 		}
 	})
+}
+
+// openSeeded opens sources under a governor whose windows begin at the same moments in every run.
+func openSeeded(t *testing.T, sources []*Source) *Engine {
+	t.Helper()
+	e := New(&host.Host{Now: time.Now}, nil, sources, nil)
+	e.governor = budget.New(time.Now, rand.NewPCG(1, 2))
+	if err := e.Start(func(*Source) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// budgetOf is a budget of two cores on which only the loads run.
+func budgetOf(share float64, loads []*load) budget.Budget {
+	idle := func() []float64 { // of cores that only a load that never waits uses
+		s := time.Since(time.Unix(0, 0)).Seconds()
+		if loads[0].hard {
+			s = 0
+		}
+		return []float64{s, s}
+	}
+	return budget.Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2, Idle: idle}
 }
 
 // steadyLoad is a load that the budget sets aside.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/budget"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -151,7 +152,7 @@ func TestOpenedUnderLoad(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var governed sync.WaitGroup
 		governed.Go(func() {
-			e.Govern(ctx, Budget{Share: 0.01, Userspace: func() float64 { return min(time.Since(began), 2800*time.Millisecond).Seconds() }, CPUs: 2})
+			e.Govern(ctx, budget.Budget{Share: 0.01, Userspace: func() float64 { return min(time.Since(began), 2800*time.Millisecond).Seconds() }, CPUs: 2})
 		})
 		time.Sleep(300 * time.Millisecond)
 		if err := e.Start(func(*Source) bool { return true }); err != nil {
@@ -230,8 +231,8 @@ func TestCheckedTogether(t *testing.T) {
 			}
 			l.mu.Unlock()
 		}
-		if n := len(moments); n < fullLooks || n > fullLooks+2 {
-			t.Errorf("checked in %d moments of a second, want %d and the end of a period", n, fullLooks)
+		if n := len(moments); n < fullChecks || n > fullChecks+2 {
+			t.Errorf("checked in %d moments of a second, want %d and the end of a period", n, fullChecks)
 		}
 	})
 }
@@ -378,26 +379,6 @@ func TestOffAndBack(t *testing.T) {
 			t.Errorf("coverage %g when the load has gone", v)
 		}
 	})
-}
-
-func TestMaxMin(t *testing.T) {
-	for _, c := range []struct {
-		allowance  float64
-		full, want []float64
-	}{
-		{1, nil, []float64{}},
-		{1, []float64{0.2, 0.3}, []float64{0.2, 0.3}},
-		{1, []float64{9, 0.2}, []float64{0.8, 0.2}},
-		{1, []float64{9, 0.2, 0.5}, []float64{0.4, 0.2, 0.4}},
-		{1, []float64{0, 0}, []float64{0, 0}},
-	} {
-		got := maxMin(c.allowance, c.full)
-		for i := range c.want {
-			if math.Abs(got[i]-c.want[i]) > 1e-12 {
-				t.Errorf("%g among %v: %v, want %v", c.allowance, c.full, got, c.want)
-			}
-		}
-	}
 }
 
 // TestPeekTakesNothing: what is read between two rounds leaves the figure of the

@@ -31,13 +31,13 @@ func WithPatience(ctx context.Context, patience time.Duration) (context.Context,
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		within(ctx.Done(), patience)
+		waitFor(ctx.Done(), patience)
 	}()
 	return ctx, cancel
 }
 
-// within waits until done is closed, and reports whether that happened before the patience ended.
-func within(done <-chan struct{}, patience time.Duration) bool {
+// waitFor waits until done is closed, and reports whether that happened before the patience ended.
+func waitFor(done <-chan struct{}, patience time.Duration) bool {
 	part := time.NewTimer(patience / parts)
 	defer part.Stop()
 	for range parts {
@@ -71,7 +71,7 @@ func (p *patient) inTime(patience time.Duration, f func()) bool {
 		defer close(done)
 		f()
 	}()
-	if within(done, patience) {
+	if waitFor(done, patience) {
 		return true
 	}
 	p.stuck = done

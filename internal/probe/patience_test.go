@@ -70,7 +70,7 @@ func TestPatience(t *testing.T) {
 	if line := p.Line(t); line != "<nil>" {
 		t.Errorf("half of the patience after a stop: %s", line)
 	}
-	if code := p.Ends(t); code != 0 { // it has an end all the same
+	if code := p.ExitStatus(t); code != 0 { // it has an end all the same
 		t.Error(p.Last())
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/budget"
+	"github.com/teescope/teescope/internal/probe/estimate"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -29,7 +31,7 @@ type Source struct {
 	OptIn    bool
 	SwitchOn string
 	// Exact, where not nil, names what the kernel counts itself of the source's events.
-	Exact *Exact
+	Exact *estimate.Exact
 	// Files, where not nil, are the files that it reads and that the configuration may name otherwise; its Reader is a Follower.
 	Files *Files
 	// Waits, where not nil, switches the source on and off; see there.
@@ -106,17 +108,7 @@ type Follower interface {
 
 // Governed is implemented by Readers that work in the kernel on every event and
 // are cheap to detach and attach. Its methods may be called while Read runs.
-type Governed interface {
-	Attach() error
-	Detach() error
-	// Spent returns the number of events counted since opening and the seconds that
-	// counting them cost on each CPU, including the entry to the program.
-	Spent() (events float64, seconds []float64)
-	// Limit has reached called once, soon after the seconds that Spent returns have come up to most on some CPU. It may be
-	// called earlier and again, from any goroutine, and must not block. A later limit replaces this one. It reports whether
-	// the reader can do so; the engine asks the others for what they have spent, several times a period.
-	Limit(most []float64, reached func()) bool
-}
+type Governed interface{ budget.Governed }
 
 // Steady is implemented by Governed readers whose cost does not grow with the load
 // and on which explanations rest. The budget sets their cost aside before it
@@ -124,6 +116,12 @@ type Governed interface {
 type Steady interface {
 	Governed
 	Steady()
+}
+
+// Unhurried is implemented by Readers that also work between two readings, and can do so less often. The
+// engine says how many times less often, 1 for as usual, with every reading.
+type Unhurried interface {
+	Slow(times int)
 }
 
 // Reader is an open source.
@@ -209,7 +207,7 @@ var (
 		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: each event at the price measured on this machine when it was counted, or 150 ns where none was."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: metric.Unlimited,
 		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
-	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: mostSlowed,
+	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: budget.MostSlowed,
 		Help: "How many times less often than set the walks over threads and the rule anomaly run, because the user space of teescope does not fit into the budget: 1, 2 or 4. Other rules keep their time."}
 	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},
 		Help: "1 for the level of detail at which the source works now."}

@@ -86,7 +86,7 @@ func (e *Engine) Set(name string, s Setting) error {
 		return fmt.Errorf("set source %q: %w", name, ErrNoSource)
 	}
 	l := sources[i]
-	next, err := s.over(l.Status)
+	next, err := s.applyTo(l.Status)
 	if err == nil && l.reader != nil {
 		err = l.suits(next)
 	}
@@ -99,7 +99,7 @@ func (e *Engine) Set(name string, s Setting) error {
 		l.off = !*s.On
 		switch {
 		case !l.off && l.held:
-			l.hold()
+			l.postpone()
 			return nil
 		case !l.off:
 			return e.open(l)
@@ -114,11 +114,11 @@ func (e *Engine) Set(name string, s Setting) error {
 	if l.reader == nil {
 		return nil
 	}
-	err = e.put(l)
+	err = e.applySettings(l)
 	if err != nil {
 		// Restore the old settings, which worked before.
 		l.Scope, l.Sample, l.Wanted, l.Files, l.Auto = was.Scope, was.Sample, was.Wanted, was.Files, was.Auto
-		if back := e.put(l); back != nil {
+		if back := e.applySettings(l); back != nil {
 			e.note(l, back)
 		}
 		return fmt.Errorf("set source %s: %w", name, err)
@@ -126,10 +126,10 @@ func (e *Engine) Set(name string, s Setting) error {
 	return nil
 }
 
-// put puts the settings of an open source into force.
-func (e *Engine) put(l *live) error {
+// applySettings puts the settings of an open source into force.
+func (e *Engine) applySettings(l *live) error {
 	if l.throttle != nil {
-		e.governor.change(l.throttle, l.Sample, l.level(l.Wanted), l.Scope)
+		e.governor.Change(l.throttle, l.Sample, l.level(l.Wanted), l.adjuster())
 	}
 	if err := l.useFiles(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (e *Engine) put(l *live) error {
 // Check returns an error that names the field of the setting that is wrong for the
 // source.
 func (s Setting) Check(source *Source) error {
-	_, err := s.over(Status{Source: source})
+	_, err := s.applyTo(Status{Source: source})
 	return err
 }
 
@@ -177,8 +177,8 @@ func (s *Source) ByProcess() bool {
 	return slices.ContainsFunc(s.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "process") })
 }
 
-// over is the status that a source would have with the setting.
-func (s Setting) over(next Status) (Status, error) {
+// applyTo is the status that a source would have with the setting.
+func (s Setting) applyTo(next Status) (Status, error) {
 	for _, f := range []struct {
 		what string
 		from *string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/budget"
 )
 
 // State of a source, as doctor and the page show it.
@@ -113,25 +114,25 @@ func IsShort(coverage, sample float64) bool {
 const budgetReason = "budget"
 
 // limited sets the state of a source that the budget or its user limits.
-func (l *live) limited(level int, seen coverage) {
+func (l *live) limited(level int, seen budget.Coverage) {
 	if len(l.Source.Levels) > 0 {
 		l.Level = l.Source.Levels[level].Name
 	}
 	var why string
 	switch {
-	case seen.off:
+	case seen.Off:
 		l.State, l.Blind, l.Reason = Degraded, true, budgetReason
 		l.Remedy = "raise --budget: counting these frequent events costs more than the budget even for a ten-thousandth of the time"
 		return
-	case seen.limited && l.Level != l.Wanted:
+	case seen.Limited && l.Level != l.Wanted:
 		why = fmt.Sprintf("the budget allows level %s, not %s", l.Level, l.Wanted)
 	}
-	if seen.share < 1 {
+	if seen.Share < 1 {
 		if why != "" {
 			why += "; "
 		}
-		why += fmt.Sprintf("it counts %s of the time", metric.Percent(seen.share))
-		if l.Sample < 1 && !IsShort(seen.share, l.Sample) {
+		why += fmt.Sprintf("it counts %s of the time", metric.Percent(seen.Share))
+		if l.Sample < 1 && !IsShort(seen.Share, l.Sample) {
 			why += ", the rate that was set"
 		} else {
 			why += " to stay within the budget"

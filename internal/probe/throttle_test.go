@@ -13,6 +13,8 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/budget"
+	"github.com/teescope/teescope/internal/probe/estimate"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -169,7 +171,7 @@ func TestFunctionsVanish(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				e.Govern(ctx, Budget{Share: 0.01, Userspace: func() float64 { return 0 }, CPUs: 2})
+				e.Govern(ctx, budget.Budget{Share: 0.01, Userspace: func() float64 { return 0 }, CPUs: 2})
 			}()
 			var samples []metric.Sample
 			round := func() {
@@ -224,81 +226,10 @@ func TestFunctionsVanish(t *testing.T) {
 // estimate is the estimate of the calls that the engine keeps, shown or not.
 func (v *vanishing) estimate(e *Engine) float64 {
 	defer e.sources.Unlock()
-	return (*e.sources.Lock())[0].estimate.series[keyOf(metric.Sample{Desc: calls, Labels: []string{v.process}})].total
+	return (*e.sources.Lock())[0].estimate.Extrapolate(metric.Sample{Desc: calls, Labels: []string{v.process}}, estimate.Hold).Value
 }
 
 func (v *vanishing) realNow() float64 { n, _ := v.sofar(); return n }
-
-// TestRefusesToAttach: a reader that cannot be put back says so in its readings,
-// and the governor goes on.
-func TestRefusesToAttach(t *testing.T) {
-	th := &throttle{reader: refusing{}, attached: true}
-	th.set(false, time.Now)
-	if !th.attached {
-		t.Error("counted as detached although it refused")
-	}
-}
-
-type refusing struct{}
-
-func (refusing) Attach() error                { return errors.New("no") }
-func (refusing) Detach() error                { return errors.New("no") }
-func (refusing) Limit([]float64, func()) bool { return false }
-func (refusing) Spent() (float64, []float64)  { return 0, nil }
-
-// TestRelativeError against a simulation: windows of a Poisson process with a
-// rate that itself varies.
-func TestRelativeError(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 7))
-	const periods, f, trials = 60, 0.05, 400
-	var ratio []float64
-	var claimed float64
-	for range trials {
-		var windows []window
-		var total, seen float64
-		for range periods {
-			in, out := 0.0, 0.0
-			level := 1000 * math.Exp(r.NormFloat64()*0.5)
-			for i := range 20 {
-				n := level * (0.5 + r.Float64())
-				if i == 0 {
-					in = n
-				}
-				out += n
-			}
-			total += out
-			seen += in
-			windows = append(windows, window{in / f, 1, f, 0})
-		}
-		ratio = append(ratio, seen*20/total-1)
-		claimed += relativeError(windows) / trials
-	}
-	var ss float64
-	for _, x := range ratio {
-		ss += x * x
-	}
-	if real := math.Sqrt(ss / trials); claimed < 0.9*real || claimed > 3*real {
-		t.Errorf("claimed a relative standard error of %g, it was %g", claimed, real)
-	}
-	// By hand: the differences give a variance of 4/2 * 0.5 twice, times 3/2; the doubt is a mean over the events.
-	for _, c := range []struct {
-		windows []window
-		want    float64
-	}{
-		{[]window{{1, 1, 0.5, 0}, {3, 1, 0.5, 0}, {1, 1, 0.5, 0}}, math.Sqrt(3) / 5},
-		{[]window{{1, 1, 0.5, 0.1}, {3, 1, 0.5, 0.2}, {1, 1, 0.5, 0.3}}, math.Sqrt(3)/5 + 0.2},
-		{[]window{{1, 1, 1, 0}, {3, 1, 1, 0}, {1, 1, 1, 0}}, 0},
-	} {
-		if e := relativeError(c.windows); math.Abs(e-c.want) > 1e-12 {
-			t.Errorf("%v: error %g, want %g", c.windows, e, c.want)
-		}
-	}
-	for _, none := range [][]window{nil, {{1, 1, f, 0}, {2, 1, f, 0}}, {{0, 1, f, 0}, {0, 1, f, 0}, {0, 1, f, 0}}} {
-		if e := relativeError(none); !math.IsNaN(e) {
-			t.Errorf("%v: error %g from too little", none, e)
-		}
-	}
-}
 
 // TestDebt: windows that cost more than planned, as those that are closed late on
 // a machine whose cores are all taken, cost no more than the budget in the long

@@ -53,8 +53,8 @@ type sight struct {
 	process, file string
 }
 
-// look updates found. It reads the mappings of new processes and of those found.
-func (w *watch) look() error {
+// scan updates found. It reads the mappings of new processes and of those found.
+func (w *watch) scan() error {
 	if w.processes.Begin() {
 		clear(w.hidden)
 	}
@@ -112,14 +112,14 @@ func (e *Engine) Watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			e.Look()
+			e.FollowProcesses()
 		}
 	}
 }
 
-// Look looks once: it opens sources whose process runs, and closes those whose process
+// FollowProcesses looks once: it opens sources whose process runs, and closes those whose process
 // has been gone for a minute. A source that a setting has on or off stays as it is.
-func (e *Engine) Look() {
+func (e *Engine) FollowProcesses() {
 	w := e.watch.Lock()
 	defer e.watch.Unlock()
 	if len(w.waits) == 0 {
@@ -151,7 +151,7 @@ func (e *Engine) lookInTime(w *watch) ([]sight, error) {
 		return nil, e.late("an earlier look at the processes", patience)
 	}
 	result := make(chan error, 1)
-	if !w.inTime(patience, func() { result <- contain.Call("looking at the processes", w.look) }) {
+	if !w.inTime(patience, func() { result <- contain.Call("looking at the processes", w.scan) }) {
 		return nil, e.late("looking at the processes", patience)
 	}
 	if err := <-result; err != nil {

@@ -68,7 +68,7 @@ func (w *waiting) end(pid int) {
 func (w *waiting) after(d time.Duration, state State, seen string) {
 	w.t.Helper()
 	w.now = w.now.Add(d)
-	w.e.Look()
+	w.e.FollowProcesses()
 	w.is(state, seen)
 }
 
@@ -241,7 +241,7 @@ func TestWaitsForABlockedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Event(t, "the next look sees all", func() error {
-		w.e.Look()
+		w.e.FollowProcesses()
 		w.e.Collect(t.Context())
 		if s := w.status(); s.State != Available || s.Seen != yes {
 			return fmt.Errorf("%s (%s), seen %q", s.State, s.Reason, s.Seen)

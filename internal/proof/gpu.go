@@ -11,8 +11,8 @@ import (
 // that names them accepts one.
 const gpu = "nvidia-gpu"
 
-// alone says that evidence of GPUs is not evidence of an environment.
-func (r *Report) alone() {
+// addUnboundGPUs says that evidence of GPUs is not evidence of an environment.
+func (r *Report) addUnboundGPUs() {
 	r.add("environment", NotChecked, true, "a GPU's report says nothing of the CPU, its memory or its programs, so it does not say where the benchmark ran; a policy with tee: ["+gpu+"] accepts that")
 }
 

@@ -322,7 +322,7 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 		when, whose = *t, "the hardware's clock"
 	}
 	r.fresh(a, when, whose, o)
-	r.say(a, i, asOf)
+	r.listConclusions(a, i, asOf)
 }
 
 // environment checks who made the evidence, and what it says of the environment. It returns false
@@ -390,7 +390,7 @@ func (r *Report) measured(f *attest.Facts, p Policy) {
 	if len(p.Formats) > 0 {
 		r.test("environment", slices.Contains(p.Formats, f.TEE), "it is "+f.TEE, "it is "+f.TEE+", the policy wants "+strings.Join(p.Formats, " or "))
 	} else if f.GPUs != nil {
-		r.alone()
+		r.addUnboundGPUs()
 	}
 	if f.GPUs != nil || len(p.RIMs) > 0 {
 		r.manifests(f, p.RIMs)
@@ -437,8 +437,8 @@ func (r *Report) fresh(a *result.Attestation, when time.Time, whose string, o Op
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// say makes the lists of what is proved and what is not from the checks.
-func (r *Report) say(a *result.Attestation, i *attest.Inspection, asOf time.Time) {
+// listConclusions makes the lists of what is proved and what is not from the checks.
+func (r *Report) listConclusions(a *result.Attestation, i *attest.Inspection, asOf time.Time) {
 	state := func(name string) State {
 		s := NotChecked
 		for _, c := range r.Checks {

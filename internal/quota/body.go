@@ -31,11 +31,11 @@ type body struct {
 // Read is that of io.Reader; its error is Exceeded where the share is used up.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left == 0 {
-		if used := b.share.Used(); len(b.releases) >= smallPieces && used+piece*bodyFactor > b.share.Limit/2 {
+		if used := b.share.UsedBytes(); len(b.releases) >= smallPieces && used+piece*bodyFactor > b.share.Limit/2 {
 			b.share.refused.Add(1)
 			return 0, &Exceeded{b.share.Name, piece * bodyFactor, used, b.share.Limit}
 		}
-		release, err := b.share.Take(piece * bodyFactor)
+		release, err := b.share.Reserve(piece * bodyFactor)
 		if err != nil {
 			return 0, err
 		}

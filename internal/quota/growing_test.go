@@ -16,8 +16,8 @@ func TestGrowing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Add(30 << 10); err != nil || s.Used() != 90<<10 {
-		t.Fatal(s.Used(), err)
+	if err := b.Add(30 << 10); err != nil || s.UsedBytes() != 90<<10 {
+		t.Fatal(s.UsedBytes(), err)
 	}
 	var full *quota.Exceeded
 	if err := b.Add(20 << 10); !errors.As(err, &full) || full.Status() != 503 || full.Used != 60<<10 || full.Want != 50<<10 {
@@ -28,12 +28,12 @@ func TestGrowing(t *testing.T) {
 	}
 	a.Release()
 	a.Release() // gives nothing back
-	if s.Used() != 30<<10 {
-		t.Error(s.Used())
+	if s.UsedBytes() != 30<<10 {
+		t.Error(s.UsedBytes())
 	}
 	b.Release()
-	if s.Used() != 0 {
-		t.Error(s.Used())
+	if s.UsedBytes() != 0 {
+		t.Error(s.UsedBytes())
 	}
 	var none *quota.Share
 	g := none.Growing()

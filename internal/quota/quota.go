@@ -119,8 +119,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KiB", (n+1023)>>10)
 }
 
-// Take reserves n bytes at once, or fails with Exceeded. The caller calls release when it no longer has them; later calls do nothing.
-func (s *Share) Take(n int64) (release func(), err error) {
+// Reserve reserves n bytes at once, or fails with Exceeded. The caller calls release when it no longer has them; later calls do nothing.
+func (s *Share) Reserve(n int64) (release func(), err error) {
 	if s == nil || n <= 0 {
 		return func() {}, nil
 	}
@@ -128,12 +128,12 @@ func (s *Share) Take(n int64) (release func(), err error) {
 		s.refused.Add(1)
 		return nil, &Exceeded{s.Name, n, s.used.Load(), s.Limit}
 	}
-	return s.took(n), nil
+	return s.addUsed(n), nil
 }
 
-// TakeWithin is Take that tries again until others have given back enough, for a while. It keeps no place in a queue, so nobody who
+// ReserveWithin is Reserve that tries again until others have given back enough, for a while. It keeps no place in a queue, so nobody who
 // would fit waits for it.
-func (s *Share) TakeWithin(ctx context.Context, n int64, while time.Duration) (release func(), err error) {
+func (s *Share) ReserveWithin(ctx context.Context, n int64, while time.Duration) (release func(), err error) {
 	if s == nil || n <= 0 {
 		return func() {}, nil
 	}
@@ -143,7 +143,7 @@ func (s *Share) TakeWithin(ctx context.Context, n int64, while time.Duration) (r
 	defer again.Stop()
 	for n <= s.Limit {
 		if s.free.TryAcquire(n) {
-			return s.took(n), nil
+			return s.addUsed(n), nil
 		}
 		select {
 		case <-again.C:
@@ -153,10 +153,10 @@ func (s *Share) TakeWithin(ctx context.Context, n int64, while time.Duration) (r
 		}
 		break
 	}
-	return s.Take(n)
+	return s.Reserve(n)
 }
 
-// Wait is Take that waits in turn until ctx ends; then it fails with ctx's error.
+// Wait is Reserve that waits in turn until ctx ends; then it fails with ctx's error.
 func (s *Share) Wait(ctx context.Context, n int64) (release func(), err error) {
 	if s == nil || n <= 0 {
 		return func() {}, nil
@@ -169,10 +169,10 @@ func (s *Share) Wait(ctx context.Context, n int64) (release func(), err error) {
 		s.refused.Add(1)
 		return nil, err
 	}
-	return s.took(n), nil
+	return s.addUsed(n), nil
 }
 
-func (s *Share) took(n int64) func() {
+func (s *Share) addUsed(n int64) func() {
 	s.used.Add(n)
 	return sync.OnceFunc(func() {
 		s.used.Add(-n)
@@ -180,8 +180,8 @@ func (s *Share) took(n int64) func() {
 	})
 }
 
-// Used is how many bytes are reserved.
-func (s *Share) Used() int64 {
+// UsedBytes is how many bytes are reserved.
+func (s *Share) UsedBytes() int64 {
 	if s == nil {
 		return 0
 	}

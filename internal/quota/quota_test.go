@@ -15,33 +15,33 @@ import (
 	"github.com/teescope/teescope/internal/quota"
 )
 
-func TestTake(t *testing.T) {
+func TestReserve(t *testing.T) {
 	s := quota.NewShare("answers", 100<<10)
-	first, err := s.Take(60 << 10)
-	if err != nil || s.Used() != 60<<10 {
-		t.Fatal(s.Used(), err)
+	first, err := s.Reserve(60 << 10)
+	if err != nil || s.UsedBytes() != 60<<10 {
+		t.Fatal(s.UsedBytes(), err)
 	}
 	var full *quota.Exceeded
-	if _, err := s.Take(41 << 10); !errors.As(err, &full) || !full.Busy() || full.Status() != 503 ||
+	if _, err := s.Reserve(41 << 10); !errors.As(err, &full) || !full.Busy() || full.Status() != 503 ||
 		err.Error() != "this needs about 41 KiB of memory; other answers have 60 KiB of the 100 KiB that all may have: try again later" {
 		t.Errorf("beyond what is left: %v", err)
 	}
-	if _, err := s.Take(101 << 10); !errors.As(err, &full) || full.Busy() || full.Status() != 422 ||
+	if _, err := s.Reserve(101 << 10); !errors.As(err, &full) || full.Busy() || full.Status() != 422 ||
 		err.Error() != "this needs about 101 KiB of memory; all answers together may have 100 KiB" {
 		t.Errorf("beyond the share: %v", err)
 	}
 	first()
 	first() // a second release gives nothing back
-	all, err := s.Take(100 << 10)
-	if err != nil || s.Used() != 100<<10 {
-		t.Fatal(s.Used(), err)
+	all, err := s.Reserve(100 << 10)
+	if err != nil || s.UsedBytes() != 100<<10 {
+		t.Fatal(s.UsedBytes(), err)
 	}
-	if _, err := s.Take(1); err == nil {
+	if _, err := s.Reserve(1); err == nil {
 		t.Error("more than all")
 	}
 	all()
 	var none *quota.Share
-	if release, err := none.Take(1 << 60); err != nil || release == nil {
+	if release, err := none.Reserve(1 << 60); err != nil || release == nil {
 		t.Errorf("no share: %v", err)
 	}
 }
@@ -69,8 +69,8 @@ func TestWait(t *testing.T) {
 		got <- err
 	}()
 	first()
-	if err := <-got; err != nil || s.Used() != 0 {
-		t.Error(s.Used(), err)
+	if err := <-got; err != nil || s.UsedBytes() != 0 {
+		t.Error(s.UsedBytes(), err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestBody(t *testing.T) {
 	if n, err := io.Copy(io.Discard, b); n != 5<<10 || err != nil {
 		t.Fatal(n, err)
 	}
-	held := s.Used()
+	held := s.UsedBytes()
 	if held < 5<<10 || held > 40<<10 {
 		t.Errorf("%d bytes are reserved for 5 KiB", held)
 	}
@@ -94,8 +94,8 @@ func TestBody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.Used() != 0 {
-		t.Errorf("%d bytes are still reserved", s.Used())
+	if s.UsedBytes() != 0 {
+		t.Errorf("%d bytes are still reserved", s.UsedBytes())
 	}
 }
 
@@ -150,7 +150,7 @@ func TestCollect(t *testing.T) {
 	if sum+int64(b.Series)*2900 > 220<<20 { // the rest is the monitor's own
 		t.Errorf("the shares have %d MiB of 256, and series %d MiB", sum>>20, b.Series*2900>>20)
 	}
-	if _, err := b.Requests.Take(1 << 40); err == nil {
+	if _, err := b.Requests.Reserve(1 << 40); err == nil {
 		t.Fatal("a terabyte was taken")
 	}
 	got := map[string]float64{}
@@ -162,41 +162,41 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestTakeWithin: who does not fit tries again until there is room or its time is over, and meanwhile keeps out nobody who fits.
-func TestTakeWithin(t *testing.T) {
+// TestReserveWithin: who does not fit tries again until there is room or its time is over, and meanwhile keeps out nobody who fits.
+func TestReserveWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quota.NewShare("requests", 100)
-		first, err := s.Take(60)
+		first, err := s.Reserve(60)
 		if err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)
 		go func() {
-			release, err := s.TakeWithin(t.Context(), 80, time.Second)
+			release, err := s.ReserveWithin(t.Context(), 80, time.Second)
 			if err == nil {
 				release()
 			}
 			done <- err
 		}()
 		synctest.Wait()
-		if small, err := s.Take(40); err != nil {
+		if small, err := s.Reserve(40); err != nil {
 			t.Error(err)
 		} else {
 			small()
 		}
 		first()
-		if err := <-done; err != nil || s.Used() != 0 {
-			t.Errorf("%v, %d bytes are reserved", err, s.Used())
+		if err := <-done; err != nil || s.UsedBytes() != 0 {
+			t.Errorf("%v, %d bytes are reserved", err, s.UsedBytes())
 		}
-		if _, err := s.Take(60); err != nil {
+		if _, err := s.Reserve(60); err != nil {
 			t.Fatal(err)
 		}
 		began, full := time.Now(), new(quota.Exceeded)
-		if _, err := s.TakeWithin(t.Context(), 80, time.Second); !errors.As(err, &full) || !full.Busy() || time.Since(began) != time.Second {
+		if _, err := s.ReserveWithin(t.Context(), 80, time.Second); !errors.As(err, &full) || !full.Busy() || time.Since(began) != time.Second {
 			t.Errorf("%v after %v, want that others have it after 1s", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := s.TakeWithin(t.Context(), 101, time.Second); !errors.As(err, &full) || full.Busy() || time.Since(began) != 0 {
+		if _, err := s.ReserveWithin(t.Context(), 101, time.Second); !errors.As(err, &full) || full.Busy() || time.Since(began) != 0 {
 			t.Errorf("%v after %v, want that it is too much at once", err, time.Since(began))
 		}
 	})

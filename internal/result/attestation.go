@@ -273,9 +273,9 @@ func Rewrite(path string, was, now []byte) error {
 	return nil
 }
 
-// kept reports whether a document that is about to be written is still what its attestation
+// checkAttested reports whether a document that is about to be written is still what its attestation
 // is about.
-func kept(e *Experiment, doc []byte) error {
+func checkAttested(e *Experiment, doc []byte) error {
 	if e.Attestation == nil {
 		return nil
 	}

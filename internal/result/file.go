@@ -262,7 +262,7 @@ func whole(e *Experiment) error {
 			if v == nil {
 				continue
 			}
-			if why := d.between(*v); why != "" {
+			if why := d.impossibility(*v); why != "" {
 				return fmt.Errorf("comparison of %s and %s: median of %s: it is %v, %s", c.Baseline, c.Treatment, c.Metric, *v, why)
 			}
 		}
@@ -288,7 +288,7 @@ func Write(path string, e *Experiment) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := kept(e, b); err != nil {
+	if err := checkAttested(e, b); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return replace(path, append(b, '\n'), 0o644)

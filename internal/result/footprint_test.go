@@ -78,7 +78,7 @@ func TestTooLarge(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	others, err := share.Take(7 << 20)
+	others, err := share.Reserve(7 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestTooLarge(t *testing.T) {
 	if _, err := a.Get("r"); err == nil || errors.As(err, new(*quota.Exceeded)) || !strings.Contains(err.Error(), "not a complete JSON document") {
 		t.Errorf("afterwards: %v", err)
 	}
-	if share.Used() != 0 {
-		t.Errorf("%d bytes are still reserved", share.Used())
+	if share.UsedBytes() != 0 {
+		t.Errorf("%d bytes are still reserved", share.UsedBytes())
 	}
 }

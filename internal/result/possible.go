@@ -13,7 +13,7 @@ import (
 
 // Impossible says why a value cannot be one of the metric, "" if it can.
 func (d *MetricDesc) Impossible(v float64) string {
-	why := d.between(v)
+	why := d.impossibility(v)
 	if why == "" && d.counts() && !strings.HasSuffix(d.Unit, "seconds") && v != math.Trunc(v) {
 		why = "which is no whole number"
 	}
@@ -26,8 +26,8 @@ func (d *MetricDesc) Impossible(v float64) string {
 // counts reports whether the metric is a counter.
 func (d *MetricDesc) counts() bool { return strings.HasSuffix(d.Name, "_total") }
 
-// between says why a value cannot be one, or a median of several.
-func (d *MetricDesc) between(v float64) string {
+// impossibility says why a value cannot be one, or a median of several.
+func (d *MetricDesc) impossibility(v float64) string {
 	m := metric.Desc{Name: d.Name, Kind: metric.Gauge, Least: d.Least, Most: d.Most}
 	if d.Unlimited {
 		m.Most = metric.Unlimited

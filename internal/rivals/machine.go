@@ -77,7 +77,7 @@ func Short(ctx context.Context, q query.Querier, of Question) (Shortage, error) 
 }
 
 // Sentence says who takes the CPUs, and who waits if that is known ("compile takes 97 % of a core; paysvc and 5 others wait.").
-func (s Shortage) Sentence() string { return Uses(s.Takers, "takes") + s.waiting() }
+func (s Shortage) Sentence() string { return UsagePhrase(s.Takers, "takes") + s.waiting() }
 
 // Counted is Sentence for takers that are counted in events: "paylog makes 489 synchronising calls a second; db waits."
 // Where nothing says who waits, it is about the takers alone.

@@ -268,7 +268,7 @@ func (c Contest) sentence(process string) string {
 		return fmt.Sprintf("No other process used %s%s while %s waited: a quota, its own threads, or a host that takes the CPU away makes it wait.",
 			metric.Value(leastNamed, "cores"), where, process)
 	}
-	return fmt.Sprintf("While %s waited%s, %s; it used %s itself.", process, where, Uses(lead, "used"), metric.Value(c.Own, "cores"))
+	return fmt.Sprintf("While %s waited%s, %s; it used %s itself.", process, where, UsagePhrase(lead, "used"), metric.Value(c.Own, "cores"))
 }
 
 // Lead returns the takers to name, as Leading; none if the largest takes too little to be a reason.
@@ -295,8 +295,8 @@ func Leading(takers []Part) []Part {
 	return out
 }
 
-// Uses says who uses how much: "compile uses 97 % of a core and ld 50 % of a core". The verb follows the first name.
-func Uses(parts []Part, verb string) string {
+// UsagePhrase says who uses how much: "compile uses 97 % of a core and ld 50 % of a core". The verb follows the first name.
+func UsagePhrase(parts []Part, verb string) string {
 	return phrase(parts, verb, func(p Part) string { return metric.Value(p.Value, p.Unit) })
 }
 

@@ -151,8 +151,8 @@ func (a *madeAnswer) Write(b []byte) (int, error) {
 // begin reserves the answer and the buffer that it is made in, or sends the refusal in its place.
 func (a *madeAnswer) begin(size int64) {
 	a.begun = true
-	a.making.leave()
-	release, err := a.share.Take(2 * size)
+	a.making.release()
+	release, err := a.share.Reserve(2 * size)
 	if err != nil {
 		a.refused = true
 		h := a.Header()

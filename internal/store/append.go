@@ -66,7 +66,7 @@ func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 
 // writer takes transactions.
 type writer interface {
-	take() (opening, error)
+	begin() (opening, error)
 	finish(opening, storage.Appender) error
 	undo(opening, storage.Appender) error
 }
@@ -78,7 +78,7 @@ type opening interface {
 	ordinal() uint64 // its number among all of this process
 }
 
-func (s *Store) take() (opening, error) {
+func (s *Store) begin() (opening, error) {
 	db, err := s.leaseToWrite()
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func newLocal(o Options) *local {
 // append writes a round in one transaction and returns the number of stored values. It writes nothing if the clock
 // went back so far that the next round would be refused too.
 func (r *rounds) append(w writer, t, next int64, samples []metric.Sample) (int, error) {
-	db, err := w.take()
+	db, err := w.begin()
 	if err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/store/repair"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // A clock may be wrong and then be set right. The database takes no sample that is older than those it has: after a
@@ -24,9 +25,6 @@ import (
 // rounds for their time, what is later than the round is set aside, and recording goes on. If the clock was behind
 // instead (a machine boots in 1970 until its time is synchronised), what was set aside comes back as soon as the clock
 // jumps over it.
-
-// future is the kind of a loss that is no damage: samples later than the clock when they were set aside.
-const future = "samples from the future"
 
 // futureMost is the number of such parts that are kept; a clock that goes back every minute must not fill the disk.
 const futureMost = 16
@@ -55,15 +53,15 @@ func (s *Store) rewind(round int64) error {
 		return err
 	}
 	now := time.UnixMilli(round)
-	part := filepath.Join(s.opts.Dir, quarantineName, s.freeName("future"+now.UTC().Format(partTime)))
-	l := Loss{Part: filepath.Base(part), Kind: future, From: now, To: time.UnixMilli(newest), Moved: now, Behind: now.Before(s.opts.Built),
+	part := filepath.Join(s.opts.Dir, repair.QuarantineName, s.folder.FreeName("future"+now.UTC().Format(repair.PartTime)))
+	l := repair.Loss{Part: filepath.Base(part), Kind: repair.Future, From: now, To: time.UnixMilli(newest), Moved: now, Behind: now.Before(s.opts.Built),
 		Reason: fmt.Sprintf("the clock went back from %s to %s", now.Add(time.Duration(newest-round)*time.Millisecond).UTC().Format(time.DateTime), now.UTC().Format(time.DateTime+" UTC"))}
 	l.Boot, l.Uptime = s.opts.boot()
-	l.Lost = "samples " + span(l.From, l.To)
+	l.Lost = "samples " + repair.SpanText(l.From, l.To)
 	var whole, replaced, unreadable []string
 	err = s.reopen(need, func(db *database) error {
 		db.DisableCompactions() // and wait for the running one
-		if err := errors.Join(disk.MkdirAll(part, 0o755), s.writeNote(l, "")); err != nil {
+		if err := errors.Join(disk.MkdirAll(part, 0o755), s.folder.WriteNote(l, "")); err != nil {
 			return err
 		}
 		for _, b := range db.Blocks() {
@@ -72,7 +70,7 @@ func (s *Store) rewind(round int64) error {
 			case m.MinTime > t:
 				whole = append(whole, b.Dir())
 			default:
-				if err := s.split(b, m.MinTime, m.MaxTime-1, t, part); ours(err) {
+				if err := s.split(b, m.MinTime, m.MaxTime-1, t, part); repair.FromMachine(err) {
 					return err
 				} else if err != nil {
 					unreadable = append(unreadable, b.Dir())
@@ -84,7 +82,7 @@ func (s *Store) rewind(round int64) error {
 		return s.splitHead(db, t, part)
 	}, func() error {
 		for _, dir := range unreadable {
-			if _, err := s.setAsideBlock(filepath.Base(dir), "it cannot be split where the clock went back"); err != nil {
+			if _, err := s.folder.SetAsideBlock(filepath.Base(dir), "it cannot be split where the clock went back"); err != nil {
 				return err
 			}
 		}
@@ -94,24 +92,24 @@ func (s *Store) rewind(round int64) error {
 			}
 		}
 		for _, dir := range replaced {
-			by := slices.Concat(blocksIn(s.opts.Dir), blocksIn(part))
-			if err := s.discard(dir, slices.DeleteFunc(by, func(b string) bool { return slices.Contains(replaced, b) })); err != nil {
+			by := slices.Concat(repair.BlocksIn(s.opts.Dir), repair.BlocksIn(part))
+			if err := s.folder.Discard(dir, slices.DeleteFunc(by, func(b string) bool { return slices.Contains(replaced, b) })); err != nil {
 				return err
 			}
 		}
-		return s.dropLog(slices.Concat(blocksIn(s.opts.Dir), blocksIn(part)))
+		return s.folder.DropLog(slices.Concat(repair.BlocksIn(s.opts.Dir), repair.BlocksIn(part)))
 	})
 	if err != nil {
 		err = fmt.Errorf("set aside samples from the future: %w", err)
 	}
-	if len(blocksIn(part)) == 0 { // there are none yet, or only the bounds of blocks were in the way
+	if len(repair.BlocksIn(part)) == 0 { // there are none yet, or only the bounds of blocks were in the way
 		return errors.Join(err, disk.RemoveAll(part), disk.RemoveAll(part+".txt"))
 	}
 	s.measure(&l, part)
-	if err := s.writeNote(l, ""); err != nil {
+	if err := s.folder.WriteNote(l, ""); err != nil {
 		s.log.Warn("write a note in the quarantine", "err", err)
 	}
-	s.lose(l)
+	s.recordLoss(l)
 	s.forgetFuture()
 	return err
 }
@@ -131,7 +129,7 @@ func newestOf(db *database) int64 {
 // splitNeeds returns the space for splitting a database at a time.
 func (s *Store) splitNeeds(db *database, t int64) (int64, error) {
 	n, err := s.replayNeeds()
-	n += 2 * chunkFile
+	n += 2 * repair.ChunkFile
 	for _, b := range db.Blocks() {
 		if m := b.Meta(); m.MinTime <= t && m.MaxTime-1 > t {
 			n += 2 * b.Size()
@@ -142,9 +140,9 @@ func (s *Store) splitNeeds(db *database, t int64) (int64, error) {
 
 // split writes the samples of a block or of the head until t to the data folder, and the later ones to another.
 func (s *Store) split(b tsdb.BlockReader, mint, maxt, t int64, later string) (err error) {
-	defer recovered("split a block", &err)
+	defer repair.RecoverError("split a block", &err)
 	c, err := tsdb.NewLeveledCompactorWithOptions(context.Background(), nil, s.log, []int64{s.opts.block.Milliseconds()}, nil,
-		tsdb.LeveledCompactorOptions{MaxBlockChunkSegmentSize: chunkFile})
+		tsdb.LeveledCompactorOptions{MaxBlockChunkSegmentSize: repair.ChunkFile})
 	if err != nil {
 		return err
 	}
@@ -169,50 +167,30 @@ func (s *Store) splitHead(db *database, t int64, later string) error {
 	return nil
 }
 
-// dropLog removes the log and the head's chunks, once blocks hold all of it.
-func (s *Store) dropLog(by []string) error {
-	wal := filepath.Join(s.opts.Dir, walName)
-	if !exists(wal) {
-		return nil
-	}
-	return s.discard(wal, by)
-}
-
 // measure completes a loss with what its blocks hold.
-func (s *Store) measure(l *Loss, part string) {
+func (s *Store) measure(l *repair.Loss, part string) {
 	from, to, series := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
-	for _, dir := range blocksIn(part) {
-		c, err := readContents(dir)
+	for _, dir := range repair.BlocksIn(part) {
+		c, err := repair.ReadContents(dir)
 		if err != nil {
 			s.log.Warn("read samples that were set aside", "err", err)
 			continue
 		}
-		from, to, series = min(from, c.first), max(to, c.last), max(series, c.series)
+		from, to, series = min(from, c.First), max(to, c.Last), max(series, c.Series)
 	}
 	if from > to {
 		return
 	}
 	l.From, l.To = time.UnixMilli(from), time.UnixMilli(to)
-	l.Lost = fmt.Sprintf("samples of %d series %s", series, span(l.From, l.To))
-}
-
-// blocksIn lists the blocks in a folder.
-func blocksIn(folder string) (out []string) {
-	entries, _ := disk.ReadDir(folder)
-	for _, e := range entries {
-		if blockName.MatchString(e.Name()) {
-			out = append(out, filepath.Join(folder, e.Name()))
-		}
-	}
-	return out
+	l.Lost = fmt.Sprintf("samples of %d series %s", series, repair.SpanText(l.From, l.To))
 }
 
 // forgetFuture deletes the oldest of too many parts from the future.
 func (s *Store) forgetFuture() {
-	parts := slices.DeleteFunc(s.Losses(), func(l Loss) bool { return l.Kind != future })
-	slices.SortFunc(parts, func(a, b Loss) int { return strings.Compare(a.Part, b.Part) })
+	parts := slices.DeleteFunc(s.Losses(), func(l repair.Loss) bool { return l.Kind != repair.Future })
+	slices.SortFunc(parts, func(a, b repair.Loss) int { return strings.Compare(a.Part, b.Part) })
 	for _, l := range parts[:max(0, len(parts)-futureMost)] {
-		path := filepath.Join(s.opts.Dir, quarantineName, l.Part)
+		path := filepath.Join(s.opts.Dir, repair.QuarantineName, l.Part)
 		if err := errors.Join(disk.RemoveAll(path), disk.Remove(path+".txt")); err != nil {
 			s.log.Warn("delete the oldest samples from the future", "part", l.Part, "err", err)
 		}
@@ -223,9 +201,9 @@ func (s *Store) forgetFuture() {
 // bringBack returns what was set aside as the future to its place, once the clock has jumped over it: then the clock
 // was behind, and the samples are of the past. Time that was lived through since is no jump.
 func (s *Store) bringBack(t int64) {
-	var parts []Loss
+	var parts []repair.Loss
 	for _, l := range s.Losses() {
-		if l.Kind == future && l.To.UnixMilli() < t && s.jumpedOver(l) && !s.recorded(l.From.UnixMilli(), l.To.UnixMilli()) {
+		if l.Kind == repair.Future && l.To.UnixMilli() < t && s.jumpedOver(l) && !s.recorded(l.From.UnixMilli(), l.To.UnixMilli()) {
 			parts = append(parts, l)
 		}
 	}
@@ -245,8 +223,8 @@ func (s *Store) bringBack(t int64) {
 			return s.splitHead(db, math.MaxInt64-1, "")
 		}, func() error {
 			for _, l := range parts {
-				part := filepath.Join(s.opts.Dir, quarantineName, l.Part)
-				for _, b := range blocksIn(part) {
+				part := filepath.Join(s.opts.Dir, repair.QuarantineName, l.Part)
+				for _, b := range repair.BlocksIn(part) {
 					if err := disk.Rename(b, filepath.Join(s.opts.Dir, filepath.Base(b))); err != nil {
 						return err
 					}
@@ -255,7 +233,7 @@ func (s *Store) bringBack(t int64) {
 					return err
 				}
 			}
-			return s.dropLog(blocksIn(s.opts.Dir))
+			return s.folder.DropLog(repair.BlocksIn(s.opts.Dir))
 		})
 	}
 	if err != nil {
@@ -270,7 +248,7 @@ func (s *Store) bringBack(t int64) {
 
 // jumpedOver reports whether less time has passed since a part was set aside than its end was away. How long a machine was
 // off is not known, so after a boot only a clock that was behind for certain has jumped.
-func (s *Store) jumpedOver(l Loss) bool {
+func (s *Store) jumpedOver(l repair.Loss) bool {
 	id, uptime := s.opts.boot()
 	return l.Behind || id != "" && l.Boot == id && uptime-l.Uptime < l.To.Sub(l.Moved)
 }
@@ -299,16 +277,6 @@ func kernelBoot() (id string, uptime time.Duration) {
 	return strings.TrimSpace(string(b)), time.Duration(ts.Nano())
 }
 
-// boot and uptime as a line of a note, and back.
-func (l Loss) bootLine() string { return l.Boot + " " + strconv.FormatInt(int64(l.Uptime), 10) }
-
-func (l *Loss) readBoot(v string) {
-	id, at, _ := strings.Cut(v, " ")
-	if n, err := strconv.ParseInt(at, 10, 64); err == nil {
-		l.Boot, l.Uptime = id, time.Duration(n)
-	}
-}
-
 // outdated returns the blocks that may be deleted: those that compaction has replaced, and the oldest beyond retention
 // and size on the disk. Only time that was recorded after a block counts, up to longest for each block: a clock that jumps ahead
 // deletes nothing, and blocks of a clock that was behind go when as much was recorded since. head is the size of the
@@ -324,7 +292,7 @@ func (o Options) outdated(blocks []*tsdb.Block, longest time.Duration, head int6
 		if m.Compaction.Deletable {
 			gone[m.ULID] = struct{}{}
 		}
-		size, err := sizeOf(b.Dir(), "")
+		size, err := space.SizeOf(b.Dir(), "")
 		if err != nil {
 			size = b.Size()
 		}

@@ -144,7 +144,7 @@ func (s *scraped) fits(ref storage.SeriesRef, l labels.Labels) error {
 	if err == nil {
 		return nil
 	}
-	if known, ok := s.Appender.(interface{ knows(l labels.Labels) bool }); ok && known.knows(l) {
+	if known, ok := s.Appender.(interface{ hasSeries(l labels.Labels) bool }); ok && known.hasSeries(l) {
 		return nil
 	}
 	switch name := l.Get(model.MetricNameLabel); {

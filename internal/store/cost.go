@@ -149,8 +149,8 @@ type shape struct {
 	made float64
 }
 
-// with is the larger of both in all that a shape has.
-func (s shape) with(o shape) shape {
+// larger is the larger of both in all that a shape has.
+func (s shape) larger(o shape) shape {
 	out := shape{max(s.series, o.series), s.ever, s.groups, max(s.labels, o.labels), max(s.longest, o.longest), max(s.made, o.made)}
 	if o.ever > s.ever {
 		out.ever, out.groups = o.ever, o.groups
@@ -194,9 +194,9 @@ func (e *estimator) part(n parser.Node, from, to, step int64) (s shape) {
 		for _, a := range n.Args {
 			switch inner(a).(type) {
 			case *parser.MatrixSelector, *parser.SubqueryExpr:
-				s = s.with(e.window(n.Func.Name, inner(a), from, to, step, steps))
+				s = s.larger(e.window(n.Func.Name, inner(a), from, to, step, steps))
 			default:
-				s = s.with(e.part(a, from, to, step))
+				s = s.larger(e.part(a, from, to, step))
 			}
 		}
 		if len(n.Args) == 0 {
@@ -457,7 +457,7 @@ func (f *found) inParts() (mean shape, sum float64) {
 		part := *f
 		part.from, part.to = at, min(f.to, at+length)
 		s := part.shape()
-		mean = mean.with(s)
+		mean = mean.larger(s)
 		sum += s.series
 		parts++
 	}

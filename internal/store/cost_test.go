@@ -257,7 +257,7 @@ func TestAnswersBeyondMemory(t *testing.T) {
 		t.Errorf("the API: %d %.300s", code, body)
 	}
 	await.Event(t, "the memory is given back", func() error {
-		if n := memory.Answers.Used() + memory.Queries.Used(); n != 0 {
+		if n := memory.Answers.UsedBytes() + memory.Queries.UsedBytes(); n != 0 {
 			return fmt.Errorf("%d bytes are reserved", n)
 		}
 		return nil
@@ -269,7 +269,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	db, memory, _ := small(t, 10)
 	srv := httptest.NewServer(db.Handler())
 	defer srv.Close()
-	others, err := memory.Answers.Take(memory.Answers.Limit)
+	others, err := memory.Answers.Reserve(memory.Answers.Limit)
 	must(t, err)
 	for _, path := range []string{"/api/v1/query?query=tee_test_total", "/api/v1/series?match[]=tee_test_total", "/api/v1/labels", "/api/v1/status/config"} {
 		code, body := ask(t, srv.URL+path)
@@ -320,7 +320,7 @@ func TestClientLeaves(t *testing.T) {
 		ended <- err
 	}()
 	await.Event(t, "the query is evaluated", func() error {
-		if memory.Queries.Used() == 0 {
+		if memory.Queries.UsedBytes() == 0 {
 			select {
 			case err := <-ended:
 				t.Fatal("it has ended: ", err)
@@ -392,7 +392,7 @@ func TestManyNames(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := memory.Requests.Used(); n != 0 {
+	if n := memory.Requests.UsedBytes(); n != 0 {
 		t.Errorf("%d bytes are reserved for expressions", n)
 	}
 }
@@ -421,11 +421,11 @@ func TestExpressionsBeyondMemory(t *testing.T) {
 	q, err := db.Pages().NewInstantQuery(t.Context(), db.Queryable(), nil, "tee_test_total", now)
 	must(t, err)
 	defer q.Close()
-	if memory.Requests.Used() == 0 {
+	if memory.Requests.UsedBytes() == 0 {
 		t.Error("an expression that waits for its evaluation holds no memory")
 	}
-	if res := q.Exec(t.Context()); res.Err != nil || memory.Requests.Used() != 0 || memory.Answers.Used() == 0 {
-		t.Errorf("%v; after the evaluation %d bytes are reserved for expressions and %d for answers", res.Err, memory.Requests.Used(), memory.Answers.Used())
+	if res := q.Exec(t.Context()); res.Err != nil || memory.Requests.UsedBytes() != 0 || memory.Answers.UsedBytes() == 0 {
+		t.Errorf("%v; after the evaluation %d bytes are reserved for expressions and %d for answers", res.Err, memory.Requests.UsedBytes(), memory.Answers.UsedBytes())
 	}
 }
 
@@ -443,7 +443,7 @@ func TestLargeQueriesInTurn(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if memory.Queries.Used() != 0 {
-		t.Errorf("%d bytes are still reserved", memory.Queries.Used())
+	if memory.Queries.UsedBytes() != 0 {
+		t.Errorf("%d bytes are still reserved", memory.Queries.UsedBytes())
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // The data folder to be damaged: nine sessions of 80 rounds, 30 s apart, leave two blocks, a checkpoint, several
@@ -433,7 +434,7 @@ func checkLoss(t *testing.T, c damageCase, s *store.Store, dir, log string) {
 	if kind == "skipped" {
 		kind, state = "block", "skipped"
 	}
-	var loss *store.Loss
+	var loss *repair.Loss
 	for _, l := range s.Losses() {
 		if l.Kind == kind && l.Moved.IsZero() == (state == "skipped") {
 			loss = &l

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // lockName is the file that the stock database also locks, so promtool and Prometheus
@@ -34,7 +33,7 @@ func takeLock(dir string, log *slog.Logger) (lock *disk.File, unclean bool, err 
 		return nil, false, fmt.Errorf("make data directory: %w: choose one that this user may write", err)
 	}
 	name := filepath.Join(dir, lockName)
-	for path, folder := range map[string]bool{name: false, filepath.Join(dir, quarantineName): true, filepath.Join(dir, queueName): true} {
+	for path, folder := range map[string]bool{name: false, filepath.Join(dir, repair.QuarantineName): true, filepath.Join(dir, queueName): true} {
 		to, err := host.MoveAside(path, folder)
 		if err != nil {
 			return nil, false, err
@@ -84,7 +83,7 @@ func makeFolder(dir string) error {
 }
 
 // kept are the files and folders of a data folder, without what follows a dot; blocks are named by a ULID.
-var kept = []string{lockName, formatName, "reserve", walName, headName, quarantineName, queueName, "queue", "results", "calibration", "findings", "silences", "dashboards"}
+var kept = []string{lockName, formatName, "reserve", repair.LogName, repair.HeadName, repair.QuarantineName, queueName, "queue", "results", "calibration", "findings", "silences", "dashboards"}
 
 // isOurs reports whether a folder has nothing but what teescope keeps in one: a home folder is not closed to others because its
 // owner has a monitor write there.
@@ -121,94 +120,4 @@ func writeLock(f *disk.File, text string) error {
 		return err
 	}
 	return f.Truncate(int64(len(text)))
-}
-
-// free returns how many bytes this user may still write below dir.
-func free(dir string) (int64, error) {
-	f, err := host.ReadFilesystem(dir)
-	return int64(min(f.Bytes(f.Bavail), 1<<62)), err
-}
-
-// room prints a number of bytes.
-func room(n int64) string { return metric.Value(float64(n), "bytes") }
-
-// reserve is a file that holds space for when the disk is full.
-type reserve struct {
-	path string
-	size int64
-}
-
-func (r reserve) held() bool {
-	fi, err := disk.Stat(r.path)
-	return err == nil && fi.Size() == r.size
-}
-
-// make allocates the file, unless that would leave less than leave bytes.
-func (r reserve) make(leave int64) error {
-	if r.size == 0 || r.held() {
-		return nil
-	}
-	if n, err := free(filepath.Dir(r.path)); err != nil || n < r.size+leave {
-		return err
-	}
-	f, err := disk.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = disk.Call("fallocate", r.path); err == nil {
-		err = unix.Fallocate(int(f.Fd()), 0, 0, r.size)
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) { // network file systems: have no reserve rather than write zeros
-		err = nil
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, disk.Remove(r.path))
-	}
-	return nil
-}
-
-// give returns the space to the disk.
-func (r reserve) give() error {
-	if err := disk.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("give reserve back: %w", err)
-	}
-	return nil
-}
-
-// sizeOf returns the bytes used by the files below dir, except the reserve.
-func sizeOf(dir, except string) (int64, error) {
-	var n int64
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path == except {
-			return ignoreGone(err)
-		}
-		fi, err := d.Info()
-		if err != nil {
-			return ignoreGone(err)
-		}
-		size := fi.Size()
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok { // a file may have holes
-			size = st.Blocks * 512
-		}
-		n += size
-		return nil
-	})
-	return n, err
-}
-
-// ignoreGone ignores files that a compaction has removed since.
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// syncFile flushes a file or folder to the disk.
-func syncFile(name string) error {
-	f, err := disk.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

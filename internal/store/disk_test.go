@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // TestSizeOf: a file counts with the blocks that it has, not with its length.
@@ -36,7 +38,7 @@ func TestSizeOf(t *testing.T) {
 		}
 		want += st.Blocks * 512
 	}
-	if got, err := sizeOf(dir, except); got != want || err != nil {
+	if got, err := space.SizeOf(dir, except); got != want || err != nil {
 		t.Errorf("%d bytes, %v; want %d", got, err, want)
 	}
 }
@@ -48,11 +50,11 @@ func TestFree(t *testing.T) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		t.Fatal(err)
 	}
-	got, err := free(dir)
+	got, err := space.Free(dir)
 	if err != nil || got < 0 || got%st.Frsize != 0 || got > int64(st.Blocks)*st.Frsize {
 		t.Errorf("%d bytes free, %v, of %d blocks of %d", got, err, st.Blocks, st.Frsize)
 	}
-	if _, err := free(filepath.Join(dir, "none")); err == nil {
+	if _, err := space.Free(filepath.Join(dir, "none")); err == nil {
 		t.Error("no error for a folder that is not there")
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/teescope/teescope/internal/store/repair"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // EachMinute does now what the store does each minute.
@@ -59,25 +62,22 @@ var Evaluate = evaluate
 
 // CheckFolder does what Open does before it opens the database.
 func CheckFolder(o Options) error {
-	s := closed(o)
-	held, err := s.checkBlocks()
-	if err != nil {
-		return err
-	}
-	return s.checkLog(held)
+	return closed(o).folder.Check()
 }
 
 // Discard deletes a part that blocks hold, and returns what they do not hold.
-func Discard(o Options, part string, by []string) ([]Loss, error) {
+func Discard(o Options, part string, by []string) ([]repair.Loss, error) {
 	s := closed(o)
-	err := s.discard(part, by)
+	err := s.folder.Discard(part, by)
 	return s.Losses(), err
 }
 
 // closed is a store without a database.
 func closed(o Options) *Store {
 	o.Now = time.Now
-	return &Store{opts: o, log: slog.New(slog.DiscardHandler), reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve}}
+	s := &Store{opts: o, log: slog.New(slog.DiscardHandler), reserve: space.Reserve{Path: filepath.Join(o.Dir, "reserve"), Size: o.Reserve}}
+	s.folder = s.newFolder()
+	return s
 }
 
 // The limits of queries of pages and of the API.

@@ -109,7 +109,7 @@ func aggregated(n *parser.AggregateExpr, s shape, steps float64) shape {
 
 // joined returns the lines of an operator between two parts.
 func joined(n *parser.BinaryExpr, l, r shape) shape {
-	s := l.with(r)
+	s := l.larger(r)
 	switch {
 	case n.LHS.Type() == parser.ValueTypeScalar:
 		s.ever, s.groups = r.ever, r.groups

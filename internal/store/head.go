@@ -20,13 +20,14 @@ import (
 	"github.com/prometheus/prometheus/util/compression"
 
 	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/store/repair"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // The reasons for refusing samples.
 var (
-	errNoSpace = errors.New("disk is nearly full")
-	errTorn    = errors.New("log is being repaired after a failed write")
-	errClosed  = errors.New("store is closed")
+	errTorn   = errors.New("log is being repaired after a failed write")
+	errClosed = errors.New("store is closed")
 )
 
 // database is one opening of the files. The store may close it and open the
@@ -84,7 +85,7 @@ func (d *database) retire() {
 // openDatabase replays the log. It panics in its own goroutine if the disk fills up during the replay, so the caller
 // must ensure that there is space.
 func openDatabase(o Options) (_ *database, err error) {
-	defer recovered("open database", &err)
+	defer repair.RecoverError("open database", &err)
 	to := tsdb.DefaultOptions()
 	to.MinBlockDuration = o.block.Milliseconds()
 	to.MaxBlockDuration = max(o.block, min(o.Retention/10, 31*24*time.Hour)).Milliseconds()
@@ -128,21 +129,21 @@ const (
 // close closes the database. On a full disk the stock code panics while it writes the last head chunks, which the log
 // holds too.
 func (d *database) close() (err error) {
-	defer recovered("close database", &err)
+	defer repair.RecoverError("close database", &err)
 	return d.Close()
 }
 
 // writeHeadChunks moves full chunks from memory to files. A panic leaves the
 // database unfit for further writes.
 func (d *database) writeHeadChunks() (err error) {
-	defer recovered("write head chunks", &err)
+	defer repair.RecoverError("write head chunks", &err)
 	d.ForceHeadMMap()
 	return nil
 }
 
 // cutHead writes all of memory from a time on to a block, so the log is no longer needed.
 func (d *database) cutHead(from int64) (err error) {
-	defer recovered("cut head", &err)
+	defer repair.RecoverError("cut head", &err)
 	h := d.Head()
 	mint, maxt := max(h.MinTime(), from), h.MaxTime()
 	if h.NumSeries() == 0 || mint > maxt {
@@ -155,12 +156,6 @@ func (d *database) cutHead(from int64) (err error) {
 		}
 	}
 	return err
-}
-
-func recovered(doing string, err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: %v", doing, p)
-	}
 }
 
 // door is the database as the engine, the API, the rules and the scrapes see it: it leases the one that is open.
@@ -245,7 +240,7 @@ type tally struct {
 
 // appenderOf starts a transaction of scraped or recorded samples.
 func appenderOf(ctx context.Context, w writer, t *tally) storage.Appender {
-	db, err := w.take()
+	db, err := w.begin()
 	if err != nil {
 		return &refused{tally: t, err: err}
 	}
@@ -304,8 +299,8 @@ func (a *appender) Append(ref storage.SeriesRef, l labels.Labels, t int64, v flo
 	return a.theirs(a.Appender.Append(a.ours(ref), l, t, v))
 }
 
-// knows reports whether a series is in memory.
-func (a *appender) knows(l labels.Labels) bool {
+// hasSeries reports whether a series is in memory.
+func (a *appender) hasSeries(l labels.Labels) bool {
 	g, ok := a.Appender.(storage.GetRef)
 	if !ok {
 		return false
@@ -325,7 +320,7 @@ func (s *Store) room() error {
 	}
 	defer db.unlease()
 	if n, most := db.Head().NumSeries(), s.opts.Query.Memory.Series; n >= uint64(most) {
-		return fmt.Errorf("the store has %d series in memory, the most that its memory allows (%s: %s): this target is not stored; drop series or targets in the configuration, or raise the limit", n, s.opts.Query.Memory.From, room(s.opts.Query.Memory.Limit))
+		return fmt.Errorf("the store has %d series in memory, the most that its memory allows (%s: %s): this target is not stored; drop series or targets in the configuration, or raise the limit", n, s.opts.Query.Memory.From, space.Text(s.opts.Query.Memory.Limit))
 	}
 	return nil
 }

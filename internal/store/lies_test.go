@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // describe changes the description of a block.
@@ -481,7 +482,7 @@ func TestLateHeadChunksAndLostEnd(t *testing.T) {
 		t.Fatal("nothing is missing: the test does not test")
 	}
 	for i := first; i < allRounds; i++ {
-		if !slices.ContainsFunc(s.Losses(), func(l store.Loss) bool {
+		if !slices.ContainsFunc(s.Losses(), func(l repair.Loss) bool {
 			return l.Kind == "log" && l.Lost != "nothing" && !l.From.After(stepTime(i)) && !l.To.Before(stepTime(i))
 		}) && !got["a"][i] {
 			t.Fatalf("round %d is missing, and the losses are %+v", i, s.Losses())

@@ -57,7 +57,7 @@ func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Que
 	if tooDeep(b.expr) {
 		return nil, errTooDeep
 	}
-	parsed, err := e.requests().TakeWithin(ctx, parsedBytes(b.expr), parseWait)
+	parsed, err := e.requests().ReserveWithin(ctx, parsedBytes(b.expr), parseWait)
 	if full := new(quota.Exceeded); errors.As(err, &full) && !full.Busy() {
 		err = fmt.Errorf("%w: shorten the query, with fewer operators and simpler regular expressions", err)
 	}
@@ -71,7 +71,7 @@ func (e *Engine) prepare(ctx context.Context, b bounds, parse func() (promql.Que
 		parsed()
 		return &refusedBefore{b.expr, b.explained(ctx, err)}, nil
 	}
-	defer e.queue.leave()
+	defer e.queue.release()
 	if b.Query, err = parse(); err != nil {
 		parsed()
 		return nil, err
@@ -128,7 +128,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	if err := b.engine.queue.enter(ctx); err != nil {
 		return &promql.Result{Err: err}
 	}
-	defer b.engine.queue.leave()
+	defer b.engine.queue.release()
 	c, err := b.engine.estimate(ctx, b)
 	if err != nil {
 		return &promql.Result{Err: err}
@@ -152,7 +152,7 @@ func (b *bounds) exec(ctx context.Context) *promql.Result {
 	defer evaluated()
 	res := b.Query.Exec(ctx)
 	if res.Err == nil {
-		b.answer, res.Err = b.engine.answers().Take(answerBytes(res.Value))
+		b.answer, res.Err = b.engine.answers().Reserve(answerBytes(res.Value))
 	}
 	return res
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // Memory keeps the samples of the last Options.Retention, and nothing on a disk: the head of the same database, without
@@ -100,7 +101,7 @@ func passingFolder() (string, error) {
 
 // forget closes a head. One with full chunks would write them first, so it is emptied; that waits for running queries.
 func (h *memoryHead) forget() (err error) {
-	defer recovered("close a store in memory", &err)
+	defer repair.RecoverError("close a store in memory", &err)
 	if h.NumSeries() > 0 {
 		if err := h.Truncate(h.MaxTime() + 1); err != nil {
 			return err
@@ -164,7 +165,7 @@ func (m *Memory) prune(now int64) {
 	}
 }
 
-func (m *Memory) take() (opening, error) {
+func (m *Memory) begin() (opening, error) {
 	if h := m.head.Load(); h != nil {
 		return h, nil
 	}

@@ -7,6 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // The store's own metrics.
@@ -78,7 +79,7 @@ func (s *Store) Collect(emit func(metric.Sample)) {
 		if l.Moved.IsZero() {
 			state = "skipped"
 		}
-		if l.Lost == nothing {
+		if l.Lost == repair.LostNothing {
 			lost = 0
 		}
 		emit(metric.Sample{Desc: descDamaged, Labels: []string{l.Part, l.Kind, state, l.Lost}, Value: lost})

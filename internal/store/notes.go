@@ -46,7 +46,7 @@ type notedQuerier struct {
 func (q *notedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	set := q.Querier.Select(ctx, sorted, hints, ms...)
 	var notes annotations.Annotations
-	for _, n := range q.about(ctx, hints, ms, map[string]bool{}) {
+	for _, n := range q.notesFor(ctx, hints, ms, map[string]bool{}) {
 		notes.Add(n)
 	}
 	if len(notes) > 0 {

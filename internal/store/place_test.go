@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/repair"
 )
 
 // TestDataFolderReplaced: once the folder, or the log in it, is gone or another, no sample is acknowledged and the store says so;
@@ -17,13 +18,13 @@ func TestDataFolderReplaced(t *testing.T) {
 	for name, c := range map[string]struct{ remove, back func(dir, aside string) error }{
 		"renamed": {os.Rename, func(dir, aside string) error { return os.Rename(aside, dir) }},
 		"replaced": {func(dir, aside string) error {
-			return errors.Join(os.Rename(dir, aside), os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, walName), 0o700))
+			return errors.Join(os.Rename(dir, aside), os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, repair.LogName), 0o700))
 		}, func(dir, aside string) error { return errors.Join(os.RemoveAll(dir), os.Rename(aside, dir)) }},
-		"log": {func(dir, aside string) error { return os.Rename(filepath.Join(dir, walName), aside) }, func(dir, aside string) error { return os.Rename(aside, filepath.Join(dir, walName)) }},
+		"log": {func(dir, aside string) error { return os.Rename(filepath.Join(dir, repair.LogName), aside) }, func(dir, aside string) error { return os.Rename(aside, filepath.Join(dir, repair.LogName)) }},
 		"other log": {func(dir, aside string) error {
-			return errors.Join(os.Rename(filepath.Join(dir, walName), aside), os.Mkdir(filepath.Join(dir, walName), 0o700))
+			return errors.Join(os.Rename(filepath.Join(dir, repair.LogName), aside), os.Mkdir(filepath.Join(dir, repair.LogName), 0o700))
 		}, func(dir, aside string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, walName)), os.Rename(aside, filepath.Join(dir, walName)))
+			return errors.Join(os.Remove(filepath.Join(dir, repair.LogName)), os.Rename(aside, filepath.Join(dir, repair.LogName)))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,7 +109,7 @@ func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *En
 // queue limits the number of queries that run at once; nil has no limit.
 type queue chan struct{}
 
-// enter waits for a place, which leave gives back. Callers of the engine distinguish its errors: the API answers "timeout" instead
+// enter waits for a place, which release gives back. Callers of the engine distinguish its errors: the API answers "timeout" instead
 // of blaming the query, and a rule that is aborted when the monitor stops has not failed.
 func (q queue) enter(ctx context.Context) error {
 	if q == nil {
@@ -123,7 +123,7 @@ func (q queue) enter(ctx context.Context) error {
 	}
 }
 
-func (q queue) leave() {
+func (q queue) release() {
 	if q != nil {
 		<-q
 	}

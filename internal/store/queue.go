@@ -20,6 +20,8 @@ import (
 
 	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/repair"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // Queue keeps samples only until they are sent: Prometheus' agent mode. It has no query. On disk is the log of the last
@@ -119,7 +121,7 @@ func (q *Queue) openLog() error {
 	if err != nil {
 		return fmt.Errorf("open the queue in %s: %w; delete that folder if it stays damaged: what is in it was not sent", q.dir(), err)
 	}
-	if err := q.place.note(q.opts.Dir, q.dir(), filepath.Join(q.dir(), walName)); err != nil {
+	if err := q.place.note(q.opts.Dir, q.dir(), filepath.Join(q.dir(), repair.LogName)); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	db.SetWriteNotified(q.send)
@@ -136,20 +138,20 @@ func (q *Queue) ApplyConfig(c *ScrapeConfig) error {
 	if err := q.send.apply(c.config); err != nil {
 		return err
 	}
-	return q.scrape.use(c)
+	return q.scrape.replaceTargets(c)
 }
 
-// take begins a transaction. After a failed write it first opens the log again, which begins a new segment: readers do
+// begin begins a transaction. After a failed write it first opens the log again, which begins a new segment: readers do
 // not get past a record that was not written to its end.
-func (q *Queue) take() (opening, error) {
+func (q *Queue) begin() (opening, error) {
 	err := q.place.check()
 	q.trouble.set("folder", err)
 	if err != nil {
 		return nil, err
 	}
-	n, err := free(q.opts.Dir)
+	n, err := space.Free(q.opts.Dir)
 	if err == nil && n < q.opts.MinFree {
-		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, room(n), q.opts.Dir)
+		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", space.ErrNoSpace, space.Text(n), q.opts.Dir)
 		q.trouble.set("space", err)
 		return nil, err
 	}
@@ -242,7 +244,7 @@ func (q *Queue) Collect(emit func(metric.Sample)) {
 	emit(metric.Sample{Desc: descLost, Value: float64(q.lost.Load())})
 	q.refusals.collect(emit)
 	emit(metric.Sample{Desc: descWALErrors, Value: float64(q.walErrors.Load())})
-	if n, err := sizeOf(q.dir(), ""); err == nil {
+	if n, err := space.SizeOf(q.dir(), ""); err == nil {
 		emit(metric.Sample{Desc: descBytes, Value: float64(n)})
 	}
 	q.send.collect(emit)

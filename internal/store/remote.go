@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // Remote asks a Prometheus-compatible engine elsewhere: Prometheus, Thanos, Mimir, VictoriaMetrics. It answers what a
@@ -118,7 +119,7 @@ func (p *pair) UnmarshalJSON(b []byte) error {
 type tooLong int64
 
 func (n tooLong) Error() string {
-	return fmt.Sprintf("the answer is longer than %s: ask for fewer series or a shorter time", room(int64(n)))
+	return fmt.Sprintf("the answer is longer than %s: ask for fewer series or a shorter time", space.Text(int64(n)))
 }
 
 // within reads at most n bytes, and then fails.
@@ -143,7 +144,7 @@ func (r *Remote) call(ctx context.Context, method, name string, form url.Values,
 	if err := r.running.enter(ctx); err != nil {
 		return err
 	}
-	defer r.running.leave()
+	defer r.running.release()
 	u := *r.base
 	u.Path = path.Join("/", u.Path, "api/v1", name)
 	u.RawPath = ""

@@ -43,7 +43,7 @@ func (s *Store) readInTurn(next http.Handler) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		defer turns.leave()
+		defer turns.release()
 		taken := &remoteReading{memory: s.pages.answers().Growing()}
 		defer taken.memory.Release()
 		r = plain(r.WithContext(context.WithValue(ctx, remoteReading{}, taken)))

@@ -95,7 +95,7 @@ func TestRemoteRead(t *testing.T) {
 	if code, _, body = remoteReadOf(t, srv.URL, []byte("garbage")); code != http.StatusBadRequest {
 		t.Errorf("garbage: %d %.300s", code, body)
 	}
-	others, err := memory.Answers.Take(memory.Answers.Limit)
+	others, err := memory.Answers.Reserve(memory.Answers.Limit)
 	must(t, err)
 	for _, types := range [][]prompb.ReadRequest_ResponseType{nil, {prompb.ReadRequest_STREAMED_XOR_CHUNKS}} {
 		if code, _, body = remoteRead(t, srv.URL, 1, to, types...); code != http.StatusServiceUnavailable || !strings.Contains(string(body), "try again later") {
@@ -104,7 +104,7 @@ func TestRemoteRead(t *testing.T) {
 	}
 	others()
 	await.Event(t, "the memory is given back", func() error {
-		if n := memory.Answers.Used(); n != 0 {
+		if n := memory.Answers.UsedBytes(); n != 0 {
 			return fmt.Errorf("%d bytes are reserved", n)
 		}
 		return nil

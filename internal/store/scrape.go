@@ -73,7 +73,7 @@ func setIfZero[T ~int64](v *T, to int64) { *v = cmp.Or(*v, T(to)) }
 // A job without a limit for the size of a page gets bodyLimit.
 func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) {
 	smallQueues()
-	ours, err := only(text, own)
+	ours, err := prometheusSection(text, own)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +138,11 @@ func (s *Store) ApplyConfig(c *ScrapeConfig) error {
 	if err := s.send.apply(c.config); err != nil {
 		return err
 	}
-	return s.scrape.use(c)
+	return s.scrape.replaceTargets(c)
 }
 
-// use replaces the targets.
-func (sc *scraper) use(c *ScrapeConfig) error {
+// replaceTargets replaces the targets.
+func (sc *scraper) replaceTargets(c *ScrapeConfig) error {
 	t := sc.targets.Lock()
 	defer sc.targets.Unlock()
 	var page int64

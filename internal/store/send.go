@@ -88,10 +88,10 @@ func (s *sender) apply(c *config.Config) error {
 func (s *sender) restart() {
 	q := s.queues.Lock()
 	defer s.queues.Unlock()
-	s.again(q)
+	s.restartQueues(q)
 }
 
-func (s *sender) again(q *queues) {
+func (s *sender) restartQueues(q *queues) {
 	r := s.storage.Load()
 	if r == nil || q.config == nil {
 		return
@@ -121,7 +121,7 @@ func (s *sender) wrote(n int, last int64) {
 	q := s.queues.Lock()
 	defer s.queues.Unlock()
 	if wall().Before(q.since) {
-		s.again(q)
+		s.restartQueues(q)
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *Store) Notes(ctx context.Context, expr string, from, to time.Time) []st
 	asked := map[string]bool{}
 	for _, v := range all {
 		hints := &storage.SelectHints{Start: v.from.UnixMilli(), End: to.UnixMilli()}
-		for _, err := range n.about(ctx, hints, v.matchers, asked) {
+		for _, err := range n.notesFor(ctx, hints, v.matchers, asked) {
 			if text := err.Error(); !slices.Contains(out, text) {
 				out = append(out, text)
 			}
@@ -164,9 +164,9 @@ func selectors(expr string, from time.Time) (all []selected, first time.Time) {
 	return all, first
 }
 
-// about returns what the sources of the matched metrics did not count, and what was lost of the time. Pairs of source
+// notesFor returns what the sources of the matched metrics did not count, and what was lost of the time. Pairs of source
 // and machine that were asked before are left out.
-func (q *notedQuerier) about(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, asked map[string]bool) []error {
+func (q *notedQuerier) notesFor(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, asked map[string]bool) []error {
 	var out []error
 	mint, maxt := q.mint, q.maxt
 	if hints != nil {

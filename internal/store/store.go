@@ -20,6 +20,8 @@ import (
 	"github.com/teescope/teescope/internal/disk"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store/repair"
+	"github.com/teescope/teescope/internal/store/space"
 )
 
 // Store is an open store. All methods may be called from several goroutines.
@@ -28,7 +30,8 @@ type Store struct {
 	log     *slog.Logger
 	lock    *disk.File
 	place   place
-	reserve reserve
+	reserve space.Reserve
+	folder  repair.Folder
 	reg     *prometheus.Registry // of what outlives a database: engine, scrapes, rules
 	engine  *Engine
 	pages   *Engine // of the API and of pages: their slow calls never delay rules
@@ -49,7 +52,7 @@ type Store struct {
 	unclean                               bool
 
 	// losses are the damaged parts, by name.
-	losses locked.Value[[]Loss]
+	losses locked.Value[[]repair.Loss]
 	skips  locked.Value[map[string]*skipped] // what queries left out, by block
 
 	trouble troubles
@@ -84,10 +87,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		opts: o, log: o.Logger, lock: lock, unclean: unclean, started: o.Now(),
-		reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve},
+		reserve: space.Reserve{Path: filepath.Join(o.Dir, "reserve"), Size: o.Reserve},
 		reg:     prometheus.NewRegistry(),
 	}
 	s.opts.blockQuerier, s.opts.blockChunkQuerier = s.blockQuerier, s.blockChunkQuerier
+	s.folder = s.newFolder()
 	s.local, s.now = newLocal(o), o.Now
 	s.send = newSender(o, o.Dir, s.log, func() *scrape.Manager { return s.scrape.Manager })
 	s.readQuarantine()
@@ -96,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s.db.Store(db)
-	if err := s.reserve.make(o.MinFree); err != nil {
+	if err := s.reserve.Allocate(o.MinFree); err != nil {
 		s.log.Warn("hold no reserve", "err", err)
 	}
 	if o.Query.Interval == 0 {
@@ -128,24 +132,24 @@ func (s *Store) openFiles() (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, err := free(s.opts.Dir); err != nil {
+	if n, err := space.Free(s.opts.Dir); err != nil {
 		return nil, err
 	} else if n < need {
-		if err := s.reserve.give(); err != nil {
+		if err := s.reserve.Release(); err != nil {
 			return nil, err
 		}
-		if n, err = free(s.opts.Dir); err != nil {
+		if n, err = space.Free(s.opts.Dir); err != nil {
 			return nil, err
 		} else if n < need {
 			return nil, fmt.Errorf("disk of %s is full: %s free, %s needed to start: free some space: %w",
-				s.opts.Dir, room(n), room(need), errNoSpace)
+				s.opts.Dir, space.Text(n), space.Text(need), space.ErrNoSpace)
 		}
 	}
 	db, err := s.openSound()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.place.note(s.opts.Dir, filepath.Join(s.opts.Dir, walName)); err != nil {
+	if err := s.place.note(s.opts.Dir, filepath.Join(s.opts.Dir, repair.LogName)); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
 	db.SetWriteNotified(s.send)
@@ -155,7 +159,7 @@ func (s *Store) openFiles() (*database, error) {
 // replayNeeds returns the space for the chunks that a replay of the log writes: at most the size of the log, plus the
 // needs of opening.
 func (s *Store) replayNeeds() (int64, error) {
-	n, err := sizeOf(filepath.Join(s.opts.Dir, "wal"), "")
+	n, err := space.SizeOf(filepath.Join(s.opts.Dir, "wal"), "")
 	return n/2 + 2<<20, err
 }
 
@@ -172,9 +176,9 @@ func (s *Store) leaseToWrite() (*database, error) {
 	if err := s.inPlace(); err != nil {
 		return nil, err
 	}
-	n, err := free(s.opts.Dir)
+	n, err := space.Free(s.opts.Dir)
 	if err == nil && n < s.opts.MinFree {
-		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, room(n), s.opts.Dir)
+		err = fmt.Errorf("%w: %s left on the disk of %s; samples are refused until there is more: free some space", space.ErrNoSpace, space.Text(n), s.opts.Dir)
 		s.trouble.set("space", err)
 		return nil, err
 	}
@@ -270,13 +274,13 @@ func (s *Store) putInOrder() error {
 // reopen closes the database and opens it again, if the disk has so much space. Before and after the closing it calls
 // two functions, which may be nil; nobody else has the database then. Mending is locked.
 func (s *Store) reopen(need int64, open func(*database) error, closed func() error) error {
-	if err := s.reserve.give(); err != nil {
+	if err := s.reserve.Release(); err != nil {
 		return err
 	}
-	if n, err := free(s.opts.Dir); err != nil {
+	if n, err := space.Free(s.opts.Dir); err != nil {
 		return err
 	} else if n < max(need, s.opts.MinFree) {
-		return fmt.Errorf("%w: %s left", errNoSpace, room(n))
+		return fmt.Errorf("%w: %s left", space.ErrNoSpace, space.Text(n))
 	}
 	var failed error
 	before := lastSegment(s.opts.Dir)
@@ -337,17 +341,17 @@ func (s *Store) eachMinute() {
 		return
 	}
 	defer db.unlease()
-	if n, err := free(s.opts.Dir); err == nil && n >= s.opts.MinFree {
+	if n, err := space.Free(s.opts.Dir); err == nil && n >= s.opts.MinFree {
 		if err := db.writeHeadChunks(); err != nil {
 			s.commits.Lock().tear(s, db, err)
 			s.commits.Unlock()
 			return
 		}
 	}
-	if err := s.reserve.make(2 * s.opts.MinFree); err != nil {
+	if err := s.reserve.Allocate(2 * s.opts.MinFree); err != nil {
 		s.log.Warn("hold no reserve", "err", err)
 	}
-	if n, err := sizeOf(s.opts.Dir, s.reserve.path); err == nil {
+	if n, err := space.SizeOf(s.opts.Dir, s.reserve.Path); err == nil {
 		s.bytes.Store(n)
 	}
 	s.readQuarantine()
@@ -385,8 +389,8 @@ func (s *Store) Close() (err error) {
 		db := s.db.Swap(nil)
 		if db != nil {
 			db.retire()
-			if n, ferr := free(s.opts.Dir); ferr == nil && n < s.opts.MinFree {
-				err = errors.Join(err, s.reserve.give())
+			if n, ferr := space.Free(s.opts.Dir); ferr == nil && n < s.opts.MinFree {
+				err = errors.Join(err, s.reserve.Release())
 			}
 			err = errors.Join(err, db.close())
 		}

@@ -239,9 +239,9 @@ func (m Model) press(key string) (tea.Model, tea.Cmd) {
 			m.typed = m.filter.String()
 		}
 	case "left", "<", ",":
-		m.sort = m.beside(-1)
+		m.sort = m.neighbourColumn(-1)
 	case "right", ">", ".":
-		m.sort = m.beside(1)
+		m.sort = m.neighbourColumn(1)
 	default:
 		if i := slices.IndexFunc(m.snapshot.columns, func(c column) bool { return c.key != "" && c.key == key }); i >= 0 {
 			m.sort = m.snapshot.columns[i].name
@@ -337,8 +337,8 @@ func (m Model) sortable() []column {
 	return slices.DeleteFunc(slices.Clone(m.snapshot.columns), func(c column) bool { return c.expr == "" })
 }
 
-// by is the name of the column that the rows are sorted by.
-func (m Model) by() string {
+// sortColumn is the name of the column that the rows are sorted by.
+func (m Model) sortColumn() string {
 	columns := m.sortable()
 	switch {
 	case slices.ContainsFunc(columns, func(c column) bool { return c.name == m.sort }):
@@ -349,13 +349,13 @@ func (m Model) by() string {
 	return ""
 }
 
-// beside is the column that many places to the right of the sorted one.
-func (m Model) beside(step int) string {
+// neighbourColumn is the column that many places to the right of the sorted one.
+func (m Model) neighbourColumn(step int) string {
 	columns := m.sortable()
 	if len(columns) == 0 {
 		return m.sort
 	}
-	i := slices.IndexFunc(columns, func(c column) bool { return c.name == m.by() })
+	i := slices.IndexFunc(columns, func(c column) bool { return c.name == m.sortColumn() })
 	return columns[(i+step+len(columns))%len(columns)].name
 }
 

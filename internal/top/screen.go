@@ -101,8 +101,8 @@ func (s *snapshot) others(limit int) []string {
 	return out
 }
 
-// above adds the lines above the table, which shows that many rows.
-func (m Model) above(s *screen, shown int) {
+// addHeader adds the lines above the table, which shows that many rows.
+func (m Model) addHeader(s *screen, shown int) {
 	part := max(1, m.height/6) // of the screen for each kind of words
 	s.add(styleOf(m.snapshot.findings.Summary.Level), wrapped(m.snapshot.verdict(), m.width, part)...)
 	for _, l := range m.snapshot.others(max(0, min(3, m.height/6-1))) {
@@ -119,7 +119,7 @@ func (m Model) above(s *screen, shown int) {
 // room is the number of rows that fit between the table's header and the footer.
 func (m Model) room() int {
 	var s screen
-	m.above(&s, len(m.matching()))
+	m.addHeader(&s, len(m.matching()))
 	return max(0, m.height-len(s.lines)-2)
 }
 
@@ -142,7 +142,7 @@ func (m Model) screen() screen {
 // tableScreen fills the screen with the table.
 func (m Model) tableScreen(s *screen) {
 	rows := m.matching()
-	m.above(s, len(rows))
+	m.addHeader(s, len(rows))
 	title, table := m.table(rows, m.width)
 	s.head = len(s.lines)
 	s.add(headStyle, title)

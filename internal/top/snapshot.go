@@ -46,8 +46,8 @@ type cellValue struct {
 	estimate bool
 }
 
-// over is the time that rates are taken over. A rate over more time than was watched would be too low.
-func (s *snapshot) over() time.Duration {
+// rateWindow is the time that rates are taken over. A rate over more time than was watched would be too low.
+func (s *snapshot) rateWindow() time.Duration {
 	if s.watched <= 0 || s.watched+client.SpanMargin > rated {
 		return rated
 	}
@@ -78,7 +78,7 @@ func takeSnapshot(ctx context.Context, of client.Backend) (snapshot, error) {
 	if !from.IsZero() {
 		s.watched = max(0, at.Sub(from))
 	}
-	processes, err := of.Query(ctx, tableQuery(s.over()), at)
+	processes, err := of.Query(ctx, tableQuery(s.rateWindow()), at)
 	if err != nil {
 		return s, err
 	}

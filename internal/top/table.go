@@ -27,7 +27,7 @@ func nameWidth(width int) int {
 // table is the header and the rows of processes, at most width columns wide; columns on
 // the right that do not fit are dropped; 0 is any width, without the lines of the last minute.
 func (m Model) table(rows []row, width int) (head string, lines []string) {
-	s, by := &m.snapshot, m.by()
+	s, by := &m.snapshot, m.sortColumn()
 	most := nameWidth(width)
 	name := prettytext.StringWidth("PROCESS")
 	for _, r := range rows {
@@ -85,7 +85,7 @@ func (m Model) table(rows []row, width int) (head string, lines []string) {
 // matching are the rows that the filter lets through, sorted.
 func (m Model) matching() []row {
 	rows := slices.DeleteFunc(slices.Clone(m.snapshot.rows), func(r row) bool { return m.filter != nil && !m.filter.MatchString(r.process) })
-	return sorted(rows, m.by())
+	return sorted(rows, m.sortColumn())
 }
 
 // Table is a table for a log or a simple terminal: all processes with activity.

@@ -265,12 +265,12 @@ func TestTopModel(t *testing.T) {
 		t.Error("q and ctrl+c end it, and no other key")
 	}
 	for keys, want := range map[string]string{"s": "syscalls", "x": "switches", "f": "faults", "s c": "cpu", "z": "cpu"} {
-		if got := press(m, strings.Fields(keys)...).by(); got != want {
+		if got := press(m, strings.Fields(keys)...).sortColumn(); got != want {
 			t.Errorf("after %s it sorts by %s, want %s", keys, got, want)
 		}
 	}
 	first, last := m.snapshot.columns[0].name, m.snapshot.columns[len(m.snapshot.columns)-1].name
-	if press(m, "<").by() != last || press(m, "left", "right").by() != first || press(m, "<", ">").by() != first {
+	if press(m, "<").sortColumn() != last || press(m, "left", "right").sortColumn() != first || press(m, "<", ">").sortColumn() != first {
 		t.Error("< and > do not go around the columns")
 	}
 	if typed := press(m, "/", "q", "(", "["); !typed.typing || typed.bad == "" || !strings.Contains(screen(typed), "filter: q([_") {

@@ -82,7 +82,7 @@ type counters struct {
 	times [2]metric.Hist // of fresh and resumed handshakes
 }
 
-func (c *counters) end(reason string) {
+func (c *counters) countEnd(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended == nil {

@@ -138,7 +138,7 @@ func isShortage(err error) bool {
 func (t *Tunnel) handle(ctx context.Context, c net.Conn) {
 	err := t.carry(ctx, c)
 	_ = c.Close()
-	t.count.end(reason(err))
+	t.count.countEnd(reason(err))
 	if err != nil {
 		t.warn(ctx, "connection", c.RemoteAddr(), err)
 	}
@@ -160,7 +160,7 @@ func (t *Tunnel) carry(ctx context.Context, c net.Conn) error {
 		ctx, stop = context.WithTimeoutCause(ctx, t.Session, errSession)
 		defer stop()
 	}
-	s, plain, err := t.ends(ctx, c)
+	s, plain, err := t.connectEnds(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func (t *Tunnel) carry(ctx context.Context, c net.Conn) error {
 	return t.join(ctx, channel.NewStream(s, t.Record), plain)
 }
 
-// ends makes both ends of a connection: the session, and the plain one.
-func (t *Tunnel) ends(ctx context.Context, c net.Conn) (*channel.Conn, net.Conn, error) {
+// connectEnds makes both ends of a connection: the session, and the plain one.
+func (t *Tunnel) connectEnds(ctx context.Context, c net.Conn) (*channel.Conn, net.Conn, error) {
 	if t.Serves {
 		s, err := t.session(ctx, c)
 		if err != nil {
@@ -198,14 +198,14 @@ func (t *Tunnel) ends(ctx context.Context, c net.Conn) (*channel.Conn, net.Conn,
 func (t *Tunnel) session(ctx context.Context, c net.Conn) (*channel.Conn, error) {
 	config, began, begin := t.Channel, t.Now(), channel.Server
 	if !t.Serves {
-		config.Resume, begin = t.tickets.take(), channel.Client
+		config.Resume, begin = t.tickets.pop(), channel.Client
 	}
 	s, err := begin(ctx, c, config)
 	if err != nil {
 		return nil, err
 	}
 	t.count.handshake(s.Resumed(), t.Now().Sub(began))
-	t.tickets.put(s.Ticket())
+	t.tickets.push(s.Ticket())
 	return s, nil
 }
 
@@ -371,7 +371,7 @@ type tickets struct {
 // mostTickets is more than a burst of new connections can use.
 const mostTickets = 64
 
-func (t *tickets) put(one *channel.Ticket) {
+func (t *tickets) push(one *channel.Ticket) {
 	if one == nil {
 		return
 	}
@@ -382,7 +382,7 @@ func (t *tickets) put(one *channel.Ticket) {
 	}
 }
 
-func (t *tickets) take() *channel.Ticket {
+func (t *tickets) pop() *channel.Ticket {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.all) == 0 {
@@ -396,7 +396,7 @@ func (t *tickets) take() *channel.Ticket {
 // warn logs a fault, at most once in a while for each reason: a stranger can make many.
 func (t *Tunnel) warn(ctx context.Context, what string, of net.Addr, err error) {
 	why := reason(err)
-	left, ok := t.said.may(why)
+	left, ok := t.said.allow(why)
 	if !ok {
 		return
 	}
@@ -428,8 +428,8 @@ type limiter struct {
 // seldom is the time between two lines of one reason.
 const seldom = 10 * time.Second
 
-// may returns how many were left out since the last line, and whether there may be one now.
-func (l *limiter) may(why string) (left int, ok bool) {
+// allow returns how many were left out since the last line, and whether there may be one now.
+func (l *limiter) allow(why string) (left int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {

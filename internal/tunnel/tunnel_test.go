@@ -516,7 +516,7 @@ func TestLimiter(t *testing.T) {
 		ok    bool
 	}{{0, "a", 0, true}, {time.Second, "a", 0, false}, {time.Second, "b", 0, true}, {time.Second, "a", 0, false}, {seldom, "a", 2, true}, {seldom, "a", 0, true}} {
 		now = now.Add(want.later)
-		if left, ok := l.may(want.why); left != want.left || ok != want.ok {
+		if left, ok := l.allow(want.why); left != want.left || ok != want.ok {
 			t.Errorf("%d: %d, %v, want %d, %v", i, left, ok, want.left, want.ok)
 		}
 	}

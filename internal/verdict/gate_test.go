@@ -233,7 +233,7 @@ func TestGateOfSeparateResults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Diff: differ, Calibration: c.cal}
-			e, err := Across([]*result.Experiment{alone("base", "./a", "host-1", 1), alone("head", "./b", c.host, c.slower)}, o)
+			e, err := JoinResults([]*result.Experiment{alone("base", "./a", "host-1", 1), alone("head", "./b", c.host, c.slower)}, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +248,7 @@ func TestGateOfSeparateResults(t *testing.T) {
 func TestAcross(t *testing.T) {
 	o := Options{Diff: differ}
 	a, b, c := alone("monday", "./a", "host-1", 1), alone("tuesday", "./a", "host-2", 2), alone("tuesday", "./a", "host-3", 3)
-	e, err := Across([]*result.Experiment{a, b, c}, o)
+	e, err := JoinResults([]*result.Experiment{a, b, c}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestAcross(t *testing.T) {
 	}
 
 	// Another binary is another subject and not another job.
-	e, err = Across([]*result.Experiment{alone("base", "./a", "host-1", 1), alone("head", "./b", "host-1", 1)}, o)
+	e, err = JoinResults([]*result.Experiment{alone("base", "./a", "host-1", 1), alone("head", "./b", "host-1", 1)}, o)
 	if err != nil || e.Design.Subject != "binary" || e.Design.Grade != result.GradeB {
 		t.Errorf("subject %q, grade %s, %v", e.Design.Subject, e.Design.Grade, err)
 	}
@@ -288,7 +288,7 @@ func TestAcross(t *testing.T) {
 	// Cases that some results lack are left out, and named.
 	more := alone("head", "./b", "host-1", 1)
 	(&lab{Experiment: more, rnd: newLab("seconds", "seconds", "lower").rnd}).add("threads=2", "native", 10, 1, 0.01)
-	e, err = Across([]*result.Experiment{alone("base", "./a", "host-1", 1), more}, o)
+	e, err = JoinResults([]*result.Experiment{alone("base", "./a", "host-1", 1), more}, o)
 	if err != nil || len(e.Cases) != 1 || len(e.Runs) != 20 {
 		t.Fatalf("%v: %d cases, %d runs", err, len(e.Cases), len(e.Runs))
 	}
@@ -304,7 +304,7 @@ func TestAcrossCeilings(t *testing.T) {
 		e.Design.Ceilings = c
 		return e
 	}
-	e, err := Across([]*result.Experiment{limited("azure", "host-1", result.Ceiling{Metric: "seconds", Value: 1, Source: "a disk"}),
+	e, err := JoinResults([]*result.Experiment{limited("azure", "host-1", result.Ceiling{Metric: "seconds", Value: 1, Source: "a disk"}),
 		limited("gcp", "host-2", result.Ceiling{Metric: "seconds", Env: "native", Value: 2, Source: "a link"}), limited("aws", "host-3")}, Options{Diff: differ})
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestAcrossYears(t *testing.T) {
 		later.Runs[i].StartedAt = later.Runs[i].StartedAt.AddDate(1, 0, 0)
 	}
 	for _, es := range [][]*result.Experiment{{now, later}, {later, now}} {
-		e, err := Across(es, Options{Diff: differ})
+		e, err := JoinResults(es, Options{Diff: differ})
 		if err != nil || !e.StartedAt.Equal(now.StartedAt) || len(e.Comparisons) != 1 || e.Comparisons[0].Ratio == nil {
 			t.Fatalf("%v: %+v", err, e)
 		}
@@ -343,7 +343,7 @@ func TestAcrossOneOfASweep(t *testing.T) {
 		one.Runs[i].Case = "only"
 	}
 	for _, es := range [][]*result.Experiment{{sweep, one}, {one, sweep}} {
-		e, err := Across(es, Options{Diff: differ})
+		e, err := JoinResults(es, Options{Diff: differ})
 		if err != nil || len(e.Cases) != 1 || e.Cases[0].Identity != one.Cases[0].Identity || len(e.Runs) != 20 || len(e.Comparisons) != 1 {
 			t.Errorf("%v: %+v", err, e)
 		}
@@ -372,7 +372,7 @@ func TestAcrossRefuses(t *testing.T) {
 	} {
 		b := alone("b", "./a", "host-1", 1)
 		c.change(b)
-		_, err := Across([]*result.Experiment{alone("a", "./a", "host-1", 1), b}, Options{Diff: differ})
+		_, err := JoinResults([]*result.Experiment{alone("a", "./a", "host-1", 1), b}, Options{Diff: differ})
 		var je *JobError
 		if !errors.As(err, &je) {
 			t.Errorf("%s: error %v", c.name, err)
@@ -391,10 +391,10 @@ func TestAcrossRefuses(t *testing.T) {
 	}
 	other := alone("b", "./a", "host-1", 1)
 	other.Cases[0].ID, other.Cases[0].Identity = "threads=2", "other"
-	if _, err := Across([]*result.Experiment{alone("a", "./a", "host-1", 1), other}, Options{}); err == nil || !strings.Contains(err.Error(), "no case in common") {
+	if _, err := JoinResults([]*result.Experiment{alone("a", "./a", "host-1", 1), other}, Options{}); err == nil || !strings.Contains(err.Error(), "no case in common") {
 		t.Errorf("no case in common: %v", err)
 	}
-	if _, err := Across([]*result.Experiment{alone("a", "./a", "host-1", 1)}, Options{}); err == nil {
+	if _, err := JoinResults([]*result.Experiment{alone("a", "./a", "host-1", 1)}, Options{}); err == nil {
 		t.Error("one result is compared")
 	}
 }

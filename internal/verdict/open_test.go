@@ -124,7 +124,7 @@ func TestCauseOfMonitor(t *testing.T) {
 		}
 		// No cause under an inconclusive verdict.
 		c.Verdict = stats.Inconclusive
-		if said := catalog.Because(l.Experiment, c); said != "" {
+		if said := catalog.CauseSentence(l.Experiment, c); said != "" {
 			t.Errorf("%s: inconclusive, and says %q", name, said)
 		}
 	}

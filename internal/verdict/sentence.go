@@ -176,7 +176,7 @@ func mediansDiffer(c *result.Comparison, better int8) string {
 	if better > 0 {
 		ratio = 1 / ratio
 	}
-	if !metric.Apart(ratio, *c.Cost) {
+	if !metric.FactorsDiffer(ratio, *c.Cost) {
 		return ""
 	}
 	return fmt.Sprintf("The ratio of these medians is %s; the headline has the centre of the %ss.", metric.Times(ratio), c.Replicate())

@@ -105,7 +105,7 @@ func conclude(e *result.Experiment, o Options) *guardRun {
 		c := &e.Comparisons[i]
 		c.StandIn = standIn(e, c)
 		phrase(e, c)
-		c.Cause = p.o.Catalog.Because(e, c)
+		c.Cause = p.o.Catalog.CauseSentence(e, c)
 	}
 	return p
 }

@@ -162,18 +162,18 @@ func TestUploads(t *testing.T) {
 		o.Requests, o.Authority = share, nil
 		o.Query = func(_ context.Context, list []feed.Query, deliver func(int, feed.Answer, error), _ func()) error {
 			asked = list
-			if share.Used() == 0 {
+			if share.UsedBytes() == 0 {
 				t.Error("nothing is reserved for the body")
 			}
 			deliver(0, feed.Answer{}, nil)
 			return nil
 		}
 	})
-	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"up","to":1700000000}]}`); w.Code != 200 || len(asked) != 1 || share.Used() != 0 {
-		t.Errorf("%d %s, %d bytes are still reserved", w.Code, w.Body, share.Used())
+	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"up","to":1700000000}]}`); w.Code != 200 || len(asked) != 1 || share.UsedBytes() != 0 {
+		t.Errorf("%d %s, %d bytes are still reserved", w.Code, w.Body, share.UsedBytes())
 	}
-	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"`+strings.Repeat("a", 100<<10)+`","to":1}]}`); w.Code != 503 || !strings.Contains(w.Body.String(), "try again later") || share.Used() != 0 {
-		t.Errorf("%d %.300s, %d bytes are still reserved", w.Code, w.Body, share.Used())
+	if w := do(h, "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"`+strings.Repeat("a", 100<<10)+`","to":1}]}`); w.Code != 503 || !strings.Contains(w.Body.String(), "try again later") || share.UsedBytes() != 0 {
+		t.Errorf("%d %.300s, %d bytes are still reserved", w.Code, w.Body, share.UsedBytes())
 	}
 }
 
@@ -200,7 +200,7 @@ func TestUploadsOfTheTrusted(t *testing.T) {
 	if w := do(h, "POST", "/api/teescope/v1/queries", question); w.Code != 200 {
 		t.Errorf("a small question: %d %s", w.Code, w.Body)
 	}
-	if _, err := share.Take(share.Limit - share.Used()); err != nil {
+	if _, err := share.Reserve(share.Limit - share.UsedBytes()); err != nil {
 		t.Fatal(err)
 	}
 	if w := do(h, "POST", "/api/teescope/v1/queries", question); w.Code != 503 {

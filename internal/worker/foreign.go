@@ -121,7 +121,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 		go func() {
 			var err error
 			if outputs[i], err = p.Wait(); err != nil {
-				cancel(host.Because(fmt.Errorf("load generator %d: %w", i+1, err), outputs[i]))
+				cancel(host.WithReason(fmt.Errorf("load generator %d: %w", i+1, err), outputs[i]))
 			}
 			ended <- struct{}{}
 		}()

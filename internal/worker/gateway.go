@@ -177,7 +177,7 @@ func (g *gatewayRun) spawn(ctx context.Context, group *errgroup.Group, argv ...s
 		if err == nil {
 			err = fmt.Errorf("%s has ended", argv[0])
 		}
-		return host.Because(err, out)
+		return host.WithReason(err, out)
 	})
 	return p.PID, nil
 }

@@ -210,7 +210,7 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second))
 
 // dig makes the tunnel, with a process at each end of the link.
 func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tunnelEnd, error) {
-	self, err := host.Local().Beside("teescope-work")
+	self, err := host.Local().FindOwnProgram("teescope-work")
 	if err != nil {
 		return nil, fmt.Errorf("find the worker for the tunnel: %w", err)
 	}
@@ -390,7 +390,7 @@ func listening(ctx context.Context, p *host.Process, port int) error {
 			return ctx.Err()
 		case <-p.Done():
 			out, err := p.Wait()
-			return host.Because(fmt.Errorf("the server of iperf3 did not start: %w", err), out)
+			return host.WithReason(fmt.Errorf("the server of iperf3 did not start: %w", err), out)
 		case <-time.After(poll):
 		}
 	}
@@ -410,7 +410,7 @@ func firstLine(ctx context.Context, p *host.Process) (string, error) {
 			return "", ctx.Err()
 		case <-p.Done():
 			out, err := p.Wait()
-			return "", host.Because(fmt.Errorf("it ended: %w", err), out)
+			return "", host.WithReason(fmt.Errorf("it ended: %w", err), out)
 		case <-time.After(poll):
 		}
 	}
@@ -429,7 +429,7 @@ func iperfDocument(p *host.Process) (json.RawMessage, error) {
 	}
 	switch {
 	case bad != nil:
-		return nil, host.Because(cmp.Or(err, fmt.Errorf("iperf3 printed no valid document: %w", bad)), host.Output{Stderr: out.Stderr})
+		return nil, host.WithReason(cmp.Or(err, fmt.Errorf("iperf3 printed no valid document: %w", bad)), host.Output{Stderr: out.Stderr})
 	case said.Error != "":
 		return nil, fmt.Errorf("iperf3: %s", said.Error)
 	}

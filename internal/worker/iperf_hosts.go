@@ -307,7 +307,7 @@ func (e *servingEnd) close() {
 
 // digEnd makes one end of a tunnel whose device is in a namespace, and adds its process to those that run.
 func digEnd(ctx context.Context, at *namespace, name, config, own string, mtu int, running map[string]int) (*tunnelEnd, error) {
-	self, err := host.Local().Beside("teescope-work")
+	self, err := host.Local().FindOwnProgram("teescope-work")
 	if err != nil {
 		return nil, fmt.Errorf("find the worker for the tunnel: %w", err)
 	}

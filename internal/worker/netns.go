@@ -86,7 +86,7 @@ func (n *namespace) ip(ctx context.Context, line string) error {
 		return err
 	}
 	if out, err := p.Wait(); err != nil {
-		return host.Because(fmt.Errorf("ip %s: %w", line, err), out)
+		return host.WithReason(fmt.Errorf("ip %s: %w", line, err), out)
 	}
 	return nil
 }

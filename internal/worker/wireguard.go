@@ -125,7 +125,7 @@ func openTunnel(name string) (t tun.Device, offload bool, err error) {
 func setMTU(ctx context.Context, name string, mtu uint) error {
 	out, err := host.Local().Exec(ctx, host.Cmd{Argv: []string{"ip", "link", "set", "dev", name, "mtu", strconv.FormatUint(uint64(mtu), 10)}})
 	if err != nil {
-		return host.Because(fmt.Errorf("set the MTU of %s to %d bytes: %w", name, mtu, err), out)
+		return host.WithReason(fmt.Errorf("set the MTU of %s to %d bytes: %w", name, mtu, err), out)
 	}
 	return nil
 }

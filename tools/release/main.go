@@ -128,8 +128,8 @@ func (o options) path(name string) string {
 	return filepath.Join(o.root, name)
 }
 
-// makes reports whether a format is to be made.
-func (o options) makes(format string) bool {
+// includes reports whether a format is to be made.
+func (o options) includes(format string) bool {
 	return len(o.only) == 0 || slices.Contains(o.only, format)
 }
 
@@ -138,12 +138,12 @@ func (o options) release(w io.Writer) error {
 	if err := os.MkdirAll(o.path(o.out), 0o755); err != nil {
 		return err
 	}
-	if o.makes("chart") {
+	if o.includes("chart") {
 		if err := o.packChart(); err != nil {
 			return fmt.Errorf("chart: %w", err)
 		}
 	}
-	if !slices.ContainsFunc(formats, o.makes) {
+	if !slices.ContainsFunc(formats, o.includes) {
 		return nil
 	}
 	if len(o.only) == 0 {

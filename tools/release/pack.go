@@ -57,7 +57,7 @@ func (o options) pack(b build, pages []item) error {
 		}
 	}
 	for _, format := range formats {
-		if !o.makes(format) {
+		if !o.includes(format) {
 			continue
 		}
 		write := func(w io.Writer) error { return o.tarball(w, all, sources) }

@@ -57,8 +57,8 @@ type resource struct {
 	Digest map[string]string `json:"digest,omitempty"`
 }
 
-// made lists the files of the release, sorted, but for those about others.
-func (o options) made(except ...string) (all []resource, err error) {
+// releaseFiles lists the files of the release, sorted, but for those about others.
+func (o options) releaseFiles(except ...string) (all []resource, err error) {
 	entries, err := os.ReadDir(o.path(o.out))
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (o options) tagged() bool {
 // writeProvenance says from which commit, by which command and with which Go the files were made.
 func (o options) writeProvenance() (err error) {
 	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
-	if s.Subject, err = o.made(provenanceName); err != nil {
+	if s.Subject, err = o.releaseFiles(provenanceName); err != nil {
 		return err
 	}
 	source := resource{URI: "git+" + repository}
@@ -180,7 +180,7 @@ func (o options) writeProvenance() (err error) {
 
 // writeChecksums writes the digests of all files as sha256sum prints them.
 func (o options) writeChecksums() ([]byte, error) {
-	all, err := o.made()
+	all, err := o.releaseFiles()
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestLeftovers(t *testing.T) {
 		return nil
 	})
 	endMarked("1-0-" + own)
-	if code := ended.Ends(t); code == 0 {
+	if code := ended.ExitStatus(t); code == 0 {
 		t.Error("it ended by itself")
 	}
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {

@@ -74,8 +74,8 @@ func thinned(ids []string, n int) []string {
 	return out
 }
 
-// Make builds a commit in dir and returns its program, moved out of the worktree.
-func (r Repository) Make(ctx context.Context, h *host.Host, id, dir string) (b Built, err error) {
+// BuildCommit builds a commit in dir and returns its program, moved out of the worktree.
+func (r Repository) BuildCommit(ctx context.Context, h *host.Host, id, dir string) (b Built, err error) {
 	shown, err := r.git(ctx, h, "show", "-s", "--format=%H %cI", id)
 	if err != nil {
 		return b, err
@@ -100,7 +100,7 @@ func (r Repository) Make(ctx context.Context, h *host.Host, id, dir string) (b B
 		err = fmt.Errorf("status %d", out.Code)
 	}
 	if err != nil {
-		return b, host.Because(fmt.Errorf("build by %q: %w", r.Build, err), out)
+		return b, host.WithReason(fmt.Errorf("build by %q: %w", r.Build, err), out)
 	}
 	b.Binary = filepath.Join(dir, filepath.Base(r.Binary))
 	if err := h.Rename(filepath.Join(tree, r.Binary), b.Binary); err != nil {
@@ -115,7 +115,7 @@ func (r Repository) git(ctx context.Context, h *host.Host, args ...string) (stri
 		err = fmt.Errorf("status %d", out.Code)
 	}
 	if err != nil {
-		return "", host.Because(fmt.Errorf("git %s in %s: %w", args[0], r.Folder, err), out)
+		return "", host.WithReason(fmt.Errorf("git %s in %s: %w", args[0], r.Folder, err), out)
 	}
 	return string(out.Stdout), nil
 }
@@ -154,7 +154,7 @@ func Part(e *result.Experiment, arm string, c *result.Commit, name string) *resu
 func Resolve(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
 	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.Because(err, out))
+		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.WithReason(err, out))
 	}
 	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	t, err := time.Parse(time.RFC3339, at)

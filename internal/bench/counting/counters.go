@@ -162,8 +162,8 @@ func seriesKey(s metric.Sample) string {
 	return s.Desc.Name + "\x00" + strings.Join(s.Labels, "\x00")
 }
 
-// End implements bench.Counters.
-func (c *Counters) End(ctx context.Context, processes []string) (bench.Counted, error) {
+// Finish implements bench.Counters.
+func (c *Counters) Finish(ctx context.Context, processes []string) (bench.Counted, error) {
 	span := c.span.Lock()
 	defer c.span.Unlock()
 	end := c.read(ctx)

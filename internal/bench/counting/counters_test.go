@@ -104,7 +104,7 @@ func TestHostWide(t *testing.T) {
 		at(switches, 20, "qemu-system-x86", "voluntary"), at(switches, 30, "other", "voluntary"), at(cpu, 2.5, "redis"), at(cpu, 1, "init"), at(cpu, 0, "kswapd0"),
 	}
 	s.err = errors.New("one hook is lost")
-	got, err := c.End(t.Context(), []string{"redis"})
+	got, err := c.Finish(t.Context(), []string{"redis"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestNoneCounted(t *testing.T) {
 		"blind": &fakeReader{err: &probe.Problem{Err: errors.New("opaque"), Blind: true}}, "silent": &fakeReader{err: errors.New("it hangs")},
 	}, map[string][]*metric.Desc{"lost": {lost}, "runs": {entries, machine, pid}, "late": {begun}, "absent": {absent}, "gone": {gone}, "blind": {blind}, "silent": {silent}})
 	late.err = nil
-	got, err := c.End(t.Context(), []string{"redis"})
+	got, err := c.Finish(t.Context(), []string{"redis"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestTimed(t *testing.T) {
 	r := &fakeReader{samples: []metric.Sample{{Desc: d, Hist: hist(0.25, 10, 0, 5)}, {Desc: other, Hist: hist(1, 1, 1, 1)}}}
 	c := fakeCounters(t, map[string]any{"sgx": r}, map[string][]*metric.Desc{"sgx": {d, other}})
 	r.samples = []metric.Sample{{Desc: d, Hist: hist(0.75, 10, 100, 6)}, {Desc: other, Hist: hist(2, 2, 2, 2)}}
-	got, err := c.End(t.Context(), []string{"app"})
+	got, err := c.Finish(t.Context(), []string{"app"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestImpossibleIsZero(t *testing.T) {
 	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.End(t.Context(), []string{"app"})
+	got, err := c.Finish(t.Context(), []string{"app"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestCountersAreOn(t *testing.T) {
 	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.End(t.Context(), []string{"app"})
+	got, err := c.Finish(t.Context(), []string{"app"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func NewInside(self string) *bench.Inside {
 	}
 }
 
-func (c *insideCounters) ask(ctx context.Context, q request) (bench.Counted, error) {
+func (c *insideCounters) roundTrip(ctx context.Context, q request) (bench.Counted, error) {
 	var a answer
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *insideCounters) ask(ctx context.Context, q request) (bench.Counted, err
 	}
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideWorker, "ask", insideSocket, string(text)}, Dir: "{work}"}})
 	if err != nil {
-		return a.Counted, host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
+		return a.Counted, host.WithReason(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
 	if err = json.Unmarshal(out.Inside.Stdout, &a); err == nil && a.Error != "" {
 		err = errors.New(a.Error)
@@ -61,14 +61,14 @@ func (c *insideCounters) ask(ctx context.Context, q request) (bench.Counted, err
 func (c *insideCounters) Begin(ctx context.Context) error {
 	*c.window.Lock() = nil
 	c.window.Unlock()
-	if _, err := c.ask(ctx, request{}); err == nil {
+	if _, err := c.roundTrip(ctx, request{}); err == nil {
 		return nil
 	}
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "bench", "inside", "open", "--socket", insideSocket}, Dir: "{work}"}})
 	if err != nil {
-		return host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
+		return host.WithReason(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
-	_, err = c.ask(ctx, request{})
+	_, err = c.roundTrip(ctx, request{})
 	return err
 }
 
@@ -78,17 +78,17 @@ func (c *insideCounters) Window(ctx context.Context, begins bool) {
 	if begins {
 		end = windowFrom
 	}
-	if _, err := c.ask(ctx, request{Window: end}); err != nil {
+	if _, err := c.roundTrip(ctx, request{Window: end}); err != nil {
 		*c.window.Lock() = err
 		c.window.Unlock()
 	}
 }
 
-// End implements bench.Counters.
-func (c *insideCounters) End(ctx context.Context, processes []string) (bench.Counted, error) {
+// Finish implements bench.Counters.
+func (c *insideCounters) Finish(ctx context.Context, processes []string) (bench.Counted, error) {
 	defer c.window.Unlock()
 	if err := *c.window.Lock(); err != nil {
 		return bench.Counted{}, fmt.Errorf("the requests were not counted apart from the rest of the run: %w", err)
 	}
-	return c.ask(ctx, request{End: true, Processes: processes})
+	return c.roundTrip(ctx, request{End: true, Processes: processes})
 }

@@ -62,7 +62,7 @@ func TestAskInALongFolder(t *testing.T) {
 		_ = conn.Close()
 	}()
 	c := &insideCounters{env: env}
-	if _, err := c.ask(t.Context(), request{Window: windowTo}); err != nil {
+	if _, err := c.roundTrip(t.Context(), request{Window: windowTo}); err != nil {
 		t.Fatal(err)
 	}
 	if q := <-asked; q.Window != windowTo {

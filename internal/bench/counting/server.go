@@ -62,7 +62,7 @@ func ServeInside(ctx context.Context, h *host.Host, socket string) error {
 			} else if q.Window != "" {
 				c.Window(ctx, q.Window == windowFrom)
 			} else if q.End {
-				a.Counted, err = c.End(ctx, q.Processes)
+				a.Counted, err = c.Finish(ctx, q.Processes)
 			} else {
 				err = c.Begin(ctx)
 			}

@@ -262,7 +262,7 @@ func (r *remote) takeOutput(tag byte, b []byte) {
 // recordEnd records the end of the program, or of the connection to it.
 func (r *remote) recordEnd(code int, err error) {
 	r.out.Code, r.err = code, err
-	r.End(&r.out, r.since())
+	r.FillOutput(&r.out, r.since())
 	close(r.done)
 }
 

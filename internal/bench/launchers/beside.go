@@ -88,7 +88,7 @@ func neighbour(h *host.Host, p bench.Params, own, port string) ([]string, error)
 	self := "{teescope}"
 	if h != nil && strings.Contains(p["program"], self) {
 		var err error
-		if self, err = h.Beside("teescope"); err != nil {
+		if self, err = h.FindOwnProgram("teescope"); err != nil {
 			return nil, fmt.Errorf("find the program teescope to run next to the job: %w", err)
 		}
 	}

@@ -113,7 +113,7 @@ func TestSweepEnds(t *testing.T) {
 		}
 		defer func() {
 			_ = p.In.Close()
-			if code := p.Ends(t); (code == 7) == c.ends {
+			if code := p.ExitStatus(t); (code == 7) == c.ends {
 				t.Errorf("%s: %s; want killed: %v", name, p.Last(), c.ends)
 			}
 		}()

@@ -259,7 +259,7 @@ func runBoth(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *
 
 // server is a running program: a process of this machine, or one behind an agent.
 type server interface {
-	Said(line string) <-chan struct{}
+	LinePrinted(line string) <-chan struct{}
 	Done() <-chan struct{}
 	Wait() (host.Output, error)
 	Stop()
@@ -315,7 +315,7 @@ func withCause(err, cause error) error {
 
 // awaitLine waits until a process has printed a line.
 func awaitLine(ctx context.Context, p server, line string) error {
-	said := p.Said(line)
+	said := p.LinePrinted(line)
 	select {
 	case <-said:
 		return nil
@@ -348,7 +348,7 @@ func dataFolder(name string) need {
 
 // lastWords is why a command failed in its own words, for the end of an error's text.
 func lastWords(out host.Output) string {
-	if words := out.Said(); words != "" {
+	if words := out.FailureReason(); words != "" {
 		return ": " + words
 	}
 	return ""

@@ -87,7 +87,7 @@ func TestServerDies(t *testing.T) {
 		} {
 			job := bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", c.script}, Ready: c.ready, Ask: []byte("die\n")}, Outside: &host.Cmd{Argv: []string{"sleep", "6000"}}}
 			o, err := env.Run(t.Context(), job)
-			said := host.Because(err, o.Inside, o.Outside)
+			said := host.WithReason(err, o.Inside, o.Outside)
 			if err == nil || !strings.Contains(said.Error(), c.want) || !strings.Contains(said.Error(), "exit status 3: no port is free") || strings.Contains(said.Error(), "\n") {
 				t.Errorf("%s, %s: %v", name, what, said)
 			}

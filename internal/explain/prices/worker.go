@@ -85,7 +85,7 @@ func (w *worker) run(job string, args []string) {
 	}
 	out, err := w.host.Exec(w.ctx, host.Cmd{Argv: append([]string{w.name, "calm", w.nice}, args...)})
 	w.cpu += out.User + out.System
-	switch text := strings.TrimPrefix(out.Said(), "micro: "); {
+	switch text := strings.TrimPrefix(out.FailureReason(), "micro: "); {
 	case w.ctx.Err() != nil && (len(r.seconds) >= leastBatches || r.user+r.kernel > 0): // fewer rounds have to do
 	case w.ctx.Err() != nil:
 		r.err = w.hurried()

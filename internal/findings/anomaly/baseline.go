@@ -211,7 +211,7 @@ func (b *Baseline) run(start time.Time, sign float64) (since time.Time, first in
 	since, first = start, len(b.blocks)
 	for i := len(b.blocks) - 1; i >= 0; i-- {
 		h := b.blocks[i]
-		if bar := max(b.s.Score*b.class(h.at).spread, math.Log(b.s.Ratio)); h.away(sign) < bar || since.Sub(h.at) > 2*block {
+		if bar := max(b.s.Score*b.class(h.at).spread, math.Log(b.s.Ratio)); h.distance(sign) < bar || since.Sub(h.at) > 2*block {
 			break
 		}
 		if start.Sub(h.at) > day {
@@ -222,8 +222,8 @@ func (b *Baseline) run(start time.Time, sign float64) (since time.Time, first in
 	return since, first
 }
 
-// away returns the distance that the block held on one side of the median.
-func (h held) away(sign float64) float64 {
+// distance returns the distance that the block held on one side of the median.
+func (h held) distance(sign float64) float64 {
 	if sign > 0 {
 		return h.low
 	}
@@ -240,7 +240,7 @@ func (b *Baseline) before(first int, sign float64) float64 {
 	top := make([]float64, 1+int(end.Sub(b.blocks[0].at)/day))
 	for _, h := range b.blocks[:first] {
 		i := int(end.Sub(h.at) / day)
-		top[i] = max(top[i], h.away(sign))
+		top[i] = max(top[i], h.distance(sign))
 	}
 	slices.Sort(top)
 	if b.span >= 7*day && len(top) > 1 {

@@ -28,9 +28,9 @@ func owner(labels map[string]string) string {
 func (x candidate) sentence(machine bool) string {
 	who := cmp.Or(x.owner, findings.WholeMachine)
 	if machine && x.Labels["instance"] != "" {
-		who = findings.On(who, x.Labels["instance"])
+		who = findings.QualifiedSubject(who, x.Labels["instance"])
 	}
-	what := x.what()
+	what := x.seriesName()
 	switch {
 	case x.Before == nil:
 		return fmt.Sprintf("%s: %s: none -> %s", who, what, amount(*x.After, x.Unit))
@@ -44,9 +44,9 @@ func (x candidate) sentence(machine bool) string {
 	return fmt.Sprintf("%s: %s %s -> %s", who, what, before, after)
 }
 
-// what names the measured series: the values of the labels that tell it from its owner's other series, and the
+// seriesName names the measured series: the values of the labels that tell it from its owner's other series, and the
 // metric's name without prefix and unit.
-func (x candidate) what() string {
+func (x candidate) seriesName() string {
 	var words []string
 	for _, l := range slices.Sorted(maps.Keys(x.Labels)) {
 		v := x.Labels[l]

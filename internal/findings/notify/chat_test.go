@@ -19,10 +19,10 @@ func TestChats(t *testing.T) {
 	r := opened("a")
 	r.Instance, r.Subject, r.Severity = "vm1", "<db>", findings.Critical
 	r.Title, r.Remedy = "<db> spends 80 % of its active time on R&D.", "Use < 3 locks."
-	n.Tell(list(r), list(r))
+	n.QueueChanges(list(r), list(r))
 	ended := r
 	ended.State, ended.Until = findings.Closed, &r.LastSeen
-	n.Tell(list(ended), nil)
+	n.QueueChanges(list(ended), nil)
 	eventually(t, "both messages", func() bool { return len(slack.got()) == 2 && len(other.got()) == 2 })
 	for _, tt := range []struct {
 		*server
@@ -60,7 +60,7 @@ func TestChatsOfOddNames(t *testing.T) {
 	r := opened("a")
 	r.Instance, r.Subject, r.Severity = "<!channel>\nvm", "@all*`\u2028<users/all>\x1b", findings.Critical
 	r.Title, r.Remedy = r.Subject+" waits.", "Use `nice`\nnow."
-	n.Tell(list(r), list(r))
+	n.QueueChanges(list(r), list(r))
 	eventually(t, "both messages", func() bool { return len(slack.got()) == 1 && len(other.got()) == 1 })
 	for _, tt := range []struct {
 		*server
@@ -96,14 +96,14 @@ func TestWhatIsSent(t *testing.T) {
 	machine := about("machine")
 	machine.Early = true
 	open := list(about("python3"), about("redis-server"), about("redis-test"), machine, other)
-	n.Tell(open, open)
+	n.QueueChanges(open, open)
 	eventually(t, "redis-server", func() bool { return len(s.got()) == 1 })
 	closed := machine
 	closed.State, closed.Until = findings.Closed, &machine.LastSeen
-	n.Tell(list(closed), slices.Concat(open[:3], open[4:])) // a burst, of which nobody heard
+	n.QueueChanges(list(closed), slices.Concat(open[:3], open[4:])) // a burst, of which nobody heard
 	machine.Early = false
 	open[3] = machine
-	n.Tell(list(machine), open)
+	n.QueueChanges(list(machine), open)
 	eventually(t, "machine", func() bool { return len(s.got()) == 2 })
 	if got := s.got(); !slices.Equal(got, []string{"redis-server open", "machine open"}) {
 		t.Errorf("sent %q", got)

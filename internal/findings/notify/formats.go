@@ -185,7 +185,7 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 // tellNow returns a finding as it is told now. The clock may have been set back: a receiver would wait for such an end.
 func (s *sender) tellNow(r findings.Record) findings.Record {
 	now := s.opts.Now()
-	return r.NoLater(now).Told(now, s.opts.Fresh)
+	return r.NoLater(now).WithSentence(now, s.opts.Fresh)
 }
 
 // instance returns the machine of a finding: the monitor's own for one about no single machine.

@@ -101,7 +101,7 @@ func TestLifetime(t *testing.T) {
 			n := New(o)
 			set := hookAt("http://receiver")
 			set.Receivers[0].Client = &http.Client{Transport: receiver}
-			if err := n.Use(set); err != nil {
+			if err := n.ApplySettings(set); err != nil {
 				t.Fatal(err)
 			}
 			e := findings.DefaultOptions()
@@ -118,8 +118,8 @@ func TestLifetime(t *testing.T) {
 				receiver.ids[r.ID] = true
 			}
 			e.Evaluated = func(changed, open []findings.Record) {
-				n.Tell(changed, open)
-				history.Keep(changed, open)
+				n.QueueChanges(changed, open)
+				history.WriteChanges(changed, open)
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)

@@ -47,8 +47,8 @@ func (s Subjects) Selects(f *findings.Finding) bool {
 	return (s.Only == nil || f.IsAbout(s.Only)) && (s.Not == nil || !f.IsAbout(s.Not))
 }
 
-// wants reports whether the receiver gets a finding.
-func (r *Receiver) wants(f *findings.Finding) bool {
+// receives reports whether the receiver gets a finding.
+func (r *Receiver) receives(f *findings.Finding) bool {
 	return !slices.ContainsFunc(r.Subjects, func(s Subjects) bool { return !s.Selects(f) })
 }
 
@@ -134,9 +134,9 @@ type Settings struct {
 	Page string
 }
 
-// Use applies settings. Messages keep waiting for the receiver of the same name. The
+// ApplySettings applies settings. Messages keep waiting for the receiver of the same name. The
 // error names receivers whose queue cannot be opened; the others work.
-func (n *Notifier) Use(set Settings) error {
+func (n *Notifier) ApplySettings(set Settings) error {
 	current := n.receiving.Lock()
 	defer n.receiving.Unlock()
 	errs := []error{current.halt()}
@@ -182,9 +182,9 @@ func (n *Notifier) Close() error {
 	return n.receiving.Lock().halt()
 }
 
-// Tell queues messages about the changes of an evaluation and the findings open after it. It
+// QueueChanges queues messages about the changes of an evaluation and the findings open after it. It
 // returns when they are on disk, and does not wait for receivers.
-func (n *Notifier) Tell(changed, open []findings.Record) {
+func (n *Notifier) QueueChanges(changed, open []findings.Record) {
 	current := n.receiving.Lock()
 	defer n.receiving.Unlock()
 	closed := map[string]findings.Record{}
@@ -203,15 +203,15 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 		told := s.queue.isTold()
 		for _, r := range open {
 			last, known := told[r.ID]
-			news := !known && r.Severity.AtLeast(current.least) && s.wants(&r.Finding) || known && last.Severity != r.Severity
+			news := !known && r.Severity.AtLeast(current.least) && s.receives(&r.Finding) || known && last.Severity != r.Severity
 			if !news || r.Silenced != "" || r.Early {
 				continue
 			}
 			if known && s.Format.labelled {
 				last.State, last.Until = findings.Closed, &r.LastSeen
-				s.put(last)
+				s.enqueue(last)
 			}
-			s.put(r)
+			s.enqueue(r)
 		}
 		for _, id := range slices.Sorted(maps.Keys(told)) {
 			if _, still := now[id]; still {
@@ -223,7 +223,7 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 				until := r.LastSeen
 				r.State, r.Until = findings.Closed, &until
 			}
-			s.put(r)
+			s.enqueue(r)
 		}
 		s.keepTelling(open)
 	}

@@ -123,7 +123,7 @@ func newTeller(t *testing.T, dir string, set Settings, change func(*Options)) *t
 		change(&o)
 	}
 	n.Notifier = New(o)
-	if err := n.Use(set); err != nil {
+	if err := n.ApplySettings(set); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -203,10 +203,10 @@ func TestTell(t *testing.T) {
 			s := newServer(t, nil)
 			n := newTeller(t, t.TempDir(), hookAt(s.URL), nil)
 			for _, step := range tt.steps {
-				n.Tell(step[0], step[1])
+				n.QueueChanges(step[0], step[1])
 			}
 			last := opened("last")
-			n.Tell(nil, list(last)) // order is kept: once this arrives, all have
+			n.QueueChanges(nil, list(last)) // order is kept: once this arrives, all have
 			eventually(t, "the last message", func() bool { return slices.Contains(s.got(), "last open") })
 			got := s.got()
 			if i := slices.Index(got, "last open"); !slices.Equal(got[:i], tt.want) {
@@ -262,8 +262,8 @@ func TestRetries(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.answer)
 			n := newTeller(t, t.TempDir(), hookAt(s.URL+"/"), nil)
-			n.Tell(nil, list(opened("a"), opened("b")))
-			n.Tell(list(closed("a")), list(opened("b")))
+			n.QueueChanges(nil, list(opened("a"), opened("b")))
+			n.QueueChanges(list(closed("a")), list(opened("b")))
 			eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
 			if got := s.got(); !slices.Equal(got, tt.want) {
 				t.Errorf("told %q, want %q", got, tt.want)
@@ -286,7 +286,7 @@ func TestSlow(t *testing.T) {
 		set := hookAt("http://receiver")
 		set.Receivers[0].Client = &http.Client{Transport: receiver}
 		n := newTeller(t, t.TempDir(), set, func(o *Options) { o.Timeout = 3 * time.Second })
-		n.Tell(nil, list(opened("a")))
+		n.QueueChanges(nil, list(opened("a")))
 		eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
 		if got := [3]float64{n.count("sent"), n.count("failed"), n.count("refused")}; got != [3]float64{1, 1, 0} || !slices.Equal(receiver.told, []string{"redis open"}) {
 			t.Errorf("sent, failed, refused: %v, told %q", got, receiver.told)
@@ -310,8 +310,8 @@ func TestDown(t *testing.T) {
 	n := newTeller(t, dir, hookAt(url), nil)
 	for i := range 20 {
 		id := fmt.Sprintf("f%02d", i)
-		n.Tell(nil, list(opened(id)))
-		n.Tell(list(closed(id)), nil)
+		n.QueueChanges(nil, list(opened(id)))
+		n.QueueChanges(list(closed(id)), nil)
 		want = append(want, id+" open", id+" closed")
 	}
 	eventually(t, "a second failure", func() bool { return n.count("failed") > 1 })
@@ -340,14 +340,14 @@ func TestDown(t *testing.T) {
 	}
 
 	// A second restart has nothing to send, but knows which findings the receiver considers open.
-	m.Tell(nil, list(opened("x")))
+	m.QueueChanges(nil, list(opened("x")))
 	eventually(t, "x", func() bool { return m.count("") == 0 })
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again := newTeller(t, crashed, hookAt(up.URL), nil)
-	again.Tell(nil, list(opened("x")))
-	again.Tell(nil, nil)
+	again.QueueChanges(nil, list(opened("x")))
+	again.QueueChanges(nil, nil)
 	eventually(t, "the end of x", func() bool { got := up.got(); return got[len(got)-1] == "x closed" })
 	if got := up.got(); !slices.Equal(got[len(want):], []string{"x open", "x closed"}) {
 		t.Errorf("told after the restart: %q", got[len(want):])
@@ -360,9 +360,9 @@ func TestKilledAnywhere(t *testing.T) {
 	s := newServer(t, nil)
 	n := newTeller(t, dir, hookAt(s.URL), nil)
 	for _, id := range []string{"a", "b", "c"} {
-		n.Tell(nil, list(opened(id)))
+		n.QueueChanges(nil, list(opened(id)))
 		eventually(t, id, func() bool { return n.count("") == 0 })
-		n.Tell(list(closed(id)), nil)
+		n.QueueChanges(list(closed(id)), nil)
 	}
 	eventually(t, "all", func() bool { return n.count("") == 0 })
 	whole, err := os.ReadFile(filepath.Join(dir, "r.jsonl"))
@@ -406,7 +406,7 @@ func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	n := newTeller(t, dir, hookAt(s.URL), func(o *Options) { o.Max = 3 })
 	for i := range 6 {
-		n.Tell(nil, list(opened(fmt.Sprint(i))))
+		n.QueueChanges(nil, list(opened(fmt.Sprint(i))))
 		if i == 0 {
 			eventually(t, "the first request", func() bool { return s.requests() == 1 })
 		}
@@ -436,7 +436,7 @@ func TestQueueIsKeptShort(t *testing.T) {
 	}
 	for i := range 1000 {
 		for _, r := range list(opened(fmt.Sprint(i)), closed(fmt.Sprint(i))) {
-			if _, err := q.put(r); err != nil {
+			if _, err := q.enqueue(r); err != nil {
 				t.Fatal(err)
 			}
 			m, _ := q.head()
@@ -445,7 +445,7 @@ func TestQueueIsKeptShort(t *testing.T) {
 			}
 		}
 	}
-	if _, err := q.put(opened("last")); err != nil {
+	if _, err := q.enqueue(opened("last")); err != nil {
 		t.Fatal(err)
 	}
 	if n := backlogOf(q).lines; n > 2*spare {
@@ -466,11 +466,11 @@ func TestAlertmanager(t *testing.T) {
 	r.Subject, r.Remedy, r.Evidence = "<b>\x1b[31m\n\xff", "Open the window.", []query.Evidence{{Text: "mean", Value: 95.25, Unit: "ratio", Expr: "temperature"}}
 	quiet := opened("quiet")
 	quiet.Silenced = "s"
-	n.Tell(list(r), list(r, quiet))
+	n.QueueChanges(list(r), list(r, quiet))
 	eventually(t, "repetitions", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.bodies) > 3 })
 	end := closed("a")
 	end.Subject = r.Subject
-	n.Tell(list(end), list(quiet))
+	n.QueueChanges(list(end), list(quiet))
 	eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
 
 	s.mu.Lock()
@@ -511,9 +511,9 @@ func TestWorse(t *testing.T) {
 	s := newServer(t, nil)
 	n := newTeller(t, t.TempDir(), Settings{Receivers: []Receiver{{Name: "r", Format: Alertmanager, URL: s.URL}}, Least: findings.Info}, nil)
 	r := opened("a")
-	n.Tell(list(r), list(r))
+	n.QueueChanges(list(r), list(r))
 	r.Severity, r.LastSeen = findings.Critical, r.LastSeen.Add(time.Minute)
-	n.Tell(nil, list(r))
+	n.QueueChanges(nil, list(r))
 	eventually(t, "three messages", func() bool { return s.requests() == 3 })
 
 	s.mu.Lock()
@@ -535,9 +535,9 @@ func TestWorse(t *testing.T) {
 func TestUse(t *testing.T) {
 	down, up := newServer(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), newServer(t, nil)
 	n := newTeller(t, t.TempDir(), hookAt(down.URL), nil)
-	n.Tell(nil, list(opened("a")))
+	n.QueueChanges(nil, list(opened("a")))
 	eventually(t, "a failure", func() bool { return n.count("failed") > 0 })
-	if err := n.Use(hookAt(up.URL)); err != nil {
+	if err := n.ApplySettings(hookAt(up.URL)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
@@ -546,10 +546,10 @@ func TestUse(t *testing.T) {
 	}
 	bad := hookAt(up.URL)
 	bad.Receivers = append(bad.Receivers, Receiver{Name: "no\x00file", Format: Webhook, URL: up.URL})
-	if err := n.Use(bad); err == nil || !strings.Contains(err.Error(), "queue of receiver") {
+	if err := n.ApplySettings(bad); err == nil || !strings.Contains(err.Error(), "queue of receiver") {
 		t.Errorf("a queue that cannot be opened: %v", err)
 	}
-	n.Tell(nil, list(opened("a"), opened("b")))
+	n.QueueChanges(nil, list(opened("a"), opened("b")))
 	eventually(t, "b", func() bool { return slices.Contains(up.got(), "b open") })
 }
 
@@ -565,7 +565,7 @@ func TestDiskRefuses(t *testing.T) {
 	n.receiving.Unlock()
 	q.backlog.Lock().behind = true // as after a failed write
 	q.backlog.Unlock()
-	n.Tell(nil, list(opened("a"), opened("b")))
+	n.QueueChanges(nil, list(opened("a"), opened("b")))
 	eventually(t, "both", func() bool { return len(s.got()) == 2 && n.count("") == 0 })
 	if log := n.log.String(); strings.Count(log, "a restart would lose them") != 1 {
 		t.Errorf("log:\n%s", log)
@@ -573,7 +573,7 @@ func TestDiskRefuses(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "r.jsonl.new")); err != nil {
 		t.Fatal(err)
 	}
-	n.Tell(list(closed("b")), list(opened("a")))
+	n.QueueChanges(list(closed("b")), list(opened("a")))
 	eventually(t, "the end of b", func() bool { return len(s.got()) == 3 && n.count("") == 0 })
 	if log := n.log.String(); !strings.Contains(log, "kept on disk again") {
 		t.Errorf("log:\n%s", log)
@@ -661,7 +661,7 @@ func TestDamagedQueue(t *testing.T) {
 	}
 	ids := []string{"a", "b", "c"}
 	for _, id := range ids {
-		if _, err := q.put(opened(id)); err != nil {
+		if _, err := q.enqueue(opened(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -724,7 +724,7 @@ func TestDamagedPut(t *testing.T) {
 	put := func(q *queue, ids ...string) {
 		t.Helper()
 		for _, id := range ids {
-			if _, err := q.put(opened(id)); err != nil {
+			if _, err := q.enqueue(opened(id)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -22,7 +22,7 @@ func TestMessagesNameProblems(t *testing.T) {
 	open := list(note, effect, cause, far)
 	early := opened("early")
 	early.Subject, early.Early = "machine", true
-	n.Tell(open, append(list(early), open...))
+	n.QueueChanges(open, append(list(early), open...))
 	eventually(t, "all messages", func() bool { return hooks.requests() == len(open) && manager.requests() == len(open) })
 
 	here := findings.Problems(list(cause, effect, note))

@@ -88,9 +88,9 @@ func (b *backlog) add(r findings.Record) {
 	}
 }
 
-// put adds a message and returns how many it displaced. After an error it is not on
+// enqueue adds a message and returns how many it displaced. After an error it is not on
 // the disk yet.
-func (q *queue) put(r findings.Record) (lost int, err error) {
+func (q *queue) enqueue(r findings.Record) (lost int, err error) {
 	b := q.backlog.Lock()
 	defer q.backlog.Unlock()
 	b.add(r)

@@ -32,7 +32,7 @@ type sender struct {
 	failures int // in a row; only touched by run
 }
 
-// senderState is shared by Tell and run, as is the queue.
+// senderState is shared by QueueChanges and run, as is the queue.
 type senderState struct {
 	open   []findings.Record // sent again at every repetition
 	all    []findings.Record // open after the last evaluation; nil before the first
@@ -57,9 +57,9 @@ func sameServer(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// put queues a message.
-func (s *sender) put(r findings.Record) {
-	lost, err := s.queue.put(r)
+// enqueue queues a message.
+func (s *sender) enqueue(r findings.Record) {
+	lost, err := s.queue.enqueue(r)
 	s.counts[dropped].Add(uint64(lost))
 	state := s.state.Lock()
 	if lost > 0 && !state.full {
@@ -67,15 +67,15 @@ func (s *sender) put(r findings.Record) {
 	}
 	state.full = lost > 0
 	s.state.Unlock()
-	s.kept(err)
+	s.logWriteState(err)
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// kept logs once that the queue cannot be written to disk, and once that it can again.
-func (s *sender) kept(err error) {
+// logWriteState logs once that the queue cannot be written to disk, and once that it can again.
+func (s *sender) logWriteState(err error) {
 	state := s.state.Lock()
 	defer s.state.Unlock()
 	switch {
@@ -130,7 +130,7 @@ func (s *sender) run(ctx context.Context) {
 	defer again.Stop()
 	for ctx.Err() == nil {
 		if m, ok := s.queue.head(); ok {
-			s.tell(ctx, m)
+			s.deliver(ctx, m)
 			continue
 		}
 		select {
@@ -148,14 +148,14 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// tell delivers the first message, or waits before the next attempt.
-func (s *sender) tell(ctx context.Context, m message) {
+// deliver delivers the first message, or waits before the next attempt.
+func (s *sender) deliver(ctx context.Context, m message) {
 	err := s.post(ctx, []findings.Record{m.Record})
 	if stopped(ctx, err) {
 		return // it may not have arrived, so it is sent again
 	}
 	if s.outcome(err) != failed {
-		s.kept(s.queue.done(m))
+		s.logWriteState(s.queue.done(m))
 		return
 	}
 	wait := time.NewTimer(s.pause(err))

@@ -26,7 +26,7 @@ func (s stopping) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestStopping: a request that the end of the monitor cuts is no fault of its receiver; the message stays.
 func TestStopping(t *testing.T) {
 	for name, begin := range map[string]func(*sender){
-		"a message":    func(s *sender) { s.put(findings.Record{ID: "1"}) },
+		"a message":    func(s *sender) { s.enqueue(findings.Record{ID: "1"}) },
 		"a repetition": func(s *sender) { s.state.Lock().open = []findings.Record{{ID: "1"}}; s.state.Unlock() },
 	} {
 		t.Run(name, func(t *testing.T) {

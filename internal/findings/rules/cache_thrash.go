@@ -49,7 +49,7 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 		misses := func(labels map[string]string, w string) string {
 			return "1000 * " + rate("llc_misses_total", labels, w) + " / " + rate("instructions_total", labels, w)
 		}
-		points, err := p.Query(ctx, fmt.Sprintf("%s and %s >= %g", held(p, func(w string) string { return misses(nil, w) }, p.Least("misses")),
+		points, err := p.Query(ctx, fmt.Sprintf("%s and %s >= %g", sustainedQuery(p, func(w string) string { return misses(nil, w) }, p.Least("misses")),
 			rate("cycles_total", nil, window(p)), p.Least("cycles")), p.To)
 		if err != nil {
 			return err

@@ -187,17 +187,17 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	if err != nil || seen[j.of] || p.Settled(j.Machine, name, "") {
 		return j, err
 	}
-	x := expansion{pass: p, together: t, here: s.here(labels), subject: name, labels: labels, words: s.words,
+	x := expansion{pass: p, together: t, here: s.hereMatchers(labels), subject: name, labels: labels, words: s.words,
 		values: map[string]float64{}, units: map[string]string{}}
 	e := evidence{pass: p}
 	x.gather(ctx, &e, s.numbers)
 	if e.err != nil {
 		return j, e.err
 	}
-	if first := s.numbers[0].name; math.IsNaN(x.of(first)) {
+	if first := s.numbers[0].name; math.IsNaN(x.value(first)) {
 		j.missing = true
 	}
-	i := slices.IndexFunc(s.cases, func(o outcome) bool { return x.hold(o.when) })
+	i := slices.IndexFunc(s.cases, func(o outcome) bool { return x.allHold(o.when) })
 	if i < 0 {
 		return j, nil
 	}
@@ -207,10 +207,10 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	if f.Title == "" {
 		f.Title, _ = x.sentence(o.titles[len(o.titles)-1])
 	}
-	if len(o.raise) > 0 && x.hold(o.raise) {
+	if len(o.raise) > 0 && x.allHold(o.raise) {
 		f.Severity = o.raised
 	}
-	if low, high := x.of(s.share[0]), x.of(s.share[1]); s.share[0] != "" && low >= 0 && low <= high && high <= 1 {
+	if low, high := x.value(s.share[0]), x.value(s.share[1]); s.share[0] != "" && low >= 0 && low <= high && high <= 1 {
 		f.Share, f.ShareOf = &[2]float64{low, high}, s.shareOf
 	}
 	if s.trust != "" {
@@ -225,13 +225,13 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	return j, e.err
 }
 
-// here returns $here for a candidate's labels.
-func (s sign) here(labels map[string]string) string {
-	return query.MatchersOf(labels, s.kept(labels)...)
+// hereMatchers returns $here for a candidate's labels.
+func (s sign) hereMatchers(labels map[string]string) string {
+	return query.MatchersOf(labels, s.hereLabels(labels)...)
 }
 
-// kept are the names of a candidate's labels in $here.
-func (s sign) kept(labels map[string]string) []string {
+// hereLabels are the names of a candidate's labels in $here.
+func (s sign) hereLabels(labels map[string]string) []string {
 	switch {
 	case s.keep == nil:
 		return []string{"job", "instance"}
@@ -280,7 +280,7 @@ func (x expansion) word(name string, labels map[string]string, value func(string
 	case "newest":
 		return newest(x.pass)
 	case "only":
-		return only(withoutName(x.labels))
+		return elementFilter(withoutName(x.labels))
 	}
 	if v, ok := labels[name]; ok {
 		return value(v)
@@ -298,9 +298,9 @@ func (x expansion) gather(ctx context.Context, e *evidence, numbers []number) {
 	for _, n := range numbers {
 		switch {
 		case n.derived != nil:
-			x.values[n.name], x.units[n.name] = n.derived(x.of), n.unit
+			x.values[n.name], x.units[n.name] = n.derived(x.value), n.unit
 			continue
-		case n.after != "" && !(x.of(n.after) > 0):
+		case n.after != "" && !(x.value(n.after) > 0):
 			x.values[n.name] = math.NaN()
 			continue
 		}
@@ -313,40 +313,40 @@ func (x expansion) gather(ctx context.Context, e *evidence, numbers []number) {
 		}
 		for _, pt := range elements {
 			text, expr := x.element(n.text, n.over, pt.Labels, raw), x.element(n.expr, n.over, pt.Labels, strconv.Quote)
-			v := e.take(text, n.unit, expr, func() ([]metric.Point, error) { return x.ask(ctx, n, expr) })
+			v := e.addResult(text, n.unit, expr, func() ([]metric.Point, error) { return x.queryNumber(ctx, n, expr) })
 			x.values[n.name], x.units[n.name] = v, n.unit
 		}
 	}
 }
 
-// ask evaluates a number's query for the subject, or looks its element up among those of all candidates.
-func (x expansion) ask(ctx context.Context, n number, expr string) ([]metric.Point, error) {
+// queryNumber evaluates a number's query for the subject, or looks its element up among those of all candidates.
+func (x expansion) queryNumber(ctx context.Context, n number, expr string) ([]metric.Point, error) {
 	if n.together && len(x.together.candidates) > 1 {
-		return x.together.ask(ctx, x, n)
+		return x.together.element(ctx, x, n)
 	}
 	return x.pass.Query(ctx, expr, x.pass.To)
 }
 
-// of returns a number by its name, NaN if it is missing.
-func (x expansion) of(name string) float64 {
+// value returns a number by its name, NaN if it is missing.
+func (x expansion) value(name string) float64 {
 	if v, ok := x.values[name]; ok {
 		return v
 	}
 	return math.NaN()
 }
 
-// hold reports whether all limits hold. A limit on a missing number does not hold.
-func (x expansion) hold(limits []limit) bool {
+// allHold reports whether all limits hold. A limit on a missing number does not hold.
+func (x expansion) allHold(limits []limit) bool {
 	for _, l := range limits {
 		bound := l.least
 		if l.threshold != "" {
 			bound = x.pass.Limit(l.threshold, x.subject)
 		}
 		if l.times != "" {
-			bound *= x.of(l.times)
+			bound *= x.value(l.times)
 		}
 		for _, name := range strings.Fields(l.numbers) {
-			v := x.of(name)
+			v := x.value(name)
 			if holds := l.op == "" && v >= bound || l.op == ">" && v > bound || l.op == "<" && v < bound || l.op == "known" && !math.IsNaN(v); !holds {
 				return false
 			}

@@ -773,9 +773,9 @@ func counted(counter, span string) string {
 	rate := query.Rate(counter+"{$here}", span)
 	switch {
 	case strings.HasPrefix(counter, "node_network_"):
-		return metric.CountedNetworks.Keep(rate, "$here")
+		return metric.CountedNetworks.FilterVector(rate, "$here")
 	case strings.HasPrefix(counter, "node_disk_"):
-		return metric.CountedDisks.Keep(rate, "$here")
+		return metric.CountedDisks.FilterVector(rate, "$here")
 	}
 	return rate
 }

@@ -46,14 +46,14 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 	seen := map[string]bool{}
 	for _, s := range found {
 		process, kind := s.labels["process"], s.labels["kind"]
-		who := s.of("")
+		who := s.siblingCounter("")
 		if seen[who] {
 			continue // its more frequent kind is already named
 		}
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, %s", kind, process, s.when()), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, %s", kind, process, s.spanText()), "1/s", s.rate(s.series))
 		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
-		calls := e.add(ctx, "all its system calls, in the same time", "1/s", "("+s.rate(s.of("tee_syscalls_total"))+" or vector(0))")
+		calls := e.add(ctx, "all its system calls, in the same time", "1/s", "("+s.rate(s.siblingCounter("tee_syscalls_total"))+" or vector(0))")
 		if e.err != nil {
 			return e.err
 		}

@@ -85,9 +85,9 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 		f.Title = fmt.Sprintf("%s, but uses %s itself, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
 	case c.Greedy:
 		f.Severity = findings.Info
-		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives a CPU back by itself.", title, rivals.Uses(lead, "uses"))
+		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives a CPU back by itself.", title, rivals.UsagePhrase(lead, "uses"))
 	default:
-		f.Title = fmt.Sprintf("%s: %s.", title, rivals.Uses(lead, "uses"))
+		f.Title = fmt.Sprintf("%s: %s.", title, rivals.UsagePhrase(lead, "uses"))
 	}
 }
 

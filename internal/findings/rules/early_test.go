@@ -66,7 +66,7 @@ func watchRule(t *testing.T, rule string, step int, length float64, series strin
 		if s/step%3 == 0 {
 			e.Evaluate(t.Context())
 		} else {
-			e.Look(t.Context())
+			e.CheckSubjects(t.Context())
 		}
 		out = append(out, watched{float64(s), e.Records()})
 	}

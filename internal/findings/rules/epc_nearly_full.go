@@ -47,7 +47,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 		now := e.add(ctx, "free EPC", "bytes", free)
 		e.add(ctx, "size of the EPC", "bytes", size)
 		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
-		left, err := e.left(ctx, onMachine(epcFree, pt.Labels))
+		left, err := e.secondsUntilFull(ctx, onMachine(epcFree, pt.Labels))
 		if err != nil {
 			return err
 		}
@@ -73,9 +73,9 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// left returns the time in seconds until nothing is free if the trend of the last 15 minutes continues; NaN without a
+// secondsUntilFull returns the time in seconds until nothing is free if the trend of the last 15 minutes continues; NaN without a
 // trend.
-func (e *evidence) left(ctx context.Context, free string) (float64, error) {
+func (e *evidence) secondsUntilFull(ctx context.Context, free string) (float64, error) {
 	trend := fmt.Sprintf("sum(deriv(%s[15m]))", free)
 	falls := trend + " < 0"
 	for _, third := range []string{"", " offset 5m", " offset 10m"} {

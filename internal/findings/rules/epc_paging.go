@@ -42,7 +42,7 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 			return "sum by (job, instance) (" + query.Rate(metric, window) + ")"
 		}
 	}
-	points, err := p.Query(ctx, "("+held(p, rate(pagesBack), p.Least("loaded_back"))+") or ("+held(p, rate(pagesEvicted), p.Least("evicted"))+")", p.To)
+	points, err := p.Query(ctx, "("+sustainedQuery(p, rate(pagesBack), p.Least("loaded_back"))+") or ("+sustainedQuery(p, rate(pagesEvicted), p.Least("evicted"))+")", p.To)
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ type evidence struct {
 // add evaluates expr, which gives one number or none, records it and returns it. Without a result it returns NaN,
 // which is neither above nor below any limit. Each query is listed once.
 func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
-	return e.take(text, unit, expr, func() ([]metric.Point, error) { return e.pass.Query(ctx, expr, e.pass.To) })
+	return e.addResult(text, unit, expr, func() ([]metric.Point, error) { return e.pass.Query(ctx, expr, e.pass.To) })
 }
 
-// take is add with the result of expr from elsewhere.
-func (e *evidence) take(text, unit, expr string, ask func() ([]metric.Point, error)) float64 {
+// addResult is add with the result of expr from elsewhere.
+func (e *evidence) addResult(text, unit, expr string, ask func() ([]metric.Point, error)) float64 {
 	if e.err != nil {
 		return math.NaN()
 	}
@@ -78,14 +78,14 @@ func lifeOf(labels map[string]string) string {
 // namer returns a function that names subjects: by their name alone, or with the machine
 // if the store has the metric from several machines.
 func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, instance string) string, error) {
-	points, err := p.Once(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric))
+	points, err := p.QueryOnce(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric))
 	if err != nil {
 		return nil, err
 	}
 	several := len(points) == 1 && points[0].Value > 1
 	return func(name, instance string) string {
 		if several {
-			return findings.On(name, instance)
+			return findings.QualifiedSubject(name, instance)
 		}
 		return name
 	}, nil

@@ -31,7 +31,7 @@ var guestExitStorm = &findings.Rule{
 }
 
 func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
-	points, err := p.Query(ctx, "sort_desc("+held(p, func(window string) string {
+	points, err := p.Query(ctx, "sort_desc("+sustainedQuery(p, func(window string) string {
 		return "sum by (job, instance, kind, reason) (" + query.Rate(guestExceptions, window) + ")"
 	}, p.Least("exceptions"))+")", p.To)
 	if err != nil {

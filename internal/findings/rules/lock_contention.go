@@ -73,5 +73,5 @@ func (e *waiting) blameForHolder(ctx context.Context, f *findings.Finding, cpu f
 		return
 	}
 	f.Takers = lead
-	f.Title = fmt.Sprintf("%s, and its threads that could run wait for a CPU: %s.", strings.TrimSuffix(f.Title, "."), rivals.Uses(lead, "uses"))
+	f.Title = fmt.Sprintf("%s, and its threads that could run wait for a CPU: %s.", strings.TrimSuffix(f.Title, "."), rivals.UsagePhrase(lead, "uses"))
 }

@@ -149,9 +149,9 @@ func withoutName(labels map[string]string) map[string]string {
 	return out
 }
 
-// only narrows a vector to the one element with these labels: PromQL selects series
+// elementFilter narrows a vector to the one element with these labels: PromQL selects series
 // by their labels, but not the results of expressions.
-func only(labels map[string]string) string {
+func elementFilter(labels map[string]string) string {
 	if len(labels) == 0 {
 		return ""
 	}

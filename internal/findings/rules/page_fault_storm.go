@@ -51,13 +51,13 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 	seen := map[string]bool{}
 	for _, s := range found {
 		process, where := s.labels["process"], spaces[s.labels["space"]]
-		who := s.of("")
+		who := s.siblingCounter("")
 		if seen[who] {
 			continue // its more frequent space is already named
 		}
 		seen[who] = true
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("page faults of %s %s, %s", process, where.where, s.when()), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("page faults of %s %s, %s", process, where.where, s.spanText()), "1/s", s.rate(s.series))
 		cause, err := topCause(ctx, p, s)
 		if err != nil {
 			return err
@@ -65,9 +65,9 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		if cause != "" {
 			e.add(ctx, "share of the cause "+cause, "ratio", s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
 		}
-		all := s.rate(s.of(faults))
+		all := s.rate(s.siblingCounter(faults))
 		e.add(ctx, "its page faults in user space and in the kernel, in the same time", "1/s", all)
-		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
+		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.siblingCounter("tee_process_cpu_seconds_total")))
 		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		f := findings.Finding{
 			Machine:    query.MachineOf(s.labels),
@@ -98,7 +98,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 // time, or else the calibrated cost of faults of that cause.
 func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
 	if s.labels["space"] == "user" { // faults in the kernel are sampled as part of the system call
-		in := func(w string) string { return query.SumRate(s.of(sampledCPU, `mode="fault"`), w) }
+		in := func(w string) string { return query.SumRate(s.siblingCounter(sampledCPU, `mode="fault"`), w) }
 		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 			_, share := e.sampled(ctx, "share of page faults in its active time", in, s.active, "cpu|wait", s.labels)
 			return fmt.Sprintf("Page faults use %s, by samples.", metric.Value(took, "cores")), share

@@ -9,9 +9,9 @@ import (
 	"github.com/teescope/teescope/internal/query"
 )
 
-// held returns the query for values whose mean is at least limit over the window and over its newest part, so a
+// sustainedQuery returns the query for values whose mean is at least limit over the window and over its newest part, so a
 // finding does not outlive its cause by a whole window. rate returns the query for a window as PromQL writes it.
-func held(p *findings.Pass, rate func(window string) string, limit float64) string {
+func sustainedQuery(p *findings.Pass, rate func(window string) string, limit float64) string {
 	return fmt.Sprintf("%s >= %g and %s >= %g", rate(window(p)), limit, rate(newest(p)), limit)
 }
 
@@ -22,7 +22,7 @@ func holding(ctx context.Context, p *findings.Pass, rate func(window string) str
 	if err != nil || len(now) == 0 {
 		return nil, err
 	}
-	return p.Query(ctx, held(p, rate, limit)+and, p.To)
+	return p.Query(ctx, sustainedQuery(p, rate, limit)+and, p.To)
 }
 
 // onMachine selects a metric of the machine with these labels.

@@ -99,8 +99,8 @@ func spell(ctx context.Context, p *findings.Pass, series string, floor float64, 
 	return longestSpell, nil
 }
 
-// of selects another counter of the same process and machine.
-func (s storm) of(name string, matchers ...string) string {
+// siblingCounter selects another counter of the same process and machine.
+func (s storm) siblingCounter(name string, matchers ...string) string {
 	return ofProcess(name, s.labels, matchers...)
 }
 
@@ -112,8 +112,8 @@ func (s storm) rate(series string) string {
 	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, query.PromDuration(s.spell), query.PromDuration(s.step))
 }
 
-// when returns the time of rate in words.
-func (s storm) when() string {
+// spanText returns the time of rate in words.
+func (s storm) spanText() string {
 	if s.step == 0 {
 		return "mean of the last " + query.PromDuration(s.spell)
 	}
@@ -130,5 +130,5 @@ const usefulCalls = "read|write|pread64|pwrite64|readv|writev|preadv|pwritev|pre
 
 // useful returns the query for the process's useful calls per second during the spell: 0 if it never made one.
 func (s storm) useful() string {
-	return "(" + s.rate(s.of("tee_syscalls_total", `syscall=~"`+usefulCalls+`"`)) + " or vector(0))"
+	return "(" + s.rate(s.siblingCounter("tee_syscalls_total", `syscall=~"`+usefulCalls+`"`)) + " or vector(0))"
 }

@@ -48,13 +48,13 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 	}
 	seen := map[string]bool{}
 	for _, s := range found {
-		who := s.of("")
+		who := s.siblingCounter("")
 		if seen[who] {
 			continue // its most frequent call is already named
 		}
 		call, process := s.labels["syscall"], s.labels["process"]
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, process, s.when()), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, process, s.spanText()), "1/s", s.rate(s.series))
 		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
 		if e.err != nil {
 			return e.err
@@ -68,7 +68,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 			ratio := e.add(ctx, call+" calls for each call that moves data", "ratio", s.rate(s.series)+" / "+s.useful())
 			versus = metric.Count(ratio) + " times as often as it reads, writes, sends and receives"
 		}
-		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
+		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.siblingCounter("tee_syscalls_total")))
 		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		c := classOf(call)
 		f := findings.Finding{
@@ -104,7 +104,7 @@ const insideEnclave = "Inside an enclave runtime each such call is also an exit 
 // process's active time, or else the cost of entering the kernel alone.
 func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
 	in := func(w string) string {
-		return query.SumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
+		return query.SumRate(s.siblingCounter(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
 	}
 	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 		_, share := e.sampled(ctx, "share of "+call+" in its active time", in, s.active, "cpu|wait", s.labels)

@@ -18,8 +18,8 @@ type together struct {
 	elements   map[[2]string]map[string][]metric.Point // by expr and over of a number, then by $here
 }
 
-// ask returns the subject's element of a number.
-func (t *together) ask(ctx context.Context, x expansion, n number) ([]metric.Point, error) {
+// element returns the subject's element of a number.
+func (t *together) element(ctx context.Context, x expansion, n number) ([]metric.Point, error) {
 	key := [2]string{n.expr, n.over}
 	if of, ok := t.elements[key]; ok {
 		return of[x.here], nil
@@ -32,7 +32,7 @@ func (t *together) ask(ctx context.Context, x expansion, n number) ([]metric.Poi
 	}
 	of := map[string][]metric.Point{}
 	for _, p := range points {
-		here := t.sign.here(p.Labels)
+		here := t.sign.hereMatchers(p.Labels)
 		of[here] = append(of[here], p)
 	}
 	if t.elements == nil {
@@ -50,7 +50,7 @@ const namedMost = 8
 func (t *together) matchers() string {
 	values := map[string][]string{}
 	for _, c := range t.candidates {
-		for _, l := range t.sign.kept(c.Labels) {
+		for _, l := range t.sign.hereLabels(c.Labels) {
 			if v := c.Labels[l]; len(values[l]) <= namedMost && !slices.Contains(values[l], v) {
 				values[l] = append(values[l], v)
 			}

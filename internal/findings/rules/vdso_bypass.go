@@ -46,16 +46,16 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 	}
 	seen := map[string]bool{}
 	for _, s := range found {
-		who := s.of("")
+		who := s.siblingCounter("")
 		if seen[who] {
 			continue // its most frequent call is already named
 		}
 		seen[who] = true
 		call := s.labels["syscall"]
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, s.labels["process"], s.when()), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, s.labels["process"], s.spanText()), "1/s", s.rate(s.series))
 		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
-		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
+		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.siblingCounter("tee_syscalls_total")))
 		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		why, err := whyAround(ctx, p, &e, s.labels)
 		if err != nil {

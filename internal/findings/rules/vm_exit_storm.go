@@ -30,7 +30,7 @@ var vmExitStorm = &findings.Rule{
 }
 
 func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
-	points, err := p.Query(ctx, "sort_desc("+held(p, func(window string) string {
+	points, err := p.Query(ctx, "sort_desc("+sustainedQuery(p, func(window string) string {
 		return "sum by (job, instance, vm, type, reason) (" + query.Rate(vmExits, window) + ")"
 	}, p.Least("exits"))+")", p.To)
 	if err != nil {

@@ -62,7 +62,7 @@ func (s waitingFor) find(ctx context.Context, p *findings.Pass) error {
 	// The active time of all of them at once: most do something else for the most part.
 	active := map[of]float64{}
 	for _, expr := range []string{by(sampledCPU, "", window(p)), by(sampledWait, `state!="sleep"`, window(p))} {
-		parts, err := p.Once(ctx, expr)
+		parts, err := p.QueryOnce(ctx, expr)
 		if err != nil {
 			return err
 		}

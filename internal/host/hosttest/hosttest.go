@@ -210,9 +210,9 @@ func (f *Fixture) exec(ctx context.Context, c host.Cmd) (host.Output, error) {
 	return host.Output{}, fmt.Errorf("run %s on a fixture: %w: %w", words, fs.ErrNotExist, errors.ErrUnsupported)
 }
 
-// Without calls do while one of the fixture's Files is missing, so that the
+// RemoveDuring calls do while one of the fixture's Files is missing, so that the
 // generic test of a list can see that losing it is noticed.
-func (f *Fixture) Without(t testing.TB, name string, do func()) {
+func (f *Fixture) RemoveDuring(t testing.TB, name string, do func()) {
 	t.Helper()
 	if program, m, ok := mapOf(name); ok {
 		data := f.maps[program][m]
@@ -261,8 +261,8 @@ func (f *Fixture) Text(t testing.TB, name string) []byte {
 	return b
 }
 
-// With calls do while one of the fixture's Files has other contents.
-func (f *Fixture) With(t testing.TB, name string, data []byte, do func()) {
+// ReplaceDuring calls do while one of the fixture's Files has other contents.
+func (f *Fixture) ReplaceDuring(t testing.TB, name string, data []byte, do func()) {
 	t.Helper()
 	old := f.Text(t, name)
 	put := func(data []byte) {

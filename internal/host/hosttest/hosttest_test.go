@@ -142,7 +142,7 @@ func TestCommands(t *testing.T) {
 	if _, err := say(t.Context(), "more"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an unrecorded command: %v", err)
 	}
-	f.Without(t, "exec/say/hello", func() {
+	f.RemoveDuring(t, "exec/say/hello", func() {
 		if _, err := say(t.Context(), "hello"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without the command: %v", err)
 		}
@@ -159,12 +159,12 @@ func TestWithout(t *testing.T) {
 		}
 		return err == nil, maps["counts"] != nil
 	}
-	f.Without(t, "proc/meminfo", func() {
+	f.RemoveDuring(t, "proc/meminfo", func() {
 		if file, counts := there(); file || !counts {
 			t.Errorf("without the file: file %v, map %v", file, counts)
 		}
 	})
-	f.Without(t, "bpf/prog/counts", func() {
+	f.RemoveDuring(t, "bpf/prog/counts", func() {
 		if file, counts := there(); !file || counts {
 			t.Errorf("without the map: file %v, map %v", file, counts)
 		}

@@ -205,7 +205,7 @@ func (s *http1Session) completeAnswer() load.Answer {
 	return a
 }
 
-func (s *http1Session) End() load.Answer {
+func (s *http1Session) LastAnswer() load.Answer {
 	if s.where != inRest {
 		return load.Answer{}
 	}

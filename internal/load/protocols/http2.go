@@ -202,4 +202,4 @@ func (s *http2Session) completeAnswer(id uint32, st *stream) load.Answer {
 	return load.Answer{Ended: true, Seq: seq(id), Wrong: s.d.wrong(st.status, st.got), Last: s.last || id > lastStream}
 }
 
-func (s *http2Session) End() load.Answer { return load.Answer{} }
+func (s *http2Session) LastAnswer() load.Answer { return load.Answer{} }

@@ -51,4 +51,4 @@ func (s *lineSession) Answer(b []byte) (int, load.Answer, error) {
 	return end + 1, a, nil
 }
 
-func (s *lineSession) End() load.Answer { return load.Answer{} }
+func (s *lineSession) LastAnswer() load.Answer { return load.Answer{} }

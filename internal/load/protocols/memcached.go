@@ -134,5 +134,5 @@ func (s *memcachedSession) answered(n int, name, value []byte, wrong string) (in
 	return n, a, nil
 }
 
-// End: an incomplete answer is none.
-func (s *memcachedSession) End() load.Answer { return load.Answer{} }
+// LastAnswer: an incomplete answer is none.
+func (s *memcachedSession) LastAnswer() load.Answer { return load.Answer{} }

@@ -266,5 +266,5 @@ func (s *mongoSession) wrong(answer bsoncore.Document, key int) string {
 	return ""
 }
 
-// End: an incomplete answer is none.
-func (s *mongoSession) End() load.Answer { return load.Answer{} }
+// LastAnswer: an incomplete answer is none.
+func (s *mongoSession) LastAnswer() load.Answer { return load.Answer{} }

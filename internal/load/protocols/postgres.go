@@ -165,4 +165,4 @@ func (s *postgresSession) ready(n int) (int, load.Answer, error) {
 	return n, a, nil
 }
 
-func (s *postgresSession) End() load.Answer { return load.Answer{} }
+func (s *postgresSession) LastAnswer() load.Answer { return load.Answer{} }

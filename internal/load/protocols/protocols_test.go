@@ -63,7 +63,7 @@ func answers(s load.Session, stream string, piece int) (out []string, left int) 
 			}
 		}
 	}
-	if a := s.End(); a.Ended {
+	if a := s.LastAnswer(); a.Ended {
 		out = append(out, a.Wrong, "end")
 	}
 	return out, len(in)
@@ -295,7 +295,7 @@ func FuzzAnswers(f *testing.F) {
 				break
 			}
 		}
-		s.End()
+		s.LastAnswer()
 	})
 }
 

@@ -52,4 +52,4 @@ func (s *rawSession) Answer(b []byte) (int, load.Answer, error) {
 	return n, a, nil
 }
 
-func (s *rawSession) End() load.Answer { return load.Answer{} }
+func (s *rawSession) LastAnswer() load.Answer { return load.Answer{} }

@@ -199,7 +199,7 @@ func (s *respSession) Answer(b []byte) (int, load.Answer, error) {
 // quoted is a server's message, for people.
 func quoted[T []byte | string](said T) string { return fmt.Sprintf("%.200q", said) }
 
-func (s *respSession) End() load.Answer { return load.Answer{} }
+func (s *respSession) LastAnswer() load.Answer { return load.Answer{} }
 
 // reply is a reply; text is its line, or a string's bytes. For an array only the kind
 // is kept.

@@ -111,7 +111,7 @@ func Parse(b []byte, dir string, list []*probe.Source) (Config, error) {
 // checkAnalysis returns the first invalid value of the section with its line and key.
 func (c *Config) checkAnalysis(root *yaml.Node, list []*probe.Source) error {
 	at := func(keys ...string) string {
-		return configfile.Where(root, keys...)
+		return configfile.Position(root, keys...)
 	}
 	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {
 		if d < 0 || d > 0 && d < time.Second {
@@ -126,7 +126,7 @@ func (c *Config) checkAnalysis(root *yaml.Node, list []*probe.Source) error {
 
 // windows are the file's default windows over the built-in ones.
 func (a analysisConfig) windows() findings.Windows {
-	return windowsConfig{Long: a.Long, Short: a.Short}.over(findings.DefaultOptions().Windows)
+	return windowsConfig{Long: a.Long, Short: a.Short}.applyTo(findings.DefaultOptions().Windows)
 }
 
 // check returns what is wrong with the windows over the defaults.
@@ -137,7 +137,7 @@ func (w windowsConfig) check(def findings.Windows) error {
 		}
 		return query.PromDuration(own)
 	}
-	switch all := w.over(def); {
+	switch all := w.applyTo(def); {
 	case w.Long < 0:
 		return fmt.Errorf("long: %v; want 1s or more, or 0 for the default", w.Long)
 	case w.Short < 0:
@@ -148,7 +148,7 @@ func (w windowsConfig) check(def findings.Windows) error {
 	return nil
 }
 
-func (w windowsConfig) over(def findings.Windows) findings.Windows {
+func (w windowsConfig) applyTo(def findings.Windows) findings.Windows {
 	if w.Long > 0 {
 		def.Long = w.Long
 	}

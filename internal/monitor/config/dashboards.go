@@ -27,5 +27,5 @@ func checkDashboards(root *yaml.Node, list []web.Dashboard) error {
 		keys = append(keys, "panels", strconv.Itoa(at.Panel))
 	}
 	keys = append(keys, at.Key)
-	return fmt.Errorf("%s: %w", configfile.Where(root, keys...), at.Err)
+	return fmt.Errorf("%s: %w", configfile.Position(root, keys...), at.Err)
 }

@@ -78,7 +78,7 @@ func (r *receiverConfig) UnmarshalYAML(unmarshal func(any) error) error {
 // the section are relative to dir.
 func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	at := func(keys ...string) string {
-		return configfile.Where(root, append([]string{"notify"}, keys...)...)
+		return configfile.Position(root, append([]string{"notify"}, keys...)...)
 	}
 	if c.MinSeverity != "" && !slices.Contains(severities, c.MinSeverity) {
 		return fmt.Errorf("%s: %q: want info, warning or critical", at("min_severity"), c.MinSeverity)

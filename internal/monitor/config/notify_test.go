@@ -140,10 +140,10 @@ func TestSecrets(t *testing.T) {
 	o := notify.DefaultOptions()
 	o.Dir, o.Now, o.Log = filepath.Join(dir, "queue"), time.Now, slog.New(slog.NewTextHandler(&log, nil))
 	n := notify.New(o)
-	if err := n.Use(c.Notify.Settings("")); err != nil {
+	if err := n.ApplySettings(c.Notify.Settings("")); err != nil {
 		t.Fatal(err)
 	}
-	n.Tell(nil, []findings.Record{{ID: "a", State: findings.Open, Finding: findings.Finding{Severity: findings.Warning}}})
+	n.QueueChanges(nil, []findings.Record{{ID: "a", State: findings.Open, Finding: findings.Finding{Severity: findings.Warning}}})
 	await.Event(t, "a request comes", func() error {
 		if len(got) == 0 {
 			return errors.New("none yet")

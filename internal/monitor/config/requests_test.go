@@ -47,7 +47,7 @@ requests:
 // servers currently configured.
 func TestRequestsSource(t *testing.T) {
 	a := new(observe.Asked)
-	list := a.Into(sources.All)
+	list := a.ReplaceSource(sources.All)
 	if len(list) != len(sources.All) {
 		t.Fatalf("%d sources, want %d", len(list), len(sources.All))
 	}
@@ -79,7 +79,7 @@ func TestRequestsPage(t *testing.T) {
 	s := httptest.NewServer(http.FileServer(http.Dir("../../store/testdata/page")))
 	defer s.Close()
 	a := new(observe.Asked)
-	c, err := Parse(fmt.Appendf(nil, "requests: [{process: shop, app: openmetrics, address: %q, counter: shop_orders_total}]", s.URL+"/merged"), ".", a.Into(sources.All))
+	c, err := Parse(fmt.Appendf(nil, "requests: [{process: shop, app: openmetrics, address: %q, counter: shop_orders_total}]", s.URL+"/merged"), ".", a.ReplaceSource(sources.All))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ type place func(keys ...string) string
 // the others run. sources maps each metric to its source.
 func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) error {
 	at := func(keys ...string) string {
-		return configfile.Where(root, append([]string{"analysis"}, keys...)...)
+		return configfile.Position(root, append([]string{"analysis"}, keys...)...)
 	}
 	a.limits = nil
 	for _, name := range slices.Sorted(maps.Keys(a.Rules)) {
@@ -238,7 +238,7 @@ func (a analysisConfig) Enabled() []*findings.Rule {
 func (a analysisConfig) tune(o *findings.Options) {
 	o.PerRule = map[string]findings.Windows{}
 	for name, r := range a.Rules {
-		o.PerRule[name] = r.over(o.Windows)
+		o.PerRule[name] = r.applyTo(o.Windows)
 	}
 	for _, own := range a.Own {
 		w := max(own.For, o.Windows.Short)

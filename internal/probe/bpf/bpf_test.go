@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 		{"(unnamed)", 5}, // beyond the written ones
 	} {
 		for range 2 { // the second time from the cache
-			if first := n.of(raw, slot); first != want.first || n.label[first] != want.label {
+			if first := n.firstSlot(raw, slot); first != want.first || n.label[first] != want.label {
 				t.Errorf("slot %d is %q of slot %d, want %q of slot %d", slot, n.label[first], first, want.label, want.first)
 			}
 		}

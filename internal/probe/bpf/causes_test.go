@@ -51,7 +51,7 @@ func causes(t *testing.T, path string, before, after func(), args ...string) (ou
 	p.Line(t)
 	after()
 	fmt.Fprintln(p.In)
-	if code := p.Ends(t); code != 0 {
+	if code := p.ExitStatus(t); code != 0 {
 		t.Fatal(p.Last())
 	}
 	return out

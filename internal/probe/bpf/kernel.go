@@ -104,8 +104,8 @@ type ledger struct {
 	reached func()
 }
 
-// of is the ledger of c.
-func (r *registry) of(c *Counters) *ledger { return &c.guarded }
+// ledgerOf is the ledger of c.
+func (r *registry) ledgerOf(c *Counters) *ledger { return &c.guarded }
 
 // add adds c to the open objects.
 func (r *registry) add(c *Counters) {

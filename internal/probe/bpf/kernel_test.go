@@ -164,7 +164,7 @@ func (w *workload) work() {
 func (w *workload) end() did {
 	w.t.Helper()
 	fmt.Fprintln(w.In)
-	if code := w.Ends(w.t); code != 0 {
+	if code := w.ExitStatus(w.t); code != 0 {
 		w.t.Fatal(w.Last())
 	}
 	if u, ok := w.ProcessState.SysUsage().(*syscall.Rusage); ok {

@@ -167,7 +167,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 		return nil
 	}
 	r.learn(c)
-	cost := &r.of(c).cost
+	cost := &r.ledgerOf(c).cost
 	cost.charged = r.charge(c)
 	detached := l.detached
 	err := l.detach()
@@ -176,7 +176,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	defer func() { cost.known, cost.since = c.runs().timedRuns(), c.host.Now() }() // the rest was at the level before, or in the loop
 	l.level = level
 	for i := range l.hooks {
-		l.hooks[i].use(level)
+		l.hooks[i].selectLevel(level)
 	}
 	if detached {
 		return err

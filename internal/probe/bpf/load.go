@@ -53,8 +53,8 @@ type attached struct {
 	levels []*ebpf.Program
 }
 
-// use chooses the program of a level.
-func (a *attached) use(level int) {
+// selectLevel chooses the program of a level.
+func (a *attached) selectLevel(level int) {
 	if i := level - a.from; i >= 0 && i < len(a.levels) {
 		a.program = a.levels[i]
 	}
@@ -125,7 +125,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	c.kernel.Lock().of(c).levels = make([]price, max(1, c.program.levels))
+	c.kernel.Lock().ledgerOf(c).levels = make([]price, max(1, c.program.levels))
 	c.kernel.Unlock()
 	c.lost = make([]error, max(1, c.program.levels))
 	var lost []error

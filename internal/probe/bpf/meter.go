@@ -86,7 +86,7 @@ func (m *Meter) Costs() Costs {
 		body, dispatch := r.perEvent(o)
 		s.Body += n * body
 		s.Dispatch += n * dispatch
-		s.Known = s.Known || r.of(o).calibrated > 0 || r.of(o).mean.runs > 0
+		s.Known = s.Known || r.ledgerOf(o).calibrated > 0 || r.ledgerOf(o).mean.runs > 0
 	}
 	for o := range s.seen {
 		if !r.open[o] {

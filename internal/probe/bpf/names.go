@@ -24,9 +24,9 @@ type names struct {
 	slot  map[string]int
 }
 
-// of returns the slot whose label stands for the given one. Call it only for a slot
+// firstSlot returns the slot whose label stands for the given one. Call it only for a slot
 // that has counted something: its name is written by then.
-func (n *names) of(raw []byte, slot int) int {
+func (n *names) firstSlot(raw []byte, slot int) int {
 	if n.label[slot] != "" {
 		return n.first[slot]
 	}

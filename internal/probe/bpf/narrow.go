@@ -88,7 +88,7 @@ func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error 
 	visited := c.Visit() // what happened until now counts as before
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	table, places := c.tables["members"], &r.of(c.Counters).places
+	table, places := c.tables["members"], &r.ledgerOf(c.Counters).places
 	for i := range places.owners {
 		if o := &places.owners[i]; o.pid != 0 && !slices.Contains(processes, o.pid) {
 			o.gone = true
@@ -281,7 +281,7 @@ func (c Table) Time(process *metric.NamePattern) {
 	dropped := c.set(controlByName) == 0 // all names, but those that match
 	for slot := 1; slot < slots; slot++ {
 		v := byte(0)
-		if taken(raw, slot) && process.MatchString(metric.Label(label(raw, slot))) {
+		if isAssigned(raw, slot) && process.MatchString(metric.Label(label(raw, slot))) {
 			v = 1
 		}
 		dropped = dropped || v < wanted[slot]

@@ -77,7 +77,7 @@ type call struct{ slot, nr int }
 func (pairTally) byName(c *Counters, emit func(process string, nr int, n uint64)) (folded uint64) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	p, raw := &r.of(c).places, c.maps["names"]
+	p, raw := &r.ledgerOf(c).places, c.maps["names"]
 	if p.calls == nil {
 		p.calls = map[call]uint64{}
 	}
@@ -94,7 +94,7 @@ func (pairTally) byName(c *Counters, emit func(process string, nr int, n uint64)
 		case slot == otherSlot || nr == numbers:
 			folded += n
 		}
-		k := call{p.names.of(raw, slot), nr}
+		k := call{p.names.firstSlot(raw, slot), nr}
 		if _, ok := p.calls[k]; !ok {
 			order = append(order, k)
 		}

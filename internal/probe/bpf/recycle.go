@@ -73,7 +73,7 @@ func (r *registry) free(raw []byte) error {
 			continue
 		}
 		n, err := o.program.slots.forget(o, gone)
-		l := r.of(o)
+		l := r.ledgerOf(o)
 		l.retired += n
 		errs = append(errs, err)
 		for slot := range gone {
@@ -103,7 +103,7 @@ func (r *registry) free(raw []byte) error {
 // disown empties the cells of processes that are no longer counted individually.
 func (r *registry) disown(c *Counters) error {
 	gone := map[int]bool{}
-	l := r.of(c)
+	l := r.ledgerOf(c)
 	for i := range l.owners {
 		if o := &l.owners[i]; o.gone {
 			if o.left++; o.left > 2 {
@@ -125,7 +125,7 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	crowded := false
 	held := 0
 	for slot := 1; slot < slots; slot++ {
-		if taken(raw, slot) {
+		if isAssigned(raw, slot) {
 			held++
 		}
 	}
@@ -136,7 +136,7 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	}
 	if !crowded {
 		for o := range r.users {
-			r.of(o).watched = nil
+			r.ledgerOf(o).watched = nil
 		}
 		return nil
 	}
@@ -153,7 +153,7 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	}
 	var errs []error
 	for slot := 1; slot < slots; slot++ {
-		if _, in := r.limbo[slot]; in || !taken(raw, slot) || busy[label(raw, slot)] {
+		if _, in := r.limbo[slot]; in || !isAssigned(raw, slot) || busy[label(raw, slot)] {
 			continue
 		}
 		if err := r.unname(raw[slot*commLen:(slot+1)*commLen], uint32(slot)); err != nil {
@@ -172,15 +172,15 @@ func (r *registry) quietest(raw []byte, n int) []string {
 	type share struct{ recent, total float64 }
 	shares := map[string]share{}
 	for slot := 1; slot < slots; slot++ {
-		if taken(raw, slot) {
+		if isAssigned(raw, slot) {
 			shares[label(raw, slot)] = share{}
 		}
 	}
 	for o := range r.users {
 		var sum share
 		of := map[string]share{}
-		for slot, w := range r.of(o).watched {
-			if slot == otherSlot || !taken(raw, slot) {
+		for slot, w := range r.ledgerOf(o).watched {
+			if slot == otherSlot || !isAssigned(raw, slot) {
 				continue
 			}
 			v := of[label(raw, slot)]
@@ -209,7 +209,7 @@ func (r *registry) quietest(raw []byte, n int) []string {
 func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) (again bool) {
 	var sums [slots]uint64
 	c.program.slots.totals(c, sums[:])
-	l := r.of(c)
+	l := r.ledgerOf(c)
 	again = l.watched != nil
 	if !again {
 		l.watched = make([]watched, slots)
@@ -257,8 +257,8 @@ func (r *registry) flush(in func(slot int) bool) {
 	}
 }
 
-// taken reports whether a slot is given out.
-func taken(names []byte, slot int) bool {
+// isAssigned reports whether a slot is given out.
+func isAssigned(names []byte, slot int) bool {
 	i := slot*commLen + takenByte
 	return i < len(names) && names[i] != 0
 }

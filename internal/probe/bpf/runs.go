@@ -46,14 +46,14 @@ func (c counts) ran() (n uint64) {
 // most limits the runs on a CPU: the one that reaches n tells user space. A program that runs at the same moment may see it
 // only at the next run that it times.
 func (c counts) most(n uint64) {
-	c.put(mostCell, n)
+	c.set(mostCell, n)
 	if c.sum(nextCell) > n {
-		c.put(nextCell, n)
+		c.set(nextCell, n)
 	}
 }
 
-// put sets a cell of a row.
-func (c counts) put(cell int, n uint64) { binary.NativeEndian.PutUint64(c.bytes[cell*8:], n) }
+// set sets a cell of a row.
+func (c counts) set(cell int, n uint64) { binary.NativeEndian.PutUint64(c.bytes[cell*8:], n) }
 
 // timedRuns are the runs that were timed, and what they took without the ways into the program and to the clock.
 func (c counts) timedRuns() timing {
@@ -64,12 +64,12 @@ func (c counts) timedRuns() timing {
 func (c counts) timeEach(each bool) {
 	for row := range c.rows() {
 		if !each {
-			row.put(gapCell, gap)
+			row.set(gapCell, gap)
 			continue
 		}
-		row.put(gapCell, 0)
-		row.put(dueCell, 0)
-		row.put(nextCell, 0)
+		row.set(gapCell, 0)
+		row.set(dueCell, 0)
+		row.set(nextCell, 0)
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *Counters) Limit(most []float64, reached func()) bool {
 	if !r.hears || len(c.maps[runsMap]) == 0 {
 		return false
 	}
-	r.of(c).reached = reached
+	r.ledgerOf(c).reached = reached
 	r.learn(c)
 	body, dispatch := r.perEvent(c)
 	now := r.charge(c)
@@ -107,7 +107,7 @@ func (r *registry) listen(c *Counters) error {
 			return fmt.Errorf("read map %s: %w", toldMap, err)
 		}
 		r.told, r.hears = told, true
-		go c.kernel.hear(told)
+		go c.kernel.relayLimits(told)
 	}
 	r.listeners++
 	c.close = append(c.close, func(r *registry) error {
@@ -119,9 +119,9 @@ func (r *registry) listen(c *Counters) error {
 	return nil
 }
 
-// hear passes on that a program has reached its limit, to all who have set one: which it was does not matter to a
+// relayLimits passes on that a program has reached its limit, to all who have set one: which it was does not matter to a
 // governor, which checks its sources together. It ends when told is closed, or cannot be read.
-func (k *kernel) hear(told *ringbuf.Reader) {
+func (k *kernel) relayLimits(told *ringbuf.Reader) {
 	var record ringbuf.Record
 	for {
 		err := told.ReadInto(&record)
@@ -131,7 +131,7 @@ func (k *kernel) hear(told *ringbuf.Reader) {
 			r.hears = false
 		}
 		for c := range r.open {
-			if f := r.of(c).reached; f != nil {
+			if f := r.ledgerOf(c).reached; f != nil {
 				all = append(all, f)
 			}
 		}

@@ -43,7 +43,7 @@ type charged struct {
 
 // perEvent is the cost of an event of c in seconds: what the program times itself, and the way to where it begins to.
 func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
-	p := r.of(c).price
+	p := r.ledgerOf(c).price
 	body = p.mean.each()
 	switch {
 	case p.loop > 0:
@@ -58,7 +58,7 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 
 // counted is how often c's programs ran, for a User as of the last reading.
 func (r *registry) counted(c *Counters) counts {
-	if polled := r.of(c).polled; polled != nil {
+	if polled := r.ledgerOf(c).polled; polled != nil {
 		return counts{polled, 1}
 	}
 	return c.runs()
@@ -75,7 +75,7 @@ func (r *registry) events(c *Counters) (n uint64) {
 // charge is the cost of c until now.
 func (r *registry) charge(c *Counters) charged {
 	body, dispatch := r.perEvent(c)
-	before := r.of(c).charged
+	before := r.ledgerOf(c).charged
 	counted := r.counted(c)
 	cpus := len(counted.bytes)/max(1, 8*counted.row) + 1
 	now := charged{make([]uint64, 0, cpus), make([]float64, 0, cpus)}
@@ -95,7 +95,7 @@ func (r *registry) charge(c *Counters) charged {
 // calibrate sets the price that was measured when the hooks were attached. The runs that were timed until then were part of that.
 func (c *Counters) calibrate(p price) {
 	defer c.kernel.Unlock()
-	l := c.kernel.Lock().of(c)
+	l := c.kernel.Lock().ledgerOf(c)
 	l.price = p
 	l.known, l.since = c.runs().timedRuns(), c.host.Now()
 }
@@ -124,7 +124,7 @@ func (c *Counters) loopTime(trigger func()) (least float64) {
 // calibratedCost is the cost set by calibrate, or 0.
 func (c *Counters) calibratedCost() float64 {
 	defer c.kernel.Unlock()
-	return c.kernel.Lock().of(c).calibrated
+	return c.kernel.Lock().ledgerOf(c).calibrated
 }
 
 // Spent is the number of events counted since opening, and the seconds that
@@ -164,8 +164,8 @@ const (
 	patience = 5 * time.Second
 )
 
-// take adds timed runs that came together within a time to the mean, and reports whether they are looked at with that.
-func (p *price) take(t timing, within time.Duration) bool {
+// addRuns adds timed runs that came together within a time to the mean, and reports whether they are looked at with that.
+func (p *price) addRuns(t timing, within time.Duration) bool {
 	idle := t.runs < enough
 	if idle && within < patience && (p.mean.runs > 0 || p.loop > 0 || t.runs == 0) {
 		return false
@@ -181,10 +181,10 @@ func (r *registry) learn(c *Counters) {
 	if c.recorded {
 		return
 	}
-	l := r.of(c)
+	l := r.ledgerOf(c)
 	timed, now := c.runs().timedRuns(), c.host.Now()
 	p := l.price
-	if !p.take(timed.less(l.known), now.Sub(l.since)) {
+	if !p.addRuns(timed.less(l.known), now.Sub(l.since)) {
 		return
 	}
 	l.known, l.since = timed, now
@@ -193,7 +193,7 @@ func (r *registry) learn(c *Counters) {
 
 // reprice sets the price; what was counted until now stays charged at the price until now.
 func (r *registry) reprice(c *Counters, p price) {
-	l := r.of(c)
+	l := r.ledgerOf(c)
 	l.charged = r.charge(c)
 	l.price = p
 }

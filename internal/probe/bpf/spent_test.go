@@ -38,9 +38,9 @@ func TestSpentOfUser(t *testing.T) {
 	r := &registry{dispatch: 2}
 	c := &Counters{program: &Program{layout: layout{row: 1}}}
 	for _, tt := range []struct{ counted, seconds float64 }{{100, 1000}, {40, 1000}, {100, 1000}, {110, 1120}} {
-		r.of(c).polled = binary.NativeEndian.AppendUint64(nil, uint64(tt.counted))
-		if tt.counted == 100 && r.of(c).mean.runs == 0 {
-			r.of(c).mean = timing{1, 5}
+		r.ledgerOf(c).polled = binary.NativeEndian.AppendUint64(nil, uint64(tt.counted))
+		if tt.counted == 100 && r.ledgerOf(c).mean.runs == 0 {
+			r.ledgerOf(c).mean = timing{1, 5}
 			r.reprice(c, price{mean: timing{1, 7}})
 		}
 		if events, seconds := r.spent(c); events != tt.counted || len(seconds) != 1 || seconds[0] != tt.seconds {
@@ -81,7 +81,7 @@ func TestTake(t *testing.T) {
 		{"idle after a load", measured, idle, patience, true, 30e-9},
 	} {
 		p := tt.price
-		if got, body := p.take(tt.of, tt.within), p.mean.each(); got != tt.looked || math.Abs(body-tt.body) > 1e-12 {
+		if got, body := p.addRuns(tt.of, tt.within), p.mean.each(); got != tt.looked || math.Abs(body-tt.body) > 1e-12 {
 			t.Errorf("%s: looked at %t, body %g, want %t and %g", tt.what, got, body, tt.looked, tt.body)
 		}
 	}

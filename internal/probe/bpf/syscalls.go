@@ -89,7 +89,7 @@ func (c SyscallCounts) Own(emit func(pid int, process, syscall string, n uint64)
 		}
 		calls[call{slot, nr}] += n
 	})
-	r.of(c.Counters).eachOwner(func(slot int, o *owner) {
+	r.ledgerOf(c.Counters).eachOwner(func(slot int, o *owner) {
 		for nr := range numbers + 1 {
 			if n := calls[call{slot, nr}]; n > 0 {
 				emit(o.pid, o.name, SyscallName(nr), n)

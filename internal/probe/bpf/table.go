@@ -8,7 +8,7 @@ type Table struct{ *Counters }
 // time that the counts were read.
 func (c Table) Retired() uint64 {
 	defer c.kernel.Unlock()
-	return c.kernel.Lock().of(c.Counters).retiredThen
+	return c.kernel.Lock().ledgerOf(c.Counters).retiredThen
 }
 
 // places is how a program uses the process table.
@@ -41,14 +41,14 @@ type tally interface {
 // them, of which the first few count events.
 type slotCells struct{ each, events int }
 
-// of is the cell i of a slot, over all rows.
-func (t slotCells) of(c counts, slot, i int) uint64 { return c.sum(slot*t.each + i) }
+// value is the cell i of a slot, over all rows.
+func (t slotCells) value(c counts, slot, i int) uint64 { return c.sum(slot*t.each + i) }
 
 func (t slotCells) totals(c *Counters, sums []uint64) {
 	cells := c.counts()
 	for slot := range sums {
 		for i := range t.events {
-			sums[slot] += t.of(cells, slot, i)
+			sums[slot] += t.value(cells, slot, i)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (t slotCells) forget(c *Counters, gone map[int]bool) (events uint64, err er
 	for slot := range gone {
 		for i := range t.each {
 			if i < t.events {
-				events += t.of(cells, slot, i)
+				events += t.value(cells, slot, i)
 			}
 			cells.clear(slot*t.each + i)
 		}
@@ -73,7 +73,7 @@ func (slotCells) crowded(*Counters) bool { return false }
 func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)) (folded []uint64) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	p, all, raw := &r.of(c).places, c.counts(), c.maps["names"]
+	p, all, raw := &r.ledgerOf(c).places, c.counts(), c.maps["names"]
 	if p.sums == nil {
 		p.sums = make([]uint64, slots*t.each)
 	}
@@ -82,7 +82,7 @@ func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)
 	folded = make([]uint64, t.each)
 	for slot := range slots {
 		for i := range t.each {
-			n := t.of(all, slot, i)
+			n := t.value(all, slot, i)
 			switch {
 			case n == 0:
 				continue
@@ -94,7 +94,7 @@ func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)
 			case slot == otherSlot:
 				folded[i] = n
 			}
-			p.sums[p.names.of(raw, slot)*t.each+i] += n
+			p.sums[p.names.firstSlot(raw, slot)*t.each+i] += n
 		}
 	}
 	for slot := range slots {
@@ -111,9 +111,9 @@ func (t slotCells) byOwner(c *Counters, emit func(pid int, process string, cells
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
 	all, cells := c.counts(), make([]uint64, t.each)
-	r.of(c).eachOwner(func(slot int, o *owner) {
+	r.ledgerOf(c).eachOwner(func(slot int, o *owner) {
 		for i := range cells {
-			cells[i] = t.of(all, slot, i)
+			cells[i] = t.value(all, slot, i)
 		}
 		emit(o.pid, o.name, cells)
 	})

@@ -311,7 +311,7 @@ func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
 			continue
 		}
 		for i, l := range links {
-			hooks = append(hooks, attached{name: name, program: p, link: l, attach: again(attach, i)})
+			hooks = append(hooks, attached{name: name, program: p, link: l, attach: reattach(attach, i)})
 		}
 	}
 	u.links.Lock().hooks = hooks
@@ -325,8 +325,8 @@ func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
 	return nil
 }
 
-// again attaches the i-th of the links that attach makes, for a hook that comes back.
-func again(attach func(*host.Host, *ebpf.Program) ([]link.Link, error), i int) func(*host.Host, *ebpf.Program) (link.Link, error) {
+// reattach attaches the i-th of the links that attach makes, for a hook that comes back.
+func reattach(attach func(*host.Host, *ebpf.Program) ([]link.Link, error), i int) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(h *host.Host, p *ebpf.Program) (link.Link, error) {
 		links, err := attach(h, p)
 		if err != nil {
@@ -454,7 +454,7 @@ func (u *User) Spent() (events float64, seconds []float64) {
 	r := u.kernel.Lock()
 	defer u.kernel.Unlock()
 	if err == nil {
-		r.of(u.Counters).polled = rows
+		r.ledgerOf(u.Counters).polled = rows
 	}
 	return r.spent(u.Counters)
 }

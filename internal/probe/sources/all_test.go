@@ -186,7 +186,7 @@ func removeFiles(t *testing.T, s *probe.Source, f *hosttest.Fixture, optional ma
 		if optional[file] {
 			continue
 		}
-		f.Without(t, file, func() {
+		f.RemoveDuring(t, file, func() {
 			if _, err := readOnce(t, s, f); err == nil {
 				t.Errorf("%s: no error without %s", s.Name, file)
 			}

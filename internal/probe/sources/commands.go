@@ -108,7 +108,7 @@ func (c *commands[T]) start(s *commandState[T]) {
 			if err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%s was ended after %v without an answer", c.name, c.limit)
 			} else if err != nil {
-				err = host.Because(err, out)
+				err = host.WithReason(err, out)
 			}
 			return out.Stdout, err
 		}

@@ -66,11 +66,11 @@ func cgroupTrees(h *host.Host) (*cgroups, error) {
 	if c.v2 == nil && len(c.v1) == 0 {
 		return nil, &probe.Problem{Err: probe.NotHere("no cgroup file system is mounted"), Remedy: "mount -t cgroup2 cgroup2 /sys/fs/cgroup"}
 	}
-	return c, c.look()
+	return c, c.detectLayout()
 }
 
-// look finds out how the kernel was built and where we are.
-func (c *cgroups) look() error {
+// detectLayout finds out how the kernel was built and where we are.
+func (c *cgroups) detectLayout() error {
 	var err error
 	if t, ok := c.v1["cpu"]; ok {
 		if c.v1Quota, err = c.Exists(path.Join(t.mount, "cpu.cfs_quota_us")); err != nil {

@@ -214,20 +214,20 @@ func (m *mounts) answer(ctx context.Context, q *question) (statfsResult, error) 
 	if !q.old {
 		select {
 		case r := <-q.result:
-			return m.told(q, r)
+			return m.handleAnswer(q, r)
 		case <-ctx.Done():
 		}
 	}
 	select {
 	case r := <-q.result: // an available answer counts, however late
-		return m.told(q, r)
+		return m.handleAnswer(q, r)
 	default:
 		return statfsResult{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mounts[0].Point)
 	}
 }
 
-// told handles the answer to a question.
-func (m *mounts) told(q *question, r statfsResult) (statfsResult, error) {
+// handleAnswer handles the answer to a question.
+func (m *mounts) handleAnswer(q *question, r statfsResult) (statfsResult, error) {
 	delete(m.pending, q.mounts[0].Point)
 	return r, probe.Denied(r.err, "run as root")
 }

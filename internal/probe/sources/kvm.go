@@ -319,7 +319,7 @@ func (r *kvmReader) alive(vm bpf.VM) (alive bool, kind string) {
 		return true, ""
 	}
 	start, err := startTime(r.host, vm.PID)
-	if err == nil && uint32(start) == vm.Start || err != nil && !gone(err) {
+	if err == nil && uint32(start) == vm.Start || err != nil && !processGone(err) {
 		return true, ""
 	}
 	kind = vmUnknown
@@ -337,8 +337,8 @@ func (r *kvmReader) label(vm bpf.VM) (id, kind string) {
 	case vm.Ended != "":
 		return "ended", vm.Ended
 	}
-	m, err := r.machines.of(vm.PID)
-	if err != nil && !gone(err) {
+	m, err := r.machines.describe(vm.PID)
+	if err != nil && !processGone(err) {
 		r.unclear = cmp.Or(r.unclear, err)
 	}
 	if m != nil && !r.apart {

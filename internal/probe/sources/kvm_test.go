@@ -227,7 +227,7 @@ func FuzzParseMisc(f *testing.F) {
 // TestKVMLoadedLater opens the source while the module is not loaded; a later round finds it.
 func TestKVMLoadedLater(t *testing.T) {
 	f := hosttest.Open(t, "testdata/kvm-latency.txtar")
-	f.Without(t, "dev/kvm", func() {
+	f.RemoveDuring(t, "dev/kvm", func() {
 		r, err := kvm.Open(f.Host, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -289,7 +289,7 @@ func TestLocalVM(t *testing.T) {
 // spent.
 func TestKVMTells(t *testing.T) {
 	f := hosttest.Open(t, "testdata/kvm-latency.txtar")
-	f.Without(t, "dev/kvm", func() {
+	f.RemoveDuring(t, "dev/kvm", func() {
 		r, err := kvm.Open(f.Host, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -217,9 +217,9 @@ func parseMisc(file string, b []byte) (map[string]uint64, error) {
 	return out, t.Err()
 }
 
-// taken is how much of each resource the whole host uses: the root's value, or on older
+// usage is how much of each resource the whole host uses: the root's value, or on older
 // kernels the sum of the cgroups below it. It has what is known; the error says what is not.
-func (m *misc) taken() (map[string]uint64, error) {
+func (m *misc) usage() (map[string]uint64, error) {
 	out, err := m.file("misc.current")
 	if !errors.Is(err, fs.ErrNotExist) {
 		return out, err

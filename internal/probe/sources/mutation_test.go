@@ -152,7 +152,7 @@ func (m *mutant) read(t *testing.T, what string) (readings, error) {
 // with is read with other contents of a file.
 func (m *mutant) with(t *testing.T, file, what string, data []byte) (v readings, err error) {
 	t.Helper()
-	m.fixture.With(t, file, data, func() { v, err = m.read(t, file+": "+what) })
+	m.fixture.ReplaceDuring(t, file, data, func() { v, err = m.read(t, file+": "+what) })
 	return v, err
 }
 

@@ -125,7 +125,7 @@ func TestMountedTwice(t *testing.T) {
 		first:              "shown rw ",
 	} {
 		f, got := hosttest.Open(t, "testdata/filesystem-view.txtar"), ""
-		f.With(t, "proc/1/mountinfo", []byte(mounts), func() {
+		f.ReplaceDuring(t, "proc/1/mountinfo", []byte(mounts), func() {
 			samples, _ := readOnce(t, &filesystem, f)
 			for _, s := range samples {
 				switch s.Desc {

@@ -219,7 +219,7 @@ func (p *perfGroups) count(c counting, totals ...[][]float64) {
 			p.estimated = true
 		}
 		for k, v := range now.Values {
-			more := float64(v - min(v, g.was(k)))
+			more := float64(v - min(v, g.lastValue(k)))
 			for _, t := range totals {
 				t[i][k] += more * scale
 			}
@@ -228,8 +228,8 @@ func (p *perfGroups) count(c counting, totals ...[][]float64) {
 	}
 }
 
-// was is the last value of an event, 0 before the first reading.
-func (g *openGroup) was(event int) uint64 {
+// lastValue is the last value of an event, 0 before the first reading.
+func (g *openGroup) lastValue(event int) uint64 {
 	if event < len(g.last.Values) {
 		return g.last.Values[event]
 	}

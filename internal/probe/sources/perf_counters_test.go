@@ -168,7 +168,7 @@ func TestPerfProcess(t *testing.T) {
 			series, least := c.want(d)
 			got := mustReadPerf(t, p)[series] - before[series]
 			fmt.Fprintln(events.In)
-			if code := events.Ends(t); code != 0 {
+			if code := events.ExitStatus(t); code != 0 {
 				t.Fatal(events.Last())
 			}
 			most := float64(c.most(events.ProcessState.SysUsage().(*syscall.Rusage)))

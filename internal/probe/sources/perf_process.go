@@ -238,7 +238,7 @@ func (p *perfGroups) candidates(now *probe.Scope) ([]candidate, error) {
 			continue
 		}
 		in, err := search.inScope(pid)
-		if err != nil && !gone(err) {
+		if err != nil && !processGone(err) {
 			bad.Add(err)
 		}
 		if in {

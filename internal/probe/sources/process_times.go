@@ -115,7 +115,7 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 			bad.Add(fmt.Errorf("of more than %d processes the others are left out", mostTimed))
 			break
 		}
-		if err := r.readProcess(pid); !gone(err) {
+		if err := r.readProcess(pid); !processGone(err) {
 			bad.Add(err)
 		}
 	}
@@ -264,7 +264,7 @@ func (r *timesReader) waited(pid, room int) (threadWaits, error) {
 		}
 		file := folder + "/" + t.Name() + "/schedstat"
 		text, err := r.host.ReadString(file)
-		if gone(err) {
+		if processGone(err) {
 			continue
 		}
 		if err != nil {

@@ -163,7 +163,7 @@ func (s *memberSearch) find(pid int) (bpf.Member, bool) {
 	if ok && err == nil && own {
 		m.Name, err = s.host.ReadString(fmt.Sprintf("/proc/%d/comm", pid))
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !processGone(err) {
 		s.errs = append(s.errs, err)
 	}
 	if !ok || err != nil {

@@ -226,7 +226,7 @@ func shell(t *testing.T) (step func(string)) {
 	p := await.Converse(t, exec.Command("sh"))
 	t.Cleanup(func() {
 		_ = p.In.Close() // ends it
-		if code := p.Ends(t); code != 0 {
+		if code := p.ExitStatus(t); code != 0 {
 			t.Error(p.Last())
 		}
 	})

@@ -112,7 +112,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 	}
 	maps.DeleteFunc(r.sums, func(l requestLabels, _ *requestSum) bool { return !kept[l] })
 	for _, t := range targets {
-		r.ask(t)
+		r.startInquiry(t)
 	}
 	wait, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
@@ -129,7 +129,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 			sum = &requestSum{}
 			r.sums[l] = sum
 		}
-		more, joins, err := r.asked[t].take(wait, r.host.Now())
+		more, joins, err := r.asked[t].awaitGrowth(wait, r.host.Now())
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s", t, printable(host.PublicText(err))))
 			bad[l] = true
@@ -149,8 +149,8 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 
 func labelsOf(t servers.Target) requestLabels { return requestLabels{t.Process, t.App.Name} }
 
-// ask asks a target, unless a question is in flight or its answer is waiting.
-func (r *requestsReader) ask(t servers.Target) {
+// startInquiry asks a target, unless a question is in flight or its answer is waiting.
+func (r *requestsReader) startInquiry(t servers.Target) {
 	q := r.asked[t]
 	if q == nil {
 		q = &inquiry{taken: true}
@@ -174,10 +174,10 @@ func (r *requestsReader) ask(t servers.Target) {
 	}()
 }
 
-// take waits for the answer and returns the growth since the last one. The first answer
+// awaitGrowth waits for the answer and returns the growth since the last one. The first answer
 // returns the whole count, with joins set. A server that counts less than before has
 // restarted.
-func (q *inquiry) take(wait context.Context, now time.Time) (more float64, joins bool, err error) {
+func (q *inquiry) awaitGrowth(wait context.Context, now time.Time) (more float64, joins bool, err error) {
 	select {
 	case <-q.ended:
 	case <-wait.Done():

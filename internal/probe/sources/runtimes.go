@@ -369,13 +369,13 @@ func (r *transitions) hook(x *bpf.Executable, runtime int, what unhooked) bool {
 	places, lacking := placesOf(x, runtime, functions)
 	if err != nil || len(places) == 0 || rt.linked && len(places) < len(rt.functions) && !stripped {
 		if err == nil && !rt.linked {
-			r.lost[what] = without(lacking, stripped)
+			r.lost[what] = missingFunctions(lacking, stripped)
 		}
 		_ = x.Close()
 		return false
 	}
 	if len(lacking) > 0 {
-		r.lost[what] = without(lacking, stripped)
+		r.lost[what] = missingFunctions(lacking, stripped)
 	}
 	if err := r.Hook(x, places); err != nil {
 		r.lost[what] = err.Error()
@@ -383,7 +383,7 @@ func (r *transitions) hook(x *bpf.Executable, runtime int, what unhooked) bool {
 	return true
 }
 
-func without(functions []string, stripped bool) string {
+func missingFunctions(functions []string, stripped bool) string {
 	text := "no function " + strings.Join(functions, ", ")
 	if stripped {
 		text += ": the file is stripped"

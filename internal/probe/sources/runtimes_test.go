@@ -53,7 +53,7 @@ func converse(t *testing.T, argv ...string) *conversing {
 	c := &conversing{t, await.Converse(t, exec.Command(argv[0], argv[1:]...))}
 	t.Cleanup(func() {
 		_ = c.In.Close()
-		c.Ends(t)
+		c.ExitStatus(t)
 	})
 	c.Line(t)
 	return c
@@ -226,7 +226,7 @@ func TestRuntimesAfterAnUpgrade(t *testing.T) {
 		t.Error("the deleted library is not hooked while a process uses it")
 	}
 	_ = old.In.Close()
-	old.Ends(t)
+	old.ExitStatus(t)
 	*now = now.Add(probe.Everything)
 	_, _ = transitionsOf(t, r, name, "intel_sgx_sdk")
 	if yes, _ := r.Hooked(id); yes {

@@ -88,7 +88,7 @@ func readShared(h *host.Host, out emitter, d *metric.Desc, resources ...string) 
 	var bad machine.Faults
 	capacity, err := m.file("misc.capacity")
 	bad.Add(err)
-	used, err := m.taken()
+	used, err := m.usage()
 	bad.Add(err)
 	for _, r := range resources { // all of them may be of the other kind
 		labels := func(state string) []string { return []string{r, state}[2-len(d.Labels):] }

@@ -71,13 +71,13 @@ func BenchmarkLook(b *testing.B) {
 			e := probe.Open(h, nil, switching(), nil)
 			defer e.Close()
 			for range 2 {
-				e.Look()
+				e.FollowProcesses()
 				now = now.Add(2 * time.Second)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				now = now.Add(step)
-				e.Look()
+				e.FollowProcesses()
 			}
 			b.ReportMetric(float64(len(entries)), "processes")
 		})

@@ -6,6 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/probe/estimate"
 )
 
 var (
@@ -33,7 +34,7 @@ var ioOperations = map[string][]string{
 }
 
 // ioTotals are the kernel's own counts of calls that read or write.
-var ioTotals = probe.Exact{Counter: syscallsTotal, Total: ioCalls, Of: func(labels []string) (out [][]string) {
+var ioTotals = estimate.Exact{Counter: syscallsTotal, Total: ioCalls, Of: func(labels []string) (out [][]string) {
 	process, call := labels[0], labels[1]
 	if process == bpf.Other { // names that found no place, not the same ones in both sources
 		return nil

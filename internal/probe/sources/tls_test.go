@@ -52,7 +52,7 @@ func TestTLSHandshakes(t *testing.T) {
 		p.Line(t)
 		is := count()
 		fmt.Fprintln(p.In)
-		if code := p.Ends(t); code != 0 {
+		if code := p.ExitStatus(t); code != 0 {
 			t.Error(p.Last())
 		}
 		if did.Events.Handshake == 0 {

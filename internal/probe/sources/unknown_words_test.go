@@ -58,6 +58,6 @@ func TestUnknownWords(t *testing.T) {
 		}
 		f := hosttest.Open(t, "testdata/"+c.fixture+".txtar")
 		h = f.Host
-		f.With(t, c.file, []byte("auto\n"), check)
+		f.ReplaceDuring(t, c.file, []byte("auto\n"), check)
 	}
 }

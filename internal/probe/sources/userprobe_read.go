@@ -106,7 +106,7 @@ func (r *userReader) Read(_ context.Context, emit func(metric.Sample)) error {
 		dropped += t.dropped
 		if t.full() {
 			errs = append(errs, &probe.Problem{
-				Err:    fmt.Errorf("metric %s has more than its %d series: %s", m.Name, m.Series, t.lost()),
+				Err:    fmt.Errorf("metric %s has more than its %d series: %s", m.Name, m.Series, t.lossText()),
 				Remedy: "raise series in the probe's YAML file, or use fewer labels",
 			})
 		}
@@ -137,7 +137,7 @@ type userTable struct {
 
 func (t *userTable) full() bool { return t.folded > 0 || t.dropped > 0 }
 
-func (t *userTable) lost() string {
+func (t *userTable) lossText() string {
 	if t.dropped > 0 {
 		return fmt.Sprintf("%g of the others are left out", t.dropped)
 	}
@@ -156,7 +156,7 @@ func (t *userTable) add(key []byte, values [][]byte) {
 	for i, l := range m.Labels {
 		labels[i] = l.decode(key)
 	}
-	s := t.of(labels, value)
+	s := t.seriesOf(labels, value)
 	if s == nil {
 		return
 	}
@@ -176,9 +176,9 @@ func (t *userTable) add(key []byte, values [][]byte) {
 	}
 }
 
-// of returns the series with these labels. Beyond the limit, series share one or are dropped,
+// seriesOf returns the series with these labels. Beyond the limit, series share one or are dropped,
 // and their values are recorded as folded or dropped.
-func (t *userTable) of(labels []string, value float64) *userSeries {
+func (t *userTable) seriesOf(labels []string, value float64) *userSeries {
 	key := strings.Join(labels, "\x00")
 	if s, ok := t.series[key]; ok {
 		return s

@@ -125,8 +125,8 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	var shown []*virtualMachine
 	files := map[*virtualMachine]*vmFiles{}
 	for _, f := range r.found {
-		m, err := r.machines.of(f.pid)
-		if err != nil && !gone(err) {
+		m, err := r.machines.describe(f.pid)
+		if err != nil && !processGone(err) {
 			problems = append(problems, err)
 		}
 		if m == nil {
@@ -249,7 +249,7 @@ func processOf(h *host.Host, thread int) (int, error) {
 	name := fmt.Sprintf("/proc/%d/status", thread)
 	s, err := h.ReadString(name)
 	if err != nil {
-		if gone(err) {
+		if processGone(err) {
 			return 0, nil
 		}
 		return 0, err
@@ -286,7 +286,7 @@ func (r *vmReader) scan() error {
 			r.found = append(r.found, f)
 		case errors.Is(err, fs.ErrPermission):
 			hidden++
-		case !gone(err):
+		case !processGone(err):
 			bad.Add(err)
 		}
 	}

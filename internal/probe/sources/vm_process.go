@@ -85,14 +85,14 @@ func plainOnly(h *host.Host) bool {
 	return false
 }
 
-// of describes the machine that a process runs, or reports that there is no such
+// describe describes the machine that a process runs, or reports that there is no such
 // process. A process's command line does not change, so it is read once. With an error it returns the machine where
 // only its start is not known.
-func (v *virtualMachines) of(pid int) (*virtualMachine, error) {
+func (v *virtualMachines) describe(pid int) (*virtualMachine, error) {
 	start, unclear := startTime(v.host, pid)
 	if unclear != nil {
 		delete(v.known, pid)
-		if gone(unclear) {
+		if processGone(unclear) {
 			return nil, unclear
 		}
 	}
@@ -296,5 +296,5 @@ func parseOptions(s string) (first string, options map[string]string, err error)
 	return first, options, nil
 }
 
-// gone reports whether an error says that a process has ended.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+// processGone reports whether an error says that a process has ended.
+func processGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }

@@ -454,7 +454,7 @@ func threads() *result.Experiment {
 
 // join compares results side by side.
 func join(t testing.TB, es ...*result.Experiment) *result.Experiment {
-	e, err := verdict.Across(es, options())
+	e, err := verdict.JoinResults(es, options())
 	if err != nil {
 		t.Fatal(err)
 	}

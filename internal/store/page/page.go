@@ -110,7 +110,7 @@ func readPage(page []byte, contentType, name string) (map[string]model.MetricTyp
 func linesAbout(page []byte, name string) []byte {
 	var out []byte
 	for line := range bytes.Lines(bytes.TrimPrefix(page, []byte("\ufeff"))) {
-		if about(line, name) {
+		if belongsTo(line, name) {
 			out = append(out, line...)
 		}
 	}
@@ -120,7 +120,7 @@ func linesAbout(page []byte, name string) []byte {
 	return out
 }
 
-func about(line []byte, name string) bool {
+func belongsTo(line []byte, name string) bool {
 	quoted := fmt.Sprintf("%q", name)
 	switch words := bytes.Fields(line); {
 	case len(words) == 0:

@@ -38,7 +38,7 @@ func TestMutations(t *testing.T) {
 					if n++; n > 40 {
 						break
 					}
-					f.With(t, file, d.Data, func() {
+					f.ReplaceDuring(t, file, d.Data, func() {
 						for _, found := range tee.Detect(f.Host, All) {
 							if p := new(contain.Panic); errors.As(found.Err, &p) {
 								t.Errorf("%s: %s: %v", file, d.Name, p)
@@ -164,7 +164,7 @@ func TestRemovedFiles(t *testing.T) {
 			f := hosttest.Open(t, path)
 			full := tee.Detect(f.Host, All)
 			for _, file := range f.Files {
-				f.Without(t, file, func() {
+				f.RemoveDuring(t, file, func() {
 					for i, d := range tee.Detect(f.Host, All) {
 						before := full[i].State
 						if before == tee.Here && d.State == tee.NotHere || before == tee.NotHere && d.State == tee.Here {
