@@ -94,8 +94,7 @@ type Hist struct {
 	Sum    float64
 }
 
-// Check reports why a sample cannot be shown: it is not what its metric declares, or its value is none that can
-// be.
+// Check reports why a sample cannot be shown: it is not what its metric declares, or its value is out of range.
 func (s *Sample) Check() error {
 	switch h := s.Hist; {
 	case s.Desc == nil:

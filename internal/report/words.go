@@ -108,7 +108,7 @@ func designText(k result.Kind) string {
 	case result.Blocked:
 		return "alternating blocks"
 	case result.Unpaired:
-		return "separate results side by side, not paired"
+		return "results of separate runs, not paired: weaker evidence"
 	case result.Single:
 		return "one arm, nothing to compare with"
 	}

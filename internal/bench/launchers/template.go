@@ -510,7 +510,7 @@ func (s scope) files(list []templateFile) ([]bench.File, error) {
 	for _, f := range list {
 		name, err := s.expand(f.Name)
 		if err == nil && leavesJob(f.Name.text, name) {
-			err = fmt.Errorf("line %d: file %q leaves the job's folder: write a name relative to that folder, such as conf/x.toml; it may not begin with / and may not contain .., {job}, {work} or {data}", f.Name.line, name)
+			err = fmt.Errorf("line %d: file %q is outside the job's folder: write a name relative to that folder, such as conf/x.toml; it may not begin with / and may not contain .., {job}, {work} or {data}", f.Name.line, name)
 		}
 		if err != nil {
 			return nil, err

@@ -307,7 +307,7 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	out.send(probe.Missed, float64(missed))
 	out.send(probe.Folded, float64(folded))
 	if r.apart {
-		problems = append(problems, &probe.Problem{Err: errors.New("the processes that run virtual machines are not visible: machines have no name and no type"),
+		problems = append(problems, &probe.Problem{Err: errors.New("the processes that run virtual machines are not visible: virtual machines are shown without name and type"),
 			Remedy: "run in the host's PID namespace (hostPID)"})
 	}
 	return errors.Join(problems...)

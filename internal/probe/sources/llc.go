@@ -98,7 +98,7 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 		case has(facts, "tdx", tee.Guest):
 			why = "this trust domain was created without the attribute PERFMON, so it has no performance counters"
 		case ecx&hypervisor != 0:
-			why = "no cache counters on this VM: the hypervisor shows it none"
+			why = "the hypervisor exposes no cache counters to this VM"
 		}
 		p.Err, p.Blind = fmt.Errorf("%s: %w", why, err), true
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):

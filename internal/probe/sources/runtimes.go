@@ -21,7 +21,7 @@ import (
 )
 
 // enclaveRuntime is the untrusted part of an enclave runtime: its files, and the
-// functions executed on the way into and out of an enclave.
+// functions that enter and leave an enclave.
 type enclaveRuntime struct {
 	name, title string // title is for messages
 	// hidden says why no transition can be hooked; "" if some can.
@@ -157,8 +157,7 @@ var runtimes = probe.Source{
 	},
 }
 
-// Slows says by what a source slows the programs that have its events so much that they cannot be compared with
-// others; "" for all sources that do not.
+// Slows says why a source distorts a benchmark, "" if it does not.
 func Slows(s *probe.Source) string {
 	if s == &runtimes {
 		return "its trap for each call would slow the environment that has an enclave, and no other"
