@@ -16,10 +16,9 @@ var storeFails = &findings.Rule{
 	Name:  "store_fails",
 	Title: "Samples are not stored",
 	Role:  findings.RoleMonitor,
-	Doc: "The monitor's store takes no samples now: its data folder is gone, or another one is in its place, its disk is full, or a write failed. The store says so itself, " +
-		"so this rule needs no samples. With --query-url it is about the data folder alone. No threshold: it holds while the store refuses samples.",
-	Remedy: "Put the data folder back, or restart the monitor where it is gone for good. Where the disk is full, free space on the one that holds --data, or keep less (--retention). " +
-		"After a failed write, check the disk (`dmesg`, `smartctl -a DEVICE`) and whether it is mounted read-only. Recording goes on by itself.",
+	Doc:   "The monitor's store accepts no samples now. Its data folder is missing or was replaced, its disk is full, or a write failed. The store reports this directly, so this rule needs no samples. With --query-url the rule checks the data folder only. No threshold: it holds while the store refuses samples.",
+	Remedy: "Put the data folder back; if it is lost, restart the monitor. If the disk that holds --data is full, free space on it, or keep less (--retention). " +
+		"After a failed write, check the disk (`dmesg`, `smartctl -a DEVICE`) and whether it is mounted read-only. The store then accepts samples again without a restart.",
 	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 	Run:       findStoreFailing,
 }

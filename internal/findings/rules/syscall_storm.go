@@ -23,8 +23,7 @@ var syscallStorm = &findings.Rule{
 	Name:  "syscall_storm",
 	Title: "System call storm",
 	Doc: "A process makes one system call at least 10,000 times a second and at least 4 times as often as all its calls " +
-		"that move data (read, write, send, receive and the like) together. Event loops stay below: the highest factor measured " +
-		"is 2.5, epoll_ctl in redis-benchmark. The rate must hold as the mean of either window and in every reading of the " +
+		"that move data (read, write, send, receive and the like) together. Event loops stay below: the highest measured factor is 2.5, of epoll_ctl in redis-benchmark. The rate must hold as the mean of either window and in every reading of the " +
 		"last 20 s; a storm of 100,000 calls a second opens early, after five readings. " +
 		"Programs that walk file trees are information only. The rule vdso_bypass covers calls that the vDSO answers.",
 	Needs: []string{"tee_syscalls_total"},

@@ -16,15 +16,12 @@ import (
 var targetDown = &findings.Rule{
 	Name:  "target_down",
 	Title: "Scrape target down",
-	Doc: "At least half of a target's scrapes of either window failed, the last one too: it does not answer, or its answer is refused; the finding has the error. Or its last scrape was 150 s ago and three times the usual " +
-		"interval, though it is still in the configuration. Its series are old, and rules that need them are not checked. " +
-		"Without scraped targets this rule is not checked either.",
+	Doc:   "At least half of a target's scrapes in either window failed, including the last one: the target does not answer, or its answer is refused. The finding shows the error. It also opens if the target is still in the configuration, but its last scrape was at least 150 s and three usual intervals ago. The target's series are then old, and rules that need them are not checked. Without scraped targets this rule is not checked either.",
 	Thresholds: []findings.Threshold{
 		{Name: "failed", Doc: "share of the scrapes that failed", Unit: "ratio", Default: 0.5},
 		{Name: "age", Doc: "time since the last scrape", Unit: "seconds", Default: 150},
 	},
-	Remedy: "Ask the target with `curl`, as the monitor does: check that it runs, listens on that address and answers within a second, and that no firewall, new certificate " +
-		"or new password is in the way. /api/v1/targets has the last error. If the target is gone for good, remove it from scrape_configs and send SIGHUP.",
+	Remedy:    "Request the target's page with `curl`, as the monitor does. Check that the target runs, listens on that address and answers within a second, and that no firewall, new certificate or new password blocks the request. /api/v1/targets has the last error. If the target is gone for good, remove it from scrape_configs and send SIGHUP.",
 	Reference: "https://prometheus.io/docs/concepts/jobs_instances/#automatically-generated-labels-and-time-series",
 	Run:       findTargetDown,
 }

@@ -32,7 +32,7 @@ var self = probe.Source{
 		{Capability: "cap_bpf", For: "to load an empty program that measures what calling one costs", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
-	Cost:    "10 µs a reading (measured); for a run of a program, three readings of the clock in 256 runs.",
+	Cost:    "10 µs a reading (measured). For the runs of a program, three readings of the clock in 256 runs.",
 	Blind:   "The cost of other tools' programs, and cache pollution caused by teescope.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		s := &selfReader{host: h}

@@ -38,13 +38,13 @@ var (
 
 var switches = probe.Source{
 	Name:    "switches",
-	Doc:     "Context switches, CPU time and calls that read and write by process, as the kernel counts them for each thread",
+	Doc:     "Context switches, CPU time, and calls that read and write, by process; from the kernel's own counts for each thread",
 	Metrics: []*metric.Desc{contextSwitches, processCPU, ioCalls, processStart, pidSwitches, pidCPU, retiredEvents},
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost: "nothing runs on a switch; a reading takes 0.2 µs for each thread of the machine (`go test -run=NONE -bench Visit ./internal/probe/bpf`), and a thread that ends two events. " +
+	Cost: "no program runs on a switch. A reading takes 0.2 µs for each thread of the machine (`go test -run=NONE -bench Visit ./internal/probe/bpf`), and the end of a thread is two events. " +
 		"61 kB, and about 120 bytes for each thread",
-	Blind: "what a thread did under an earlier name since the last reading: it counts for the name at the reading, or at the thread's end. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread",
+	Blind: "earlier names of a thread: all that it did since the last reading counts for its name at the reading, or at its end. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread",
 	Open:  openSwitches,
 }
 

@@ -54,8 +54,8 @@ var vm = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to see open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
 	},
 	Kernels: "Any with KVM; binary statistics since 5.14, which QEMU 8.1 and later keep open; private memory since 6.8.",
-	Cost:    "About 5 µs for each statistic read from debugfs, 40 µs for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
-	Blind:   "How much private memory a machine has populated, which no kernel reports; the protection of machines of monitors other than QEMU, Cloud Hypervisor, crosvm and Firecracker, except on a host that can start no protected ones.",
+	Cost:    "About 5 µs for each statistic read from debugfs, 40 µs for each virtual CPU with binary statistics; without debugfs, a scan of all open files every 30 s.",
+	Blind:   "How much private memory a machine has populated, because no kernel reports it; the protection of machines whose monitor is not QEMU, Cloud Hypervisor, crosvm or Firecracker (unless the host cannot start protected machines at all).",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		loaded, err := kvmLoaded(h)
 		if err != nil {

@@ -22,7 +22,7 @@ var guestIDs = []string{"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid"
 
 var vmGuest = probe.Source{
 	Name:    "vm_guest",
-	Doc:     "The identity of this virtual machine, which finds it among its host's",
+	Doc:     "The identity of this virtual machine, which identifies it among the machines of its host",
 	Metrics: []*metric.Desc{guestInfo},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read the UUID in /sys/class/dmi/id, which only root may read"}},
 	Kernels: "Any, with CONFIG_DMIID on x86 and arm64.",
