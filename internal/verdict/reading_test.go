@@ -85,7 +85,7 @@ func TestUnsafeReadings(t *testing.T) {
 			[]string{"sgx-new costs only 0.431x ["}, []string{"doubl"}},
 		{"13: 23 % of native, whose link was full",
 			exact("bytes_per_second", "bytes_per_second", "higher", "redis", 117e6, 0.23*117e6, "native", "scone").ceiling("bytes_per_second", "", 125e6, "NIC eth0, 1 Gbit/s"), Options{}, "saturated", result.Warn, stats.Cost,
-			[]string{"native stands at the ceiling", "scone costs at least 4.35x ["}, nil},
+			[]string{"native reached the ceiling", "scone costs at least 4.35x ["}, nil},
 		{"14: -58 % TCP with WireGuard and another MTU",
 			exact("tcp_bits_per_second", "bits_per_second", "higher", "iperf", 10e9, 4.2e9, "gke", "constellation").env(0, func(e *result.Environment) {
 				e.Hardware.NICs = []result.NIC{{Name: "eth0", MTU: 8896}}

@@ -37,7 +37,7 @@ func findStoreFailing(ctx context.Context, p *findings.Pass) error {
 	e.add(ctx, "samples lost until then", "", fmt.Sprintf("last_over_time(%s[1h])", here))
 	f := findings.Finding{Machine: own, Subject: "the store", Severity: findings.Critical,
 		Title:    "Nothing is recorded now.",
-		Cost:     "Charts have a gap, and rules that need samples cannot tell. The store says: " + contain.OneLine(why) + ".",
+		Cost:     "Charts have a gap, and rules that need samples are not checked. The store says: " + contain.OneLine(why) + ".",
 		Evidence: e.list}
 	switch {
 	case e.err != nil: // it cannot say since when
@@ -45,7 +45,7 @@ func findStoreFailing(ctx context.Context, p *findings.Pass) error {
 		f.Title = "Nothing is recorded now, and nothing was in the last hour."
 	default:
 		f.Title = fmt.Sprintf("Nothing has been recorded for %s.", metric.Value(ago, "seconds"))
-		f.Cost = fmt.Sprintf("Charts have a gap of %s, and rules that need samples cannot tell. The store says: %s.", metric.Value(ago, "seconds"), contain.OneLine(why))
+		f.Cost = fmt.Sprintf("Charts have a gap of %s, and rules that need samples are not checked. The store says: %s.", metric.Value(ago, "seconds"), contain.OneLine(why))
 	}
 	p.Report(f)
 	return nil
