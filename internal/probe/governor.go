@@ -1,5 +1,9 @@
 package probe
 
+// The governor keeps the Governed sources within the budget. In each control period of a second it measures what every
+// source cost, estimates the cost at full coverage, divides the budget, and opens one sampling window for each source
+// that cannot count all the time. throttle.go has the state of one source; docs/budget.md draws a period.
+
 import (
 	"cmp"
 	"context"

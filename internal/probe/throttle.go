@@ -1,5 +1,9 @@
 package probe
 
+// A throttle is the governor's state of one source: the source's cost in the last windows, its estimated cost at full
+// coverage, and its share of this period. From the windows it also computes coverage and standard error, which go into
+// the metrics about the source.
+
 import (
 	"math"
 	"slices"

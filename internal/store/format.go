@@ -1,5 +1,8 @@
 package store
 
+// The format of a data folder. An older version must not open a newer folder: what it does not know would look like
+// damage.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,7 @@
 package store
 
+// The store's metrics about itself: series, samples appended, lost and refused, errors, sizes.
+
 import (
 	"slices"
 

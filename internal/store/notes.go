@@ -1,5 +1,8 @@
 package store
 
+// Adds warnings to the answers of queries: that a source counted only part of the requested time, or that a part of the
+// data was lost.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,8 @@
 package bpf
 
+// Programs that visit every thread (BPF task iterators): attaching them, running a visit before a reading, and refusing
+// to run in a PID namespace where most threads are invisible.
+
 import (
 	"errors"
 	"fmt"
