@@ -380,7 +380,7 @@ type Launcher struct {
 }
 
 // ErrRebooted is wrapped by a Run whose machine is not the one that was opened, or has been rebooted since.
-var ErrRebooted = errors.New("runs before and after do not compare")
+var ErrRebooted = errors.New("runs before and after cannot be compared")
 
 // Environment is one arm of a comparison, open.
 type Environment interface {

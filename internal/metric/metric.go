@@ -160,7 +160,7 @@ func (d *Desc) Impossible(v float64) string {
 	least, most := d.Range()
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return "which is no number"
+		return "which is not a number"
 	case v >= wrapped && (most == wrapped || most == Unlimited):
 		return "which has wrapped below 0"
 	case v < least:

@@ -165,14 +165,14 @@ func (s *Store) lose(l Loss) {
 		s.trouble.set("damaged", errors.Join(s.trouble.get("damaged"), l))
 	}
 	if !known && l.Kind == future {
-		s.log.Error("the clock went back; samples from the future are set aside, and the monitor goes on recording", "part", l.Part, "reason", l.Reason, "lost", l.Lost,
+		s.log.Error("the clock went back; samples from the future are set aside, and the monitor continues to record", "part", l.Part, "reason", l.Reason, "lost", l.Lost,
 			"action", "moved to "+filepath.Join(s.opts.Dir, quarantineName))
 	} else if !known {
 		action := "moved to " + filepath.Join(s.opts.Dir, quarantineName)
 		if l.Moved.IsZero() {
 			action = "left out of answers"
 		}
-		s.log.Error("stored data is damaged; the monitor goes on without it", "kind", l.Kind, "part", l.Part, "reason", l.Reason, "lost", l.Lost, "action", action)
+		s.log.Error("stored data is damaged; the monitor continues without it", "kind", l.Kind, "part", l.Part, "reason", l.Reason, "lost", l.Lost, "action", action)
 	}
 }
 

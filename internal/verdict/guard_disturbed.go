@@ -68,9 +68,20 @@ func (p *guardRun) interference(k *armComparison) {
 			}
 		}
 		if len(blind) > 0 {
-			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, strings.Join(blind, ", "), why)
+			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, disturbanceTitles(blind), why)
 		}
 	}
+}
+
+// disturbanceTitles puts the names of disturbances into words.
+func disturbanceTitles(names []string) string {
+	titles := map[string]string{"steal_ratio": "steal by the host", "foreign_cpu_ratio": "other programs", "throttle_events": "CPU throttling",
+		"swap_bytes": "swapping", "memory_pressure_ratio": "memory pressure"}
+	var out []string
+	for _, n := range names {
+		out = append(out, titles[n])
+	}
+	return strings.Join(out, ", ")
 }
 
 // costOf prints the cost ratio of a comparison of a metric.

@@ -41,7 +41,7 @@ var declaredStandIn = Guard{
 	check: func(p *guardRun) {
 		for i := range p.e.Environments {
 			if e := &p.e.Environments[i]; e.StandsFor != "" {
-				p.report(warn, scope{arm: e.ID}, nil, "%s stands in for %s", e.ID, e.StandsFor)
+				p.report(warn, scope{arm: e.ID}, nil, "%s is really %s and only stands in for %s", e.ID, e.Launcher, e.StandsFor)
 			}
 		}
 		for i := range p.e.Workload.Metrics {

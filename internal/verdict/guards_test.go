@@ -209,7 +209,7 @@ var guardTrials = map[string]trials{
 	},
 	"stand-in": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.StandsFor = "sgx" }), Options{},
-			"gramine-sgx stands in for sgx", result.Warn, stats.Cost}},
+			"and only stands in for sgx", result.Warn, stats.Cost}},
 		silent: one(latency(), ""),
 		always: "the experiment declares it, and the name of a metric says that its device is simulated",
 	},
@@ -258,7 +258,7 @@ var guardTrials = map[string]trials{
 			}), Options{}, "1,200 EPC pages were evicted in 10 runs", result.Warn, stats.Cost},
 		},
 		silent:  one(latency(), ""),
-		unknown: one(latency().each("native", func(r *result.Run) { r.Interference.StealRatio = nil }), "whether runs in native were disturbed by steal_ratio"),
+		unknown: one(latency().each("native", func(r *result.Run) { r.Interference.StealRatio = nil }), "whether runs in native were disturbed by steal by the host"),
 	},
 	"clock-source": {
 		speaks: []trial{{latency().each("gramine-sgx", func(r *result.Run) {

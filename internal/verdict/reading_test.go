@@ -148,7 +148,7 @@ func TestSentence(t *testing.T) {
 	}
 	const latency = " (latency)"
 	medians := []string{"Latency: 264 µs in gramine-sgx against 85 µs in native."}
-	none := []string{"A stand-in shows how the measurement works. It says nothing about the price of what it stands for."}
+	none := []string{"A stand-in shows how the measurement works. It says nothing about the cost of the real thing."}
 	long := "the client was the bottleneck of load=50% in native and in every other arm of this long experiment, as its CPUs were busy for all of the measured time"
 	for _, c := range []struct {
 		change  func(*result.Comparison)
@@ -204,10 +204,10 @@ func TestSentence(t *testing.T) {
 			"187 unpaired runs in all would probably decide (4 in 5)"},
 		// A stand-in has no grade and is no cost, whatever its verdict would be.
 		{func(c *result.Comparison) { c.StandIn, c.BaseMedian = "gramine-sgx is emulated in software", nil },
-			"stand-in: gramine-sgx against native on redis GET is at 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
+			"stand-in: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
 		{func(c *result.Comparison) {
-			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is runsc in place of sgx", nil, stats.Inconclusive, 34
-		}, "stand-in: gramine-sgx against native on redis GET is at 3.1x [2.9, 3.4] (latency); gramine-sgx is runsc in place of sgx", none, ""},
+			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is really runsc, not sgx", nil, stats.Inconclusive, 34
+		}, "stand-in: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is really runsc, not sgx", none, ""},
 	} {
 		cmp := base
 		c.change(&cmp)

@@ -269,7 +269,7 @@ func (t *template) validate() error {
 	case t.TEE.Kind == "":
 		return errors.New("tee: want the kind that is declared: none, sgx, …")
 	case t.Ready != nil && t.Start == nil:
-		return errors.New("ready: there is no start to wait for")
+		return errors.New("ready: want start too, the program that ready waits for")
 	}
 	params := bench.Params{"data": ""}
 	for _, p := range t.Params {

@@ -190,7 +190,7 @@ var comparisons = []comparison{
 				severity: findings.Warning,
 				raise:    []limit{{numbers: "share", threshold: "share"}}, raised: findings.Critical,
 				titles: []string{"The {subject} makes memory shared and private again {rarer} times a second."},
-				costs:  []string{"Conversions use {time} (measured)."},
+				costs:  []string{"These conversions between private and shared memory use {time} (measured)."},
 			}},
 			details: []number{
 				{text: "memory converted", unit: "bytes/s", expr: "sum(rate(tee_private_memory_converted_bytes_total{$here}[$newest]))"},
@@ -230,7 +230,7 @@ var comparisons = []comparison{
 				titles:   []string{"The {subject} still accepts memory at {rate}; {left} are left."},
 				costs: []string{
 					"Accepting memory uses {time} (measured).",
-					"The cost of accepting is unknown here; its author saw guests of 4 GB boot 2.5 times and of 64 GB 4 times as fast when it is postponed (from literature), and that work happens now.",
+					"The cost of accepting is unknown here. When acceptance is postponed, guests of 4 GB boot 2.5 times and guests of 64 GB 4 times as fast (from literature); the postponed work happens now.",
 				},
 			}},
 			details: []number{
@@ -318,7 +318,7 @@ var comparisons = []comparison{
 					"{subject} is throttled in {ran} of its scheduling periods: its quota is {quota}.",
 					"{subject} is throttled in {ran} of its scheduling periods.",
 				},
-				costs: []string{"Its tasks were stopped for {stopped} in the last $window, summed over CPUs."},
+				costs: []string{"The tasks of {subject} were stopped for {stopped} in the last $window, summed over CPUs."},
 			}},
 		}},
 	},
@@ -400,7 +400,7 @@ var comparisons = []comparison{
 				part:     []string{"node_netstat_Tcp_EstabResets"},
 				whole:    []string{"node_netstat_Tcp_ActiveOpens", "node_netstat_Tcp_PassiveOpens"},
 				severity: findings.Info, text: "TCP connections that ended in a reset", wholes: "TCP connections opened",
-				title: "Of the {subject}'s TCP connections, {share} end in a reset.",
+				title: "{share} of the TCP connections of the {subject} end in a reset.",
 				remedy: "See on which side and when with tee_tcp_resets_sent_total and tee_tcp_resets_received_total. Load generators and health checks close connections with data unread or " +
 					"with SO_LINGER set to 0 on purpose; a middlebox or a timeout also cuts them.",
 			}.sign(),
@@ -464,8 +464,8 @@ var comparisons = []comparison{
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},
 			cases: []outcome{
-				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "Of that, its eBPF programs use {kernel}, its own process {user}.", "All of that is in its eBPF programs: {kernel}."),
-				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "Of that, its own process uses {user}, its eBPF programs {kernel}.", "All of that is in its own process: {user}."),
+				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "teescope's eBPF programs use {kernel} of that, its own process {user}.", "All of it is in teescope's eBPF programs: {kernel}."),
+				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user} of that, its eBPF programs {kernel}.", "All of it is in teescope's own process: {user}."),
 				overBudget(limit{numbers: "total", op: "known"}, ""),
 			},
 		}},

@@ -46,7 +46,7 @@ func findCPUStarvation(ctx context.Context, p *findings.Pass) error {
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
 			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", e.cpu(window(p)))
 			f.Confidence = findings.High
-			f.Cost = fmt.Sprintf("On average %s of its threads wait at any moment; its work takes %s times as long as without waiting.", metric.Count(e.threads), metric.Digits(1/(1-min(e.share, 0.999))))
+			f.Cost = strings.TrimSuffix(f.Cost, ".") + fmt.Sprintf(", and its work takes %s times as long as without waiting.", metric.Digits(1/(1-min(e.share, 0.999))))
 			e.blame(ctx, f)
 			return true
 		},
@@ -78,10 +78,10 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 	switch {
 	case c.Own >= equalUse*lead[0].Value:
 		f.Severity, f.Takers = findings.Info, append([]rivals.Part{{Name: process, Value: c.Own, Unit: "cores"}}, lead...)
-		f.Title = fmt.Sprintf("%s, but uses %s itself, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
+		f.Title = fmt.Sprintf("%s, but itself uses %s, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
 	case c.Greedy:
 		f.Severity = findings.Info
-		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives a CPU back by itself.", title, rivals.Uses(lead, "uses"))
+		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives up a CPU voluntarily.", title, rivals.Uses(lead, "uses"))
 	default:
 		f.Title = fmt.Sprintf("%s: %s.", title, rivals.Uses(lead, "uses"))
 	}

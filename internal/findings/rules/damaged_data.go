@@ -43,7 +43,7 @@ func findDamagedData(ctx context.Context, p *findings.Pass) error {
 		}
 		if l["kind"] == "samples from the future" {
 			f.Title = fmt.Sprintf("The clock went back: %s were set aside (%s).", l["kind"], l["part"])
-			f.Cost = fmt.Sprintf("Left out: %s. Recording goes on.", l["lost"])
+			f.Cost = fmt.Sprintf("Left out: %s. Recording continues.", l["lost"])
 			f.Remedy = "Check that the machine's time is synchronised before the monitor starts (`timedatectl`, `chronyc tracking`). Read the note in the folder quarantine of --data: " +
 				"if the clock was wrong before it went back, delete the part and its note; if it was wrong after, stop the monitor and move the folders in the part to --data."
 		}

@@ -82,7 +82,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			Confidence: findings.Medium,
 			Share:      around,
 			ShareOf:    findings.ActiveTime,
-			Cost:       fmt.Sprintf("On average %s of its threads wait for it at any moment.", metric.Count(busy)),
+			Cost:       fmt.Sprintf("On average, %s threads write to disk at any moment.", metric.Count(busy)),
 		}
 		switch {
 		case rate >= p.Limit("syncs", subject):

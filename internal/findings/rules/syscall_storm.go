@@ -110,7 +110,7 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 		return fmt.Sprintf("%s spends about %s in %s, estimated from CPU samples.", s.labels["process"], metric.Value(took, "cores"), call), share
 	}
 	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
-		return fmt.Sprintf("Entering and leaving the kernel for it uses %s, without the work of the call.", price), nil
+		return fmt.Sprintf("Entering and leaving the kernel for these calls uses %s, without the work of the calls.", price), nil
 	}
 	return "", nil
 }

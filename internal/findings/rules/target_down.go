@@ -50,7 +50,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		reported[here] = true
 		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning,
 			Title: fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p)),
-			Cost:  fmt.Sprintf("Its metrics are missing for %s of the last %s.", metric.Percent(share), window(p)),
+			Cost:  fmt.Sprintf("The target's metrics are missing for %s of the last %s.", metric.Percent(share), window(p)),
 			Evidence: []query.Evidence{
 				{Text: "1 if its last scrape succeeded", Value: 0, Expr: here},
 				{Text: "share of its scrapes in the last " + window(p) + " that failed", Value: share, Unit: "ratio", Expr: failed(here)},
@@ -80,7 +80,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		}
 		p.Report(findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Confidence: findings.Medium,
 			Title:    fmt.Sprintf("The target %s was last scraped %s ago.", subject, metric.Value(pt.Value, "seconds")),
-			Cost:     fmt.Sprintf("Its metrics have been missing for %s.", metric.Value(pt.Value, "seconds")),
+			Cost:     fmt.Sprintf("The target's metrics have been missing for %s.", metric.Value(pt.Value, "seconds")),
 			Evidence: []query.Evidence{{Text: "time since its last scrape", Value: pt.Value, Unit: "seconds", Expr: age(here)}, between}})
 	}
 	return nil
@@ -143,7 +143,7 @@ func ofTargets(ctx context.Context, p *findings.Pass, targets []metric.Point, fo
 // scrapeRemedies is the advice on errors of scrapes, by a part of their text, which is Prometheus'. The default is the
 // rule's.
 var scrapeRemedies = []struct{ part, remedy string }{
-	{"Content-Type", "Have the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
+	{"Content-Type", "Make the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
 	{"limit", "Raise the limit that the error names for the target's job in scrape_configs (sample_limit, body_size_limit, label_limit ...) and send SIGHUP, or have the target show less."},
 	{"server returned HTTP status", "The target answers, but with an error: check its log, and metrics_path, password and certificate of its job in scrape_configs."},
 	{"UTF-8", "The target answers, but names are not UTF-8, so its whole page is refused, as by Prometheus: correct the name in the target."},

@@ -68,7 +68,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 			Remedy:     p.Rule.Remedy + " " + why + " " + insideEnclave,
 		}
 		if useful > 0 {
-			f.Title = strings.TrimSuffix(f.Title, ".") + fmt.Sprintf(": %s for each call that moves data.", metric.Count(rate/useful))
+			f.Title = strings.TrimSuffix(f.Title, ".") + fmt.Sprintf(": %s times as often as it reads, writes, sends and receives.", metric.Count(rate/useful))
 		}
 		if rate >= p.Limit("rate_critical", s.subject) {
 			f.Severity = findings.Critical

@@ -81,7 +81,7 @@ func (c *raplCounter) add(v, limit uint64) uint64 {
 func (r *rapl) read(_ context.Context, out emitter) error {
 	dirs, err := r.host.Glob(raplZonePattern)
 	if err == nil && len(dirs) == 0 {
-		err = errors.New("list /sys/class/powercap: the energy counters have gone")
+		err = errors.New("list /sys/class/powercap: the energy counters are gone")
 	}
 	used := map[string]int{}
 	for _, dir := range dirs {

@@ -222,7 +222,7 @@ func (m *mounts) answer(ctx context.Context, q *question) (statfsResult, error) 
 	case r := <-q.result: // an available answer counts, however late
 		return m.told(q, r)
 	default:
-		return statfsResult{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mounts[0].Point)
+		return statfsResult{}, fmt.Errorf("statfs %s: no answer; is its server down?", q.mounts[0].Point)
 	}
 }
 

@@ -168,7 +168,7 @@ func parseEnclaves(b []byte) ([]enclave, error) {
 		// Fields that name a series must exist, be unique, and be of a size fit for a
 		// list.
 		if e.ID == "" || len(e.ID) > 64 || len(e.Name) > 256 || e.CPUs > 1<<16 || e.MiB > 1<<40 {
-			return nil, fmt.Errorf("parse nitro-cli describe-enclaves: enclave %d: no or an odd id, name or size", i)
+			return nil, fmt.Errorf("parse nitro-cli describe-enclaves: enclave %d: the id, name or size is missing or malformed", i)
 		}
 	}
 	slices.SortFunc(list, func(a, b enclave) int { return strings.Compare(a.ID, b.ID) })

@@ -112,7 +112,7 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 			continue
 		}
 		if n++; n > mostTimed {
-			bad.Add(fmt.Errorf("of more than %d processes the others are left out", mostTimed))
+			bad.Add(fmt.Errorf("there are more than %d processes; the others are left out", mostTimed))
 			break
 		}
 		if err := r.readProcess(pid); !gone(err) {

@@ -72,7 +72,7 @@ func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
 	err := p.counters.Read(ctx, emit)
 	if p.table.Recycle() != nil && err != nil {
 		// Only if the table is full does it matter that it stays so.
-		err = errors.Join(err, errors.New("places cannot be given to newer names, as changing a map needs CAP_BPF before Linux 5.19"))
+		err = errors.Join(err, errors.New("newer names get no place in the table, because changing a map needs CAP_BPF before Linux 5.19"))
 	}
 	return errors.Join(err, narrowing)
 }

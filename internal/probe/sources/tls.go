@@ -121,7 +121,7 @@ func (r *handshakes) problem() error {
 	r.mu.Unlock()
 	if refused != nil {
 		return &probe.Problem{Err: fmt.Errorf("hook OpenSSL again after a pause for the budget: %w", refused),
-			Remedy: "before Linux 6.6 this needs CAP_SYS_ADMIN: start teescope with --privileges keep, or give it a larger --budget"}
+			Remedy: "before Linux 6.6, attaching again needs CAP_SYS_ADMIN: start teescope with --privileges keep, or raise --budget so that the source need not pause"}
 	}
 	if err := problem("hook OpenSSL", r.lost); err != nil {
 		return &probe.Problem{Err: err, Remedy: "run as root; a replaced library is hooked once the process that uses the old one restarts"}

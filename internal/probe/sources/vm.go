@@ -258,7 +258,7 @@ func processOf(h *host.Host, thread int) (int, error) {
 		if id, ok := strings.CutPrefix(line, "Tgid:"); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(id), 10, 31)
 			if err != nil {
-				return 0, fmt.Errorf("parse %s: Tgid: %.40q is no process", name, id)
+				return 0, fmt.Errorf("parse %s: Tgid: %.40q is not a process", name, id)
 			}
 			return int(n), nil
 		}
@@ -351,7 +351,7 @@ func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (ma
 		err = errors.Join(err, qerr)
 	}
 	return nil, &probe.Problem{Err: oneLine(err),
-		Remedy: "boot without lockdown, run as root with debugfs mounted, start QEMU with -qmp unix:PATH,server=on,wait=off, or name its socket by sources.vm.files: [/run/qemu/{name}.qmp] in the configuration"}
+		Remedy: "one of these helps: (1) boot without lockdown, run as root and mount debugfs; (2) start QEMU with -qmp unix:PATH,server=on,wait=off; (3) if QEMU has a socket elsewhere, name it in the configuration, as in sources.vm.files: [/run/qemu/{name}.qmp]"}
 }
 
 // oneLine joins the lines of an error.

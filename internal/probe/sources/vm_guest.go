@@ -58,7 +58,7 @@ func guestUUID(h *host.Host) (string, error) {
 		}
 		uuid := tidyUUID(cString([]byte(s)))
 		if uuid == "" {
-			return "", fmt.Errorf("parse %s: %q is no UUID", name, s)
+			return "", fmt.Errorf("parse %s: %q is not a UUID", name, s)
 		}
 		return uuid, nil
 	}
