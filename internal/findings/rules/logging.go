@@ -88,7 +88,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		case rate >= p.Limit("syncs", subject):
 			f.Cost = fmt.Sprintf("Each of its %s synchronising calls a second blocks a thread for %s on average.", metric.Count(rate), metric.Value(busy/rate, "seconds"))
 		case rate >= 0:
-			f.Remedy = p.Rule.Remedy + " It hardly synchronises: it writes more than the disk can take."
+			f.Remedy = p.Rule.Remedy + " The process hardly synchronises: it writes faster than the disk can."
 		}
 		if e.nameWaitedFor(ctx, &f, pt.Labels, byFile(calls)); e.err != nil {
 			return e.err
