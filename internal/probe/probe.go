@@ -192,7 +192,7 @@ func NotHere(format string, args ...any) error {
 // labels; the engine emits the rest.
 var (
 	Up = &metric.Desc{Name: "teescope_source_up", Kind: metric.Gauge, Labels: []string{"source"},
-		Help: "Whether the source delivered values in the last round, 1 or 0; absent where this machine lacks what it reads."}
+		Help: "Whether the source delivered values in the last round, 1 or 0; absent if the machine lacks what the source reads."}
 	BlindDesc = &metric.Desc{Name: "teescope_source_blind", Kind: metric.Gauge, Labels: []string{"source", "reason"},
 		Help: "1 where hardware, hypervisor or budget hides the source's values, with the reason."}
 	Coverage = &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"},

@@ -20,7 +20,7 @@ import (
 
 // retiredEvents keeps sums exact where series end.
 var retiredEvents = counter("teescope_retired_events_total",
-	"Events of process names whose series ended because they were idle for minutes while the table of names was nearly full. The sum of a source's series and this value is everything it counted.",
+	"Events of process names whose series ended: the names were idle for minutes while the table of names was nearly full. A source's series and this value add up to all its events.",
 	"source")
 
 // processNeeds are the needs of the sources that count by process.

@@ -18,7 +18,7 @@ var (
 		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake where the source tls sees one, and guest for a virtual CPU in its guest), in a system call (kernel, with its name, or tls_handshake where a handshake made it), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
 		"process", "mode", "call")
 	sampleInterval = gauge("tee_sample_interval_seconds",
-		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, where it is the mean of the last round. Seconds divided by this interval are the number of samples, which says how certain the seconds are.",
+		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, for which it is the mean of the last round. Seconds divided by this interval are the number of samples, which gives the error of the seconds.",
 		"clock")
 )
 

@@ -17,7 +17,7 @@ import (
 
 var (
 	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
-		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat) without page, the answers to open pages and to queries over HTTP (CPU time of the threads that make them, without garbage collection); body is its BPF programs, the mean of the runs that they time themselves, one of 256, times all runs; dispatch is the way to where they begin to, 2.5 times what it took in a loop when they were attached, because a load pushes it out of the caches; the trap of a uprobe and the tick of the sampling clock count as measured. Body and dispatch are estimates, absent until the price of a run has been measured.",
+		"CPU time that teescope uses in seconds, by part. userspace is its own process (/proc/self/stat) without page. page is the answers to open pages and to queries over HTTP: CPU time of the threads that make them, without garbage collection. body is its BPF programs: the number of runs times the mean of those that they time themselves, one of 256. dispatch is the kernel's work to call them: 2.5 times its cost in a loop when they were attached, because a load displaces it from the caches; the trap of a uprobe and the tick of the sampling clock count as measured. Body and dispatch are estimates, absent until the cost of a run has been measured.",
 		"part")
 	memoryBytes = gauge("teescope_memory_bytes",
 		"Memory in bytes that teescope uses: rss is its process's resident memory (/proc/self/status), bpf_maps the kernel's accounting of its maps.",

@@ -26,7 +26,7 @@ var (
 		"Calls that read or write a file or a socket by file operations since the monitor started, by process name and operation, from the kernel's syscr and syscw of each thread: read, pread, readv and the like, sendfile and copy_file_range in both; not recv, send, io_uring, nor calls that are refused before they reach the file.",
 		"process", "operation")
 	processStart = gauge("tee_process_start_time_seconds",
-		"When the oldest living process of a name started, in seconds since 1970; absent once none lives. Only names that have done something since the monitor started have it. Of a name whose processes last less than the time between two readings, it may be one that has ended.",
+		"When the oldest living process of a name started, in seconds since 1970; absent if none lives. Only names with activity since the monitor started have it. If the processes of a name live for less than the time between two readings, it may be that of an ended process.",
 		"process")
 	pidSwitches = counter("tee_pid_context_switches_total",
 		"Switches of a CPU away from a thread since the source was narrowed to process ids, by id, name of the process now and kind; also included in tee_context_switches_total.",

@@ -15,7 +15,7 @@ var (
 	tcpAttempts = counter("tee_tcp_connects_total",
 		"TCP connections that a process started to open since the monitor started, by process name (tracepoint sock:inet_sock_set_state).", "process")
 	tcpFailures = counter("tee_tcp_connect_failures_total",
-		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was not seen (tracepoint sock:inet_sock_set_state).", "process")
+		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was missed (tracepoint sock:inet_sock_set_state).", "process")
 )
 
 // tcpConnect runs at every state change of every connection, tens of thousands on a

@@ -22,11 +22,11 @@ import (
 
 var (
 	vmInfo = gauge("tee_vm_info",
-		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and labels its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
+		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, or else its name, or else its process id, and is a label of its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
 		"vm", "uuid", "name", "type", "pid", "monitor")
 	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by protection.", "type")
 	vmStats = counter("tee_vm_kvm_events_total",
-		"Events of a virtual machine counted by KVM since the machine started, over all its CPUs; the statistic exits includes all exits, and others are parts of it. From debugfs kvm/THREAD-FD, else the machine's binary statistics, else QMP query-stats.",
+		"Events of a virtual machine counted by KVM since the machine started, over all its CPUs. The statistic exits includes all exits; others are parts of it. From debugfs kvm/THREAD-FD, or else the machine's binary statistics, or else QMP query-stats.",
 		"vm", "type", "event")
 	vmMapped      = gauge("tee_vm_mapped_bytes", "Memory that KVM has mapped into a virtual machine in bytes, by size of page. From KVM's statistics pages_4k, pages_2m and pages_1g.", "vm", "type", "page")
 	vmPrivateSize = gauge("tee_vm_private_memory_size_bytes",

@@ -13,7 +13,7 @@ import (
 )
 
 var guestInfo = gauge("tee_guest_info",
-	`Always 1 in a virtual machine, with its UUID in lower case, which its host has in tee_vm_info: what the host counts of it, next to what it counts itself, is tee_vm_exits_total * on (vm) group_left (guest) label_replace(label_replace(tee_guest_info, "vm", "$1", "uuid", "(.*)"), "guest", "$1", "instance", "(.*)").`,
+	`Always 1 in a virtual machine, with its UUID in lower case, which is also in its host's tee_vm_info. To join the host's counters with the guest's: tee_vm_exits_total * on (vm) group_left (guest) label_replace(label_replace(tee_guest_info, "vm", "$1", "uuid", "(.*)"), "guest", "$1", "instance", "(.*)").`,
 	"uuid")
 
 // guestIDs are the files with the UUID given by the hypervisor: SMBIOS (root only),
