@@ -64,7 +64,7 @@ the environment variable SSL_CERT_FILE.`,
 	serverFlag(c, &x.server, "address of the monitor")
 	engineFlags(c, &x.at, "to explain from, instead of a monitor")
 	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects only that process. The kernel keeps 15 bytes of a name, so a longer exact name also selects its first 15")
-	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
+	f.StringVar(&x.instance, "instance", "", "machine (instance label), if several machines have a process of that name")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")

@@ -55,7 +55,7 @@ func TestRecordedResult(t *testing.T) {
 			"--param", "rw=randread", "--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync"},
 			counter: `tee_swiotlb_seconds_total{context="task",operation="map"}`, cause: "bounced_io", share: 0.564, unexplained: 0.470,
 			events:   map[string]float64{`tee_swiotlb_bounced_bytes_total{device="0000:00:01.0"}`: 256 << 10},
-			headline: "stand-in: on against off on fio has a cost ratio of 3.09x [1.14, 6.1] (operations per second); on is emulated in software"},
+			headline: "stand-in: on against off on fio has a ratio of 3.09x [1.14, 6.1] (operations per second); on is emulated in software"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join("testdata", "recorded", c.name+".json.gz")

@@ -229,7 +229,7 @@ func TestProtectionPolicy(t *testing.T) {
 		"min_tcb: {milan: }":                                                         "line 1: a value is missing",
 		"min_tcb: {milan: {bootloader: , tee: , snp: , microcode: 219}}":             "line 1: a value is missing",
 		"measurements: [~]":                  "line 1: a value is missing",
-		"tee: []":                            "line 1: an empty list",
+		"tee: []":                            "line 1: the list is empty",
 		"tee: [tdx]\n---\nvmpl: 0":           "a policy is one YAML document",
 		"min_tcb: {milan: 0000000000000000}": "a minimum of 0 accepts any firmware",
 		"min_tcb: {milan: db18000000010004}": "levels in reserved bytes",

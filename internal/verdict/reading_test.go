@@ -204,10 +204,10 @@ func TestSentence(t *testing.T) {
 			"187 unpaired runs in all would probably decide (4 in 5)"},
 		// A stand-in has no grade and is no cost, whatever its verdict would be.
 		{func(c *result.Comparison) { c.StandIn, c.BaseMedian = "gramine-sgx is emulated in software", nil },
-			"stand-in: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
+			"stand-in: gramine-sgx against native on redis GET has a ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
 		{func(c *result.Comparison) {
 			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is really runsc, not sgx", nil, stats.Inconclusive, 34
-		}, "stand-in: gramine-sgx against native on redis GET has a cost ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is really runsc, not sgx", none, ""},
+		}, "stand-in: gramine-sgx against native on redis GET has a ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is really runsc, not sgx", none, ""},
 	} {
 		cmp := base
 		c.change(&cmp)

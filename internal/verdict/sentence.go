@@ -38,10 +38,10 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 		return fitWords(e, c, func(on string) string { return "no verdict: " + arms + on + " has no ratio" }, cmp.Or(reason, noReason))
 	case c.StandIn != "" && (c.CostLow == nil || c.CostHigh == nil):
 		return fitWords(e, c, func(on string) string {
-			return fmt.Sprintf("stand-in: %s%s has a cost ratio of %s without an interval", arms, on, metric.Times(*c.Cost))
+			return fmt.Sprintf("stand-in: %s%s has a ratio of %s without an interval", arms, on, metric.Times(*c.Cost))
 		}, c.StandIn)
 	case c.StandIn != "":
-		return fitWords(e, c, func(on string) string { return fmt.Sprintf("stand-in: %s%s has a cost ratio of %s", arms, on, ratio()) }, c.StandIn)
+		return fitWords(e, c, func(on string) string { return fmt.Sprintf("stand-in: %s%s has a ratio of %s", arms, on, ratio()) }, c.StandIn)
 	case c.CostLow == nil || c.CostHigh == nil:
 		return fitWords(e, c, func(on string) string {
 			return fmt.Sprintf("no verdict: %s%s has a cost ratio of %s without an interval", arms, on, metric.Times(*c.Cost))
