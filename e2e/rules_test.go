@@ -74,7 +74,7 @@ func TestOwnRules(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"refused": "cannot tell: parse the expression",
-			"nobodys": "cannot tell: needs nobodys_metric: no reading in the last 1m: no source of this monitor emits it",
+			"nobodys": "cannot tell: the metric nobodys_metric has no reading in the last 1m: no source of this monitor emits it",
 			"uptime":  "fires",
 		} {
 			if !strings.HasPrefix(reasons[name], want) {

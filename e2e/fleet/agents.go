@@ -201,7 +201,7 @@ func pageOf(enclaves int) []line {
 	c.is(1, kind(1), `tee_info{kind="tdx",variant="",role="guest",active="true",debug="false"}`)
 	c.is(1, kind(2), `tee_info{kind="sgx",variant="sgx2",role="host",active="true",debug="false"}`)
 	c.is(1, nil, each("teescope_source_up{source=%q}", "tee", "samples", "waits", "syscalls", "faults", "switches", "cpu", "memory", "pressure", "network", "disk", "interrupts", "swiotlb", "conversions", "clocksource")...)
-	c.is(1, kind(1), `teescope_source_blind{source="llc",reason="no cache counters on this VM: the hypervisor shows it none: open performance counter 0:0x2 of CPU 0: no such file or directory"}`)
+	c.is(1, kind(1), `teescope_source_blind{source="llc",reason="the hypervisor exposes no cache counters to this VM: open performance counter 0:0x2 of CPU 0: no such file or directory"}`)
 	c.level(0.9, 4, each("teescope_source_coverage_ratio{source=%q}", "samples", "waits", "syscalls", "faults")...)
 	c.level(0.002, 6, each(`teescope_source_standard_error_ratio{source="syscalls",of=%q}`, "sum", "rest")...)
 	c.count(0.001, 3, each("teescope_overhead_cpu_seconds_total{part=%q}", "userspace", "page", "body", "dispatch")...)

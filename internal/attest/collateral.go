@@ -144,7 +144,7 @@ func (c *cache) findAnswer(url string, now time.Time) (a answer, ok bool, err er
 		}
 	}
 	if !answered && alike >= mostFailed {
-		return answer{}, false, fmt.Errorf("fetch %s: %d fetches of this kind failed within %s, so addresses that never answered wait", url, alike, failedFor)
+		return answer{}, false, fmt.Errorf("fetch %s: %d fetches of this kind failed within %s, so addresses that never answered are tried later", url, alike, failedFor)
 	}
 	return answer{}, false, nil
 }

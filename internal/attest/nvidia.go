@@ -271,7 +271,7 @@ func inspectNVIDIA(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspec
 		return nil, fmt.Errorf("read the certificates: %w", err)
 	}
 	i := &Inspection{bind: gpuNonce, Facts: Facts{TEE: "nvidia-gpu", Registers: Registers{}},
-		Standing: fmt.Errorf("%w: whether a certificate of NVIDIA is revoked says its OCSP service, which is not asked", ErrNotRead)}
+		Standing: fmt.Errorf("%w: only NVIDIA's OCSP service knows whether a certificate is revoked, and it is not asked", ErrNotRead)}
 	var tcb []string
 	for rest := e.Quote; len(rest) > 0 || len(i.Facts.GPUs) == 0; {
 		n := len(i.Facts.GPUs)

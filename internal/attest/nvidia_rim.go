@@ -61,7 +61,7 @@ func ReadRIM(text []byte) (*RIM, error) {
 		}
 	}
 	if m.Version == "" || m.Product == "" || len(m.good) == 0 {
-		return nil, errors.New("read the manifest: it is none of NVIDIA's: want a version, a product and active measurements")
+		return nil, errors.New("read the manifest: it is not one of NVIDIA's: want a version, a product and active measurements")
 	}
 	return m, nil
 }

@@ -151,7 +151,7 @@ func (d *Simulated) Quote(ctx context.Context, data [Size]byte) (*Evidence, erro
 // Get is the collateral's service, which takes the stated time to answer.
 func (d *Simulated) Get(ctx context.Context, url string) (map[string][]string, []byte, error) {
 	if url != simulatedURL {
-		return nil, nil, fmt.Errorf("fetch %s: the simulated service has %s alone", url, simulatedURL)
+		return nil, nil, fmt.Errorf("fetch %s: the simulated service has only %s", url, simulatedURL)
 	}
 	select {
 	case <-time.After(d.fetch):

@@ -39,7 +39,7 @@ const (
 
 var tpm = Provider{
 	Name:  "tpm",
-	Doc:   "the TPM 2.0 of this machine, by " + TPMDevice + "; it is no TEE, so it is used only where it is named",
+	Doc:   "the TPM 2.0 of this machine, by " + TPMDevice + "; it is not a TEE, so it is used only where it is named",
 	Named: true,
 	Open: func(s Settings) (Quoter, Collateral, error) {
 		t, err := OpenTPM(s.TPM)
@@ -216,7 +216,7 @@ func (q *tpmQuote) check() error {
 	info, err := a.Attested.Quote()
 	switch {
 	case a.Magic != tpm2.TPMGeneratedValue || a.Type != tpm2.TPMSTAttestQuote || err != nil:
-		return errors.New("what the TPM signed is no quote")
+		return errors.New("what the TPM signed is not a quote")
 	case !bytes.Equal(tpm2.Marshal(*a), q.Attest):
 		return errors.New("what the TPM signed is not in canonical form")
 	case !bytes.Equal(a.ExtraData.Buffer, q.qualified()):

@@ -283,7 +283,7 @@ func certificateOf(a *sevpb.Attestation) (*kds.Extensions, error) {
 // standingSEV says whether the certificate is for the firmware that runs, the firmware is no
 // provisional one, and nothing is revoked.
 func standingSEV(a *sevpb.Attestation, o *sev.Options, c *watched, policy sevabi.SnpPolicy, now time.Time) error {
-	// What the guest's policy allows is judged by whoever asks; here it may allow all.
+	// The caller judges the guest's policy; nothing is restricted here.
 	all := sevabi.SnpPolicy{SMT: true, MigrateMA: true, Debug: true, CXLAllowed: true, ABIMajor: policy.ABIMajor, ABIMinor: policy.ABIMinor}
 	if err := validate.SnpAttestation(a, &validate.Options{GuestPolicy: all}); err != nil {
 		return err

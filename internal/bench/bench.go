@@ -35,7 +35,7 @@ type Param struct {
 	// "|" separates alternatives, each of which is a case.
 	Text bool
 	// Path: the value is a path on the harness's machine; a relative one starts in the
-	// user's current folder. List: several, separated by commas. Named: what IsPath denies is a name.
+	// user's current folder. List: several, separated by commas. Named: a value that is not a path (IsPath) is a name.
 	Path, List, Named bool
 	// Values are the allowed ones; nil is any.
 	Values []string
@@ -380,7 +380,7 @@ type Launcher struct {
 }
 
 // ErrRebooted is wrapped by a Run whose machine is not the one that was opened, or has been rebooted since.
-var ErrRebooted = errors.New("runs before and after do not compare")
+var ErrRebooted = errors.New("runs before and after cannot be compared")
 
 // Environment is one arm of a comparison, open.
 type Environment interface {

@@ -79,7 +79,7 @@ func (s *session) form(job Job) (string, error) {
 	}
 	form, err := linkage(s.o.Host, job)
 	if err != nil {
-		return "", fmt.Errorf("a library OS answers static and dynamic programs at different prices, and which these are is unknown: %w", err)
+		return "", fmt.Errorf("a library OS answers the calls of static and dynamic programs at different costs, and it is unknown which kind these programs are: %w", err)
 	}
 	if err := micro.Missing(form); err != nil {
 		return "", fmt.Errorf("the workload's programs are %s: %w", form, err)

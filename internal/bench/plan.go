@@ -118,7 +118,7 @@ func (l Lists) launcher(name string) (*Launcher, error) {
 		}
 	}
 	if hint := usual[name]; hint != "" {
-		return nil, fmt.Errorf("launcher %q: there is none of this name; type %s (`teescope bench list` shows all)", name, hint)
+		return nil, fmt.Errorf("launcher %q does not exist; type %s (`teescope bench list` shows all)", name, hint)
 	}
 	return nil, fmt.Errorf("launcher %q: %w", name, ErrUnknown)
 }
@@ -536,7 +536,7 @@ func (p *Plan) Refused(a *Arm) error {
 		case job.Boots && (a.Launcher.Boots == nil || !a.Launcher.Boots(a.Params)):
 			return fmt.Errorf("workload %s measures the boot of a machine, and this environment boots none for each run; use the launcher qemu with fresh=true", p.Workload.Name)
 		case job.Monitor && !a.Launcher.Monitor:
-			return fmt.Errorf("workload %s measures what a virtual machine costs this one, and this environment is none; use the launcher qemu", p.Workload.Name)
+			return fmt.Errorf("workload %s measures what a virtual machine costs this one, and this environment is not one; use the launcher qemu", p.Workload.Name)
 		case a.Launcher.Refuses != nil:
 			if err := a.Launcher.Refuses(a.Params, job); err != nil {
 				return err

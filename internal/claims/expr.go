@@ -274,7 +274,7 @@ func (t *Table) selectorOn(c int, op, value string) (selector, error) {
 	sel := selector{col: c, op: op, text: value, unit: col.unit}
 	if col.kind.text() {
 		if op != "=" && op != "!=" {
-			return sel, fmt.Errorf("%s%s%s: %s holds words, which are only = or !=", col.name, op, value, col.name)
+			return sel, fmt.Errorf("%s%s%s: %s contains words, which can only be compared with = or !=", col.name, op, value, col.name)
 		}
 	} else {
 		n, rest, err := leadingNumber(value)

@@ -27,7 +27,7 @@ func leadingNumber(s string) (number, string, error) {
 	}
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(plain, "-"), ".")
 	if strings.Contains(plain, "e") || len(whole)+len(fraction) > mostDigits {
-		return number{}, s, fmt.Errorf("%.40q is not a number as tables have them", s)
+		return number{}, s, fmt.Errorf("%.40q is not a number", s)
 	}
 	return number{text: strings.Replace(s[:len(s)-len(rest)], "\u2212", "-", 1), v: v, ulp: math.Pow10(-len(fraction)), digits: len(strings.TrimLeft(whole+fraction, "0"))}, rest, nil
 }

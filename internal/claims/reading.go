@@ -175,7 +175,7 @@ func (t *Table) quotients(e *expr, n number, u unit) (Kind, []string) {
 		}
 		kind, text := Base, c.text
 		if e.fn == "advantage" || e.fn == "worse" {
-			kind, text = Direction, c.text+", and that is no gain: "+better(t.columns[first.col])
+			kind, text = Direction, c.text+", and that is not a gain: "+better(t.columns[first.col])
 		} else if e.fn == c.fn && !c.swap {
 			kind, text = Direction, c.text+" with the other sign"
 		}

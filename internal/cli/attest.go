@@ -45,7 +45,7 @@ func (a *attesting) command(env Env) *cobra.Command {
 vendor's service for what is needed to verify it, and stores both in the result. Run it
 where the experiment ran: in the confidential VM or the enclave.
 
-Without a TEE a result stays unattested. A key (--key, --new-key) can sign it instead.
+Without a TEE a result stays unattested. A key (--key, --new-key) can sign the result instead.
 That proves who holds the key, not where the result was made.
 
 With --provider nvidia the GPUs of this machine sign reports about the result. They say

@@ -88,7 +88,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.ceilingFile, "ceilings", "", "YAML file of such limits: date, and ceilings with metric, value, of, source and, for one environment, env")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
 	fs.BoolVar(&f.noCounters, "no-counters", false, "run without counters (an experiment may set this itself; repeat it with --resume)")
-	fs.StringVar(&f.client, "client", "", "machine for the load generators, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine; the result says so)")
+	fs.StringVar(&f.client, "client", "", "machine for the load generators (default: this machine; the result says so), as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from HOST")
 	fs.DurationVar(&f.timeout, "timeout", 0, "stop a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "output format: "+formatNames())
 	fs.BoolVar(&f.strict, "strict", false, "refuse an experiment if one of its environments cannot run here, instead of leaving that one out")

@@ -275,7 +275,7 @@ func (l listing) overview(w io.Writer) {
 	for _, x := range l.Launchers {
 		line(x.Name, x.Doc, x.here)
 	}
-	fmt.Fprint(w, "\n`teescope bench list NAME` has the parameters and sources of each, and what it lacks here.\n")
+	fmt.Fprint(w, "\n`teescope bench list NAME` shows the parameters and sources of each, and what it lacks on this machine.\n")
 }
 
 // cut shortens a text to n characters.

@@ -19,8 +19,8 @@ func claimsCommand(env Env) *cobra.Command {
 		Long: `Claims reads published tables and the claims made about them, and recomputes every claim
 and every derived cell from the table's own cells. A contradiction is printed with its
 arithmetic and, if there is one, with a reading of the cells that gives the claimed
-number. Differences that rounding explains are not contradictions, and what an absent
-cell could make true is not decided. A row's name with commas or brackets can stand in
+number. Differences that rounding explains are not contradictions. A claim that a missing
+cell could make true stays undecided. A row's name with commas or brackets can stand in
 double quotes: v["store (4 KiB), sealed"]. The file format is described in
 experiments/claims/README.md.
 

@@ -39,8 +39,8 @@ func benchCommitsCommand(env Env) *cobra.Command {
 each in its own folder, builds them, and runs all builds in one interleaved experiment, so
 a disturbance of the machine affects all of them alike. It adds each commit to the history
 with its counters per operation, and names the commits that changed the cost or the mix of
-system calls. Commits that do not build are left out and named; those whose runs all fail,
-or whose comparisons are all refused, go into the history with the reason.
+system calls. A commit that does not build is skipped and listed. If all its runs fail, or guards
+refuse all its comparisons, the history keeps the commit with the reason.
 
 EXPERIMENT is a file or name as for ` + "`bench run`" + `, with a workload that takes a binary (default: custom).
 

@@ -36,9 +36,9 @@ not guessed. It runs without root too, and says what root would add.
 
 It ends with up to three things to do, the most useful first, each with its command.
 
-If a monitor runs on this machine, doctor says where its settings have a source differ
-from that: switched off, at another level, narrowed, or counting a part of the time.
---server names a monitor elsewhere on the machine; "" asks none.`,
+If a monitor runs on this machine, doctor also shows which sources its settings change:
+switched off, at another level, narrowed, or counting only part of the time.
+--server is that monitor's address; "" asks none.`,
 		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

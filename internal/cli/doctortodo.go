@@ -53,7 +53,7 @@ func (d diagnosis) thingsToDo(server string, failed error) []thing {
 	case !client.NothingListens(failed):
 		out = append(out, thing{fmt.Sprintf("It is not known how a monitor has set the sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + server})
 	default:
-		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so nothing is kept and nobody is told. Start one; `%steescope top` shows this moment without one.", server, sudo), sudo + "teescope monitor"})
+		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so no samples are stored and nobody is notified. Start one; `%steescope top` shows the current state without one.", server, sudo), sudo + "teescope monitor"})
 	}
 	out = append(out, lacking[false]...)
 	return out[:min(mostThings, len(out))]

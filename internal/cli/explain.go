@@ -30,12 +30,12 @@ func explainCommand(env Env) *cobra.Command {
 		Short: "Show a monitor's findings, and where the time of a process or a benchmark goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed recently. Checks that could not run are listed with the reason, so silence
-is not taken for health. If no monitor runs and --server is not given, it watches
-for 10 s in its own process, which are then the window, and leaves nothing behind.
+is not taken for health. If no monitor runs and --server is not given, explain
+reads the machine itself for 10 s. These 10 s are then the window, and nothing is stored.
 
-With --process it shows where the time of that process went: how often something
-happened, what one costs, its share of the time in which the process had work, and
-the rest that nothing explains. With --before it compares the window with an
+With --process it shows where that process spent its time. Each row has a number of events,
+the cost of one, and their share of the time in which the process had work. The last row
+is the time that nothing explains. With --before it compares the window with an
 earlier one.
 
 With a RESULT.json of bench run it shows where the difference between the arms
@@ -63,13 +63,13 @@ the environment variable SSL_CERT_FILE.`,
 	f := c.Flags()
 	serverFlag(c, &x.server, "address of the monitor")
 	engineFlags(c, &x.at, "to explain from, instead of a monitor")
-	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process, of a name over 15 bytes also its first 15, which the kernel keeps")
-	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
+	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects only that process. The kernel keeps 15 bytes of a name, so a longer exact name also selects its first 15")
+	f.StringVar(&x.instance, "instance", "", "machine (instance label), if several machines have a process of that name")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
-	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store, whose calibration prices a RESULT.json that holds none")
+	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; its calibrated costs are used for a RESULT.json that has none")
 	f.BoolVar(&x.checks, "checks", false, "list the checks that did not run, and what each needs")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c

@@ -34,9 +34,9 @@ func TestCompared(t *testing.T) {
 	a.UnitCost, a.Seconds, a.Share, a.DeltaLow, a.DeltaHigh = ptr(2e-7), ptr(2e-6), ptr(0.5), ptr(9), ptr(12)
 	a = row("slow", explain.WaitSamples, map[string]string{"call": "futex", "state": "lock"}, 1e-6)
 	a.Seconds, a.Share, a.Unexplained = ptr(1e-6), ptr(0.25), ptr(0.25)
-	row("slow", explain.CPUAccount, nil, 3e-6).Reason = "this is what prices are compared with"
+	row("slow", explain.CPUAccount, nil, 3e-6).Reason = "this is the total that the rows are compared with"
 	for range 18 {
-		row("slow", "tee_page_cache_pages_total", map[string]string{"operation": "add"}, 3).Reason = "what one costs is not known"
+		row("slow", "tee_page_cache_pages_total", map[string]string{"operation": "add"}, 3).Reason = "the cost of one is unknown"
 	}
 	row("vm", explain.FaultCount, map[string]string{"cause": "protection"}, 1).Reason = "fault_protection is not calibrated on this machine"
 	checkGolden(t, "testdata/explain-result.txt", compared(e))

@@ -45,7 +45,7 @@ layouts for many machines.`,
 	f.Var(&retention, "retention", "how long to keep samples (like 36h or 15d)")
 	engineFlags(c, &m.Query, "that has the samples: the page, the rules and explanations ask it, and nothing is stored here")
 	f.BoolVar(&m.AgentMode, "agent-mode", false, "keep samples only until the receivers of remote_write have them: no local store")
-	f.StringVar(&m.Baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, of an unprotected arm and this machine: explanations say what encrypting memory costs at most")
+	f.StringVar(&m.Baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, with an unprotected arm as the baseline and an arm on this machine; explanations then give an upper bound of the cost of memory encryption")
 	return c
 }
 

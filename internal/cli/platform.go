@@ -54,7 +54,7 @@ func readPrice(path string) (*price, error) {
 	return &p, nil
 }
 
-// unitCost is what a million, billion or trillion units cost at a rate of so many a second, "" if it is no rate.
+// unitCost formats the price of a million (billion, trillion) units at the given rate per second, "" if it is not a rate.
 func (p *price) unitCost(rate float64, unit string) string {
 	what, ok := strings.CutSuffix(unit, "_per_second")
 	if p == nil || !ok || !(rate > 0) {

@@ -45,7 +45,7 @@ func TestRecordedResult(t *testing.T) {
 			counter: `tee_syscalls_total{syscall="clock_gettime"}`, cause: "vdso_bypass", share: 0.648, unexplained: 0.351,
 			events:   map[string]float64{`tee_syscalls_total{syscall="clock_gettime"}`: 64},
 			headline: "syscall costs 4.47x [3.94, 6.01] as much as vdso on clock-server (requests per second)",
-			because: "Of the time by which an operation takes longer in syscall, at least 64.8 % goes into asking the kernel for the time, which the vDSO could answer in user space (+64 clock_gettime per operation at 121 ns): " +
+			because: "Of the extra time of an operation in syscall, at least 64.8 % goes into asking the kernel for the time, which the vDSO could answer in user space (+64 clock_gettime per operation at 121 ns): " +
 				"clear the way to the vDSO (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), or read the time once per turn of the event loop."},
 		{name: "lock", args: []string{"cause-lock", "--param", "turns=4", "--param", "warm=200ms", "--param", "measure=1s"},
 			counter: `tee_sampled_wait_seconds_total{call="futex",state="lock"}`, cause: "lock_contention", share: 0.990, unexplained: 0.010,
@@ -55,7 +55,7 @@ func TestRecordedResult(t *testing.T) {
 			"--param", "rw=randread", "--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync"},
 			counter: `tee_swiotlb_seconds_total{context="task",operation="map"}`, cause: "bounced_io", share: 0.564, unexplained: 0.470,
 			events:   map[string]float64{`tee_swiotlb_bounced_bytes_total{device="0000:00:01.0"}`: 256 << 10},
-			headline: "stand-in: on against off on fio is at 3.09x [1.14, 6.1] (operations per second); on is emulated in software"},
+			headline: "stand-in: on against off on fio has a ratio of 3.09x [1.14, 6.1] (operations per second); on is emulated in software"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join("testdata", "recorded", c.name+".json.gz")

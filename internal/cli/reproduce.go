@@ -22,7 +22,7 @@ import (
 func reproduceCommand(env Env, more ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reproduce",
-		Short: "Lay a published document's tables beside numbers of your own",
+		Short: "Show a published document's tables next to your own numbers",
 		Long: `Reproduce knows published documents: their tables and figures with every value, and the experiment that
 answers each. list shows them, run makes the runs, report writes the document's own tables with yours beside them.`,
 		Example: "  teescope reproduce list\n  teescope reproduce report channel --results experiments/results",
@@ -71,7 +71,7 @@ func reproduceReportCommand(env Env) *cobra.Command {
 	var out, folder string
 	c := &cobra.Command{
 		Use:   "report SOURCE",
-		Short: "Write a document's tables with your numbers beside the published ones, as Markdown or HTML",
+		Short: "Write a document's tables, with your numbers next to the published ones, as Markdown or HTML",
 		Example: "  teescope reproduce report channel --results experiments/results --out channel.html\n" +
 			"  teescope reproduce report gramine --out -",
 		Args: cobra.ExactArgs(1),

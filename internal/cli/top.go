@@ -52,7 +52,7 @@ time goes, esc goes back, q ends.`,
 	f := c.Flags()
 	serverFlag(c, &t.server, "address of the monitor")
 	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
-	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor also between readings, from 1s to 5s, which else are 5s apart after the first 20s")
+	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor also between readings (1s to 5s; without this flag 5s after the first 20s)")
 	f.BoolVar(&t.once, "once", false, "print one table and exit; without a monitor it watches for 10 s first")
 	return c
 }

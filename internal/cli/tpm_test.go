@@ -73,7 +73,7 @@ func TestTPMCommand(t *testing.T) {
 
 	path := someResult(t, "r.json")
 	out := ok("attest", path, "--provider", "tpm", "--tpm", socket, "--tpm-certificate", leaf)
-	if !strings.HasPrefix(out, path+": unproved: proved: a machine with the TPM key SHA256:") || !strings.Contains(out, "a TPM is no TEE") || !strings.Contains(out, "one in software is only as honest") {
+	if !strings.HasPrefix(out, path+": unproved: proved: a machine with the TPM key SHA256:") || !strings.Contains(out, "a TPM is not a TEE") || !strings.Contains(out, "one in software is only as honest") {
 		t.Errorf("attest says %s", out)
 	}
 	out, _, code := run(t, "verify", path, "--json")

@@ -220,7 +220,7 @@ func (c *Contents) flat() error {
 	for _, e := range c.Entries {
 		for dir := path.Dir(e.Path); dir != "/"; dir = path.Dir(dir) {
 			if leaf[dir] && e.Kind != kindError {
-				return fmt.Errorf("parse capture: %q lies below %q, which is no folder", e.Path, dir)
+				return fmt.Errorf("parse capture: %q lies below %q, which is not a folder", e.Path, dir)
 			}
 		}
 	}

@@ -181,7 +181,7 @@ func (w *Watcher) frequency(i *result.Interference) {
 	case spread == nil:
 		i.Missing[field] = "blind: no frequency could be read during the run"
 	case w.speeds.guest && spread.Min == spread.Max:
-		i.Missing[field] = "blind: a constant, which in a virtual machine is no measurement"
+		i.Missing[field] = "blind: a constant, which in a virtual machine is not a measurement"
 	default:
 		i.Frequency = spread
 	}

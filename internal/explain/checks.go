@@ -26,7 +26,7 @@ func (l *Ledger) checks(rows []row) []Check {
 		// The clock ticks while the host has taken the CPU. The scheduler may know that time and leave it out.
 		slack := (bookkeeping + l.stolenShare()) * account.Value
 		add(clock.overlaps(amountAround(account.Value, account.lowSide()+slack, account.highSide()+slack)), clock, account,
-			"CPU time by the sampling clock, against the scheduler's own account")
+			"CPU time by the sampling clock, against the scheduler's CPU time")
 	}
 	var kernel, calls, hidden, taken Amount
 	for _, row := range rows {
@@ -38,19 +38,19 @@ func (l *Ledger) checks(rows []row) []Check {
 			entry := row.Rows[0].Time
 			calls = calls.plus(entry)
 			if entry.Low > row.Time.High {
-				add(false, entry, row.Time, "entering and leaving %s at its price, against the time measured in it", row.event.Label("syscall"))
+				add(false, entry, row.Time, "calibrated cost of entering and leaving %s, against the time measured in it", row.event.Label("syscall"))
 			}
 		}
 		if row.ID == "transitions" && row.Unit != nil && l.has(CPUSamples) {
 			user := l.sampled("cpu", l.total(CPUSamples, labelIs("mode", "user")))
-			add(row.Time.Low <= user.High, row.Time, user, "calls into and out of enclaves at their price, against the time sampled outside the kernel")
+			add(row.Time.Low <= user.High, row.Time, user, "calls into and out of enclaves at their cost, against the time sampled outside the kernel")
 		}
 		if row.ID == "faults" {
 			for _, part := range row.Rows {
 				taken = taken.plus(part.Time)
 			}
 			if len(row.Rows) > 0 && l.has(CPUSamples) {
-				add(taken.Low <= row.Time.High, taken, row.Time, "page faults at their price, against the time measured in them")
+				add(taken.Low <= row.Time.High, taken, row.Time, "page faults at their calibrated cost, against the time measured in them")
 			}
 		}
 	}
@@ -59,22 +59,22 @@ func (l *Ledger) checks(rows []row) []Check {
 	}
 	if driver := l.counts(EnclaveFaults, max(0, l.kindlessTotal(EnclaveFaults))).times(l.faultTime); driver.Value > 0 {
 		sampled := l.sampled("cpu", l.total(CPUSamples, labelIs("mode", "fault")))
-		add(driver.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, driver, sampled, "faults on enclave memory by the SGX driver's clock, against the time sampled in page faults")
+		add(driver.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, driver, sampled, "faults on enclave memory as timed by the SGX driver, against the time sampled in page faults")
 	}
 	if bounced := l.counts(ProcessBounceTime, l.total(ProcessBounceTime, everything)); bounced.Value > 0 {
 		sampled := l.sampled("cpu", l.total(CPUSamples, func(e Event) bool { return e.Label("mode") != "user" }))
-		add(bounced.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "bounce buffers in its own calls by their clock, against the time sampled in the kernel")
+		add(bounced.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "measured time in bounce buffers in its own calls, against the time sampled in the kernel")
 	}
 	kernel = kernel.plus(l.sampled("cpu", l.total(CPUSamples, func(e Event) bool {
 		return unattributed(e) || e.Label("mode") == "kernel" && inRegion(e)
 	})))
 	if calls.Value > 0 {
 		price := calls.plus(taken)
-		add(price.Low <= kernel.High, price, kernel, "system calls and page faults at their price, against all time measured in the kernel")
+		add(price.Low <= kernel.High, price, kernel, "system calls and page faults at their calibrated cost, against all time measured in the kernel")
 	}
 	if cost, ok := l.unit("switch_same_core"); ok && l.kindlessTotal(SwitchCount) > 0 {
 		price := l.rated("switches", l.kindlessTotal(SwitchCount)).times(cost)
-		add(price.Low <= kernel.High, price, kernel, "context switches at their price, which is part of the time measured in the kernel")
+		add(price.Low <= kernel.High, price, kernel, "context switches at their calibrated cost, against the time measured in the kernel")
 	}
 	if unseen, ok := l.unit("syscall_unseen"); ok {
 		for _, e := range l.events(CallCount) {
@@ -85,7 +85,7 @@ func (l *Ledger) checks(rows []row) []Check {
 		hidden = hidden.plus(l.rated("faults", l.faultRate()).times(unseen))
 	}
 	if user := l.sampled("cpu", l.counted[event(CPUSamples, "mode", "user")]); hidden.Value > 0 {
-		add(hidden.Low <= user.High, hidden, user, "the part of system calls and page faults that the clock takes for the process's own, against what it took for that")
+		add(hidden.Low <= user.High, hidden, user, "calibrated part of system calls and page faults that counts as user code, against the time sampled in user code")
 	}
 	return out
 }

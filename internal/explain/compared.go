@@ -82,7 +82,7 @@ func (k *Catalog) tree(e *result.Experiment, c *result.Comparison) Tree {
 		t.UnexplainedShare = Amount{rest, min(rest, share.Low, share.High), max(rest, share.Low, share.High)}
 	}
 	if rest < -leastOvershoot {
-		t.Blind = append(t.Blind, fmt.Sprintf("The rows explain %s of the difference: a count or a price is too high, or something that became less is not counted.", metric.Percent(1-rest)))
+		t.Blind = append(t.Blind, fmt.Sprintf("The rows explain %s of the difference. A count or a cost of one event is too high, or a saving is not counted.", metric.Percent(1-rest)))
 	}
 	return t
 }
@@ -162,7 +162,7 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	unit := Unit{Amount: extent(*a.UnitCost, a.UnitLow, a.UnitHigh), Origin: Calibrated}
 	switch p := k.price(ev); {
 	case ev == costlierCalls:
-		unit.Origin, unit.How = Measured, "cost of an empty system call in this arm, less that in the baseline"
+		unit.Origin, unit.How = Measured, "cost of an empty system call in this arm, minus that in the baseline"
 		if treat := e.Environment(a.Treatment); treat != nil && treat.Call != nil && treat.Call.Form != "" {
 			unit.How += ", made by a " + treat.Call.Form + " program"
 		}
@@ -171,7 +171,7 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	case Timed[ev.Metric] != "":
 		unit.Origin, unit.How = Measured, "their time in the runs of both arms, divided by their number"
 	case ev.Metric == EnclaveEntries || ev.Metric == EnclaveExits:
-		unit.How = "a call into an enclave or out of it, of which this is one half or the whole"
+		unit.How = "a call into or out of an enclave; this event is half of such a call, or all of it"
 	case p != nil:
 		unit.How = p.How
 		if e.UnitCosts != nil {
@@ -212,7 +212,7 @@ func product(a, each Amount) Amount {
 func (e Event) Title() string {
 	switch {
 	case e == costlierCalls:
-		return "system calls, at another price"
+		return "system calls at a different cost"
 	case e.Metric == CallCount && e.Label("syscall") != "":
 		return e.Label("syscall")
 	case e.Metric == CallCount:

@@ -279,7 +279,7 @@ const leastChange = 0.02
 // explain fills in a row's cost, share and cause, or the reason why they are missing.
 func (l *Ledger) explain(a *result.Attribution, e Event) {
 	if l.partial[e] {
-		a.Reason = "the counter sees only part of the workload, or others too"
+		a.Reason = "the counter covers only part of the workload, or includes other programs"
 	}
 	contended := l.total(WaitSamples, func(e Event) bool { return e.Label("state") == "lock" && l.counted[e] > 0 }) > 0
 	if c := l.cause(e, Circumstances{Contended: contended, Paging: l.paging()}); c != nil && e != costlierCalls {
@@ -292,7 +292,7 @@ func (l *Ledger) explain(a *result.Attribution, e Event) {
 	case math.IsNaN(active):
 		why = "the CPU time of the workload was not counted"
 	case math.Abs(active) < leastChange*was || active == 0:
-		why = "the arms take the same time for an operation, on CPUs and waiting"
+		why = "an operation takes the same time in both arms, on CPUs and waiting"
 	default:
 		share := *a.Seconds / active
 		a.Share = &share
@@ -316,7 +316,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	switch {
 	case e == costlierCalls:
 		if l.hidden {
-			a.Reason = "assumed: the arm makes as many system calls as the baseline, which is not seen from outside"
+			a.Reason = "assumed: the arm makes as many system calls as the baseline; the host does not see them"
 		}
 		a.UnitLow, a.UnitHigh = &l.costlier.Low, &l.costlier.High
 		return took(*l.costlier)
@@ -326,7 +326,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	case (e.Metric == BouncedBytes || e.Metric == ProcessBounceTime) && l.has(BounceTime):
 		return "its time is part of " + BounceTime
 	case l.hidden && (e.Metric == CallCount || e.Metric == SwitchCount):
-		return "it is the environment's own, and a part of what a system call costs in it"
+		return "it belongs to the environment itself, and is part of the cost of a system call there"
 	case e.Metric == CPUAccount:
 		return isMeasure
 	case e.Metric == AcceptedBytes && l.took[event(Acceptances)] > 0 && l.has(Acceptances):
@@ -376,8 +376,8 @@ const orderOfMagnitude = "an order of magnitude: "
 
 // The reasons of most counters without a share.
 const (
-	isMeasure = "this is what prices are compared with"
-	notPriced = "what one costs is not known"
+	isMeasure = "this is the total that the rows are compared with"
+	notPriced = "the cost of one is unknown"
 )
 
 // divided reports whether kinds of a metric's events are known in addition to their total: these have the price of
@@ -419,7 +419,7 @@ func (k *Catalog) CauseSentence(e *result.Experiment, c *result.Comparison) stri
 	}
 	switch {
 	case *c.CostLow > 1 && longer:
-		return fmt.Sprintf("Of the time by which an operation takes longer in %s, %s%s goes into %s (%s): %s.", c.Treatment, least, share, cause.What, list, cause.Fix)
+		return fmt.Sprintf("Of the extra time of an operation in %s, %s%s goes into %s (%s): %s.", c.Treatment, least, share, cause.What, list, cause.Fix)
 	case *c.CostHigh < 1 && !longer:
 		return fmt.Sprintf("Of the time that an operation saves in %s, %s%s went into %s in %s (%s).", c.Treatment, least, share, cause.What, c.Baseline, list)
 	}

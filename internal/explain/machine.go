@@ -190,7 +190,7 @@ func (t Tree) group() *Group {
 		parts = append(parts, fmt.Sprintf("%s %s", r.Title, metric.Percent(r.Share.Value)))
 	}
 	if t.Baseline != "" {
-		whole := "of the time by which an operation takes longer"
+		whole := "of the extra time of an operation"
 		if t.Active.Value < 0 {
 			whole = "of the time that an operation saves"
 		}

@@ -11,7 +11,7 @@ var acceptance = machineKind{
 		expr := "sum(" + l.machine.Rate(AcceptedBytes) + ")"
 		if !timed {
 			return l.copied(Row{ID: "acceptance", Title: "bytes of memory accepted", Advice: acceptEarly}, event(AcceptedBytes), expr,
-				"at least: one pass over each byte within the nearest cache; the call that accepts a page comes on top")
+				"at least: one pass over each byte within the nearest cache, without the call that accepts a page")
 		}
 		r.Advice = acceptEarly
 		if v := l.shared[event(AcceptedBytes)]; v > 0 {

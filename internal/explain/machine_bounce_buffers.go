@@ -16,12 +16,12 @@ var bounceBuffers = machineKind{
 		if v := l.shared[event(BounceFailures)]; v > 0 {
 			if rows == nil { // none fitted
 				rate := exactly(v)
-				rows = []Row{{ID: "bounce_buffers", Title: "mappings that found the pool of bounce buffers full", Part: Kernel, Rate: &rate}}
+				rows = []Row{{ID: "bounce_buffers", Title: "mappings that failed because the pool of bounce buffers was full", Part: Kernel, Rate: &rate}}
 			}
 			r := &rows[0]
 			r.Cause = "bounce_buffers"
-			r.Evidence = append(r.Evidence, perSecond("mappings that found the pool full", v, l.machine.Rate(BounceFailures)))
-			r.Reason = strings.TrimPrefix(r.Reason+"; the pool was full: how long requests then wait is not known", "; ")
+			r.Evidence = append(r.Evidence, perSecond("mappings that failed because the pool was full", v, l.machine.Rate(BounceFailures)))
+			r.Reason = strings.TrimPrefix(r.Reason+"; the pool was full, and it is unknown how long requests then wait", "; ")
 		}
 		return rows
 	},
@@ -71,7 +71,7 @@ func (l *Ledger) timedBounces(whole Row, time float64) []Row {
 		}
 	}
 	if len(whole.Rows) > 1 {
-		whole.Reason = "devices at the mean price of a byte"
+		whole.Reason = "devices at the mean cost of a byte"
 	}
 	return []Row{whole}
 }

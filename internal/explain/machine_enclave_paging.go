@@ -9,7 +9,7 @@ var enclavePaging = machineKind{
 		machineSeries{name: LoadedBack}, machineSeries{name: Interrupts, matchers: shootdowns}),
 	rows: func(l *Ledger) (out []Row) {
 		series := histogram(ReclaimTime, "", "")
-		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads in need", series, labelIs("context", "direct"), query.MatchersFor("context", "direct")); ok {
+		if r, ok := l.timed("reclaim", "batches of EPC pages evicted by threads that need a free page", series, labelIs("context", "direct"), query.MatchersFor("context", "direct")); ok {
 			r.Cause = "epc_paging"
 			out = append(out, r)
 		}
@@ -56,6 +56,6 @@ func (l *Ledger) shotDown() []Row {
 	}
 	rate := exactly(v)
 	return []Row{{ID: "shootdowns", Title: "shootdowns: interrupts between CPUs", Part: Kernel, Rate: &rate,
-		Reason:   "other programs cause them too, and " + notPriced + "; a thread that one finds in its enclave leaves it by an asynchronous exit",
+		Reason:   "other programs cause them too, and " + notPriced + "; a thread that is interrupted in its enclave leaves it by an asynchronous exit",
 		Evidence: []query.Evidence{perSecond("interrupts between CPUs", v, l.machine.Rate(Interrupts, shootdowns))}}}
 }

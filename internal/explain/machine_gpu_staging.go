@@ -5,8 +5,8 @@ package explain
 var gpuStaging = machineKind{
 	reads: []machineSeries{{name: StagedBytes, gauge: true}},
 	rows: func(l *Ledger) []Row {
-		return l.copied(Row{ID: "gpu_staging", Title: "bytes encrypted to and from GPUs", Advice: keepOnCard}, event(StagedBytes), "sum("+l.machine.Mean(StagedBytes)+")",
-			"at least: one copy of each byte within the nearest cache; encrypting it comes on top")
+		return l.copied(Row{ID: "gpu_staging", Title: "bytes copied to and from GPUs, encrypted", Advice: keepOnCard}, event(StagedBytes), "sum("+l.machine.Mean(StagedBytes)+")",
+			"at least: one copy of each byte within the nearest cache, without its encryption")
 	},
 }
 

@@ -6,6 +6,6 @@ var guestExits = machineKind{
 	reads: []machineSeries{{name: GuestExceptions, by: "reason"}},
 	rows: func(l *Ledger) []Row {
 		return l.byLabel(Row{ID: "guest_exits", Title: "exceptions that call the hypervisor", Cause: "guest_exit_storm"}, GuestExceptions, "reason", "1/s",
-			"at least: each at the price of CPUID, the least that the hypervisor answers")
+			"at least: each at the cost of CPUID, the simplest exception that the hypervisor answers")
 	},
 }

@@ -73,7 +73,7 @@ func (l *Ledger) untimedExits(id, title, kind string) Row {
 		return Row{}
 	}
 	rate := l.counts(VMExits, v)
-	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Reason: notPriced + ": set the level of the source kvm to latency, which measures it; halts, in which a guest has nothing to do, are included",
+	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Reason: notPriced + ": set the source kvm to level latency to measure it; halts of idle guests are included",
 		Evidence: []query.Evidence{perSecond(title, v, l.machine.Rate(VMExits, query.MatchersFor("type", kind)))}}
 }
 

@@ -96,11 +96,11 @@ func (k *Catalog) predict(e *result.Experiment, c *result.Comparison, change Cha
 	}
 	p.Now = Amount{*c.Cost, *c.CostLow, *c.CostHigh}
 	if p.Now.Low <= 1 {
-		return fmt.Errorf("the cost may be none, %s: there is nothing to divide among events", metric.TimesOf(p.Now.Value, p.Now.Low, p.Now.High))
+		return fmt.Errorf("the interval of the cost, %s, includes 1x (no cost), so there is nothing to divide among events", metric.TimesOf(p.Now.Value, p.Now.Low, p.Now.High))
 	}
 	tree := k.Compared(e, c)
 	if tree.Active.Low <= 0 {
-		return fmt.Errorf("the time by which an operation takes longer, on CPUs and waiting, was not measured or may be none")
+		return fmt.Errorf("the extra time of an operation, on CPUs and waiting, was not measured, or its interval includes 0")
 	}
 	left := exactly(change.Factor)
 	lever := change.Lever
@@ -138,9 +138,9 @@ func (k *Catalog) predict(e *result.Experiment, c *result.Comparison, change Cha
 		}
 	}
 	p.Cost.Low, p.Cost.High = slices.Min(ends), slices.Max(ends)
-	p.Assumes = append(p.Assumes, fmt.Sprintf("%s are %s of the time by which an operation takes longer, the cost above 1 follows that time, and nothing else changes", l.What, share.percent()))
+	p.Assumes = append(p.Assumes, fmt.Sprintf("%s are %s of the extra time of an operation, the cost above 1 is proportional to that time, and nothing else changes", l.What, share.percent()))
 	if share.Value > 1 {
-		p.Assumes = append(p.Assumes, "this is more than was measured: their number or their price is too high")
+		p.Assumes = append(p.Assumes, "this is more than the measured time: their number or their cost is too high")
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (k *Catalog) leverTime(e *result.Experiment, c *result.Comparison, l Lever)
 	}
 	switch {
 	case !found && len(unpriced) > 0:
-		return time, nil, fmt.Errorf("what %s cost is not known: %s", l.What, strings.Join(unpriced, "; "))
+		return time, nil, fmt.Errorf("the cost of %s is unknown: %s", l.What, strings.Join(unpriced, "; "))
 	case !found:
 		return time, nil, fmt.Errorf("%s were not counted in both arms", l.What)
 	case time.Value == 0:
@@ -214,15 +214,15 @@ func (p *Prediction) faultsLeft(e *result.Experiment, c *result.Comparison, fact
 	var low, high, value float64 // pages loaded back per operation
 	switch {
 	case len(sizes) < 2 && factor < 1, len(sizes) > 1 && len(above) == 0:
-		return Amount{}, fmt.Errorf("a smaller EPC is as a larger working set, and none that is %s times as large was measured", metric.Digits(1/factor))
+		return Amount{}, fmt.Errorf("a smaller EPC has the effect of a larger working set, and none that is %s times as large was measured", metric.Digits(1/factor))
 	case len(sizes) < 2:
 		low, high, p.Bounds = 0, loaded, true
 		value = loaded / 2
-		p.Assumes = append(p.Assumes, "how much less is paged is not known from one size of the working set: from nothing to all")
+		p.Assumes = append(p.Assumes, "with one size of the working set it is unknown how much paging remains: none to all of it")
 	case len(below) == 0:
 		low, high, p.Bounds = 0, sizes[slices.Min(above)], true
 		value = high / 2
-		p.Assumes = append(p.Assumes, fmt.Sprintf("%s below the smallest that was measured pages from nothing to as much as that", param))
+		p.Assumes = append(p.Assumes, fmt.Sprintf("a %s below the smallest measured one loads back between no pages and as many as that one", param))
 	default:
 		x, y := slices.Max(below), slices.Min(above)
 		low, high = min(sizes[x], sizes[y]), max(sizes[x], sizes[y])
@@ -230,7 +230,7 @@ func (p *Prediction) faultsLeft(e *result.Experiment, c *result.Comparison, fact
 		if y > x {
 			value += (sizes[y] - sizes[x]) * (at - x) / (y - x)
 		}
-		p.Assumes = append(p.Assumes, fmt.Sprintf("how many pages an operation loads back depends on the ratio of %s to the EPC alone, so as many as were measured at %s", param, metric.Value(at, "bytes")))
+		p.Assumes = append(p.Assumes, fmt.Sprintf("the number of pages that an operation loads back depends only on the ratio of %s to the EPC, so it is the number measured at %s", param, metric.Value(at, "bytes")))
 	}
 	left := func(n float64) float64 { return 1 - paging*(1-n/loaded) }
 	return Amount{left(value), left(low), left(high)}, nil

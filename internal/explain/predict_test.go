@@ -90,25 +90,25 @@ func TestPredict(t *testing.T) {
 	}{
 		// 40 exits of 5 us (2 to 8) are 20 % (8 to 32) of the 1 ms: without them 1.8.
 		"no transitions":    {paged(110), "transitions=0x", 0, explain.Amount{Value: 1.8, Low: 1 + 0.9*0.68, High: 1 + 1.1*0.92}, false, "enclave exits (gramine) costs as much as now, 5 µs"},
-		"half":              {paged(110), "transitions=0.5x", 0, explain.Amount{Value: 1.9, Low: 1 + 0.9*0.84, High: 1 + 1.1*0.96}, false, "20 % [8, 32] of the time by which an operation takes longer"},
+		"half":              {paged(110), "transitions=0.5x", 0, explain.Amount{Value: 1.9, Low: 1 + 0.9*0.84, High: 1 + 1.1*0.96}, false, "20 % [8, 32] of the extra time of an operation"},
 		"twice":             {paged(110), "transitions=2x", 0, explain.Amount{Value: 2.2, Low: 1 + 0.9*1.08, High: 1 + 1.1*1.32}, false, ""},
 		"the same":          {paged(110), "transitions=1x", 0, explain.Amount{Value: 2, Low: 1.9, High: 2.1}, false, ""},
 		"no faults":         {paged(110), "enclave_faults=0x", 0, explain.Amount{Value: 1.9, Low: 1 + 0.9*0.9, High: 1 + 1.1*0.9}, false, ""},
-		"more than all":     {tooMuch, "enclave_faults=0x", 0, explain.Amount{Value: 0, Low: 1 - 1.1, High: 1 - 0.9}, false, "more than was measured"},
-		"no price":          {paged(110), "exceptions=0x", 0, explain.Amount{}, false, "is not known: guest exceptions (cpuid): not calibrated: the result holds no unit costs"},
+		"more than all":     {tooMuch, "enclave_faults=0x", 0, explain.Amount{Value: 0, Low: 1 - 1.1, High: 1 - 0.9}, false, "this is more than the measured time"},
+		"no price":          {paged(110), "exceptions=0x", 0, explain.Amount{}, false, "is unknown: guest exceptions (cpuid): not calibrated: the result holds no unit costs"},
 		"no count":          {paged(110), "bounces=0x", 0, explain.Amount{}, false, "copies through bounce buffers were not counted in both arms"},
 		"no events":         {paged(80), "enclave_faults=0x", 0, explain.Amount{}, false, "there were no faults on enclave memory"},
-		"may cost nothing":  {costing(paged(110), 0.99), "transitions=0x", 0, explain.Amount{}, false, "the cost may be none"},
+		"may cost nothing":  {costing(paged(110), 0.99), "transitions=0x", 0, explain.Amount{}, false, "includes 1x (no cost)"},
 		"refused":           {invalid, "transitions=0x", 0, explain.Amount{}, false, "has no cost with an interval"},
-		"no time":           {without(paged(110), explain.CPUAccount), "transitions=0x", 0, explain.Amount{}, false, "was not measured or may be none"},
+		"no time":           {without(paged(110), explain.CPUAccount), "transitions=0x", 0, explain.Amount{}, false, "was not measured, or its interval includes 0"},
 		"no loads":          {without(paged(110), explain.EnclavePages), "epc=2x", 0, explain.Amount{}, false, "pages loaded back into the EPC were not counted"},
-		"one size":          {paged(110), "epc=2x", 0, explain.Amount{Value: 1.95, Low: 1 + 0.9*0.9, High: 2.1}, true, "from nothing to all"},
-		"one size, smaller": {paged(110), "epc=0.5x", 0, explain.Amount{}, false, "a smaller EPC is as a larger working set, and none that is 2 times as large was measured"},
+		"one size":          {paged(110), "epc=2x", 0, explain.Amount{Value: 1.95, Low: 1 + 0.9*0.9, High: 2.1}, true, "how much paging remains: none to all of it"},
+		"one size, smaller": {paged(110), "epc=0.5x", 0, explain.Amount{}, false, "a smaller EPC has the effect of a larger working set, and none that is 2 times as large was measured"},
 		// With twice the EPC, 190 MiB page as much as 95 do: 2.5 pages, 25 us instead of 500.
-		"doubled":         {paged(80, 90, 95, 100, 190), "epc=2x", 4, explain.Amount{Value: 1 + 0.525, Low: 1 + 0.9*0.525, High: 1 + 1.1*0.525}, false, "as many as were measured at 95 MiB"},
-		"between two":     {paged(80, 90, 100, 190), "epc=2x", 3, explain.Amount{Value: 1 + 0.525, Low: 1 + 0.9*0.5, High: 1 + 1.1*0.55}, false, "depends on the ratio of size to the EPC alone"},
+		"doubled":         {paged(80, 90, 95, 100, 190), "epc=2x", 4, explain.Amount{Value: 1 + 0.525, Low: 1 + 0.9*0.525, High: 1 + 1.1*0.525}, false, "it is the number measured at 95 MiB"},
+		"between two":     {paged(80, 90, 100, 190), "epc=2x", 3, explain.Amount{Value: 1 + 0.525, Low: 1 + 0.9*0.5, High: 1 + 1.1*0.55}, false, "depends only on the ratio of size to the EPC"},
 		"all fits":        {paged(80, 90, 110), "epc=1.3x", 2, explain.Amount{Value: 1.9, Low: 1 + 0.9*0.9, High: 1 + 1.1*0.9}, false, ""},
-		"below all":       {paged(100, 110), "epc=2x", 1, explain.Amount{Value: 1.925, Low: 1 + 0.9*0.9, High: 1 + 1.1*0.95}, true, "size below the smallest that was measured"},
+		"below all":       {paged(100, 110), "epc=2x", 1, explain.Amount{Value: 1.925, Low: 1 + 0.9*0.9, High: 1 + 1.1*0.95}, true, "a size below the smallest measured one"},
 		"halved":          {paged(100, 110, 200), "epc=0.5x", 0, explain.Amount{Value: 1 + 1.5, Low: 1 + 0.9*1.5, High: 1 + 1.1*1.5}, false, ""},
 		"halved too much": {paged(100, 110), "epc=0.5x", 1, explain.Amount{}, false, "none that is 2 times as large was measured"},
 	} {
@@ -176,7 +176,7 @@ func TestComparedTooMuch(t *testing.T) {
 		}
 	}
 	tree := known.Compared(e, &e.Comparisons[0])
-	if want := "The rows explain 220 % of the difference: "; len(tree.Blind) != 1 || !strings.HasPrefix(tree.Blind[0], want) {
+	if want := "The rows explain 220 % of the difference. "; len(tree.Blind) != 1 || !strings.HasPrefix(tree.Blind[0], want) {
 		t.Errorf("said %q, want %q", tree.Blind, want)
 	}
 	if r := tree.Rows[0]; r.Share.Value != 2 || r.Time.Value != 2e-3 || math.Abs(tree.UnexplainedShare.Value+1.2) > 1e-9 {

@@ -54,12 +54,12 @@ func (l *Ledger) regress(ctx context.Context, db query.Querier, q Question, rows
 			return err
 		}
 		if s.reason != "" {
-			r.Reason = strings.TrimPrefix(r.Reason+"; no price by regression: "+s.reason, "; ")
+			r.Reason = strings.TrimPrefix(r.Reason+"; no cost by regression: "+s.reason, "; ")
 			continue
 		}
 		// There may be fewer calls than counted events.
 		time := Amount{s.Value, s.Low, s.High}.scaled(number)
-		unit := Unit{time.scaled(1 / r.Rate.Value), Regressed, fmt.Sprintf("by regression of the process's CPU time on their number in %d windows of %s, together with calls, faults and switches", s.Windows, part)}
+		unit := Unit{time.scaled(1 / r.Rate.Value), Regressed, fmt.Sprintf("by regression of the process's CPU time on the number of these events, calls, faults and switches in %d windows of %s", s.Windows, part)}
 		r.Unit, r.Time, r.Reason, r.within = &unit, time, "", own
 	}
 	return nil

@@ -27,12 +27,12 @@ func memory(l *Ledger) []row {
 	r := Row{ID: "memory_encryption", Title: "memory encryption", Part: User, TEE: true, Evidence: []query.Evidence{{
 		Text: fmt.Sprintf("cost of memory against the baseline (%s, %s)", access, size), Value: worst.Value, Unit: "ratio",
 		Expr: fmt.Sprintf("avg(%s)", l.machine.Mean(MemoryCost, query.MatchersFor("access", access, "size", size, "bound", "median")))}}}
-	beside := fmt.Sprintf("memory takes %s as long as in the declared baseline (%s, %s)", metric.TimesOf(worst.Value, worst.Low, worst.High), access, size)
+	beside := fmt.Sprintf("a memory access takes %s as long as in the declared baseline (%s, %s)", metric.TimesOf(worst.Value, worst.Low, worst.High), access, size)
 	if worst.Low <= 1 {
 		r.Reason = beside + ": it may cost nothing"
 	} else {
 		user := l.sampled("cpu", l.total(CPUSamples, labelIs("mode", "user")))
-		r.Reason = fmt.Sprintf("%s, which is at most %s of user code (%s): as much as if all of it waited for memory; what is in caches costs nothing",
+		r.Reason = fmt.Sprintf("%s. That is at most %s of user code (%s), if all of it waited for memory; accesses that hit a cache cost nothing more",
 			beside, metric.Percent(1-1/worst.High), metric.Value(user.High*(1-1/worst.High), "cores"))
 	}
 	return []row{{Row: r}}

@@ -229,8 +229,8 @@ func (f *Feed) AnswerQueries(ctx context.Context, queries []Query, deliver func(
 	}
 }
 
-// try answers a query from what is kept, or sees to it that an evaluation is under way,
-// whose end it will be woken by. The caller calls release once it has delivered the answer.
+// try answers a query from what is kept; otherwise it starts an evaluation, or joins the one that runs, and is woken when
+// it ends. The caller calls release once it has delivered the answer.
 func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, release func(), err error, done bool) {
 	b := f.books.Lock()
 	defer f.books.Unlock()

@@ -634,9 +634,9 @@ func (v *evaluation) missing(ctx context.Context, metric string, window time.Dur
 		v.witness[metric] = query.Selector(metric, points[0].Labels)
 		return ""
 	case len(points) > 0:
-		return fmt.Sprintf("needs %s: only one reading in the last %s", metric, w)
+		return fmt.Sprintf("the metric %s has only one reading in the last %s", metric, w)
 	}
-	why := fmt.Sprintf("needs %s: no reading in the last %s", metric, w)
+	why := fmt.Sprintf("the metric %s has no reading in the last %s", metric, w)
 	if v.opts.Absent != nil {
 		if reason := v.opts.Absent(metric); reason != "" {
 			why += ": " + reason

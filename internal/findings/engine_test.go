@@ -201,9 +201,9 @@ func TestCannotTell(t *testing.T) {
 		want       string
 	}{
 		{"panic", `temperature{machine="a"} 100x50`, panics, "rule panics crashed: runtime error: invalid memory address"},
-		{"no series", `other 1x50`, heat, "needs temperature: no reading in the last 1m: the sensor is off"},
-		{"series ended", `temperature{machine="a"} 100x20`, heat, "needs temperature: no reading in the last 1m: the sensor is off"},
-		{"one reading", `temperature{machine="a"} _x39 100`, heat, "needs temperature: only one reading in the last 1m"},
+		{"no series", `other 1x50`, heat, "the metric temperature has no reading in the last 1m: the sensor is off"},
+		{"series ended", `temperature{machine="a"} 100x20`, heat, "the metric temperature has no reading in the last 1m: the sensor is off"},
+		{"one reading", `temperature{machine="a"} _x39 100`, heat, "the metric temperature has only one reading in the last 1m"},
 		{"error", `temperature{machine="a"} 100x50`, broken, "the other half is missing"},
 		{"bad need", `temperature 1x50`, &findings.Rule{Name: "bad", Needs: []string{"no name"}}, "query topk(1, count_over_time(no name[1m])): "},
 	} {

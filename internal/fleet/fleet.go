@@ -203,7 +203,7 @@ func (f *Fleet) list(ctx context.Context, older bool) ([]Row, time.Time, error) 
 	case <-enough:
 		return last.rows, last.at, nil
 	case <-ctx.Done():
-		return nil, time.Time{}, fmt.Errorf("wait for the list of machines: %w; ask again, it is still in the making", ctx.Err())
+		return nil, time.Time{}, fmt.Errorf("wait for the list of machines: %w; ask again, because the list is not ready yet", ctx.Err())
 	}
 }
 

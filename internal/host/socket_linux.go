@@ -36,7 +36,7 @@ func PeerOf(c net.Conn) (Peer, error) {
 		}
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return Peer{}, fmt.Errorf("read who is at the other end of the socket: %w", err)
+		return Peer{}, fmt.Errorf("read the peer of the socket: %w", err)
 	}
 	return p, nil
 }

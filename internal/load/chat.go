@@ -68,9 +68,9 @@ func (o *ChatOptions) check() error {
 	case !(o.Rate >= 0) || o.Rate > MostRate:
 		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
 	case o.Rate == 0 && o.Poisson:
-		return errors.New("arrivals are those of an open loop: give a rate")
+		return errors.New("arrivals need an open loop: give a rate")
 	case o.Rate > 0 && o.Users > 0:
-		return errors.New("users are those of a closed loop: leave out the rate or the users")
+		return errors.New("users need a closed loop: leave out the rate or the users")
 	case o.Users < 0 || o.Users > MostChats:
 		return fmt.Errorf("%d users: want 0 to %d", o.Users, MostChats)
 	case o.Requests < 1 || o.Requests > MostChats || o.Warm < 0 || o.Warm > MostChats:

@@ -11,7 +11,7 @@ const (
 // Waits begins the line of a program with a load that has waited for a while; the rest says for what.
 const Waits = "note: waiting for "
 
-// Limits of a load. There are only so many ports towards one server; requests in flight
+// Limits of a load. Local ports towards one server are limited; requests in flight
 // on a connection are bounded so that a mistyped number does not use up the memory.
 const (
 	MostConnections = 1 << 16

@@ -489,7 +489,7 @@ func (w *worker) redial(l *connection) {
 
 // goneFor is the error of a server that takes no connection any more, where a number of requests would end the load.
 func (o *Options) goneFor(err error) error {
-	return fmt.Errorf("the server took no connection for %v, before the load had made its %d requests: %w", o.Wait, o.Requests, err)
+	return fmt.Errorf("the server accepted no connection for %v, before the load had made its %d requests: %w", o.Wait, o.Requests, err)
 }
 
 // join puts the lines that have arrived in place of the dead ones.

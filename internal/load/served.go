@@ -57,7 +57,7 @@ func parseServed(b []byte) (Served, error) {
 		delete(wanted, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		return Served{}, fmt.Errorf("%s is missing: it is llama.cpp's, which shows it with --metrics", name)
+		return Served{}, fmt.Errorf("%s is missing: llama.cpp shows it only with --metrics", name)
 	}
 	if most := max(s.PromptTokens, s.CompletionTokens); most >= 1e6 {
 		s.Rounding = math.Pow(10, math.Floor(math.Log10(most))-5) / 2

@@ -221,7 +221,7 @@ func (r *BlockRoles) hasSlaves(name string) (bool, error) {
 }
 
 // byName finds the disk of a partition among the devices, as the kernel names one (block/partitions/core.c,
-// part_create): the disk's name, a "p" if that ends in a digit, and a number. Where that disk is not there, it is a disk.
+// part_create): the disk's name, a "p" if that ends in a digit, and a number. If no such disk exists, it is a whole disk.
 func (r *BlockRoles) byName(name string) BlockRole {
 	disk := strings.TrimRight(name, "0123456789")
 	if disk == name {

@@ -42,7 +42,7 @@ func ParseMounts(file string, b []byte) ([]Mount, error) {
 			at = slices.Index(f[6:], "-") + 6
 		}
 		if at < 6 || len(f) < at+4 || !strings.HasPrefix(f[4], "/") || f[at+1] == "" {
-			t.Bad("%.60q is no mount", line)
+			t.Bad("%.60q is not a mount", line)
 			continue
 		}
 		out = append(out, Mount{ID: f[0], Parent: f[1], Device: f[2], Root: unoctal(f[3]), Point: unoctal(f[4]), Options: f[5], Type: unoctal(f[at+1]), Source: unoctal(f[at+2]), Super: f[at+3]})

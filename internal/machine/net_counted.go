@@ -194,7 +194,7 @@ func virtualStanding(h *host.Host, name string) (standing, error) {
 	}
 	flags, err := strconv.ParseUint(text, 0, 32)
 	if err != nil {
-		return link, fmt.Errorf("parse %s/flags: %.40q is no number", dir, text)
+		return link, fmt.Errorf("parse %s/flags: %.40q is not a number", dir, text)
 	}
 	if flags&noARP != 0 { // dummy and ifb
 		return tap, nil
@@ -270,7 +270,7 @@ func routedDevices(h *host.Host, process string) (routed, byDefault map[string]b
 		to, err1 := hex.DecodeString(f[0])
 		length, err2 := strconv.ParseUint(f[1], 16, 8)
 		if err1 != nil || err2 != nil || len(to) != 16 {
-			t.Bad("%.40q is no prefix and its length", line)
+			t.Bad("%.40q is not a prefix and its length", line)
 			continue
 		}
 		local := to[0] == 0xff || to[0] == 0xfe && to[1]&0xc0 == 0x80 // multicast, link-local

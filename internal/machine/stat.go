@@ -48,7 +48,7 @@ func ParseStat(b []byte, cpu func(CPUTimes), number func(name string, n uint64))
 			c := CPUTimes{CPU: int(n), Whole: true}
 			switch {
 			case err != nil:
-				t.Bad("%.40q is no CPU", f[0])
+				t.Bad("%.40q is not a CPU", f[0])
 				continue
 			case seen[c.CPU]:
 				t.Bad("%s a second time", f[0])

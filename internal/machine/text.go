@@ -115,7 +115,7 @@ func ParseCount(cell string) (uint64, error) {
 	n, err := strconv.ParseUint(cell, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || n >= 1<<63:
-		return 0, fmt.Errorf("%.40q has wrapped below 0, or is no number", cell)
+		return 0, fmt.Errorf("%.40q has wrapped below 0, or is not a number", cell)
 	case err != nil:
 		return 0, fmt.Errorf("%.40q is not a count", cell)
 	}

@@ -55,7 +55,7 @@ func TestParseMounts(t *testing.T) {
 	if !slices.Equal(mounts, want) {
 		t.Errorf("%+v, want %+v", mounts, want)
 	}
-	if err == nil || !strings.Contains(err.Error(), `line 3 of mountinfo: "31 22 0:31 / /torn rw - tm" is no mount; parse line 4 of mountinfo: it is empty`) {
+	if err == nil || !strings.Contains(err.Error(), `line 3 of mountinfo: "31 22 0:31 / /torn rw - tm" is not a mount; parse line 4 of mountinfo: it is empty`) {
 		t.Error(err)
 	}
 }

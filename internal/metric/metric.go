@@ -94,8 +94,7 @@ type Hist struct {
 	Sum    float64
 }
 
-// Check reports why a sample cannot be shown: it is not what its metric declares, or its value is none that can
-// be.
+// Check reports why a sample cannot be shown: it is not what its metric declares, or its value is out of range.
 func (s *Sample) Check() error {
 	switch h := s.Hist; {
 	case s.Desc == nil:
@@ -161,7 +160,7 @@ func (d *Desc) Impossible(v float64) string {
 	least, most := d.Range()
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return "which is no number"
+		return "which is not a number"
 	case v >= wrapped && (most == wrapped || most == Unlimited):
 		return "which has wrapped below 0"
 	case v < least:

@@ -21,8 +21,8 @@ import (
 var MemoryCostDesc = &metric.Desc{Name: explain.MemoryCost, Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"access", "size", "bound"},
 	Help: "How many times as long this machine's memory takes as that of the declared baseline (--memory-baseline), by access and working set, from a result of the workload memory: bound is median, or low and high of the 95 % interval."}
 
-// memoryBaseline reads what memory costs on this machine beside a baseline: a result of the
-// workload memory whose baseline is an unprotected arm, and one of whose others ran here.
+// memoryBaseline reads the cost of memory on this machine, relative to a baseline, from a result of the workload memory.
+// Its baseline arm is unprotected, and another arm ran on this machine.
 func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options) ([]metric.Sample, error) {
 	e, err := result.Read(file)
 	if err != nil {

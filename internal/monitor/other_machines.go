@@ -334,7 +334,7 @@ func (m *monitor) findingsOf(ctx context.Context, on query.Machine) (web.Finding
 			s.Answer = findings.Fires
 		}
 		if j := slices.IndexFunc(s.Needs, lacks); j >= 0 && s.Answer == findings.Silent {
-			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("needs %s: no reading of this machine", s.Needs[j])
+			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("the metric %s has no reading of this machine", s.Needs[j])
 		}
 	}
 	started := m.Platform.Started

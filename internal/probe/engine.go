@@ -1,5 +1,9 @@
 package probe
 
+// The engine opens the sources and keeps them open. This file has its type and the opening; collect.go reads the
+// sources in rounds, setting.go changes them at run time, watch.go switches those that wait for a program, and
+// governor.go keeps them within the budget.
+
 import (
 	"cmp"
 	"context"

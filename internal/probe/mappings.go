@@ -1,5 +1,9 @@
 package probe
 
+// Reads /proc/PID/maps, to know which files a process has mapped. Sources use it to find enclave runtimes, libraries
+// and devices. The result is kept while the size of the address space is unchanged, because a read of the maps is
+// expensive.
+
 import (
 	"errors"
 	"fmt"

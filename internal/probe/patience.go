@@ -1,5 +1,8 @@
 package probe
 
+// Reads that can hang, such as of a network file system, must not stop a round. A call runs in a goroutine of its own;
+// after its patience the round goes on without it, and the source is not called again until the call has ended.
+
 import (
 	"context"
 	"fmt"

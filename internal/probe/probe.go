@@ -190,7 +190,7 @@ func NotHere(format string, args ...any) error {
 // labels; the engine emits the rest.
 var (
 	Up = &metric.Desc{Name: "teescope_source_up", Kind: metric.Gauge, Labels: []string{"source"},
-		Help: "Whether the source delivered values in the last round, 1 or 0; absent where this machine lacks what it reads."}
+		Help: "Whether the source delivered values in the last round, 1 or 0; absent if the machine lacks what the source reads."}
 	BlindDesc = &metric.Desc{Name: "teescope_source_blind", Kind: metric.Gauge, Labels: []string{"source", "reason"},
 		Help: "1 where hardware, hypervisor or budget hides the source's values, with the reason."}
 	Coverage = &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"},
@@ -200,25 +200,25 @@ var (
 	Folded = &metric.Desc{Name: "teescope_series_folded_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
 	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Most: metric.Unlimited, Labels: []string{"source", "of"},
-		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: of sum, all its events, and of rest, those whose number the kernel does not give; absent of rest where it gives none. The error of the rest is the spread between windows, plus the bias of each window: counting slows the load inside a window, and a window closed early by the budget overestimates. The error of the sum is the same times the part of the rest. Absent where every event is counted."}
+		Help: "Relative standard error of the source's scaled number of events in the last minute. of=sum: all its events. of=rest: only events without an exact count of the kernel; absent if the kernel counts none of them. The error of rest is the spread between windows, plus the bias of each window: counting slows the load inside a window, and a window closed early by the budget overestimates. The error of sum is that of rest times the share of rest. Absent if every event is counted."}
 	ProcessError = &metric.Desc{Name: "teescope_process_standard_error_ratio", Kind: metric.Gauge, Most: metric.Unlimited, Labels: []string{"source", "process"},
-		Help: "Standard error of a process's scaled number of events of a source in the last minute, as a ratio to that number: the source's error of the rest times the part of the process's events whose number the kernel does not give. For processes with 1 % or more of the source's events; absent where every event is counted."}
+		Help: "Relative standard error of a process's scaled number of events of a source in the last minute: the source's error of rest times the share of the process's events without an exact count of the kernel. Only for processes with 1 % or more of the source's events; absent if every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
-		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: each event at the price measured on this machine when it was counted, or 150 ns where none was."}
+		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including dispatch. Each event is charged the cost measured on this machine, or 150 ns before it was measured."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge, Most: metric.Unlimited,
 		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
 	SlowedDesc = &metric.Desc{Name: "teescope_slowed_ratio", Kind: metric.Gauge, Least: 1, Most: budget.MostSlowed,
-		Help: "How many times less often than set the walks over threads and the rule anomaly run, because the user space of teescope does not fit into the budget: 1, 2 or 4. Other rules keep their time."}
+		Help: "How many times less often than configured the scan of all threads and the rule anomaly run, because teescope's user space exceeds its part of the budget: 1, 2 or 4. Other rules keep their interval."}
 	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},
 		Help: "1 for the level of detail at which the source works now."}
 	ReadSeconds = &metric.Desc{Name: "teescope_source_read_seconds", Kind: metric.Gauge, Labels: []string{"source"},
 		Help: "Wall time of the source's last read in seconds."}
 )
 
-// What a standard error is of: the values of the label of of StandardError.
+// Values of the label "of" of StandardError: the events that the error refers to.
 const (
 	OfSum  = "sum"  // all events of the source
-	OfRest = "rest" // those whose number no total of the kernel gives
+	OfRest = "rest" // events without an exact count of the kernel
 )
 
 // Metrics lists what the engine itself emits.

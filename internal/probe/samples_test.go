@@ -54,7 +54,7 @@ func TestTidy(t *testing.T) {
 			`tee_depth{queue="q"} 3`, "the first value counts"},
 		"negative":    {[]metric.Sample{{Desc: calls, Labels: []string{"a"}, Value: -1}}, "", `tee_calls_total{process="a"} is -1, less than 0`},
 		"wrapped":     {[]metric.Sample{{Desc: depth, Labels: []string{"q"}, Value: 1<<64 - 1}}, "", "has wrapped below 0"},
-		"NaN":         {[]metric.Sample{{Desc: share, Value: math.NaN()}}, "", "is no number"},
+		"NaN":         {[]metric.Sample{{Desc: share, Value: math.NaN()}}, "", "is not a number"},
 		"a share":     {[]metric.Sample{{Desc: share, Value: 1.1}}, "", "more than 1"},
 		"coverage":    {[]metric.Sample{{Desc: Coverage, Value: 2}}, "", "teescope_source_coverage_ratio"},
 		"a sum":       {[]metric.Sample{hist(-1, 2, 3)}, "", "tee_times_seconds is -1"},

@@ -220,9 +220,9 @@ func (s Setting) applyTo(next Status) (Status, error) {
 	}
 	switch waits := next.Source.Waits != nil; {
 	case s.Auto != nil && *s.Auto && !waits:
-		return next, errors.New("auto: the source waits for nothing; set on")
+		return next, errors.New("auto: this source does not wait for a process; set on")
 	case s.Auto != nil && *s.Auto && s.On != nil:
-		return next, errors.New("auto: on says the opposite; set one of them")
+		return next, errors.New("auto: contradicts on; set one of them")
 	case s.Auto != nil:
 		next.Auto = *s.Auto
 	case s.On != nil:

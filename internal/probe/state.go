@@ -1,5 +1,8 @@
 package probe
 
+// What is known of each source now: its state (available, degraded, ...), the reason and the remedy. doctor, the API
+// and the page show it; the log gets errors once.
+
 import (
 	"errors"
 	"fmt"

@@ -162,9 +162,9 @@ func TestWaitsForSettings(t *testing.T) {
 	w.end(4)
 	w.after(2*linger, Available, "")
 	plain := (&fake{}).source("plain")
-	for want, s := range map[string]Setting{"waits for nothing": {Auto: &on}, "one of them": {Auto: &on, On: &on}} {
+	for want, s := range map[string]Setting{"does not wait for a process": {Auto: &on}, "one of them": {Auto: &on, On: &on}} {
 		source := w.status().Source
-		if want == "waits for nothing" {
+		if want == "does not wait for a process" {
 			source = plain
 		}
 		if err := s.Check(source); err == nil || !strings.HasPrefix(err.Error(), "auto: ") || !strings.Contains(err.Error(), want) {

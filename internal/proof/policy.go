@@ -149,7 +149,7 @@ func checkNode(n *yaml.Node) error {
 	case n.Tag == "!!null":
 		return fmt.Errorf("line %d: a value is missing; write it, or remove the key", n.Line)
 	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
-		return fmt.Errorf("line %d: an empty list; write what it must have, or remove the key", n.Line)
+		return fmt.Errorf("line %d: the list is empty; write its entries, or remove the key", n.Line)
 	}
 	for _, c := range n.Content {
 		if err := checkNode(c); err != nil {
@@ -277,9 +277,9 @@ func (p *Policy) checkProtection() error {
 	set, _ := p.Attributes.bits(0)
 	switch {
 	case set&attest.TDUnderDebug != 0 && !p.Debug:
-		return fmt.Errorf("attributes: set has %s, which only debug: true accepts", (set & attest.TDUnderDebug).Attributes())
+		return fmt.Errorf("attributes: set has %s, which needs debug: true in the policy", (set & attest.TDUnderDebug).Attributes())
 	case set&attest.TDMigratable != 0 && !p.Migration:
-		return fmt.Errorf("attributes: set has %s, which only migration: true accepts", attest.TDMigratable.Attributes())
+		return fmt.Errorf("attributes: set has %s, which needs migration: true in the policy", attest.TDMigratable.Attributes())
 	}
 	return nil
 }

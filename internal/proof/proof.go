@@ -342,7 +342,7 @@ func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) boo
 	r.judgeTCB(i, p, asOf)
 	switch {
 	case i.Facts.NoTEE:
-		r.add("debug", NotChecked, false, "a TPM is no TEE: it does not know whether the host can read and change everything inside")
+		r.add("debug", NotChecked, false, "a TPM is not a TEE: it does not know whether the host can read and change everything inside")
 	case i.Facts.GPUs != nil:
 		r.add("debug", NotChecked, false, "no field of a GPU's report says whether confidential mode is on, or whether the GPU can be debugged")
 	default:
@@ -477,7 +477,7 @@ func ofMachine(i *attest.Inspection, state func(check string) State, asOf time.T
 	}
 	proved = []string{where + " had exactly this result"}
 	if i.Facts.NoTEE {
-		open = append(open, "that the host stayed outside (a TPM is no TEE)", "that the TPM is hardware (one in software is only as honest as its operator)")
+		open = append(open, "that the host stayed outside (a TPM is not a TEE)", "that the TPM is hardware (one in software is only as honest as its operator)")
 	}
 	switch {
 	case state("tcb") != Holds:

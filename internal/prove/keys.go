@@ -192,7 +192,7 @@ func write(f *os.File, proving, verifying key, d description) error {
 	return f.Sync()
 }
 
-// drop removes files until the others have at most so many bytes together. What a process left that was killed is among them.
+// drop evicts files, leftovers of killed processes included, until the others fit into the limit. It never evicts kept.
 func (s store) drop(kept string) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -86,8 +86,8 @@ var plonkish = scheme{
 	},
 }
 
-// accepts verifies a proof as someone does who has only its bytes, the verifying key and the public values that he expects. The error
-// of a proof that is wrong, of another circuit or about other values wraps errRefused.
+// accepts verifies a proof from its bytes, the verifying key and the expected public values. If the proof is wrong, of another
+// circuit or about other values, the error wraps errRefused.
 func (s *scheme) accepts(proof []byte, verifying key, public witness.Witness) (err error) {
 	defer func() { // package gnark indexes a proof of another circuit out of range
 		if v := recover(); v != nil {

@@ -21,7 +21,7 @@ type statement struct {
 	// least and most bound the number of bytes that the circuit hashes; both are 0 for one that hashes none, and equal where
 	// the number is fixed.
 	least, most int
-	// blank is the circuit to be compiled, for so many bytes.
+	// blank is the circuit to be compiled, for an input of that many bytes.
 	blank func(bytes int) frontend.Circuit
 	// truth is the circuit with its values. If changed, one bit of its public values is another, and the statement is false.
 	truth func(bytes int, changed bool) frontend.Circuit
@@ -158,7 +158,7 @@ func (c *hashCircuit) Define(api frontend.API) error {
 	return nil
 }
 
-// filler is a text of so many bytes, always the same.
+// filler returns n deterministic bytes.
 func filler(n int) []byte {
 	const text = "teescope hashes these words inside and outside of a circuit. "
 	return bytes.Repeat([]byte(text), n/len(text)+1)[:n]

@@ -229,7 +229,7 @@ func worth(doc Document, e *result.Experiment, v *result.Environment, kase, name
 	case unit == "seconds" && *m > 0:
 		return Cell{Text: metric.Value(3600 / *m / p.PerHour, "runs") + "/" + p.Currency, Number: true}
 	}
-	return Missing("a metric in " + orDefault(metric.Words(unit), "no unit") + " is no amount of work")
+	return Missing("a metric in " + orDefault(metric.Words(unit), "no unit") + " is not an amount of work")
 }
 
 func priceText(p Price) string {

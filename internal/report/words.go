@@ -35,7 +35,7 @@ var platform = appearance{"≠", diamond, rest, "a difference of machines, not t
 var platformGrades = []result.Grade{result.GradeC, result.GradeD}
 
 // standIn is the appearance of a comparison that is not of the real thing: it has no grade, and is never called a cost.
-var standIn = appearance{"◇", diamond, rest, "not the real thing: its ratio is nobody's price"}
+var standIn = appearance{"◇", diamond, rest, "not the real thing: its ratio is not the cost of the real one"}
 
 // isStandIn reports whether a comparison has a ratio that is not of the real thing.
 func isStandIn(c *result.Comparison) bool { return c.StandIn != "" && c.Verdict != stats.Invalid }
@@ -108,7 +108,7 @@ func designText(k result.Kind) string {
 	case result.Blocked:
 		return "alternating blocks"
 	case result.Unpaired:
-		return "separate results side by side, not paired"
+		return "results of separate runs, not paired: weaker evidence"
 	case result.Single:
 		return "one arm, nothing to compare with"
 	}

@@ -267,7 +267,7 @@ func (x *MeasuredArm) divide(e *result.Experiment, kase *result.Case, a Answer) 
 		if x.Text = metric.Times(ratio); a.Per != "" {
 			n, err := metric.ParseNumber(kase.Params[a.Per])
 			if err != nil || n <= 0 {
-				x.Text, x.Value, x.Reason = "", nil, fmt.Sprintf("%s=%s is no number of workers", a.Per, kase.Params[a.Per])
+				x.Text, x.Value, x.Reason = "", nil, fmt.Sprintf("%s=%s is not a number of workers", a.Per, kase.Params[a.Per])
 				return
 			}
 			ratio /= n

@@ -219,7 +219,7 @@ func Attach(doc []byte, a *Attestation) ([]byte, error) {
 func cut(doc []byte) (without []byte, last int64, err error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, 0, errors.New("read the members of the document: it is no JSON object")
+		return nil, 0, errors.New("read the members of the document: it is not a JSON object")
 	}
 	var from, to int64 // of the attestation, with the comma before it
 	for d.More() {
@@ -284,7 +284,7 @@ func checkAttested(e *Experiment, doc []byte) error {
 		return err
 	}
 	if digest != e.Attestation.Digest {
-		return errors.New("the result is attested or signed, and what would be written is no longer what that was about: attest it after the change")
+		return errors.New("the result is attested or signed, and this change would make the evidence invalid: change the result first, then attest it again")
 	}
 	return nil
 }

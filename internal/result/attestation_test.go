@@ -152,7 +152,7 @@ func TestWriteKeepsAttestation(t *testing.T) {
 		t.Errorf("what is attested is not written: %v", err)
 	}
 	e.Name = "another"
-	if err := Write(path, e); err == nil || !strings.Contains(err.Error(), "attest it after the change") {
+	if err := Write(path, e); err == nil || !strings.Contains(err.Error(), "attest it again") {
 		t.Errorf("another document under the same attestation: %v", err)
 	}
 	if err := Rewrite(path, was, []byte("{}")); err == nil || !strings.Contains(err.Error(), "has changed") {

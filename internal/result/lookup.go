@@ -80,7 +80,7 @@ func (v *Environment) StandIn() string {
 	case v.TEE.Settings["measures"] != "":
 		return "has made-up values"
 	case v.StandsFor != "":
-		return fmt.Sprintf("is %s in place of %s", v.Launcher, v.StandsFor)
+		return fmt.Sprintf("is really %s, not %s", v.Launcher, v.StandsFor)
 	}
 	return ""
 }

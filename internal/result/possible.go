@@ -15,7 +15,7 @@ import (
 func (d *MetricDesc) Impossible(v float64) string {
 	why := d.impossibility(v)
 	if why == "" && d.counts() && !strings.HasSuffix(d.Unit, "seconds") && v != math.Trunc(v) {
-		why = "which is no whole number"
+		why = "which is not a whole number"
 	}
 	if why != "" {
 		why = fmt.Sprintf("it is %v, %s", v, why)

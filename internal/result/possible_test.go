@@ -24,10 +24,10 @@ func TestImpossible(t *testing.T) {
 		why  string
 	}{
 		{"lost_ratio", 0, whole}, {"lost_ratio", 1, whole}, {"lost_ratio", 1 + 1e-12, whole},
-		{"lost_ratio", 1.79, "it is 1.79, more than 1"}, {"lost_ratio", -0.03, "it is -0.03, less than 0"}, {"lost_ratio", math.NaN(), "no number"}, {"lost_ratio", math.Inf(1), "no number"},
+		{"lost_ratio", 1.79, "it is 1.79, more than 1"}, {"lost_ratio", -0.03, "it is -0.03, less than 0"}, {"lost_ratio", math.NaN(), "not a number"}, {"lost_ratio", math.Inf(1), "not a number"},
 		{"busy_ratio", 64, whole}, {"busy_ratio", 65, "more than 64"},
 		{"rate_bytes_per_second", 1e18, whole}, {"rate_bytes_per_second", math.MaxUint64, "wrapped"}, {"rate_bytes_per_second", -1, "less than 0"},
-		{"requests_total", 1e15, whole}, {"requests_total", 0.5, "no whole number"}, {"requests_total", math.MaxUint64, "wrapped"},
+		{"requests_total", 1e15, whole}, {"requests_total", 0.5, "not a whole number"}, {"requests_total", math.MaxUint64, "wrapped"},
 		{"cpu_seconds_total", 0.5, whole}, {"change_seconds", -0.5, whole}, {"change_seconds", -1.5, "less than -1"},
 		{"undeclared", -1, whole},
 	} {

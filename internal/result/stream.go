@@ -152,7 +152,7 @@ func (s *Stream) load() (*Experiment, error) {
 		s.end += int64(len(line))
 	}
 	if e == nil {
-		return nil, errors.New("nothing was written before the stop; remove it and start over")
+		return nil, errors.New("the interrupted benchmark wrote nothing to this file; remove the file and start again")
 	}
 	if err := s.f.Truncate(s.end); err != nil {
 		return nil, err

@@ -1,5 +1,8 @@
 package store
 
+// Bounds the bytes that are read of one answer to a scrape. Prometheus stops keeping a page that is too long, but goes
+// on reading it.
+
 import (
 	"context"
 	"errors"

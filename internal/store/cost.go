@@ -1,5 +1,8 @@
 package store
 
+// Estimates the memory and the work of a query before it is evaluated, so that a query which is too expensive is
+// refused and does not take the monitor down. groups.go, nesting.go and parsed.go have parts of the estimate.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,8 @@
 package store
 
+// The data folder: its lock, its permissions, the names of its files, and the reserve that is given back when the disk
+// is full.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,8 @@
 package store
 
+// The format of a data folder. An older version must not open a newer folder: what it does not know would look like
+// damage.
+
 import (
 	"errors"
 	"fmt"
@@ -35,7 +38,7 @@ func checkFormat(dir string, log *slog.Logger) error {
 		return err
 	}
 	if moved != "" {
-		log.Error("the format of the data directory is no file; it is renamed, and the folder is read as usual", "file", moved)
+		log.Error("the format of the data directory is not a file; it is renamed, and the folder is read as usual", "file", moved)
 		return nil
 	}
 	f, _, err := host.OpenRegular(name)

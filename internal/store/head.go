@@ -1,5 +1,8 @@
 package store
 
+// The open database and how it is shared. Queries and scrapes lease it, so it can be closed and replaced (after a
+// repair, or when the clock went back) while they go on.
+
 import (
 	"context"
 	"errors"

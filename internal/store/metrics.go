@@ -1,5 +1,7 @@
 package store
 
+// The store's metrics about itself: series, samples appended, lost and refused, errors, sizes.
+
 import (
 	"slices"
 
@@ -29,7 +31,7 @@ var (
 	descBytes = &metric.Desc{Name: "teescope_store_bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Disk space of the store's folder in bytes, without its reserve, looked at each minute."}
 	descUnclean = &metric.Desc{Name: "teescope_store_unclean_start", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "1 if the last owner of the store did not get to close it, else 0."}
+		Help: "1 if the last owner of the store did not close it, else 0."}
 	descDamagedParts = &metric.Desc{Name: "teescope_store_damaged_parts", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Number of damaged parts of the store: in the folder quarantine, or met by queries since the start."}
 	descDamaged = &metric.Desc{Name: "teescope_store_damaged", Kind: metric.Gauge, Better: metric.Lower, Labels: []string{"part", "kind", "state", "lost"},

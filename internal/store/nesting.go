@@ -1,5 +1,8 @@
 package store
 
+// Refuses expressions that are nested too deeply before they are parsed, because parser and engine call themselves for
+// each level and could exhaust the stack.
+
 import "fmt"
 
 // maxNesting is how many brackets an expression may have inside each other. The parser, the formatter and the engine call

@@ -1,5 +1,8 @@
 package store
 
+// Adds warnings to the answers of queries: that a source counted only part of the requested time, or that a part of the
+// data was lost.
+
 import (
 	"context"
 	"errors"
@@ -113,7 +116,7 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 func notesOn(source string, coverage, deviation float64, blind []string) []error {
 	var out []error
 	for _, why := range blind {
-		out = append(out, fmt.Errorf("source %s was blind for part of this time: %s", source, why))
+		out = append(out, fmt.Errorf("source %s had no values for part of this time: %s", source, why))
 	}
 	if coverage < 1 {
 		say := "source " + source + " counted down to " + strconv.FormatFloat(100*coverage, 'g', 2, 64) +

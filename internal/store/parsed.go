@@ -1,5 +1,7 @@
 package store
 
+// Estimates the memory that parsing an expression takes, without parsing it.
+
 import "strings"
 
 const (

@@ -1,5 +1,8 @@
 package store
 
+// Notices that the data folder was deleted or replaced while it is in use. Writes would go to files that nobody can
+// reach any more.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,8 @@
 package store
 
+// Answers queries for rules, pages and the API. Rules have an engine of their own, so pages never delay them; each
+// engine has limits (limit.go).
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,8 @@
 package store
 
+// Samples that the store refuses one by one, such as those out of order, with their reasons; the rest of the round is
+// stored.
+
 import (
 	"errors"
 	"fmt"

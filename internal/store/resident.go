@@ -1,5 +1,8 @@
 package store
 
+// Files of the database are mapped into memory. After a query over a long time many of their pages stay resident and
+// count as the monitor's memory; this file gives them back regularly.
+
 import (
 	"bufio"
 	"context"

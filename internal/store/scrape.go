@@ -1,5 +1,8 @@
 package store
 
+// Scraping of further targets with Prometheus' scrape manager: the checked configuration, the manager's start and
+// reload, and the limits of one page.
+
 import (
 	"cmp"
 	"context"

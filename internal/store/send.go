@@ -152,7 +152,7 @@ var remoteLabels = []string{"remote_name", "url"}
 // The metrics of queues have Prometheus' names, so dashboards and alerts for these work.
 var (
 	descDelay = &metric.Desc{Name: "teescope_remote_write_delay_seconds", Kind: metric.Gauge, Better: metric.Lower, Labels: remoteLabels,
-		Help: "Age of the newest sample that the receiver has, in seconds; from the start on where it has none."}
+		Help: "Age of the newest sample that the receiver has, in seconds; since the start if it has none."}
 	remoteDescs = []*metric.Desc{
 		{Name: "prometheus_remote_storage_samples_total", Kind: metric.Counter, Labels: remoteLabels,
 			Help: "Samples sent to a receiver of remote write, with those that failed."},

@@ -293,7 +293,7 @@ func (p *guardRun) median(c *result.Case, env, metric string) float64 {
 }
 
 // noReason stands in for an unrecorded reason.
-const noReason = "no reason is recorded"
+const noReason = "the result records no reason"
 
 // missing returns the recorded reason for a missing field of an environment, or for the object that holds it, or else
 // noReason.

@@ -72,7 +72,7 @@ func TestCause(t *testing.T) {
 		want        []string // words of the sentence; none if there is no sentence
 	}{
 		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2, false,
-			[]string{"Of the time by which an operation takes longer in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
+			[]string{"Of the extra time of an operation in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
 		{"lock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2, waitSeconds + `{call="futex",state="lock"}`: 20e-6, waitSeconds + `{call="read",state="sleep"}`: 1}, [2]float64{10e-6, 14e-6}, 1.4 / 24, false,
 			[]string{"94.2 %", "waiting for locks", "+20 µs asleep in futex per operation, +2 voluntary switches per operation at 1 µs", "hold the lock for less time"}},
 		{"wake-ups without locks", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2}, [2]float64{10e-6, 14e-6}, 0.35, false,

@@ -66,7 +66,7 @@ var blocks = map[string]func(*result.Guard) string{
 		switch {
 		case g.Values["factor"] == 0:
 			return "it depends on whether disturbed pairs count"
-		case strings.HasPrefix(g.Message, "steal_ratio"):
+		case strings.HasPrefix(g.Message, "steal"):
 			return fmt.Sprintf("the hypervisor took %s of the CPU time", metric.Percent(most))
 		}
 		return fmt.Sprintf("other programs used %s of the CPUs", metric.Percent(most))

@@ -18,11 +18,11 @@ var update = flag.Bool("update", false, "write the generated document")
 // TestDocs compares docs/guards.md with the list of guards.
 func TestDocs(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Guards\n\nGenerated from the code by `make generate`. A guard is a reason to refuse or to doubt a verdict. It speaks, is silent, or says\n" +
-		"\"cannot tell\" with the reason (a note): what is unknown never counts as fine.\n\n" +
+	b.WriteString("# Guards\n\nGenerated from the code by `make generate`. A guard is a reason to refuse or to doubt a verdict. If a guard could not be\n" +
+		"checked, a note \"not checked\" gives the reason: what is unknown never counts as fine.\n\n" +
 		"Levels: `invalid` removes the verdict, and the ratio too if the values do not belong together; `warn` stands next to the verdict or makes\n" +
 		"it `inconclusive`, as the table says; `info` is a note. `teescope gate` exits with status 3 on `invalid` and 2 on `inconclusive`.\n\n" +
-		"| guard | speaks if | effect on the verdict | what helps |\n|---|---|---|---|\n")
+		"| guard | raised if | effect on the verdict | what helps |\n|---|---|---|---|\n")
 	for _, r := range Guards {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.ID, cell(r.Doc), cell(r.Effect), cell(r.Help))
 	}

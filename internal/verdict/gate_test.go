@@ -100,7 +100,7 @@ func TestGate(t *testing.T) {
 			}
 		}), opts(Options{}), Passed, "failed-runs: 1 of 10 runs"},
 		{"every run of an arm failed", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.Status, r.Reason, r.Metrics = result.Failed, "exit status 1", nil }), opts(Options{}),
-			NotValid, "no run of default in head has seconds: exit status 1"},
+			NotValid, "no run in head has seconds: exit status 1"},
 		{"no run of an arm", newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.01), opts(Options{}), NotValid, "case default has no run in gramine-sgx"},
 		{"one arm", newLab("seconds", "seconds", "lower", "native").add("default", "native", 10, 1, 0.01), opts(Options{}), NotValid, "one arm"},
 		{"a metric that is not declared", func() *lab { l := builds(1, 0.003, 10); l.Design.Primary = "p99_seconds"; return l }(), opts(Options{}), NotValid, "p99_seconds"},
@@ -112,7 +112,7 @@ func TestGate(t *testing.T) {
 			l.Runs = append(l.Runs[:3:3], l.Runs[4:]...)
 			return l
 		}(), opts(Options{}), NotValid, "the planned run of pair 3, case default, in base is missing"},
-		{"the rest of a case that always failed was left out", barren(result.GiveUp), opts(Options{}), NotValid, "no run of default in head has seconds: exit status 1"},
+		{"the rest of a case that always failed was left out", barren(result.GiveUp), opts(Options{}), NotValid, "no run in head has seconds: exit status 1"},
 		{"more than the rest was left out", barren(result.GiveUp - 1), opts(Options{}), NotValid, "the planned run of pair 2, case default, in head is missing"},
 		{"not finished", func() *lab { l := builds(1, 0.003, 10); l.EndedAt = nil; return l }(), opts(Options{}), NotValid, "--resume"},
 		{"another kernel in one arm", builds(1, 0.003, 10).env(1, func(e *result.Environment) { e.Software.Kernel = "6.8" }), opts(Options{}),
@@ -131,7 +131,7 @@ func TestGate(t *testing.T) {
 		{"environments not compared", builds(1, 0.003, 10), GateOptions{}, NotValid, "were not compared"},
 		{"not read from inside", builds(1, 0.003, 10).env(0, func(e *result.Environment) { e.Missing = map[string]string{"hardware": "capture failed"} }), opts(Options{}), NotValid, "not read from inside"},
 		{"a guard refuses", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.OutputDigest = "other" }), opts(Options{}), NotValid, "different-job: the arms did different work"},
-		{"a guard doubts", builds(1, 0.003, 10).each("", func(r *result.Run) { v := 0.9; r.Interference.ForeignCPU = &v }), opts(Options{}), Undecided, "does not cancel in a pair"},
+		{"a guard doubts", builds(1, 0.003, 10).each("", func(r *result.Run) { v := 0.9; r.Interference.ForeignCPU = &v }), opts(Options{}), Undecided, "does not cancel within a pair"},
 		{"within the noise floor", func() *lab { return builds(1.05, 0.002, 10) }(), opts(Options{Calibration: &NoiseFloor{Host: "host-1", Workload: "redis", Version: 1,
 			Metric: "seconds", Cases: map[string]Floor{"sha256:default": {Paired: 0.06}}}}), Undecided, "noise floor"},
 	} {

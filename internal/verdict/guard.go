@@ -92,7 +92,20 @@ func (p *guardRun) report(e effect, s scope, v values, format string, args ...an
 
 // unknown records that the current guard could not check, and why.
 func (p *guardRun) unknown(s scope, format string, args ...any) {
-	p.report(tell, s, nil, "cannot tell: "+format, args...)
+	p.report(tell, s, nil, "not checked: "+format, args...)
+}
+
+// ofCase returns " of " and a case for a message, "" for the only case of an experiment, whose name says nothing.
+func ofCase(id string) string { return caseAfter(" of ", id) }
+
+// inCase is ofCase with another preposition.
+func inCase(id string) string { return caseAfter(" in ", id) }
+
+func caseAfter(preposition, id string) string {
+	if id == "" || id == onlyCase {
+		return ""
+	}
+	return preposition + id
 }
 
 // settle writes the guards and applies them to the comparisons, most severe first, so the first reason of a

@@ -31,9 +31,9 @@ var bimodal = Guard{
 				v := values{"low": math.Exp(m.Low), "high": math.Exp(m.High)}
 				switch {
 				case m.Two && (both || k.unpaired):
-					p.report(doubt, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s of %s in %s has two modes, %s and %s, and they do not cancel", d.Name, k.cas.ID, env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
+					p.report(doubt, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s%s in %s has two modes, %s and %s, which do not cancel within the pairs", p.e.Label(d.Name), ofCase(k.cas.ID), env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
 				case m.Two:
-					p.report(warn, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s of %s in %s has two modes, %s and %s", d.Name, k.cas.ID, env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
+					p.report(warn, scope{cas: k.cas.ID, arm: env, metric: d.Name}, v, "%s%s in %s has two modes, %s and %s", p.e.Label(d.Name), ofCase(k.cas.ID), env, p.value(v["low"], d.Name), p.value(v["high"], d.Name))
 				case m.Reason != "" && len(x) >= stats.MinPairs:
 					p.unknown(scope{cas: k.cas.ID, arm: env}, "whether %s in %s has two modes: %s", k.cas.ID, env, m.Reason)
 				}

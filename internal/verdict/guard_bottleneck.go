@@ -32,9 +32,9 @@ const allCPUs = "machine_cpu_ratio"
 var bottleneck = Guard{
 	ID: "bottleneck",
 	Doc: "What limited the throughput of a server under test: the load generator, the soft interrupts of one CPU, writing the log, " +
-		"its own CPU time or that of the server behind it (each above 0.9), or all CPUs together, with who used them.",
-	Effect: "a note if it was the server under test; a warning if it was something else, because the ratio then describes that",
-	Help:   "give client and server CPUs of their own, spread network interrupts over CPUs, log less, or use more connections if nothing was used up",
+		"its own CPU time or that of the server behind it (each above 0.9), or all CPUs together, with the programs that used them.",
+	Effect: "a note if it was the server under test; a warning otherwise, because the ratio then describes the bottleneck",
+	Help:   "give the load generator and the server separate CPUs, spread network interrupts over CPUs, log less, or use more connections if nothing was used up",
 	check: func(p *guardRun) {
 		if p.named(allCPUs) == "" { // no workload of this kind
 			return
@@ -70,7 +70,7 @@ func (p *guardRun) limited(k *armComparison, env *result.Environment) {
 			if l.foreign {
 				e = warn
 			}
-			p.report(e, s, used, "the bottleneck of %s in %s was %s: %s of its time was used", k.cas.ID, env.ID, l.name, metric.Percent(v))
+			p.report(e, s, used, "the bottleneck%s in %s was %s: %s of its time was used", ofCase(k.cas.ID), env.ID, l.name, metric.Percent(v))
 			return
 		}
 	}
@@ -78,13 +78,13 @@ func (p *guardRun) limited(k *armComparison, env *result.Environment) {
 	switch {
 	case all > full:
 		used[allCPUs] = all
-		p.report(warn, s, used, "all CPUs were busy in %s in %s (%s), of which each may use some and used of these %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, metric.Percent(all), shares(used))
+		p.report(warn, s, used, "all CPUs were busy%s in %s (%s), and programs shared them: %s; the server might do more with CPUs of its own", inCase(k.cas.ID), env.ID, metric.Percent(all), shares(used))
 	case math.IsNaN(all):
-		p.unknown(s, "what limited %s in %s: the environment does not say what its CPUs did", k.cas.ID, env.ID)
+		p.unknown(s, "what limited the throughput%s in %s: the environment does not say what its CPUs did", ofCase(k.cas.ID), env.ID)
 	case unseen != nil:
-		p.unknown(s, "whether it was %s that limited %s in %s: it was not seen, and nothing else was used up", strings.Join(unseen, " or "), k.cas.ID, env.ID)
+		p.unknown(s, "whether %s limited the throughput%s in %s: it was not measured, and nothing else was used up", strings.Join(unseen, " or "), ofCase(k.cas.ID), env.ID)
 	default:
-		p.report(tell, s, used, "nothing was used up in %s in %s (all CPUs %s): too few connections, waiting, or a lock set the rate", k.cas.ID, env.ID, metric.Percent(all))
+		p.report(tell, s, used, "no resource was used up%s in %s (all CPUs together %s): too few connections, waiting, or a lock limited the rate", inCase(k.cas.ID), env.ID, metric.Percent(all))
 	}
 }
 

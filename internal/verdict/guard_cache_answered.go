@@ -21,15 +21,15 @@ var cacheAnswered = Guard{
 			v := values{"baseline": b, "treatment": t}
 			switch {
 			case math.IsNaN(b) || math.IsNaN(t):
-				p.unknown(k.scope(), "whether a cache answered in %s: the block layer of %s was not seen", k.cas.ID, pick(math.IsNaN(b), k.base.ID, k.treat.ID))
+				p.unknown(k.scope(), "whether a cache answered%s: the block layer of %s was not measured", inCase(k.cas.ID), pick(math.IsNaN(b), k.base.ID, k.treat.ID))
 			case b < cacheAnswers && t < cacheAnswers:
-				p.report(warn, k.scope(), v, "a cache answered in both arms of %s: the devices saw %s and %s of the requests", k.cas.ID, metric.Percent(b), metric.Percent(t))
+				p.report(warn, k.scope(), v, "a cache answered in both arms%s: the devices saw only %s and %s of the requests", ofCase(k.cas.ID), metric.Percent(b), metric.Percent(t))
 			case (b < cacheAnswers || t < cacheAnswers) && p.e.Design.Subject != "" && p.e.Design.Subject != "environment":
-				p.report(warn, k.scope(), v, "a cache answered for %s in %s: the devices saw %s and %s of the requests; the arms are declared to differ in %s",
-					pick(b < t, k.base.ID, k.treat.ID), k.cas.ID, metric.Percent(b), metric.Percent(t), p.e.Design.Subject)
+				p.report(warn, k.scope(), v, "a cache answered for %s%s: the devices saw %s and %s of the requests; the arms are declared to differ in %s",
+					pick(b < t, k.base.ID, k.treat.ID), inCase(k.cas.ID), metric.Percent(b), metric.Percent(t), p.e.Design.Subject)
 			case b < cacheAnswers || t < cacheAnswers:
-				p.report(refuse, k.scope(), v, "a cache answered for %s in %s: the devices saw %s of the requests in %s and %s in %s",
-					pick(b < t, k.base.ID, k.treat.ID), k.cas.ID, metric.Percent(b), k.base.ID, metric.Percent(t), k.treat.ID)
+				p.report(refuse, k.scope(), v, "a cache answered for %s%s: the devices saw %s of the requests in %s and %s in %s",
+					pick(b < t, k.base.ID, k.treat.ID), inCase(k.cas.ID), metric.Percent(b), k.base.ID, metric.Percent(t), k.treat.ID)
 			}
 		}
 	},

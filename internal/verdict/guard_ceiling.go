@@ -51,7 +51,7 @@ var impossibleValue = Guard{
 				p.ceilings(k, env, func(c result.Ceiling, d *result.MetricDesc, v, share float64) {
 					if share > aboveCeiling {
 						p.report(withdraw, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"value": v, "ceiling": c.Value},
-							"%s of %s in %s is %s, %s times what is possible (%s: %s)", p.e.Label(d.Name), k.cas.ID, env.ID, metric.Value(v, d.Unit), metric.Digits(share), c.Source, metric.Value(c.Value, d.Unit))
+							"%s%s in %s is %s, %s times what is possible (%s: %s)", p.e.Label(d.Name), ofCase(k.cas.ID), env.ID, metric.Value(v, d.Unit), metric.Digits(share), c.Source, metric.Value(c.Value, d.Unit))
 					}
 				})
 			}
@@ -61,7 +61,7 @@ var impossibleValue = Guard{
 
 var saturated = Guard{
 	ID:     "saturated",
-	Doc:    "An arm reached a known ceiling (link, quota, device). What it could do without is unknown, so the ratio is a bound.",
+	Doc:    "An arm reached a known ceiling (link, quota, device). Its speed without the ceiling is unknown, so the ratio is a bound.",
 	Effect: "a bound if one arm is at the ceiling; invalid if both are, because the ratio compares the ceiling with itself",
 	Help:   "raise the ceiling (a faster link, more clients, a larger quota) or lower the load until neither arm is near it",
 	check: func(p *guardRun) {
@@ -82,9 +82,9 @@ var saturated = Guard{
 				}
 				switch {
 				case b && t:
-					p.report(refuse, k.scope().withMetric(d.Name), nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d))
+					p.report(refuse, k.scope().withMetric(d.Name), nil, "both %s and %s reached the ceiling of %s%s: %s", k.base.ID, k.treat.ID, p.e.Label(d.Name), inCase(k.cas.ID), p.ceilingOf(d))
 				case b || t:
-					p.bound(k, d, t, fmt.Sprintf("%s stands at the ceiling of %s in %s (%s)", arm, p.e.Label(d.Name), k.cas.ID, p.ceilingOf(d)))
+					p.bound(k, d, t, fmt.Sprintf("%s reached the ceiling of %s%s (%s)", arm, p.e.Label(d.Name), inCase(k.cas.ID), p.ceilingOf(d)))
 				}
 			}
 		}

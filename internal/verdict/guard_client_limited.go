@@ -10,7 +10,7 @@ var clientLimited = Guard{
 	ID:     "client-limited",
 	Doc:    "The load generator was the bottleneck: its CPUs were busy (client_cpu_ratio above 0.9) or it sent more than 1 % of the requests late (late_ratio above 0.01).",
 	Effect: "invalid",
-	Help:   "give the client more cores, run it elsewhere, or lower the rate",
+	Help:   "give the load generator more cores, run it on another machine (--client ssh:HOST), or lower the rate",
 	check: func(p *guardRun) {
 		for _, r := range []struct {
 			metric string
@@ -24,9 +24,9 @@ var clientLimited = Guard{
 			for cas, env := range p.each {
 				switch v := p.median(cas, env, name); {
 				case math.IsNaN(v):
-					p.unknown(scope{cas: cas.ID, arm: env}, "whether the client was the bottleneck of %s in %s: no run has %s", cas.ID, env, name)
+					p.unknown(scope{cas: cas.ID, arm: env}, "whether the load generator was the bottleneck%s in %s: no run has %s", ofCase(cas.ID), env, name)
 				case v > r.limit:
-					p.report(refuse, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "the client was the bottleneck of %s in %s: %s %s", cas.ID, env, metric.Percent(v), r.what)
+					p.report(refuse, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "the load generator was the bottleneck%s in %s: %s %s", ofCase(cas.ID), env, metric.Percent(v), r.what)
 				}
 			}
 		}

@@ -22,7 +22,7 @@ var clockSource = Guard{
 		disagreement := p.named("clock_disagreement_ratio")
 		for cas, env := range p.each {
 			if v := p.median(cas, env, disagreement); math.Abs(v) > clocksAgree {
-				p.report(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, metric.Percent(v), cas.ID)
+				p.report(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's clock disagree by %s%s", env, metric.Percent(v), inCase(cas.ID))
 			} else if disagreement != "" && math.IsNaN(v) {
 				p.unknown(scope{cas: cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, cas.ID, disagreement)
 			}
@@ -43,12 +43,12 @@ var clockSource = Guard{
 			}
 			switch {
 			case len(seen) > 1:
-				p.report(refuse, k.scope(), nil, "runs of %s were timed by different clocks: %s", k.cas.ID, strings.Join(seen, ", "))
+				p.report(refuse, k.scope(), nil, "runs%s were timed by different clocks: %s", ofCase(k.cas.ID), strings.Join(seen, ", "))
 			case blind > 0:
-				p.unknown(k.scope(), "which clock timed %s of %s", metric.Plural(blind, "run"), k.cas.ID)
+				p.unknown(k.scope(), "which clock timed %s%s", metric.Plural(blind, "run"), ofCase(k.cas.ID))
 			}
 			if b, t := k.base.Software.ClockSource, k.treat.Software.ClockSource; b != "" && t != "" && b != t {
-				p.report(warn, k.arms(), nil, "%s reads the clock source %s, %s reads %s: times taken inside carry their different cost", k.base.ID, b, k.treat.ID, t)
+				p.report(warn, k.arms(), nil, "%s reads the clock source %s, and %s reads %s: times measured inside include the different costs of reading them", k.base.ID, b, k.treat.ID, t)
 			}
 		}
 	},

@@ -19,17 +19,17 @@ var differentJob = Guard{
 			treat, blank := digests(k, false)
 			switch {
 			case len(base) > 1 || len(treat) > 1:
-				p.report(withdraw, k.scope(), nil, "runs of one arm did different work in %s: %s", k.cas.ID, firstOf(append(base, treat...)))
+				p.report(withdraw, k.scope(), nil, "runs of one arm did different work%s: %s", inCase(k.cas.ID), firstOf(append(base, treat...)))
 			case len(base) == 1 && len(treat) == 1 && base[0] != treat[0] && p.e.Workload.OutputPerArm:
-				p.unknown(k.scope(), "whether the arms did the same work in %s: this workload's output differs between versions of its tool", k.cas.ID)
+				p.unknown(k.scope(), "whether the arms did the same work%s: this workload's output differs between versions of its tool", inCase(k.cas.ID))
 			case len(base) == 1 && len(treat) == 1 && base[0] != treat[0]:
-				p.report(withdraw, k.scope(), nil, "the arms did different work in %s: %s gave %s, %s gave %s", k.cas.ID, k.base.ID, shortened(base[0]), k.treat.ID, shortened(treat[0]))
+				p.report(withdraw, k.scope(), nil, "the arms did different work%s: %s gave %s, %s gave %s", inCase(k.cas.ID), k.base.ID, shortened(base[0]), k.treat.ID, shortened(treat[0]))
 			case bare+blank > 0: // last: a run without one does not make the others equal
 				runs := 2 * len(k.pairs)
 				if k.unpaired {
 					runs = len(k.pairs)
 				}
-				p.unknown(k.scope(), "%d of %d runs of %s have no digest of their output, so it is unknown whether they did the same work", bare+blank, runs, k.cas.ID)
+				p.unknown(k.scope(), "%d of %d runs%s have no digest of their output, so it is unknown whether they did the same work", bare+blank, runs, ofCase(k.cas.ID))
 			}
 		}
 	},

@@ -14,9 +14,9 @@ import (
 var disturbed = Guard{
 	ID: "disturbed",
 	Doc: "Something other than the job affected the runs: steal, foreign load, throttling, swap, memory pressure, EPC paging, or a cause that the engine logged. " +
-		"Disturbed pairs are set aside if six others remain, and stay in the file; the verdict is made with and without them.",
+		"Disturbed pairs are set aside if six others remain; they stay in the file. The verdict is computed with and without them.",
 	Effect: "inconclusive if setting pairs aside changes the verdict, or if none can be set aside and the CPU time that others used (more in one arm, or more than half of it) might explain the ratio; else a warning",
-	Help:   "stop other programs, use a host of your own, or run at another time",
+	Help:   "stop other programs, use a dedicated host, or run at another time",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			p.interference(k)
@@ -39,7 +39,7 @@ func (p *guardRun) interference(k *armComparison) {
 		}
 	}
 	v := values{"disturbed": float64(n), "pairs": float64(len(k.pairs))}
-	text := fmt.Sprintf("%d of %d %ss of %s against %s in %s were disturbed: %s", n, len(k.pairs), noun, k.treat.ID, k.base.ID, k.cas.ID, strings.Join(which, ", "))
+	text := fmt.Sprintf("%d of %d %ss of %s against %s%s were disturbed: %s", n, len(k.pairs), noun, k.treat.ID, k.base.ID, inCase(k.cas.ID), strings.Join(which, ", "))
 	switch {
 	case n == 0:
 	case k.aside && better(d) != 0:
@@ -48,9 +48,9 @@ func (p *guardRun) interference(k *armComparison) {
 			p.report(doubt, k.scope(), v, "%s; without them the verdict is %q (cost ratio %s), with them %q (%s)", text, without.Verdict, costOf(without, d), with.Verdict, costOf(with, d))
 			break
 		}
-		p.report(warn, k.scope(), v, "%s; they are set aside, the verdict is the same with them (cost ratio %s) and without (%s)", text, costOf(with, d), costOf(without, d))
+		p.report(warn, k.scope(), v, "%s; they are set aside, but the verdict is the same with them (cost ratio %s) and without (%s)", text, costOf(with, d), costOf(without, d))
 	default:
-		p.report(warn, k.scope(), v, "%s; too few others remain, so none is set aside", text)
+		p.report(warn, k.scope(), v, "%s; too few undisturbed ones remain, so none is set aside", text)
 		p.hopeless(k)
 	}
 	for _, arm := range []*result.Environment{k.base, k.treat} {
@@ -68,9 +68,20 @@ func (p *guardRun) interference(k *armComparison) {
 			}
 		}
 		if len(blind) > 0 {
-			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, strings.Join(blind, ", "), why)
+			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, disturbanceTitles(blind), why)
 		}
 	}
+}
+
+// disturbanceTitles puts the names of disturbances into words.
+func disturbanceTitles(names []string) string {
+	titles := map[string]string{"steal_ratio": "steal by the host", "foreign_cpu_ratio": "other programs", "throttle_events": "CPU throttling",
+		"swap_bytes": "swapping", "memory_pressure_ratio": "memory pressure"}
+	var out []string
+	for _, n := range names {
+		out = append(out, titles[n])
+	}
+	return strings.Join(out, ", ")
 }
 
 // costOf prints the cost ratio of a comparison of a metric.
@@ -95,9 +106,9 @@ func reading(r *result.Run, name string) *float64 {
 // is withdrawn.
 func (p *guardRun) hopeless(k *armComparison) {
 	for _, l := range []struct {
-		name     string
-		one, all float64
-	}{{"steal_ratio", p.o.Limits.Steal, p.o.Limits.HopelessSteal}, {"foreign_cpu_ratio", p.o.Limits.Foreign, p.o.Limits.HopelessForeign}} {
+		name, title string
+		one, all    float64
+	}{{"steal_ratio", "steal by the host", p.o.Limits.Steal, p.o.Limits.HopelessSteal}, {"foreign_cpu_ratio", "CPU use by other programs", p.o.Limits.Foreign, p.o.Limits.HopelessForeign}} {
 		base, treat := p.typical(k.base.ID, k.cas.ID, l.name), p.typical(k.treat.ID, k.cas.ID, l.name)
 		most := max(base, treat)
 		if math.IsNaN(most) || math.Abs(base-treat) <= l.one && most <= l.all {
@@ -105,13 +116,13 @@ func (p *guardRun) hopeless(k *armComparison) {
 		}
 		factor := 1 / (1 - min(most, 0.99))
 		v := values{"baseline": base, "treatment": treat, "factor": factor}
-		text := fmt.Sprintf("%s in %s is typically %s in %s and %s in %s, which may be a factor of up to %s", l.name, k.cas.ID, metric.Percent(base), k.base.ID, metric.Percent(treat), k.treat.ID, metric.Digits(factor))
+		text := fmt.Sprintf("%s%s is typically %s in %s and %s in %s, which may slow a run by a factor of up to %s", l.title, inCase(k.cas.ID), metric.Percent(base), k.base.ID, metric.Percent(treat), k.treat.ID, metric.Digits(factor))
 		c := p.comparison(k, p.e.Design.Primary)
 		if c != nil && c.Low != nil && (*c.Low > factor || *c.High < 1/factor) {
-			p.report(warn, k.scope(), v, "%s; the interval lies beyond it", text)
+			p.report(warn, k.scope(), v, "%s; the interval is beyond that factor, so the verdict stands", text)
 			continue
 		}
-		p.report(doubt, k.scope(), v, "%s: this does not cancel in a pair", text)
+		p.report(doubt, k.scope(), v, "%s; this does not cancel within a pair", text)
 	}
 }
 
@@ -139,7 +150,7 @@ func (p *guardRun) paging() {
 			}
 		}
 		if runs > 0 {
-			p.report(warn, scope{cas: cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs of %s in %s: paging is part of the number", metric.Count(pages), runs, cas.ID, arm)
+			p.report(warn, scope{cas: cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs%s in %s: the result includes paging", metric.Count(pages), runs, ofCase(cas.ID), arm)
 		}
 	}
 }

@@ -22,12 +22,12 @@ var errorRate = Guard{
 			switch {
 			case errsB+errsT == 0:
 			case math.IsNaN(b) || math.IsNaN(t):
-				p.unknown(k.scope(), "what share of the operations of %s failed: there were %d errors in %s and %d in %s, and no count of operations", k.cas.ID, errsB, k.base.ID, errsT, k.treat.ID)
+				p.unknown(k.scope(), "what share of the operations%s failed: there were %d errors in %s and %d in %s, and no count of operations", ofCase(k.cas.ID), errsB, k.base.ID, errsT, k.treat.ID)
 			case max(b, t) <= errorLimit:
 			case min(b, t) > errorLimit && max(b, t) <= 2*min(b, t):
-				p.report(warn, k.scope(), v, "%s of the operations of %s failed in %s and %s in %s", metric.Percent(b), k.cas.ID, k.base.ID, metric.Percent(t), k.treat.ID)
+				p.report(warn, k.scope(), v, "%s of the operations%s failed in %s and %s in %s", metric.Percent(b), ofCase(k.cas.ID), k.base.ID, metric.Percent(t), k.treat.ID)
 			default:
-				p.report(refuse, k.scope(), v, "%s of the operations of %s failed in %s and %s in %s: the limit is %s", metric.Percent(b), k.cas.ID, k.base.ID, metric.Percent(t), k.treat.ID, metric.Percent(errorLimit))
+				p.report(refuse, k.scope(), v, "%s of the operations%s failed in %s and %s in %s: the limit is %s", metric.Percent(b), ofCase(k.cas.ID), k.base.ID, metric.Percent(t), k.treat.ID, metric.Percent(errorLimit))
 			}
 		}
 	},

@@ -6,7 +6,7 @@ import (
 
 var failedRuns = Guard{
 	ID:     "failed-runs",
-	Doc:    "Runs failed or gave no value of the primary metric. The survivors may be the lucky ones: if an arm lost more than a fifth of its runs, the rest is not representative.",
+	Doc:    "Runs failed or gave no value of the primary metric. The remaining runs may be the lucky ones: if an arm lost more than a fifth of its runs, the rest is not representative.",
 	Effect: "inconclusive if an arm lost more than a fifth, else a warning",
 	Help:   "read why the runs failed; a job that fails in one arm only is a result of its own",
 	check: func(p *guardRun) {
@@ -27,7 +27,7 @@ var failedRuns = Guard{
 				e = doubt
 			}
 			p.report(e, scope{cas: cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
-				"%d of %d runs of %s in %s gave no value, the last because: %s", lost, len(runs), cas.ID, arm, why)
+				"%d of %d runs%s in %s gave no value, the last because: %s", lost, len(runs), ofCase(cas.ID), arm, why)
 		}
 	},
 }

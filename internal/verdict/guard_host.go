@@ -11,7 +11,7 @@ var sameHostClient = Guard{
 	ID:     "same-host-client",
 	Doc:    "The load generator ran on the machine of the servers: they shared CPUs and caches, and there was no network between them.",
 	Effect: "a note",
-	Help:   "run the load on another machine (--client ssh:HOST), or give the server and the client CPUs of their own",
+	Help:   "run the load generator on another machine (--client ssh:HOST), or give it and the server separate CPUs",
 	check: func(p *guardRun) {
 		if p.e.Design.Client == "" {
 			return // no load from outside
@@ -60,7 +60,7 @@ var otherPlatform = Guard{
 					p.unknown(k.arms(), "whether %s ran on the same host: %s", e.ID, missing(e, "hardware.host_id"))
 				}
 			}
-			p.report(tell, k.arms(), nil, "%s and %s were not shown to run on one host: grade %s, a platform difference", k.treat.ID, k.base.ID, k.grade)
+			p.report(tell, k.arms(), nil, "nothing shows that %s and %s ran on one host, so their ratio has grade %s and is called a platform difference", k.treat.ID, k.base.ID, k.grade)
 		}
 	},
 }

@@ -28,7 +28,7 @@ var machineClocks = Guard{
 			if c.Seconds < 0 {
 				side = "behind"
 			}
-			p.report(warn, s, values{"seconds": c.Seconds}, "the clock of %s is %s %s the harness's (uncertainty %s)", who, time.Duration(math.Abs(c.Seconds)*1e9).Round(100*time.Millisecond), side, metric.Value(c.Uncertainty, "seconds"))
+			p.report(warn, s, values{"seconds": c.Seconds}, "the clock of %s is %s %s the harness's clock (uncertainty %s)", who, time.Duration(math.Abs(c.Seconds)*1e9).Round(100*time.Millisecond), side, metric.Value(c.Uncertainty, "seconds"))
 		}
 		for i := range p.e.Environments {
 			e := &p.e.Environments[i]

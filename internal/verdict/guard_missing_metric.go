@@ -34,10 +34,10 @@ var missingMetric = Guard{
 					}
 				}
 				if !math.IsNaN(odd) {
-					p.report(withdraw, k.scope().withMetric(name), values{"value": odd}, "%s of %s in %s is %s: a ratio needs values above 0", name, k.cas.ID, arm, p.value(odd, name))
+					p.report(withdraw, k.scope().withMetric(name), values{"value": odd}, "%s%s in %s is %s: a ratio needs values above 0", p.e.Label(name), ofCase(k.cas.ID), arm, p.value(odd, name))
 				}
 				if got == 0 && math.IsNaN(odd) {
-					p.report(refuse, k.scope(), nil, "no run of %s in %s has %s: %s", k.cas.ID, arm, name, why)
+					p.report(refuse, k.scope(), nil, "no run%s in %s has %s: %s", ofCase(k.cas.ID), arm, name, why)
 				}
 			}
 		}

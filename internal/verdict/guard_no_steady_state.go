@@ -26,11 +26,11 @@ var noSteadyState = Guard{
 			v := values{"unsteady": float64(n), "runs": float64(len(runs))}
 			switch {
 			case blind != "":
-				p.unknown(s, "whether %s settled in %s: %s", cas.ID, arm, blind)
+				p.unknown(s, "whether the runs%s in %s reached a steady state: %s", ofCase(cas.ID), arm, blind)
 			case 2*n >= len(runs) && n > 0:
-				p.report(withdraw, s, v, "%d of %d runs of %s in %s reached no steady state", n, len(runs), cas.ID, arm)
+				p.report(withdraw, s, v, "%d of %d runs%s in %s reached no steady state", n, len(runs), ofCase(cas.ID), arm)
 			case n > 0:
-				p.report(warn, s, v, "%d of %d runs of %s in %s reached no steady state and do not count", n, len(runs), cas.ID, arm)
+				p.report(warn, s, v, "%d of %d runs%s in %s reached no steady state and do not count", n, len(runs), ofCase(cas.ID), arm)
 			}
 		}
 	},

@@ -28,7 +28,7 @@ var noiseFloor = Guard{
 			floor := p.floor(k)
 			if (*c.Low > 1 || *c.High < 1) && math.Abs(math.Log(*c.Cost)) <= math.Log1p(floor) {
 				p.report(doubt, k.scope().withMetric(c.Metric), values{"cost_ratio": *c.Cost, "noise_floor": floor},
-					"a cost of %s in %s is within the noise floor of %s that %d identical pairs showed", metric.Times(*c.Cost), k.cas.ID, metric.Percent(floor), f.Pairs)
+					"a cost of %s%s is within the noise floor of %s, which %d pairs of identical arms showed", metric.Times(*c.Cost), inCase(k.cas.ID), metric.Percent(floor), f.Pairs)
 			}
 		}
 	},

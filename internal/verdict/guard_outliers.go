@@ -25,7 +25,7 @@ var outliers = Guard{
 					e = warn
 				}
 				p.report(e, scope{cas: cas.ID, arm: env, metric: p.e.Design.Primary}, values{"value": math.Exp(x[i]), "z": z},
-					"run %s has %s where %s in %s has a median of %s (modified z-score %s)", runs[i].ID, p.value(math.Exp(x[i]), p.e.Design.Primary), cas.ID, env, p.value(math.Exp(stats.Median(x)), p.e.Design.Primary), metric.Digits(z))
+					"run %s has %s; the median%s in %s is %s (modified z-score %s)", runs[i].ID, p.value(math.Exp(x[i]), p.e.Design.Primary), ofCase(cas.ID), env, p.value(math.Exp(stats.Median(x)), p.e.Design.Primary), metric.Digits(z))
 			}
 		}
 	},

@@ -8,9 +8,9 @@ import (
 
 var retried = Guard{
 	ID:     "retried",
-	Doc:    "More than 1 % of the requests were sent twice (retried_ratio above 0.01), because the server had closed the connection that they went out on, so their times contain the first attempt. Or only one of the arms used connections again (new_connection_ratio).",
+	Doc:    "More than 1 % of the requests were sent twice (retried_ratio above 0.01), because the server had closed their connection, so their times contain the first attempt. Or only one of the arms reused connections (new_connection_ratio).",
 	Effect: "a warning: the times of these requests describe the connection, not the answer",
-	Help:   "let the server keep its connections open, or use more warm-up requests: after the first such request each has a connection of its own",
+	Help:   "let the server keep its connections open, or use more warm-up requests, after which each request has an open connection",
 	check: func(p *guardRun) {
 		name := p.named("retried_ratio")
 		if name == "" {
@@ -19,7 +19,7 @@ var retried = Guard{
 		if single := p.named("new_connection_ratio"); single != "" {
 			for _, k := range p.contests {
 				if b, t := p.median(k.cas, k.base.ID, single), p.median(k.cas, k.treat.ID, single); b != t && !math.IsNaN(b) && !math.IsNaN(t) {
-					p.report(warn, k.scope(), values{"baseline": b, "treatment": t}, "connections were used again in one of %s and %s and not in the other, in %s", k.base.ID, k.treat.ID, k.cas.ID)
+					p.report(warn, k.scope(), values{"baseline": b, "treatment": t}, "only one of %s and %s reused connections%s", k.base.ID, k.treat.ID, inCase(k.cas.ID))
 				}
 			}
 		}
@@ -28,7 +28,7 @@ var retried = Guard{
 			case math.IsNaN(v):
 				p.unknown(scope{cas: cas.ID, arm: env}, "whether requests of %s were sent twice in %s: no run has %s", cas.ID, env, name)
 			case v > sentAgain:
-				p.report(warn, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "%s of the requests of %s were sent twice in %s", metric.Percent(v), cas.ID, env)
+				p.report(warn, scope{cas: cas.ID, arm: env}, values{"ratio": v}, "%s of the requests%s were sent twice in %s", metric.Percent(v), ofCase(cas.ID), env)
 			}
 		}
 	},

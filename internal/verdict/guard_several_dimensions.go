@@ -14,7 +14,7 @@ var severalDimensions = Guard{
 	ID:     "several-dimensions",
 	Doc:    "The arms differ in more than the declared subject, so the ratio has several possible causes. The message lists the fields.",
 	Effect: "invalid if the subject is one parameter and the environment differs too; a warning if environments are compared",
-	Help:   "make the arms equal in everything else, or add a rung that changes one thing at a time",
+	Help:   "make the arms equal in everything else, or add environments in between, each of which changes one thing",
 	check: func(p *guardRun) {
 		if p.e.Design.Subject != "environment" && strings.Contains(p.e.Design.Subject, "+") {
 			p.report(warn, scope{}, nil, "the arms are declared to differ in more than one thing: %s", p.e.Design.Subject)

@@ -35,18 +35,18 @@ var madeUp = Guard{
 
 var declaredStandIn = Guard{
 	ID:     "stand-in",
-	Doc:    "The experiment declares that an arm stands in for something else (stands_for), or the measured device is simulated. The ratio is right for what ran, and says nothing about the price of what it stands for.",
+	Doc:    "The experiment declares that an arm stands in for something else (stands_for), or the measured device is simulated. The ratio is right for what ran. It says nothing about the cost of the real thing.",
 	Effect: "a warning; the comparison is grey, with the word stand-in before its numbers, without a grade, and is not called a cost",
-	Help:   "measure the real thing, or ask for the arm as what it is",
+	Help:   "measure the real thing, or name the arm as what it is",
 	check: func(p *guardRun) {
 		for i := range p.e.Environments {
 			if e := &p.e.Environments[i]; e.StandsFor != "" {
-				p.report(warn, scope{arm: e.ID}, nil, "%s stands in for %s", e.ID, e.StandsFor)
+				p.report(warn, scope{arm: e.ID}, nil, "%s is really %s and only stands in for %s", e.ID, e.Launcher, e.StandsFor)
 			}
 		}
 		for i := range p.e.Workload.Metrics {
 			if d := &p.e.Workload.Metrics[i]; d.Simulated() && d.Name == p.e.Design.Primary {
-				p.report(warn, scope{metric: d.Name}, nil, "the device behind %s is simulated", d.Name)
+				p.report(warn, scope{metric: d.Name}, nil, "the device behind %s is simulated", p.e.Label(d.Name))
 			}
 		}
 	},

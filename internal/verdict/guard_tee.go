@@ -20,7 +20,7 @@ var teeEvidence = Guard{
 				case t.Type == "" || t.Type == "unknown":
 					p.unknown(k.arms(), "whether %s runs in a TEE: %s", e.ID, missing(e, "tee.type"))
 				case t.Type != "none" && !shown(t):
-					p.report(refuse, k.arms(), nil, "%s is declared to run in %s, but nothing shows that it was on", e.ID, t.Type)
+					p.report(refuse, k.arms(), nil, "%s is declared to run in %s, but nothing shows that %[2]s was on", e.ID, t.Type)
 				}
 			}
 		}
@@ -41,7 +41,7 @@ func isInTEE(t *result.TEE) bool {
 var teeInBaseline = Guard{
 	ID:     "tee-in-baseline",
 	Doc:    "The baseline itself runs in a TEE. The ratio is then not the cost of the TEE, although it may be the cost of another change inside it.",
-	Effect: "invalid if one launcher made both arms, one meant to be without the TEE; otherwise a warning",
+	Effect: "invalid if both arms have the same launcher and one should be without the TEE; otherwise a warning",
 	Help:   "use a baseline with the TEE off on the same host; to compare two builds inside a TEE, declare the build as the subject",
 	check: func(p *guardRun) {
 		if len(p.e.Environments) < 2 || p.e.Design.Calibration || !subjectIsEnvironment(p.e) {
@@ -62,7 +62,7 @@ var teeInBaseline = Guard{
 			case isInTEE(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && p.o.Diff == nil:
 				p.unknown(k.arms(), "in what %s and %s differ, which both run in %s: they were not compared", base.ID, t.ID, base.TEE.Type)
 			case isInTEE(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && !settingsDiffer(k.changed):
-				p.report(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings: the arm that should be without it has it on", base.ID, t.ID, base.TEE.Type)
+				p.report(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings, although one should run without it", base.ID, t.ID, base.TEE.Type)
 			default:
 				p.report(warn, k.arms(), nil, "the baseline %s runs in %s, so the ratio is not the cost of %s", base.ID, base.TEE.Type, base.TEE.Type)
 			}
@@ -89,9 +89,9 @@ var teeDebug = Guard{
 			for _, e := range []*result.Environment{k.base, k.treat} {
 				switch {
 				case e.TEE.Debug && b.Debug && t.Debug:
-					p.report(warn, k.arms(), nil, "%s runs in %s in debug mode, as the arm it is compared with: neither is protected, and neither speaks for production", e.ID, e.TEE.Type)
+					p.report(warn, k.arms(), nil, "%s runs in %s in debug mode, and so does the arm that it is compared with: neither is protected, and neither represents production", e.ID, e.TEE.Type)
 				case e.TEE.Debug:
-					p.report(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not speak for production", e.ID, e.TEE.Type)
+					p.report(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not represent production", e.ID, e.TEE.Type)
 				case e.TEE.Type != "none" && e.Missing["tee.debug"] != "":
 					p.unknown(k.arms(), "whether %s is open for debugging: %s", e.ID, e.Missing["tee.debug"])
 				case e.TEE.Type != "none" && !shown(&e.TEE):

@@ -69,7 +69,7 @@ func (p *guardRun) limit(cas, arm string) (mean fall, n, of int) {
 
 var throttled = Guard{
 	ID: "throttled",
-	Doc: "The rate fell during the runs onto a flat line, at the same height in each: a provider's credit for bursts, or a cache, was used up. " +
+	Doc: "The rate fell during the runs to a constant level, the same in each run: a provider's credit for bursts, or a cache, was used up. " +
 		"The mean mixes burst and limit; the message has both.",
 	Effect: "a bound if one arm is limited; invalid if both are, because the ratio compares the limits",
 	Help:   "leave out the burst (a longer omit or ramp) to measure the limit, stay below the limit (a rate), or buy a larger one",
@@ -91,18 +91,18 @@ var throttled = Guard{
 				}
 				limited[treat] = true
 				p.report(tell, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"burst": f.burst, "sustained": f.sustained, "seconds": f.after},
-					"in %d of %d runs of %s in %s, %s fell from %s to %s after %s and stayed there: a limit, not the arm", n, of, k.cas.ID, env.ID, d.Name,
+					"in %d of %d runs%s in %s, %s fell from %s to %s after %s and stayed there: this is a limit, not the speed of the arm", n, of, ofCase(k.cas.ID), env.ID, p.e.Label(d.Name),
 					metric.Value(f.burst, d.Unit), metric.Value(f.sustained, d.Unit), metric.Value(f.after, "seconds"))
 			}
 			switch {
 			case limited[false] && limited[true]:
-				p.report(refuse, k.scope().withMetric(d.Name), nil, "both %s and %s were throttled in %s: the ratio compares their limits", k.base.ID, k.treat.ID, k.cas.ID)
+				p.report(refuse, k.scope().withMetric(d.Name), nil, "both %s and %s were throttled%s: the ratio compares their limits", k.base.ID, k.treat.ID, inCase(k.cas.ID))
 			case limited[false] || limited[true]:
 				arm := k.base.ID
 				if limited[true] {
 					arm = k.treat.ID
 				}
-				p.bound(k, d, limited[true], fmt.Sprintf("%s was throttled in %s", arm, k.cas.ID))
+				p.bound(k, d, limited[true], fmt.Sprintf("%s was throttled%s", arm, inCase(k.cas.ID)))
 			}
 		}
 	},

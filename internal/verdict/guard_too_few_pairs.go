@@ -16,9 +16,9 @@ var tooFewPairs = Guard{
 			switch {
 			case c == nil: // missing-metric reports it
 			case c.Pairs == 0:
-				p.report(refuse, k.scope(), values{"pairs": 0}, "no pair of %s has a value in both %s and %s", k.cas.ID, k.base.ID, k.treat.ID)
+				p.report(refuse, k.scope(), values{"pairs": 0}, "no pair%s has a value in both %s and %s", ofCase(k.cas.ID), k.base.ID, k.treat.ID)
 			case c.Pairs < stats.MinPairs:
-				p.report(doubt, k.scope(), values{"pairs": float64(c.Pairs)}, "%s of %s, at least %d are needed", metric.Plural(c.Pairs, "valid pair"), k.cas.ID, stats.MinPairs)
+				p.report(doubt, k.scope(), values{"pairs": float64(c.Pairs)}, "only %s%s; at least %d are needed", metric.Plural(c.Pairs, "valid pair"), ofCase(k.cas.ID), stats.MinPairs)
 			}
 		}
 	},

@@ -25,7 +25,7 @@ var wideInterval = Guard{
 			}
 			v := values{"low": *c.Low, "high": *c.High, "pairs_needed": float64(c.PairsNeeded)}
 			p.report(tell, scope{cas: c.Case, base: c.Baseline, treat: c.Treatment, metric: c.Metric}, v,
-				"%s against %s in %s has a cost ratio of %s, with a margin of %s%s", c.Treatment, c.Baseline, c.Case, costRatio(c, better(p.e.Desc(c.Metric))), metric.Percent(c.Margin), p.outlook(c))
+				"%s against %s%s has a cost ratio of %s, with a margin of %s%s", c.Treatment, c.Baseline, inCase(c.Case), costRatio(c, better(p.e.Desc(c.Metric))), metric.Percent(c.Margin), p.outlook(c))
 		}
 	},
 }

@@ -110,7 +110,7 @@ var guardTrials = map[string]trials{
 	"missing-metric": {
 		speaks: []trial{
 			{latency().each("gramine-sgx", func(r *result.Run) { r.Metrics[0].Value, r.Metrics[0].Reason = nil, "the output does not have it" }), Options{},
-				"no run of default in gramine-sgx has latency_seconds: the output does not have it", result.Refuse, stats.Invalid},
+				"no run in gramine-sgx has latency_seconds: the output does not have it", result.Refuse, stats.Invalid},
 			{latency().each("native", func(r *result.Run) { *r.Metrics[0].Value = 0 }), Options{}, "is 0 s: a ratio needs values above 0", result.Refuse, stats.Invalid},
 			{func() *lab { l := latency(); l.Design.Primary = "typo"; return l }(), Options{}, `the primary metric "typo" is not declared`, result.Refuse, stats.Invalid},
 		},
@@ -161,7 +161,7 @@ var guardTrials = map[string]trials{
 	},
 	"tee-evidence": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.TEE.Evidence = nil }), Options{},
-			"gramine-sgx is declared to run in sgx, but nothing shows that it was on", result.Refuse, stats.Invalid},
+			"gramine-sgx is declared to run in sgx, but nothing shows that sgx was on", result.Refuse, stats.Invalid},
 			{latency().env(1, func(e *result.Environment) { e.TEE.Active = false }), Options{}, "nothing shows", result.Refuse, stats.Invalid}},
 		silent: one(latency().env(1, func(e *result.Environment) {
 			e.TEE.Evidence, e.TEE.Facts = nil, []tee.Facts{{Kind: "sgx", Role: tee.Guest, Active: true}}
@@ -174,7 +174,7 @@ var guardTrials = map[string]trials{
 		speaks: []trial{
 			{latency("qemu", "qemu-sgx").env(0, func(e *result.Environment) {
 				e.Launcher, e.TEE = "qemu-sgx", result.TEE{Type: "sgx", Active: true, Evidence: []tee.Evidence{{Source: "quote"}}}
-			}), Options{}, "the arm that should be without it has it on", result.Refuse, stats.Invalid},
+			}), Options{}, "although one should run without it", result.Refuse, stats.Invalid},
 			{latency("native", "runsc").env(0, func(e *result.Environment) {
 				e.TEE = result.TEE{Type: "tdx", Active: true, Evidence: []tee.Evidence{{Source: "CPUID"}}}
 			}), Options{}, "the baseline native runs in tdx, so the ratio is not the cost of tdx", result.Warn, stats.Cost},
@@ -188,7 +188,7 @@ var guardTrials = map[string]trials{
 				l := latency("old-sgx", "new-sgx")
 				l.Design.Subject = "binary"
 				return l.env(0, func(e *result.Environment) { e.Launcher, e.TEE.Debug = "new-sgx", true }).env(1, func(e *result.Environment) { e.TEE.Debug = true })
-			}(), Options{}, "neither speaks for production", result.Warn, stats.Cost}},
+			}(), Options{}, "neither represents production", result.Warn, stats.Cost}},
 		silent:  one(latency(), ""),
 		unknown: one(latency().env(1, func(e *result.Environment) { e.TEE.Evidence = nil }), "open for debugging"),
 	},
@@ -209,14 +209,14 @@ var guardTrials = map[string]trials{
 	},
 	"stand-in": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.StandsFor = "sgx" }), Options{},
-			"gramine-sgx stands in for sgx", result.Warn, stats.Cost}},
+			"and only stands in for sgx", result.Warn, stats.Cost}},
 		silent: one(latency(), ""),
 		always: "the experiment declares it, and the name of a metric says that its device is simulated",
 	},
 	"too-few-pairs": {
 		speaks: []trial{{newLab("s", "seconds", "lower").add("default", "native", 5, 1, 0.01).add("default", "gramine-sgx", 5, 2, 0.01), Options{},
-			"5 valid pairs of default, at least 6 are needed", result.Warn, stats.Inconclusive},
-			{newLab("s", "seconds", "lower").add("default", "native", 5, 1, 0.01), Options{}, "no pair of default", result.Refuse, stats.Invalid}},
+			"only 5 valid pairs; at least 6 are needed", result.Warn, stats.Inconclusive},
+			{newLab("s", "seconds", "lower").add("default", "native", 5, 1, 0.01), Options{}, "no pair has a value in both native and gramine-sgx", result.Refuse, stats.Invalid}},
 		silent: one(newLab("s", "seconds", "lower").add("default", "native", 6, 1, 0.01).add("default", "gramine-sgx", 6, 2, 0.01), ""),
 		always: "pairs can be counted",
 	},
@@ -225,7 +225,7 @@ var guardTrials = map[string]trials{
 			if r.Pair == 3 {
 				r.Status, r.Reason, r.Metrics[0].Value = result.Failed, "killed by signal 9", nil
 			}
-		}), Options{}, "1 of 10 runs of default in gramine-sgx gave no value, the last because: killed by signal 9", result.Warn, stats.Cost},
+		}), Options{}, "1 of 10 runs in gramine-sgx gave no value, the last because: killed by signal 9", result.Warn, stats.Cost},
 			{latency().each("gramine-sgx", func(r *result.Run) {
 				if r.Pair < 3 {
 					r.Status, r.Reason = result.Failed, "timeout"
@@ -236,10 +236,10 @@ var guardTrials = map[string]trials{
 	},
 	"no-steady-state": {
 		speaks: []trial{{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 7} }), Options{},
-			"8 of 10 runs of default in native reached no steady state", result.Refuse, stats.Invalid},
+			"8 of 10 runs in native reached no steady state", result.Refuse, stats.Invalid},
 			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "and do not count", result.Warn, stats.Cost}},
 		silent:  one(latency().each("", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: true} }), ""),
-		unknown: one(latency().each("", func(r *result.Run) { r.Missing = map[string]string{"warmup": "no log of windows"} }), "whether default settled in native: no log of windows"),
+		unknown: one(latency().each("", func(r *result.Run) { r.Missing = map[string]string{"warmup": "no log of windows"} }), "whether the runs in native reached a steady state: no log of windows"),
 	},
 	"disturbed": {
 		speaks: []trial{
@@ -247,18 +247,18 @@ var guardTrials = map[string]trials{
 				if v := 0.25; r.Pair == 3 {
 					r.Interference.StealRatio = &v
 				}
-			}), Options{}, "1 of 10 pairs of gramine-sgx against native in default were disturbed: pair 3 (native: 25 % steal); they are set aside", result.Warn, stats.Cost},
-			{latency().each("gramine-sgx", func(r *result.Run) { v := 0.3; r.Interference.ForeignCPU = &v }), Options{}, "is typically 0 % in native and 30 % in gramine-sgx, which may be a factor of up to 1.43: this does not cancel", result.Warn, stats.Inconclusive},
+			}), Options{}, "1 of 10 pairs of gramine-sgx against native were disturbed: pair 3 (native: 25 % steal); they are set aside", result.Warn, stats.Cost},
+			{latency().each("gramine-sgx", func(r *result.Run) { v := 0.3; r.Interference.ForeignCPU = &v }), Options{}, "is typically 0 % in native and 30 % in gramine-sgx, which may slow a run by a factor of up to 1.43; this does not cancel", result.Warn, stats.Inconclusive},
 			{latency().each("", func(r *result.Run) { v := 0.3; r.Interference.ForeignCPU = &v }), Options{}, "none is set aside", result.Warn, stats.Cost},
-			{latency().each("", func(r *result.Run) { v := 0.7; r.Interference.ForeignCPU = &v }), Options{}, "a factor of up to 3.33: this does not cancel", result.Warn, stats.Inconclusive},
-			{redis().each("", func(r *result.Run) { v := 0.6; r.Interference.ForeignCPU = &v }), Options{}, "a factor of up to 2.5; the interval lies beyond it", result.Warn, stats.Cost},
+			{latency().each("", func(r *result.Run) { v := 0.7; r.Interference.ForeignCPU = &v }), Options{}, "a factor of up to 3.33; this does not cancel", result.Warn, stats.Inconclusive},
+			{redis().each("", func(r *result.Run) { v := 0.6; r.Interference.ForeignCPU = &v }), Options{}, "a factor of up to 2.5; the interval is beyond that factor", result.Warn, stats.Cost},
 			{latency().each("gramine-sgx", func(r *result.Run) {
 				v := 120.0
 				r.Counters = []result.Counter{{Name: "tee_sgx_epc_pages_evicted_total", Value: &v}}
 			}), Options{}, "1,200 EPC pages were evicted in 10 runs", result.Warn, stats.Cost},
 		},
 		silent:  one(latency(), ""),
-		unknown: one(latency().each("native", func(r *result.Run) { r.Interference.StealRatio = nil }), "whether runs in native were disturbed by steal_ratio"),
+		unknown: one(latency().each("native", func(r *result.Run) { r.Interference.StealRatio = nil }), "whether runs in native were disturbed by steal by the host"),
 	},
 	"clock-source": {
 		speaks: []trial{{latency().each("gramine-sgx", func(r *result.Run) {
@@ -267,15 +267,15 @@ var guardTrials = map[string]trials{
 			}
 		}), Options{}, "timed by different clocks: tsc, hpet", result.Refuse, stats.Invalid},
 			{latency().env(0, func(e *result.Environment) { e.Software.ClockSource = "tsc" }).env(1, func(e *result.Environment) { e.Software.ClockSource = "hyperv" }), Options{},
-				"native reads the clock source tsc, gramine-sgx reads hyperv", result.Warn, stats.Cost},
-			{latency().also("", "clock_disagreement_ratio", "ratio", "lower", 0.2), Options{}, "the clock inside native and the harness's disagree by 20 %", result.Warn, stats.Inconclusive},
-			{latency().also("native", "clock_disagreement_ratio", "ratio", "lower", 0.01), Options{}, "cannot tell: whether the clock inside gramine-sgx agrees", result.Note, stats.Cost}},
+				"native reads the clock source tsc, and gramine-sgx reads hyperv", result.Warn, stats.Cost},
+			{latency().also("", "clock_disagreement_ratio", "ratio", "lower", 0.2), Options{}, "the clock inside native and the harness's clock disagree by 20 %", result.Warn, stats.Inconclusive},
+			{latency().also("native", "clock_disagreement_ratio", "ratio", "lower", 0.01), Options{}, "not checked: whether the clock inside gramine-sgx agrees", result.Note, stats.Cost}},
 		silent:  one(latency(), ""),
 		unknown: one(latency().each("native", func(r *result.Run) { r.Clock = "" }), "which clock timed 10 runs"),
 	},
 	"error-rate": {
 		speaks: []trial{{counting(latency()).each("gramine-sgx", func(r *result.Run) { r.Errors = map[string]int{"timeout": 20} }), Options{},
-			"0 % of the operations of default failed in native and 2 % in gramine-sgx", result.Refuse, stats.Invalid},
+			"0 % of the operations failed in native and 2 % in gramine-sgx", result.Refuse, stats.Invalid},
 			{counting(latency()).each("", func(r *result.Run) { r.Errors = map[string]int{"timeout": 20} }), Options{}, "2 %", result.Warn, stats.Cost}},
 		silent:  one(counting(latency()).each("native", func(r *result.Run) { r.Errors = map[string]int{"timeout": 1} }), ""),
 		unknown: one(latency().each("native", func(r *result.Run) { r.Errors = map[string]int{"timeout": 1} }), "there were 10 errors in native and 0 in gramine-sgx"),
@@ -309,16 +309,16 @@ var guardTrials = map[string]trials{
 	},
 	"saturated": {
 		speaks: []trial{
-			{redis().ceiling("requests_per_second", "native", 102e3, "NIC eth0"), Options{}, "native stands at the ceiling", result.Warn, stats.Cost},
-			{redis().ceiling("requests_per_second", "gramine-sgx", 33e3, "quota"), Options{}, "gramine-sgx stands at the ceiling", result.Warn, stats.Inconclusive},
-			{newLab("x_per_second", "bytes_per_second", "higher").add("default", "native", 8, 118e6, 0.001).add("default", "gramine-sgx", 8, 117e6, 0.001).ceiling("x_per_second", "", 125e6, "NIC eth0"), Options{}, "both native and gramine-sgx stand at the ceiling", result.Refuse, stats.Invalid},
+			{redis().ceiling("requests_per_second", "native", 102e3, "NIC eth0"), Options{}, "native reached the ceiling", result.Warn, stats.Cost},
+			{redis().ceiling("requests_per_second", "gramine-sgx", 33e3, "quota"), Options{}, "gramine-sgx reached the ceiling", result.Warn, stats.Inconclusive},
+			{newLab("x_per_second", "bytes_per_second", "higher").add("default", "native", 8, 118e6, 0.001).add("default", "gramine-sgx", 8, 117e6, 0.001).ceiling("x_per_second", "", 125e6, "NIC eth0"), Options{}, "both native and gramine-sgx reached the ceiling", result.Refuse, stats.Invalid},
 		},
 		silent: &trial{lab: redis().ceiling("requests_per_second", "", 1e6, "NIC eth0")},
 		always: "a ceiling that is not given is not known of",
 	},
 	"throttled": {
 		speaks: []trial{
-			{redis().each("native", credit(4, 1)), Options{}, "in 10 of 10 runs of op=get in native, requests_per_second fell from 300", result.Note, stats.Cost},
+			{redis().each("native", credit(4, 1)), Options{}, "in 10 of 10 runs of op=get in native, requests per second fell from 300", result.Note, stats.Cost},
 			{redis().each("native", credit(4, 1)), Options{}, "native was throttled in op=get: the ratio is a bound", result.Warn, stats.Cost},
 			{redis().each("gramine-sgx", credit(4, 1)), Options{}, "gramine-sgx was throttled in op=get: the ratio is a bound", result.Warn, stats.Inconclusive},
 			{redis().each("", credit(4, 1)), Options{}, "both native and gramine-sgx were throttled", result.Refuse, stats.Invalid},
@@ -330,10 +330,10 @@ var guardTrials = map[string]trials{
 	},
 	"cache-answered": {
 		speaks: []trial{{latency().also("native", "fio_block_layer_ratio", "ratio", "none", 0.03).also("gramine-sgx", "fio_block_layer_ratio", "ratio", "none", 1), Options{},
-			"a cache answered for native in default: the devices saw 3 % of the requests in native and 100 % in gramine-sgx", result.Refuse, stats.Invalid},
+			"a cache answered for native: the devices saw 3 % of the requests in native and 100 % in gramine-sgx", result.Refuse, stats.Invalid},
 			{latency().also("", "block_layer_ratio", "ratio", "none", 0.5), Options{}, "in both arms", result.Warn, stats.Cost}},
 		silent:  one(latency().also("", "block_layer_ratio", "ratio", "none", 1.02), ""),
-		unknown: one(latency().also("native", "block_layer_ratio", "ratio", "none", 1), "the block layer of gramine-sgx was not seen"),
+		unknown: one(latency().also("native", "block_layer_ratio", "ratio", "none", 1), "the block layer of gramine-sgx was not measured"),
 	},
 	"client-limited": {
 		speaks: []trial{{latency().also("native", "client_cpu_ratio", "ratio", "none", 0.97).also("gramine-sgx", "client_cpu_ratio", "ratio", "none", 0.5), Options{},
@@ -343,23 +343,23 @@ var guardTrials = map[string]trials{
 		unknown: one(latency().also("native", "client_cpu_ratio", "ratio", "none", 0.2), "no run has client_cpu_ratio"),
 	},
 	"retried": {
-		speaks: []trial{{latency().also("", "retried_ratio", "ratio", "lower", 0.05), Options{}, "5 % of the requests of", result.Warn, stats.Cost},
+		speaks: []trial{{latency().also("", "retried_ratio", "ratio", "lower", 0.05), Options{}, "5 % of the requests were sent twice", result.Warn, stats.Cost},
 			{latency().also("", "retried_ratio", "ratio", "lower", 0).also("native", "new_connection_ratio", "ratio", "none", 0).also("gramine-sgx", "new_connection_ratio", "ratio", "none", 1), Options{},
-				"connections were used again in one of native and gramine-sgx and not in the other", result.Warn, stats.Cost}},
+				"only one of native and gramine-sgx reused connections", result.Warn, stats.Cost}},
 		silent:  one(latency().also("", "retried_ratio", "ratio", "lower", 0.005), ""),
 		unknown: one(latency().also("native", "retried_ratio", "ratio", "lower", 0), "no run has retried_ratio"),
 	},
 	"bottleneck": {
 		speaks: []trial{
-			{served(redis(), 0.5, 0.4), Options{}, "nothing was used up in op=get in native (all CPUs 40 %): too few connections", result.Note, stats.Cost},
+			{served(redis(), 0.5, 0.4), Options{}, "no resource was used up in op=get in native (all CPUs together 40 %): too few connections", result.Note, stats.Cost},
 			{served(redis(), 0.97, 0.6), Options{}, "in gramine-sgx was the CPU time of the server under test: 97 % of its time", result.Note, stats.Cost},
-			{served(redis(), 0.5, 0.95), Options{}, "(95 %), of which each may use some and used of these server 50 %, origin 30 %, client 20 %", result.Warn, stats.Cost},
+			{served(redis(), 0.5, 0.95), Options{}, "(95 %), and programs shared them: server 50 %, origin 30 %, client 20 %", result.Warn, stats.Cost},
 			{served(redis(), 0.97, 0.6).also("native", "softirq_busiest_ratio", "ratio", "lower", 0.96), Options{}, "in native was one CPU's soft interrupts (the network): 96 %", result.Warn, stats.Cost},
 		},
 		silent: one(redis(), ""),
 		unknown: one(served(redis(), 0.5, 0.4).also("native", "log_busy_ratio", "ratio", "lower", 0).each("native", func(r *result.Run) {
 			r.Metrics[len(r.Metrics)-1] = result.Metric{Name: "log_busy_ratio", Reason: "it does not say"}
-		}), "whether it was writing the log that limited op=get in native"),
+		}), "whether writing the log limited the throughput of op=get in native"),
 	},
 	"suspect-baseline": {
 		speaks: []trial{{sweep(newLab("mips", "instructions_per_second", "higher"), "threads", []int{1, 2}, map[string][]float64{"native": {10, 19}, "gramine-sgx": {4, 15}}), Options{},
@@ -372,7 +372,7 @@ var guardTrials = map[string]trials{
 			{sweep(newLab("messages_per_second", "messages_per_second", "higher"), "messages", []int{100, 1000}, map[string][]float64{"native": {781, 7815}, "gramine-sgx": {700, 705}}), Options{},
 				"10 times the work (messages=100 to 1000) takes 0.999 times the time", result.Refuse, stats.Invalid},
 			{sweep(newLab("s", "seconds", "lower"), "loops", []int{1, 2}, map[string][]float64{"native": {1, 1.5}, "gramine-sgx": {2, 4}}), Options{}, "2 times the work", result.Warn, stats.Cost},
-			{redis().each("native", func(r *result.Run) { r.Seconds = 0.128 }), Options{}, "a rate over runs of 128 ms", result.Warn, stats.Cost},
+			{redis().each("native", func(r *result.Run) { r.Seconds = 0.128 }), Options{}, "a rate over runs of only 128 ms", result.Warn, stats.Cost},
 		},
 		silent: one(sweep(newLab("s", "seconds", "lower"), "loops", []int{1, 2}, map[string][]float64{"native": {1, 2}, "gramine-sgx": {2, 4}}), ""),
 		unknown: one(sweep(newLab("messages_per_second", "messages_per_second", "higher"), "messages", []int{100, 1000}, map[string][]float64{"native": {100, 100}, "gramine-sgx": {50, 50}}).
@@ -390,7 +390,7 @@ var guardTrials = map[string]trials{
 	"noise-floor": {
 		speaks: []trial{{func() *lab {
 			return newLab("s", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 1.05, 0.001)
-		}(), Options{}, "a cost of 1.050x in default is within the noise floor of 6 % that 20 identical pairs showed", result.Warn, stats.Inconclusive}},
+		}(), Options{}, "a cost of 1.050x is within the noise floor of 6 %, which 20 pairs of identical arms showed", result.Warn, stats.Inconclusive}},
 		silent:  one(latency(), ""),
 		unknown: one(latency(), "there is no A/A calibration of this host and job"),
 	},
@@ -425,7 +425,7 @@ var guardTrials = map[string]trials{
 	},
 	"other-platform": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.Hardware.Serial, e.Class = "host-2", "other" }), Options{},
-			"grade D, a platform difference", result.Note, stats.Cost}},
+			"grade D and is called a platform difference", result.Note, stats.Cost}},
 		silent: one(latency(), ""),
 		unknown: one(latency().env(1, func(e *result.Environment) {
 			e.Hardware.Serial, e.Missing = "", map[string]string{"hardware.host_id": "no /etc/machine-id"}
@@ -555,7 +555,7 @@ func TestFailedAlone(t *testing.T) {
 	})
 	Conclude(l.Experiment, Options{})
 	if i := slices.IndexFunc(l.Guards, func(g result.Guard) bool { return g.ID == "failed-runs" }); i < 0 || l.Guards[i].Level != result.Warn ||
-		!strings.Contains(l.Guards[i].Message, "1 of 10 runs of default in native gave no value, the last because: killed by signal 9") {
+		!strings.Contains(l.Guards[i].Message, "1 of 10 runs in native gave no value, the last because: killed by signal 9") {
 		t.Errorf("guards %+v", l.Guards)
 	}
 }

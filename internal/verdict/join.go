@@ -207,7 +207,7 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 			}
 			doc.Environments = append(doc.Environments, env)
 		}
-		for _, c := range e.Design.Ceilings { // each is of its own result's arms
+		for _, c := range e.Design.Ceilings { // each applies to the arms of its own result
 			for _, env := range e.Environments {
 				if c.Env == "" || c.Env == env.ID {
 					of := c

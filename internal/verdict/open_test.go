@@ -61,7 +61,7 @@ func TestStandIns(t *testing.T) {
 		why    string
 	}{
 		"gVisor as gVisor": {func(e *result.Environment) { e.Launcher = "runsc" }, ""},
-		"gVisor as a TEE":  {func(e *result.Environment) { e.Launcher, e.StandsFor = "runsc", "sgx" }, "gramine-sgx is runsc in place of sgx"},
+		"gVisor as a TEE":  {func(e *result.Environment) { e.Launcher, e.StandsFor = "runsc", "sgx" }, "gramine-sgx is really runsc, not sgx"},
 		"an emulated guest": {func(e *result.Environment) {
 			e.TEE.Settings = map[string]string{"accelerator": "tcg: software emulation"}
 		}, "gramine-sgx is emulated in software"},

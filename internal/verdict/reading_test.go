@@ -85,7 +85,7 @@ func TestUnsafeReadings(t *testing.T) {
 			[]string{"sgx-new costs only 0.431x ["}, []string{"doubl"}},
 		{"13: 23 % of native, whose link was full",
 			exact("bytes_per_second", "bytes_per_second", "higher", "redis", 117e6, 0.23*117e6, "native", "scone").ceiling("bytes_per_second", "", 125e6, "NIC eth0, 1 Gbit/s"), Options{}, "saturated", result.Warn, stats.Cost,
-			[]string{"native stands at the ceiling", "scone costs at least 4.35x ["}, nil},
+			[]string{"native reached the ceiling", "scone costs at least 4.35x ["}, nil},
 		{"14: -58 % TCP with WireGuard and another MTU",
 			exact("tcp_bits_per_second", "bits_per_second", "higher", "iperf", 10e9, 4.2e9, "gke", "constellation").env(0, func(e *result.Environment) {
 				e.Hardware.NICs = []result.NIC{{Name: "eth0", MTU: 8896}}
@@ -148,7 +148,7 @@ func TestSentence(t *testing.T) {
 	}
 	const latency = " (latency)"
 	medians := []string{"Latency: 264 µs in gramine-sgx against 85 µs in native."}
-	none := []string{"A stand-in shows how the measurement works. It says nothing about the price of what it stands for."}
+	none := []string{"A stand-in shows how the measurement works. It says nothing about the cost of the real thing."}
 	long := "the client was the bottleneck of load=50% in native and in every other arm of this long experiment, as its CPUs were busy for all of the measured time"
 	for _, c := range []struct {
 		change  func(*result.Comparison)
@@ -204,10 +204,10 @@ func TestSentence(t *testing.T) {
 			"187 unpaired runs in all would probably decide (4 in 5)"},
 		// A stand-in has no grade and is no cost, whatever its verdict would be.
 		{func(c *result.Comparison) { c.StandIn, c.BaseMedian = "gramine-sgx is emulated in software", nil },
-			"stand-in: gramine-sgx against native on redis GET is at 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
+			"stand-in: gramine-sgx against native on redis GET has a ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is emulated in software", none, ""},
 		{func(c *result.Comparison) {
-			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is runsc in place of sgx", nil, stats.Inconclusive, 34
-		}, "stand-in: gramine-sgx against native on redis GET is at 3.1x [2.9, 3.4] (latency); gramine-sgx is runsc in place of sgx", none, ""},
+			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is really runsc, not sgx", nil, stats.Inconclusive, 34
+		}, "stand-in: gramine-sgx against native on redis GET has a ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is really runsc, not sgx", none, ""},
 	} {
 		cmp := base
 		c.change(&cmp)

@@ -38,10 +38,10 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 		return fitWords(e, c, func(on string) string { return "no verdict: " + arms + on + " has no ratio" }, cmp.Or(reason, noReason))
 	case c.StandIn != "" && (c.CostLow == nil || c.CostHigh == nil):
 		return fitWords(e, c, func(on string) string {
-			return fmt.Sprintf("stand-in: %s%s is at %s without an interval", arms, on, metric.Times(*c.Cost))
+			return fmt.Sprintf("stand-in: %s%s has a ratio of %s without an interval", arms, on, metric.Times(*c.Cost))
 		}, c.StandIn)
 	case c.StandIn != "":
-		return fitWords(e, c, func(on string) string { return fmt.Sprintf("stand-in: %s%s is at %s", arms, on, ratio()) }, c.StandIn)
+		return fitWords(e, c, func(on string) string { return fmt.Sprintf("stand-in: %s%s has a ratio of %s", arms, on, ratio()) }, c.StandIn)
 	case c.CostLow == nil || c.CostHigh == nil:
 		return fitWords(e, c, func(on string) string {
 			return fmt.Sprintf("no verdict: %s%s has a cost ratio of %s without an interval", arms, on, metric.Times(*c.Cost))
@@ -129,7 +129,7 @@ func Details(e *result.Experiment, c *result.Comparison) []string {
 		if !strings.Contains(headline, c.StandIn) {
 			out = append(out, capitalized(c.StandIn)+".")
 		}
-		out = append(out, "A stand-in shows how the measurement works. It says nothing about the price of what it stands for.")
+		out = append(out, "A stand-in shows how the measurement works. It says nothing about the cost of the real thing.")
 	}
 	if c.Verdict == "" {
 		out = append(out, "Only the primary metric has a verdict.")

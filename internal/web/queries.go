@@ -142,7 +142,7 @@ func (q Query) feed() (f feed.Query, err error) {
 	case (q.To-q.From)/q.Step > feed.MaxSteps:
 		return f, fmt.Errorf("%.0f steps: want at most %d; use a longer step", (q.To-q.From)/q.Step, feed.MaxSteps)
 	case q.Since != 0 && !(q.Since >= q.From && q.Since <= q.To):
-		return f, fmt.Errorf("since: %g: want a time from from to to", q.Since)
+		return f, fmt.Errorf("since: %g: want a time between from and to", q.Since)
 	}
 	f.From = millis(q.From)
 	if q.Since != 0 {

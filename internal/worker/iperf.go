@@ -436,5 +436,5 @@ func iperfDocument(p *host.Process) (json.RawMessage, error) {
 	return text, err
 }
 
-// bare is what printf(3) writes for a number that is none, which is no JSON (iperf issue 613): it is unknown.
+// bare matches nan and inf as printed by printf(3), which are not valid JSON (iperf issue 613): the value is unknown.
 var bare = regexp.MustCompile(`([:\[,]\s*)-?(?:nan|inf)\b`)

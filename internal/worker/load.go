@@ -75,7 +75,7 @@ var loadCommand = Command{
 				return fmt.Errorf("arrivals %q: want constant or poisson", arrivals)
 			}
 			if o.Poisson && !open {
-				return errors.New("arrivals are those of an open loop: give a rate")
+				return errors.New("arrivals need an open loop: give a rate")
 			}
 			if err := t.apply(&o); err != nil {
 				return err

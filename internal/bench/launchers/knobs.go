@@ -47,7 +47,7 @@ func bounceParams(p bench.Params, cpus int64) error {
 	case p["bounce"] == "off" && p["cvm"] == "none":
 		return errors.New("parameter bounce-pool: nothing passes through the pool without bounce=on or cvm")
 	case p["cvm"] != "none" && pool == bounceDefault: // swiotlb_adjust_size in kernel/dma/swiotlb.c
-		return fmt.Errorf("parameter bounce-pool=%s: a confidential guest's kernel takes its default size for none given, and chooses its own; use another size", p["bounce-pool"])
+		return fmt.Errorf("parameter bounce-pool=%s: a confidential guest's kernel treats its default size as if none was given, and chooses its own; use another size", p["bounce-pool"])
 	}
 	areas := int64(1) << bits.Len64(uint64(max(cpus, 1)-1)) // the kernel's own number
 	if p["bounce-areas"] != "" {
@@ -75,7 +75,7 @@ func queueParams(p bench.Params, cpus int64) error {
 	case err != nil:
 		return err
 	case n > cpus:
-		return fmt.Errorf("parameter queues=%d: a guest uses one a CPU at most, and has cpus=%d", n, cpus)
+		return fmt.Errorf("parameter queues=%d: a guest uses at most one queue for each CPU, and has cpus=%d", n, cpus)
 	case p["disk"] == "" && p["image"] == "" && !onTap(p):
 		return errors.New("parameter queues: the guest has neither a disk nor a network with a tap (net=tap or net=vhost); QEMU's own network has one queue")
 	}

@@ -120,7 +120,7 @@ func (e *podEnv) expose(ctx context.Context) error {
 	return nil
 }
 
-// podService makes the service of the server's pod, which owns it: the cluster removes it with the pod, whoever removes that.
+// podService makes the service of the server's pod. The pod owns it, so the cluster deletes it with the pod.
 func podService(name, uid string, ports []int, p bench.Params) (host.Cmd, error) {
 	list := []any{}
 	for _, port := range ports {

@@ -269,7 +269,7 @@ func (t *template) validate() error {
 	case t.TEE.Kind == "":
 		return errors.New("tee: want the kind that is declared: none, sgx, …")
 	case t.Ready != nil && t.Start == nil:
-		return errors.New("ready: there is no start to wait for")
+		return errors.New("ready: want start too, the program that ready waits for")
 	}
 	params := bench.Params{"data": ""}
 	for _, p := range t.Params {
@@ -510,7 +510,7 @@ func (s scope) files(list []templateFile) ([]bench.File, error) {
 	for _, f := range list {
 		name, err := s.expand(f.Name)
 		if err == nil && leavesJob(f.Name.text, name) {
-			err = fmt.Errorf("line %d: file %q leaves the job's folder: write a name relative to that folder, such as conf/x.toml; it may not begin with / and may not contain .., {job}, {work} or {data}", f.Name.line, name)
+			err = fmt.Errorf("line %d: file %q is outside the job's folder: write a name relative to that folder, such as conf/x.toml; it may not begin with / and may not contain .., {job}, {work} or {data}", f.Name.line, name)
 		}
 		if err != nil {
 			return nil, err

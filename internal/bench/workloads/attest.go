@@ -32,7 +32,7 @@ var attestation = bench.Workload{
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "The operation measured: verify-cached fetches collateral once, verify-fetched for each verification."},
-		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Configfs-tsm is the TEE of the environment (TDX, SEV-SNP; Linux 6.7 or newer, root); simulated is no TEE."},
+		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Configfs-tsm is the TEE of the environment (TDX, SEV-SNP; Linux 6.7 or newer, root); simulated is not a TEE."},
 		{Name: "delay", Default: "39ms", Doc: "Duration of a simulated quote; the default was measured for a TDX quote on Google's cloud (flashbots/attested-tls-benchmarks)."},
 		{Name: "parallel", Default: "1", Doc: "Simulated quotes made at once; a hardware device makes one at a time."},
 		{Name: "fetch", Default: "1s", Doc: "Duration of fetching simulated collateral; the default is close to what that study measured for Intel's service."},

@@ -118,7 +118,7 @@ var (
 	channelOverPlain = loadGauge("channel_over_plain_seconds", "seconds", metric.Lower,
 		"What the channel adds to the plain transport, per message in seconds: both from the same run. A percentage would shrink where the plain transport is slow.")
 	channelOverPlainRatio = quotient(loadGauge("channel_over_plain_ratio", "ratio", metric.Lower,
-		"The channel's time over that of the plain transport in the same run. To be compared between machines, where it cancels what makes both slower; a slow plain transport makes it small."))
+		"The channel's time divided by that of the plain transport in the same run. Compare machines by it, because it cancels what slows both. A slow plain transport makes it small."))
 	channelOverTLS = quotient(loadGauge("channel_over_tls_ratio", "ratio", metric.Lower,
 		"The channel's cost over that of TLS 1.3 in the same run; below 1 the channel is faster."))
 	channelOverX25519 = quotient(loadGauge("bare_over_x25519_ratio", "ratio", metric.Lower,

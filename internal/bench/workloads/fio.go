@@ -108,7 +108,7 @@ var fio = bench.Workload{
 		{Name: "numjobs", Default: "1", Doc: "Jobs (threads) at once, on the same file."},
 		{Name: "size", Default: "1GiB", Doc: "Size of the file."},
 		{Name: "runtime", Default: "30s", Doc: "Maximum measurement time after the ramp; a steady state ends it earlier."},
-		{Name: "ramp", Default: "2s", Doc: "Time of the same work before the measurement, in a separate job; 0s is none."},
+		{Name: "ramp", Default: "2s", Doc: "Time of the same work before the measurement, in a separate job; 0s means none."},
 		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run, or off: the whole runtime."},
 		{Name: "steady-window", Default: "5s", Doc: "How long the criterion must hold."},
 		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 bypasses the page cache of the machine that fio runs on (O_DIRECT), 0 uses it."},

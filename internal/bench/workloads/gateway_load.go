@@ -167,7 +167,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 	}
 	argv, err := words(o.Params["load"])
 	if err != nil || len(argv) == 0 {
-		return nil, fmt.Errorf("parameter load=%q is no command", o.Params["load"])
+		return nil, fmt.Errorf("parameter load=%q is not a command", o.Params["load"])
 	}
 	p, err := foreignParams(o.Params, argv[0])
 	if err != nil {

@@ -88,7 +88,7 @@ func readGPU(o bench.Outcome) (*gpuOutput, error) {
 	}
 	switch {
 	case r.Device == "" || r.Device == "cpu":
-		return nil, fmt.Errorf("the script ran on %q, which is no GPU", r.Device)
+		return nil, fmt.Errorf("the script ran on %q, which is not a GPU", r.Device)
 	case r.Repeats < 1 || r.Size < 1 || len(r.Seconds) == 0:
 		return nil, fmt.Errorf("report of the script: %d repeats of size %d, %d times", r.Repeats, r.Size, len(r.Seconds))
 	}

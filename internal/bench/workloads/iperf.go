@@ -385,7 +385,7 @@ func checkIperf(o bench.Outcome) (string, error) {
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])
 	case (test.Reverse != 0) != r.reversed:
-		return "", fmt.Errorf("iperf3's sender was the wrong end, want direction=%s", p["direction"])
+		return "", fmt.Errorf("iperf3 sent in the wrong direction, want direction=%s", p["direction"])
 	case payload != float64(mtu)-headers && (payload != untold || outside):
 		return "", fmt.Errorf("the largest payload is %g bytes, want that of an MTU of %d bytes", payload, mtu)
 	}

@@ -426,7 +426,7 @@ func checkLlama(r *load.Chat) error {
 		cached = float64(*r.Cached)
 	}
 	if math.Abs(s.CompletionTokens-float64(r.CompletionTokens)) > s.Rounding || math.Abs(s.PromptTokens+cached-float64(r.PromptTokens)) > s.Rounding {
-		return fmt.Errorf("the server counts %g tokens of prompts, %g more in its cache, and %g of answers; its answers say %d and %d: others asked it, or it is another server",
+		return fmt.Errorf("the server counts %g tokens of prompts, %g more in its cache, and %g of answers; its answers say %d and %d: other clients used it, or it is another server",
 			s.PromptTokens, cached, s.CompletionTokens, r.PromptTokens, r.CompletionTokens)
 	}
 	return nil
@@ -467,7 +467,7 @@ func checkSmall(o bench.Outcome, r *load.Chat) error {
 	case !strings.HasPrefix(s.Model, "teescope-") || s.Model != r.Model:
 		return fmt.Errorf("the server has the model %q, the client asked %q", s.Model, r.Model)
 	case s.Answers != r.Done+uint64(warm)+1 || s.CompletionTokens < r.CompletionTokens || s.PromptTokens < r.PromptTokens:
-		return fmt.Errorf("the server counts %d answers with %d tokens, the client %d with %d, and %d before: others asked it, or it is another server", s.Answers, s.CompletionTokens, r.Done, r.CompletionTokens, warm+1)
+		return fmt.Errorf("the server counts %d answers with %d tokens, the client %d with %d, and %d before: other clients used it, or it is another server", s.Answers, s.CompletionTokens, r.Done, r.CompletionTokens, warm+1)
 	}
 	return nil
 }

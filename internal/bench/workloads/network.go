@@ -260,9 +260,9 @@ func checkNetwork(o bench.Outcome) (string, error) {
 	case r.Omit != a.omit.Seconds() || r.Measure != a.measure.Seconds() || !(r.Receiver.Seconds >= 0.99*a.measure.Seconds()):
 		return "", fmt.Errorf("the receiver timed %.3g s after %g s, want %s after %s", r.Receiver.Seconds, r.Omit, a.measure, a.omit)
 	case p["protocol"] == "udp" && r.Receiver.Streams != r.Streams:
-		return "", fmt.Errorf("of %d streams the receiver heard %d: what was lost of the others is not known", r.Streams, r.Receiver.Streams)
+		return "", fmt.Errorf("of %d streams the receiver got data from %d, so the loss of the others is unknown", r.Streams, r.Receiver.Streams)
 	case p["protocol"] == "udp" && r.unheard() > max(mostUnheard*r.Receiver.Seconds, edgeSeconds):
-		return "", fmt.Errorf("the sender sent for %.3g s what neither arrived nor is missing among the numbers of what arrived: its loss is not known", r.unheard())
+		return "", fmt.Errorf("for %.3g s the sender sent datagrams that did not arrive and that no sequence number shows as missing, so the loss is unknown", r.unheard())
 	case r.Receiver.Bytes <= 0 || sum != r.Receiver.Bytes:
 		return "", fmt.Errorf("the receiver counted %g bytes, and %g in its windows", r.Receiver.Bytes, sum)
 	}

@@ -237,7 +237,7 @@ func scalingJob(p bench.Params) (bench.Job, error) {
 	case p["connect"] == "before" && threads < size.clients:
 		return bench.Job{}, fmt.Errorf("parameter threads=%d: %d clients that connect before they begin need as many threads; want threads=auto or connect=inside", threads, size.clients)
 	case p["connect"] == "inside" && warm > 0:
-		return bench.Job{}, fmt.Errorf("parameter warm=%q: clients that connect inside the measured time cannot send before; want a number of messages", p["warm"])
+		return bench.Job{}, fmt.Errorf("parameter warm=%q: with connect=inside the clients connect in the measured time, so they cannot warm up before it; want a number of messages", p["warm"])
 	}
 	cert, key, err := load.Certificate(load.BenchmarkSecret, scalingServer)
 	if err != nil {

@@ -15,7 +15,7 @@ var VMExitStorm = explain.Cause{
 func ExitRemedy(reason string) string { return exitRemedies[exitKinds[reason]] }
 
 var exitRemedies = map[string]string{
-	"hlt": "Let virtual CPUs poll before they halt (cpuidle_haltpoll or idle=poll in the guest, halt_poll_ns of KVM), and hand work over in batches: they go idle and wake up again for very little work. " +
+	"hlt": "Let virtual CPUs poll before they halt (cpuidle_haltpoll or idle=poll in the guest, halt_poll_ns of KVM), and pass work on in batches: they go idle and wake up again for very little work. " +
 		"Polling keeps the host's CPUs busy while the guest is idle: `teescope bench run knob-idle` measures how many, and knob-idle-redis what it gains.",
 	"timer": "Use tsc or kvm-clock as the guest's clock source, a lower timer frequency, nohz_full, and fewer very short sleeps: the guest sets timers or reads its clock through the host.",
 	"io": "Use virtio (modern, with packed rings and vhost) instead of emulated disks, networks and consoles, and larger requests: the guest drives emulated devices through ports or registers. " +

@@ -18,7 +18,7 @@ var switchSameCore = Price{
 
 var switchCrossCore = Price{
 	Price:  explain.Price{Event: "switch_cross_core"},
-	method: "half a round trip of two threads that wake each other (futex) on two cores, less one call's own cost: the time until the other core runs the thread, most of which is no CPU time",
+	method: "half a round trip of two threads that wake each other (futex) on two cores, less one call's own cost: the time until the other core runs the thread, most of which is not a CPU time",
 	jobs:   wakeups("cross", "wall", "cross"), unit: switches("cross", 0.5),
 }
 

@@ -10,5 +10,5 @@ var vmExit = Price{
 
 // VMExit is one entry into a plain virtual machine and its exit with nothing done in
 // between: from before VMRUN until after it on an AMD processor, Linux 5.10.
-var VMExit = explain.Literature{Low: 1_350, High: 1_350, Each: "for the bare switch out of a plain guest and back, the least that it can be",
+var VMExit = explain.Literature{Low: 1_350, High: 1_350, Each: "to leave a plain guest and return, the minimum",
 	On: "an AMD processor of 2020", Name: "a kernel developer's measurement on AMD in 2020", Source: "https://lkml.iu.edu/hypermail/linux/kernel/2012.2/00527.html"}

@@ -20,9 +20,7 @@ var unusual = &findings.Rule{
 	Name:  "anomaly",
 	Title: "Unusual level",
 	Doc: "For 10 minutes, a process has had a rate of system calls, context switches, page faults or CPU time that is unusual for this hour: " +
-		"at least 6 robust standard deviations and a factor of two from the median of the hour of the day (UTC; weekends apart after two weeks of history), " +
-		"and beyond any level that it kept for 5 minutes on an earlier day (one day is ignored after a week of history), by a margin that is wider for a shorter history. At most one in twenty " +
-		"ordinary days gives a false finding. The rule needs a day of history, and after a day a new level counts as usual.",
+		"it differs from the median of this hour of the day (UTC) by at least 6 robust standard deviations and a factor of two. After two weeks of history, weekends are compared with weekends only. The rate must also be beyond any level that lasted for 5 minutes on an earlier day, by a margin that is wider for a shorter history; after a week of history one such day is ignored. At most one in twenty ordinary days gives a false finding. The rule needs a day of history, and a new level counts as usual after a day.",
 	Needs:   []string{"tee_process_cpu_seconds_total"},
 	Patient: true,
 	Thresholds: []findings.Threshold{

@@ -13,9 +13,8 @@ var cacheThrash = &findings.Rule{
 	Name:  "cache_thrash",
 	Title: "Last-level cache misses",
 	Doc: "A process that the source llc is limited to, or else the whole machine, misses the last-level cache at least 20 times in 1,000 instructions and " +
-		"completes at most 0.5 instructions a cycle, while it runs for at least a billion cycles a second; over either window and over its newest half minute. " +
-		"At 0.5 a thousand instructions need 2,000 cycles: 20 misses account for all of them at 100 cycles each, which is what remains of 200 to 300 " +
-		"when two or three overlap. Memory encryption makes each miss more expensive but no hit, so a TEE slows down such programs most. " +
+		"completes at most 0.5 instructions a cycle, while it runs for at least a billion cycles a second, over either window and over its newest half minute. " +
+		"At 0.5 instructions a cycle, 1,000 instructions need 2,000 cycles. 20 misses explain all of these cycles at 100 cycles each: a miss takes 200 to 300 cycles, and two or three overlap. Memory encryption makes misses more expensive, but not hits, so a TEE slows down such programs most. " +
 		"The rule needs performance counters, and SGX hides the counts of production enclaves. On AMD Zen the kernel's two events are those of the " +
 		"second-level cache.",
 	Needs: []string{"tee_llc_misses_total", "tee_llc_references_total", "tee_instructions_total", "tee_cycles_total"},

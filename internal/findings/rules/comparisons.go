@@ -24,8 +24,7 @@ var comparisons = []comparison{
 			Title: "Enclave churn",
 			Topic: enclaveMemoryFull,
 			Role:  findings.RoleEffect,
-			Doc: "At least one enclave is created every 10 seconds, over either window and over its newest half minute, and enclaves live for less than 30 seconds on average: " +
-				"the number of enclaves divided by those created a second (Little's law). Creating an enclave copies and measures each of its pages, " +
+			Doc: "At least one enclave is created every 10 seconds, over either window and over its newest half minute, and enclaves live for less than 30 seconds on average. The average life is the number of enclaves divided by the number created per second (Little's law). Creating an enclave copies and measures each of its pages, " +
 				"so the start can take longer than the work.",
 			Needs: []string{pagesAdded, "tee_sgx_enclaves"},
 			Thresholds: []findings.Threshold{
@@ -65,8 +64,7 @@ var comparisons = []comparison{
 			Title: "Bounce buffers run out",
 			Topic: sharedMemoryShort,
 			Role:  findings.RoleCause,
-			Doc: "At least 70 % of the bounce buffer pool (SWIOTLB), which carries all I/O of a confidential VM, was in use at a reading of the last half minute, or a mapping did not fit. " +
-				"A mapping needs adjacent slots, so one can fail long before the pool is full; then I/O waits or fails. " +
+			Doc: "At least 70 % of the bounce buffer pool (SWIOTLB), which carries all I/O of a confidential VM, was in use at a reading of the last half minute, or a mapping did not fit. A mapping needs adjacent slots, so it can fail long before the pool is full. I/O then waits or fails. " +
 				"A pool that was 90 % full at any time since boot is information.",
 			Needs: []string{poolSize, poolUsed},
 			Thresholds: []findings.Threshold{
@@ -122,7 +120,7 @@ var comparisons = []comparison{
 			Role:  findings.RoleEffect,
 			Doc: "At least 100 MB a second pass through bounce buffers, over either window and over its newest half minute: the kernel copies each byte once more, because the host's devices " +
 				"cannot reach the private memory of a confidential VM. The cost of a copy is calibrated on this machine; at 100 MB a second it is a few percent of a core. " +
-				"Confidential I/O has this price, so the finding is information until the copies alone use 5 % of the CPU time in use.",
+				"This is the normal cost of confidential I/O, so the finding is information until the copies alone are 5 % of the CPU time in use.",
 			Needs: []string{bounced},
 			Thresholds: []findings.Threshold{
 				{Name: "bounced", Doc: "bytes that request bounce buffers", Unit: "bytes/s", Default: 100e6},
@@ -165,7 +163,7 @@ var comparisons = []comparison{
 			Topic: sharedMemoryShort,
 			Role:  findings.RoleEffect,
 			Doc: "A confidential VM makes memory shared with the hypervisor and private again, each at least 100 times a second, over either window and over its newest half minute. " +
-				"Each conversion calls the hypervisor, changes page tables of guest and host, and flushes TLBs; buffers that are kept need it once. Memory that stays shared does not count.",
+				"Each conversion calls the hypervisor, changes page tables of guest and host, and flushes TLBs; buffers that the driver keeps are converted only once. Memory that stays shared does not count.",
 			Needs: []string{conversions},
 			Thresholds: []findings.Threshold{
 				{Name: "conversions", Doc: "conversions in the rarer direction", Unit: "1/s", Default: 100},
@@ -192,7 +190,7 @@ var comparisons = []comparison{
 				severity: findings.Warning,
 				raise:    []limit{{numbers: "share", threshold: "share"}}, raised: findings.Critical,
 				titles: []string{"The {subject} makes memory shared and private again {rarer} times a second."},
-				costs:  []string{"Conversions use {time} (measured)."},
+				costs:  []string{"These conversions between private and shared memory use {time} (measured)."},
 			}},
 			details: []number{
 				{text: "memory converted", unit: "bytes/s", expr: "sum(rate(tee_private_memory_converted_bytes_total{$here}[$newest]))"},
@@ -209,8 +207,7 @@ var comparisons = []comparison{
 			Name:  "unaccepted_memory",
 			Title: "Memory still being accepted",
 			Doc: "This confidential VM accepts at least 16 MiB of memory a second over either window, and has more to accept. A guest accepts memory when it first needs it, " +
-				"each time with calls to the hypervisor or to the TDX module, so programs that run soon after boot are slower than they will be, and measurements include that. " +
-				"Memory that nobody needs stays unaccepted and costs nothing.",
+				"each time with calls to the hypervisor or to the TDX module, so programs are slower soon after boot than later, and measurements include that. Memory that is never used stays unaccepted and costs nothing.",
 			Needs: []string{unaccepted, "tee_memory_accepted_bytes_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "accepted", Doc: "memory accepted", Unit: "bytes/s", Default: 16 << 20},
@@ -233,7 +230,7 @@ var comparisons = []comparison{
 				titles:   []string{"The {subject} still accepts memory at {rate}; {left} are left."},
 				costs: []string{
 					"Accepting memory uses {time} (measured).",
-					"The cost of accepting is unknown here; its author saw guests of 4 GB boot 2.5 times and of 64 GB 4 times as fast when it is postponed (from literature), and that work happens now.",
+					"The cost of accepting is unknown here. When acceptance is postponed, guests of 4 GB boot 2.5 times and guests of 64 GB 4 times as fast (from literature); the postponed work happens now.",
 				},
 			}},
 			details: []number{
@@ -321,7 +318,7 @@ var comparisons = []comparison{
 					"{subject} is throttled in {ran} of its scheduling periods: its quota is {quota}.",
 					"{subject} is throttled in {ran} of its scheduling periods.",
 				},
-				costs: []string{"Its tasks were stopped for {stopped} in the last $window, summed over CPUs."},
+				costs: []string{"The tasks of {subject} were stopped for {stopped} in the last $window, summed over CPUs."},
 			}},
 		}},
 	},
@@ -356,11 +353,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "network_loss",
 			Title: "Network loss",
-			Doc: "A machine that sends at least 100 TCP segments a second retransmits 1 % of them; or its network devices drop at least 1 % of the " +
-				"packets and 10 a second; or a listening socket refuses at least one connection a second because its queue is full; or, as information, at least half " +
-				"of the connections and 50 a second end in a reset. Over either window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 " +
-				"segments in flight however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. For devices they are the sum over those that `tee_network_device_counted` marks, or that of one " +
-				"other device that has more, as a tunnel whose queue overflows; the loopback is left out. Drops are compared with packets and drops together, since a packet that is not sent is counted as a drop alone.",
+			Doc:   "One of these holds. (1) A machine that sends at least 100 TCP segments a second retransmits 1 % of them. (2) Its network devices drop at least 1 % of the packets and 10 a second. (3) A listening socket refuses at least one connection a second because its queue is full. (4) As information, at least half of the connections and 50 a second end in a reset. Over either window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 segments in flight, however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. Counters of devices are the sum over the devices that `tee_network_device_counted` marks, or those of one other device with more drops, such as a tunnel whose queue overflows. The loopback is left out. The share of drops is drops divided by packets plus drops, because an unsent packet is counted as a drop only.",
 			Needs: []string{tcpAgain, tcpOut},
 			Thresholds: []findings.Threshold{
 				{Name: "retransmits", Doc: "share of the TCP segments sent again", Unit: "ratio", Default: 0.01},
@@ -407,7 +400,7 @@ var comparisons = []comparison{
 				part:     []string{"node_netstat_Tcp_EstabResets"},
 				whole:    []string{"node_netstat_Tcp_ActiveOpens", "node_netstat_Tcp_PassiveOpens"},
 				severity: findings.Info, text: "TCP connections that ended in a reset", wholes: "TCP connections opened",
-				title: "Of the {subject}'s TCP connections, {share} end in a reset.",
+				title: "{share} of the TCP connections of the {subject} end in a reset.",
 				remedy: "See on which side and when with tee_tcp_resets_sent_total and tee_tcp_resets_received_total. Load generators and health checks close connections with data unread or " +
 					"with SO_LINGER set to 0 on purpose; a middlebox or a timeout also cuts them.",
 			}.sign(),
@@ -419,11 +412,9 @@ var comparisons = []comparison{
 			Title: "Blind counters",
 			Role:  findings.RoleMonitor,
 			Doc: "Hardware or hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
-				"virtual machine. Hidden values are missing; they are not 0. This is information, because no setting on this machine brings the values, and it must hold for the whole of " +
-				"either window. Sources that the monitor's budget restricts are not part of this rule. No threshold: there is nothing to compare.",
-			Needs: []string{"teescope_source_up"},
-			Remedy: "Measure on a machine that shows the counters: bare metal, a virtual machine with a virtual PMU, " +
-				"an enclave in debug mode (not for production), a trust domain with the attribute PERFMON. Or switch the source off if you do not need its values.",
+				"virtual machine. Hidden values are missing; they are not 0. The finding is information, because no setting on this machine makes the values available. It must hold for the whole of either window. Sources that the monitor's budget restricts are not part of this rule. No threshold: there is nothing to compare.",
+			Needs:     []string{"teescope_source_up"},
+			Remedy:    "Measure on a machine that exposes the counters: bare metal, a virtual machine with a virtual PMU, an enclave in debug mode (not for production), or a trust domain with the attribute PERFMON. If you do not need the values, switch the source off.",
 			Reference: "docs/metrics.md, \"Cannot see\" of each source; Intel SDM volume 3D, Enclave Code Debug and Profiling, Interaction with Performance Monitoring",
 		},
 		signs: []sign{{
@@ -449,7 +440,7 @@ var comparisons = []comparison{
 			Topic: cpuSaturated,
 			Role:  findings.RoleMonitor,
 			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
-				"over either window and over its newest half minute; ten times that is critical. In the first two minutes after the monitor's start only a critical finding opens. Measurements include that cost. Answers to open pages are not counted: they end with the page.",
+				"over either window and over its newest half minute; ten times that is critical. In the first two minutes after the monitor's start only a critical finding opens. Measurements include the monitor's cost. Answers to open pages are not counted: they end with the page.",
 			Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
@@ -473,8 +464,8 @@ var comparisons = []comparison{
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},
 			cases: []outcome{
-				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "Of that, its eBPF programs use {kernel}, its own process {user}.", "All of that is in its eBPF programs: {kernel}."),
-				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "Of that, its own process uses {user}, its eBPF programs {kernel}.", "All of that is in its own process: {user}."),
+				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "teescope's eBPF programs use {kernel} of that, its own process {user}.", "All of it is in teescope's eBPF programs: {kernel}."),
+				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user} of that, its eBPF programs {kernel}.", "All of it is in teescope's own process: {user}."),
 				overBudget(limit{numbers: "total", op: "known"}, ""),
 			},
 		}},
@@ -484,13 +475,13 @@ var comparisons = []comparison{
 			Name:  "lost_samples",
 			Title: "Samples lost",
 			Role:  findings.RoleMonitor,
-			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or samples were refused one by one. " +
-				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then *samples are not stored* is open.",
+			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or single samples were refused. " +
+				"Charts have a gap at that time, and rates across the gap are means. The finding appears once the store takes samples again; until then *samples are not stored* is open.",
 			Needs: []string{"teescope_store_lost_samples_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "samples", Doc: "samples lost within 15 minutes", Unit: "", Default: 1},
 			},
-			Remedy: "Where samples were refused one by one, `teescope_store_refused_samples_total` has the reason, and the log names the first ones. " +
+			Remedy: "If single samples were refused, `teescope_store_refused_samples_total` has the reason, and the log names the first ones. " +
 				"Otherwise free space on the disk that holds --data, keep less (--retention), or move the store to a larger disk.",
 			Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 		},
@@ -516,15 +507,13 @@ var comparisons = []comparison{
 			Title: "Table of names full",
 			Role:  findings.RoleMonitor,
 			Doc: "A source counts at least one event a second under the name other, over either window and over its newest half minute, because its table of names is full. " +
-				"Sums stay right, but names that are not in the table are on no chart and in no finding. Places of names that count nothing are given to new ones; " +
-				"while the table is full, the quarter of names that count least gives way too, so the busiest stay. " +
-				"The source interrupts, which always adds up the small ones, is left out.",
+				"Sums stay right, but names outside the table are on no chart and in no finding. A name without events loses its place to a new name. While the table is full, the quarter of the names with the fewest events lose their places too, so the busiest stay. The source interrupts is left out, because it always adds up small counts.",
 			Needs: []string{folded},
 			Thresholds: []findings.Threshold{
 				{Name: "events", Doc: "events counted under the name other", Unit: "1/s", Default: 1},
 			},
-			Remedy: "Find what makes so many names: `ps -eo comm= | sort | uniq -c | sort -n`, or a program that renames its processes or makes short-lived ones with new names. " +
-				"To see chosen processes whatever others do, narrow the source to them (`sources: {NAME: {process: REGEX}}` in --config, or --process).",
+			Remedy: "Find what creates so many names: `ps -eo comm= | sort | uniq -c | sort -n`, or a program that renames its processes or makes short-lived ones with new names. " +
+				"To always see certain processes, narrow the source to them (`sources: {NAME: {process: REGEX}}` in --config, or --process).",
 			Reference: "https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html",
 		},
 		signs: []sign{{
@@ -547,15 +536,13 @@ var comparisons = []comparison{
 			Name:  "remote_write",
 			Title: "Remote write behind or refused",
 			Role:  findings.RoleMonitor,
-			Doc: "A receiver of remote_write does not have the samples of the last two minutes, over both windows, or it refused samples within the last 15 minutes. " +
-				"What a receiver has not taken yet waits in the log, which keeps the last 1 to 3 hours; a refused sample is not sent again.",
+			Doc:   "A receiver of remote_write lacks the samples of the last two minutes, over both windows, or it refused samples within the last 15 minutes. Samples that a receiver has not accepted yet wait in the write-ahead log, which keeps the last 1 to 3 hours. A refused sample is not sent again.",
 			Needs: []string{remoteDelay},
 			Thresholds: []findings.Threshold{
 				{Name: "delay", Doc: "age of the newest sample that the receiver has", Unit: "seconds", Default: 120},
 				{Name: "refused", Doc: "samples refused within 15 minutes", Unit: "", Default: 1},
 			},
-			Remedy: "Read the log of teescope, which has the receiver's answer. If it is behind, check that the receiver runs and that its URL, certificate and password are " +
-				"right; if it is only slow, raise queue_config.max_shards. If it refuses samples, its answer says why: they are too old, or a limit is reached.",
+			Remedy:    "Read teescope's log, which has the receiver's answer. If the receiver is behind, check that it runs and that its URL, certificate and password are right. If it is only slow, raise queue_config.max_shards. If it refuses samples, its answer says why: they are too old, or a limit is reached.",
 			Reference: "https://prometheus.io/docs/practices/remote_write/",
 		},
 		signs: []sign{{
@@ -570,7 +557,7 @@ var comparisons = []comparison{
 				when:     []limit{{numbers: "delay", threshold: "delay"}},
 				severity: findings.Warning,
 				titles:   []string{"The {subject} is {delay} behind."},
-				costs:    []string{"Samples older than the log, which keeps 1 to 3 hours, will be missing there."},
+				costs:    []string{"Samples older than the write-ahead log (1 to 3 hours) will be missing at the receiver."},
 			}},
 		}, {
 			where: refusedSamples + " >= $refused",
@@ -658,7 +645,7 @@ func groupName(labels map[string]string) string {
 // The advice on a monitor over its budget, by where most of its CPU time is. Queries of open pages are not part of either.
 const (
 	overBudgetKernel = "Sources drop detail within seconds, then count only part of the time. If it lasts, switch off the source with the largest cost (page Settings), or allow more with --budget."
-	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or allow more with --budget. The walks over threads already run up to four times less often."
+	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or allow more with --budget. The scan of all threads already runs up to four times less often."
 )
 
 // lowerFirst makes a sentence the second half of another.

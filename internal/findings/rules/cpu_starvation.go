@@ -21,13 +21,9 @@ var cpuStarvation = &findings.Rule{
 	Topic: cpuSaturated,
 	Role:  findings.RoleEffect,
 	Doc: "The threads of a process wait for a CPU at least 60 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU), and on average at least half a thread waits. " +
-		"The more the waiting slows a process down, the fewer threads need to wait: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth, as a server that is asleep between its " +
-		"requests has few threads that wait and still answers each of them late. " +
-		"Over either window and over its newest half minute, by samples of all threads. It opens early where the lower bound of the share is 70 % over the newest 25 s, and a thread waits. At 60 % the process takes two and a half times as long as on a free machine. " +
-		"The finding names the processes that use the CPUs during the waiting. A process that uses at least four fifths of what the largest of them uses, or that hardly ever gives a CPU back by itself (fewer than 1 % of its " +
-		"switches are voluntary), competes rather than suffers: its finding is information. " +
-		"Of a name whose processes run in several service units or containers, a unit that meets the limits has a finding of its own, and those of the same name in other units count among its rivals; else the processes are added up. " +
-		"The rule pressure is about the machine as a whole, cpu_throttling about quotas.",
+		"At a higher share fewer waiting threads are enough: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth. The reason is a server that sleeps between its requests: few of its threads wait, but it answers each request late. " +
+		"Over either window and over its newest half minute, by samples of all threads. It opens early if the lower bound of the share is 70 % over the newest 25 s, and at least one thread waits. At 60 % the process takes two and a half times as long as on an idle machine. " +
+		"The finding names the processes that use the CPUs during the waiting. Some processes compete for the CPUs rather than suffer, and their finding is information: a process that uses at least four fifths as much CPU time as the largest of those, or that hardly ever gives up a CPU voluntarily (fewer than 1 % of its switches are voluntary). If the processes of one name run in several service units or containers, each unit that meets the limits has its own finding, and processes of the same name in other units count among its rivals. Otherwise the processes of one name are added up. The rule pressure is about the machine as a whole, and cpu_throttling about quotas.",
 	Needs: []string{sampledWait, sampledCPU},
 	Early: 25 * time.Second,
 	Thresholds: []findings.Threshold{
@@ -50,7 +46,7 @@ func findCPUStarvation(ctx context.Context, p *findings.Pass) error {
 		judge: func(ctx context.Context, e *waiting, f *findings.Finding) bool {
 			e.add(ctx, "its CPU time, by samples"+e.mean, "cores", e.cpu(window(p)))
 			f.Confidence = findings.High
-			f.Cost = fmt.Sprintf("On average %s of its threads wait at any moment; its work takes %s times as long as without waiting.", metric.Count(e.threads), metric.Digits(1/(1-min(e.share, 0.999))))
+			f.Cost = strings.TrimSuffix(f.Cost, ".") + fmt.Sprintf(", and its work takes %s times as long as without waiting.", metric.Digits(1/(1-min(e.share, 0.999))))
 			e.blame(ctx, f)
 			return true
 		},
@@ -82,10 +78,10 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 	switch {
 	case c.Own >= equalUse*lead[0].Value:
 		f.Severity, f.Takers = findings.Info, append([]rivals.Part{{Name: process, Value: c.Own, Unit: "cores"}}, lead...)
-		f.Title = fmt.Sprintf("%s, but uses %s itself, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
+		f.Title = fmt.Sprintf("%s, but itself uses %s, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
 	case c.Greedy:
 		f.Severity = findings.Info
-		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives a CPU back by itself.", title, rivals.UsagePhrase(lead, "uses"))
+		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives up a CPU voluntarily.", title, rivals.UsagePhrase(lead, "uses"))
 	default:
 		f.Title = fmt.Sprintf("%s: %s.", title, rivals.UsagePhrase(lead, "uses"))
 	}

@@ -14,10 +14,7 @@ var damagedData = &findings.Rule{
 	Name:  "damaged_data",
 	Title: "Stored data is damaged",
 	Role:  findings.RoleMonitor,
-	Doc: "A part of the monitor's data folder was damaged. What could not be opened was moved to the folder quarantine in it, with a note that says why; " +
-		"a block with single damaged chunks stays, and answers leave these out. The monitor goes on with the rest. " +
-		"After the clock went back, the samples from the future are there too. " +
-		"The finding stays until the part is deleted from the quarantine, or the monitor restarts where it was left out of answers. No threshold: one damaged part is a finding.",
+	Doc:   "A part of the monitor's data folder was damaged. If the part could not be opened, it was moved to the folder quarantine, with a note of the reason. If only some chunks of a block are damaged, the block stays, and answers leave these chunks out. The monitor continues with the rest. If the clock went back, samples from the future were moved to the quarantine too. The finding stays until the part is deleted from the quarantine; for damaged chunks, until the monitor restarts. No threshold: one damaged part is a finding.",
 	Needs: []string{"teescope_store_damaged_parts"},
 	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): damage comes back otherwise. Read the note in the folder quarantine of --data. " +
 		"Restore the part from a backup while the monitor is stopped, or delete it and its note.",
@@ -46,7 +43,7 @@ func findDamagedData(ctx context.Context, p *findings.Pass) error {
 		}
 		if l["kind"] == "samples from the future" {
 			f.Title = fmt.Sprintf("The clock went back: %s were set aside (%s).", l["kind"], l["part"])
-			f.Cost = fmt.Sprintf("Left out: %s. Recording goes on.", l["lost"])
+			f.Cost = fmt.Sprintf("Left out: %s. Recording continues.", l["lost"])
 			f.Remedy = "Check that the machine's time is synchronised before the monitor starts (`timedatectl`, `chronyc tracking`). Read the note in the folder quarantine of --data: " +
 				"if the clock was wrong before it went back, delete the part and its note; if it was wrong after, stop the monitor and move the folders in the part to --data."
 		}

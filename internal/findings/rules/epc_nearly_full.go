@@ -19,7 +19,7 @@ var epcNearlyFull = &findings.Rule{
 	Role:  findings.RoleCause,
 	Doc: "At most 5 % of the Enclave Page Cache is free, or free EPC fell in each third of the last 15 minutes and at that trend is used up within the hour. " +
 		"Once the EPC is full, the kernel pages and enclaves slow down abruptly. " +
-		"One enclave that starts is a step, not a trend; a monitor younger than 15 minutes sees no trend yet.",
+		"The start of one enclave is a step, not a trend. A monitor that has run for less than 15 minutes cannot see a trend.",
 	Needs: []string{epcFree, epcSize},
 	Thresholds: []findings.Threshold{
 		{Name: "free", Doc: "share of the EPC that is free, at most", Unit: "ratio", Default: 0.05},

@@ -23,8 +23,7 @@ var epcPaging = &findings.Rule{
 	Role:  findings.RoleEffect,
 	Doc: "Enclaves need more protected memory than there is, so the kernel writes pages of the Enclave Page Cache out, encrypted, and loads them back " +
 		"when they are accessed. At least 1,000 pages a second are loaded back, over either window and over its newest half minute; at 40,000 cycles each, " +
-		"as others measured, that is 1.3 % of a core at 3 GHz, during all of which a thread waits. Pages written out and not loaded " +
-		"back are information only: new enclaves push others out once.",
+		"as published, that is 1.3 % of a core at 3 GHz, and a thread waits for all of it. Pages that are written out but not loaded back are information only, because new enclaves evict pages of others once.",
 	Needs: []string{pagesBack, pagesEvicted},
 	Thresholds: []findings.Threshold{
 		{Name: "loaded_back", Doc: "pages loaded back, for a warning", Unit: "1/s", Default: 1_000},

@@ -27,7 +27,7 @@ var ioSaturation = &findings.Rule{
 	Doc: "Some task waits for I/O at least 60 % of the time, by the kernel's pressure stall information, or a disk is busy at least 90 % of the time and needs " +
 		"20 ms for a request, including its queue; over either window and over its newest half minute. It opens early at 80 %, or 95 % and 40 ms, of the newest 25 s. Busy time alone says little about a device that works on many " +
 		"requests at once (iostat(1)), so latency decides: 20 ms is more than the 13 ms that a hard disk with 7,200 rpm needs without a queue. " +
-		"Without pressure stall information the rule checks disks only, and never answers that all is well.",
+		"Without pressure stall information the rule checks disks only, and never reports that I/O is fine.",
 	Thresholds: []findings.Threshold{
 		{Name: "waiting", Doc: "share of time in which a task waits for I/O", Unit: "ratio", Default: 0.60, Early: 0.80},
 		{Name: "busy", Doc: "share of time in which a disk is busy", Unit: "ratio", Default: 0.90, Early: 0.95},

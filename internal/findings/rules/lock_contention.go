@@ -16,9 +16,7 @@ var lockContention = &findings.Rule{
 	Title: "Lock contention",
 	Doc: "The threads of a process spend at least 20 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU) asleep in a futex, waiting for a lock of glibc or Rust; " +
 		"on average at least a tenth of a thread waits, while the process uses at least a tenth of a core. Over either window and over its newest half " +
-		"minute, by samples of all threads. At a fifth, by Amdahl's law, any number of threads makes the program at most five times as fast. The rate " +
-		"of futex calls is the second sign: without it a lock is held for long rather than contended, as when workers take turns to accept connections, " +
-		"and confidence is low. Where the threads that could run wait for a CPU at least as long as they run, the finding names who uses the CPUs: a lock is held longer if its holder is off its CPU. The finding names the lock that threads wait for longest, where the source waits knows its variable or the function that takes it. Of a name whose processes run in several units, a unit that meets the limits has a finding of its own. Locks of Java and Go sleep in other ways and are not covered.",
+		"minute, by samples of all threads. At 20 %, by Amdahl's law, more threads make the program at most five times as fast. The rate of futex calls is the second sign. Without it, a lock is probably held for long rather than contended, for example if workers take turns to accept connections; confidence is then low. If runnable threads wait for a CPU at least as long as they run, the finding names the processes that use the CPUs, because a lock is held longer while its holder has no CPU. The finding names the lock with the longest waits, if the source waits knows its variable or the function that takes it. If the processes of one name run in several units, each unit that meets the limits has its own finding. Locks of Java and Go sleep in other ways and are not covered.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of lock waits in the active time of a process", Unit: "ratio", Default: 0.20},

@@ -22,11 +22,9 @@ var logging = &findings.Rule{
 	Title: "Logging is the bottleneck",
 	Topic: diskSaturated,
 	Role:  findings.RoleEffect,
-	Doc: "A process spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) writing to disk: in fsync and the like, on the CPU or waiting, and waiting for a disk " +
-		"inside write and the like; on average at least a tenth of a thread does so. Over either window and over its newest half minute, by samples of " +
+	Doc: "A process spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) writing to disk, and on average at least a tenth of a thread does so. Writing to disk is the time in fsync and the like, on the CPU or waiting, and the time in which write and the like wait for a disk. Over either window and over its newest half minute, by samples of " +
 		"all threads. The CPU time of write itself is left out, because in a server most of it is for sockets. " +
-		"At least 10 synchronising calls a second mean that each request or message waits for the device (commit logs, audit logs, a logger that " +
-		"flushes every line); fewer mean that the process writes more than the disk can take.",
+		"At least 10 synchronising calls a second mean that each request or message waits for the device (commit logs, audit logs, a logger that flushes every line). Fewer mean that the process writes faster than the disk can.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of writing to disk in the active time of a process", Unit: "ratio", Default: 0.20},
@@ -84,13 +82,13 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			Confidence: findings.Medium,
 			Share:      around,
 			ShareOf:    findings.ActiveTime,
-			Cost:       fmt.Sprintf("On average %s of its threads wait for it at any moment.", metric.Count(busy)),
+			Cost:       fmt.Sprintf("On average, %s threads write to disk at any moment.", metric.Count(busy)),
 		}
 		switch {
 		case rate >= p.Limit("syncs", subject):
 			f.Cost = fmt.Sprintf("Each of its %s synchronising calls a second blocks a thread for %s on average.", metric.Count(rate), metric.Value(busy/rate, "seconds"))
 		case rate >= 0:
-			f.Remedy = p.Rule.Remedy + " It hardly synchronises: it writes more than the disk can take."
+			f.Remedy = p.Rule.Remedy + " The process hardly synchronises: it writes faster than the disk can."
 		}
 		if e.nameWaitedFor(ctx, &f, pt.Labels, byFile(calls)); e.err != nil {
 			return e.err

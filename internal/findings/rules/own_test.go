@@ -125,10 +125,10 @@ func TestOwnEnded(t *testing.T) {
 
 func TestOwnCannotTell(t *testing.T) {
 	for want, o := range map[string]Own{
-		"needs absent_metric: no reading": {Name: "a", Expr: "absent_metric", Needs: []string{"absent_metric"}},
-		"depth / 0 is infinite for ":      {Name: "d", Expr: "depth / 0"},
-		"it does not parse":               {Name: "b", Expr: "sum(", Broken: errors.New("it does not parse")},
-		"query (sum()":                    {Name: "c", Expr: "sum("},
+		"the metric absent_metric has no reading": {Name: "a", Expr: "absent_metric", Needs: []string{"absent_metric"}},
+		"depth / 0 is infinite for ":              {Name: "d", Expr: "depth / 0"},
+		"it does not parse":                       {Name: "b", Expr: "sum(", Broken: errors.New("it does not parse")},
+		"query (sum()":                            {Name: "c", Expr: "sum("},
 	} {
 		if stat, recs, _, _ := evaluateOwn(t, o); stat.Answer != findings.CannotTell || !strings.HasPrefix(stat.Reason, want) || len(recs) != 0 {
 			t.Errorf("%s is %s: %s; want %s", o.Name, stat.Answer, stat.Reason, want)

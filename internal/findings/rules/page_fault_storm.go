@@ -105,7 +105,7 @@ func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string
 		}
 	}
 	if price := e.priced(ctx, "fault_"+cause, s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {
-		return fmt.Sprintf("Faults of the cause %s cost %s.", cause, price), nil
+		return fmt.Sprintf("Page faults with the cause %s cost %s.", cause, price), nil
 	}
 	return "", nil
 }

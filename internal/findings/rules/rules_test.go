@@ -276,12 +276,12 @@ func TestOverBudgetAdvice(t *testing.T) {
 			t.Errorf("%+v: %d findings", c, len(all))
 			continue
 		}
-		f, remedy, first := all[0], overBudgetUser, "its own process"
+		f, remedy, first := all[0], overBudgetUser, "own process"
 		if c.kernel {
-			remedy, first = overBudgetKernel, "its eBPF programs"
+			remedy, first = overBudgetKernel, "eBPF programs"
 		}
 		at := func(part string) int { return strings.Index(f.Cost+part, part) }
-		if f.Remedy != remedy || at(first) >= len(f.Cost) || at(first) > at("its own process") || at(first) > at("its eBPF programs") {
+		if f.Remedy != remedy || at(first) >= len(f.Cost) || at(first) > at("own process") || at(first) > at("eBPF programs") {
 			t.Errorf("%+v: %s\n%s", c, f.Cost, f.Remedy)
 		}
 	}

@@ -16,10 +16,9 @@ var storeFails = &findings.Rule{
 	Name:  "store_fails",
 	Title: "Samples are not stored",
 	Role:  findings.RoleMonitor,
-	Doc: "The monitor's store takes no samples now: its data folder is gone, or another one is in its place, its disk is full, or a write failed. The store says so itself, " +
-		"so this rule needs no samples. With --query-url it is about the data folder alone. No threshold: it holds while the store refuses samples.",
-	Remedy: "Put the data folder back, or restart the monitor where it is gone for good. Where the disk is full, free space on the one that holds --data, or keep less (--retention). " +
-		"After a failed write, check the disk (`dmesg`, `smartctl -a DEVICE`) and whether it is mounted read-only. Recording goes on by itself.",
+	Doc:   "The monitor's store accepts no samples now. Its data folder is missing or was replaced, its disk is full, or a write failed. The store reports this directly, so this rule needs no samples. With --query-url the rule checks the data folder only. No threshold: it holds while the store refuses samples.",
+	Remedy: "Put the data folder back; if it is lost, restart the monitor. If the disk that holds --data is full, free space on it, or keep less (--retention). " +
+		"After a failed write, check the disk (`dmesg`, `smartctl -a DEVICE`) and whether it is mounted read-only. The store then accepts samples again without a restart.",
 	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 	Run:       findStoreFailing,
 }
@@ -38,7 +37,7 @@ func findStoreFailing(ctx context.Context, p *findings.Pass) error {
 	e.add(ctx, "samples lost until then", "", fmt.Sprintf("last_over_time(%s[1h])", here))
 	f := findings.Finding{Machine: own, Subject: "the store", Severity: findings.Critical,
 		Title:    "Nothing is recorded now.",
-		Cost:     "Charts have a gap, and rules that need samples cannot tell. The store says: " + contain.OneLine(why) + ".",
+		Cost:     "Charts have a gap, and rules that need samples are not checked. The store says: " + contain.OneLine(why) + ".",
 		Evidence: e.list}
 	switch {
 	case e.err != nil: // it cannot say since when
@@ -46,7 +45,7 @@ func findStoreFailing(ctx context.Context, p *findings.Pass) error {
 		f.Title = "Nothing is recorded now, and nothing was in the last hour."
 	default:
 		f.Title = fmt.Sprintf("Nothing has been recorded for %s.", metric.Value(ago, "seconds"))
-		f.Cost = fmt.Sprintf("Charts have a gap of %s, and rules that need samples cannot tell. The store says: %s.", metric.Value(ago, "seconds"), contain.OneLine(why))
+		f.Cost = fmt.Sprintf("Charts have a gap of %s, and rules that need samples are not checked. The store says: %s.", metric.Value(ago, "seconds"), contain.OneLine(why))
 	}
 	p.Report(f)
 	return nil

@@ -23,8 +23,7 @@ var syscallStorm = &findings.Rule{
 	Name:  "syscall_storm",
 	Title: "System call storm",
 	Doc: "A process makes one system call at least 10,000 times a second and at least 4 times as often as all its calls " +
-		"that move data (read, write, send, receive and the like) together. Event loops stay below: the highest factor measured " +
-		"is 2.5, epoll_ctl in redis-benchmark. The rate must hold as the mean of either window and in every reading of the " +
+		"that move data (read, write, send, receive and the like) together. Event loops stay below: the highest measured factor is 2.5, of epoll_ctl in redis-benchmark. The rate must hold as the mean of either window and in every reading of the " +
 		"last 20 s; a storm of 100,000 calls a second opens early, after five readings. " +
 		"Programs that walk file trees are information only. The rule vdso_bypass covers calls that the vDSO answers.",
 	Needs: []string{"tee_syscalls_total"},
@@ -111,7 +110,7 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 		return fmt.Sprintf("%s spends about %s in %s, estimated from CPU samples.", s.labels["process"], metric.Value(took, "cores"), call), share
 	}
 	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
-		return fmt.Sprintf("Entering and leaving the kernel for it uses %s, without the work of the call.", price), nil
+		return fmt.Sprintf("Entering and leaving the kernel for these calls uses %s, without the work of the calls.", price), nil
 	}
 	return "", nil
 }

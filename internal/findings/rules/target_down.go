@@ -16,15 +16,12 @@ import (
 var targetDown = &findings.Rule{
 	Name:  "target_down",
 	Title: "Scrape target down",
-	Doc: "At least half of a target's scrapes of either window failed, the last one too: it does not answer, or its answer is refused; the finding has the error. Or its last scrape was 150 s ago and three times the usual " +
-		"interval, though it is still in the configuration. Its series are old, and rules that need them are not checked. " +
-		"Without scraped targets this rule is not checked either.",
+	Doc:   "At least half of a target's scrapes in either window failed, including the last one: the target does not answer, or its answer is refused. The finding shows the error. It also opens if the target is still in the configuration, but its last scrape was at least 150 s and three usual intervals ago. The target's series are then old, and rules that need them are not checked. Without scraped targets this rule is not checked either.",
 	Thresholds: []findings.Threshold{
 		{Name: "failed", Doc: "share of the scrapes that failed", Unit: "ratio", Default: 0.5},
 		{Name: "age", Doc: "time since the last scrape", Unit: "seconds", Default: 150},
 	},
-	Remedy: "Ask the target with `curl`, as the monitor does: check that it runs, listens on that address and answers within a second, and that no firewall, new certificate " +
-		"or new password is in the way. /api/v1/targets has the last error. If the target is gone for good, remove it from scrape_configs and send SIGHUP.",
+	Remedy:    "Request the target's page with `curl`, as the monitor does. Check that the target runs, listens on that address and answers within a second, and that no firewall, new certificate or new password blocks the request. /api/v1/targets has the last error. If the target is gone for good, remove it from scrape_configs and send SIGHUP.",
 	Reference: "https://prometheus.io/docs/concepts/jobs_instances/#automatically-generated-labels-and-time-series",
 	Run:       findTargetDown,
 }
@@ -53,7 +50,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		reported[here] = true
 		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning,
 			Title: fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p)),
-			Cost:  fmt.Sprintf("Its metrics are missing for %s of the last %s.", metric.Percent(share), window(p)),
+			Cost:  fmt.Sprintf("The target's metrics are missing for %s of the last %s.", metric.Percent(share), window(p)),
 			Evidence: []query.Evidence{
 				{Text: "1 if its last scrape succeeded", Value: 0, Expr: here},
 				{Text: "share of its scrapes in the last " + window(p) + " that failed", Value: share, Unit: "ratio", Expr: failed(here)},
@@ -83,7 +80,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		}
 		p.Report(findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning, Confidence: findings.Medium,
 			Title:    fmt.Sprintf("The target %s was last scraped %s ago.", subject, metric.Value(pt.Value, "seconds")),
-			Cost:     fmt.Sprintf("Its metrics have been missing for %s.", metric.Value(pt.Value, "seconds")),
+			Cost:     fmt.Sprintf("The target's metrics have been missing for %s.", metric.Value(pt.Value, "seconds")),
 			Evidence: []query.Evidence{{Text: "time since its last scrape", Value: pt.Value, Unit: "seconds", Expr: age(here)}, between}})
 	}
 	return nil
@@ -146,7 +143,7 @@ func ofTargets(ctx context.Context, p *findings.Pass, targets []metric.Point, fo
 // scrapeRemedies is the advice on errors of scrapes, by a part of their text, which is Prometheus'. The default is the
 // rule's.
 var scrapeRemedies = []struct{ part, remedy string }{
-	{"Content-Type", "Have the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
+	{"Content-Type", "Make the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
 	{"limit", "Raise the limit that the error names for the target's job in scrape_configs (sample_limit, body_size_limit, label_limit ...) and send SIGHUP, or have the target show less."},
 	{"server returned HTTP status", "The target answers, but with an error: check its log, and metrics_path, password and certificate of its job in scrape_configs."},
 	{"UTF-8", "The target answers, but names are not UTF-8, so its whole page is refused, as by Prometheus: correct the name in the target."},

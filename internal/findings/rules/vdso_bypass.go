@@ -23,11 +23,8 @@ const fastClocks = "tsc|tsc-early|kvm-clock|hyperv_clocksource_tsc_page|arch_sys
 var vdsoBypass = &findings.Rule{
 	Name:  "vdso_bypass",
 	Title: "Calls around the vDSO",
-	Doc: "A process asks the kernel for the time or for its CPU at least 10,000 times a second, by a call that the vDSO answers in user space for " +
-		"programs that use it; a server that does makes almost none at any load. The rate must hold as the mean of either window and in " +
-		"every reading of the last 20 s; 100,000 a second open early, after five readings. At about 200 ns for entering the kernel it is 0.2 % of a core, and at 8,200 cycles for leaving an enclave 2.3 % of " +
-		"one at 3.5 GHz; its share of the active time decides the severity, and where that is unknown, ten times the rate is critical. The rule syscall_storm leaves these calls to this one. Clocks of CPU time " +
-		"(CLOCK_PROCESS_CPUTIME_ID and the like), which no vDSO answers, are counted too: they look the same.",
+	Doc: "A process asks the kernel for the time or for its CPU number at least 10,000 times a second, by a system call that the vDSO can answer in user space. A server that uses the vDSO makes almost no such calls at any load. The rate must hold as the mean of either window and in " +
+		"every reading of the last 20 s; 100,000 a second open early, after five readings. At about 200 ns for entering the kernel, that is 0.2 % of a core; at 8,200 cycles for leaving an enclave, 2.3 % of a core at 3.5 GHz. The share of these calls in the active time decides the severity. If the share is unknown, ten times the rate is critical. The rule syscall_storm does not report these calls. Clocks of CPU time (CLOCK_PROCESS_CPUTIME_ID and the like) are counted too, although no vDSO answers them: the calls look the same.",
 	Needs: []string{"tee_syscalls_total"},
 	Early: earlyStorm,
 	Thresholds: []findings.Threshold{
@@ -71,7 +68,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 			Remedy:     p.Rule.Remedy + " " + why + " " + insideEnclave,
 		}
 		if useful > 0 {
-			f.Title = strings.TrimSuffix(f.Title, ".") + fmt.Sprintf(": %s for each call that moves data.", metric.Count(rate/useful))
+			f.Title = strings.TrimSuffix(f.Title, ".") + fmt.Sprintf(": %s times as often as it reads, writes, sends and receives.", metric.Count(rate/useful))
 		}
 		if rate >= p.Limit("rate_critical", s.subject) {
 			f.Severity = findings.Critical

@@ -17,8 +17,7 @@ var vmExitStorm = &findings.Rule{
 	Name:  "vm_exit_storm",
 	Title: "VM exit storm",
 	Doc: "A virtual machine exits to this host at least 50,000 times a second for one reason, over either window and over its newest half minute. " +
-		"The bare switch out of a plain guest and back costs about 1,350 cycles, without the work in between; a confidential guest costs more, " +
-		"because registers are saved, scrubbed and loaded (SEV-ES) or the TDX module is in between.",
+		"Leaving a plain guest and returning costs about 1,350 cycles, without the work in between. For a confidential guest it costs more: registers are saved, scrubbed and loaded (SEV-ES), or the TDX module takes part.",
 	Needs: []string{vmExits},
 	Thresholds: []findings.Threshold{
 		{Name: "exits", Doc: "exits of one machine for one reason", Unit: "1/s", Default: 50_000},

@@ -171,6 +171,15 @@ func (s waitingFor) note(p *findings.Pass, labels map[string]string, subject str
 	p.Note(n)
 }
 
+// waitingThreads says how many threads of a subject wait at any moment.
+func (e *waiting) waitingThreads(subject, whatFor string) string {
+	threads := metric.Count(e.threads) + " threads"
+	if threads == "1 threads" {
+		threads = "1 thread"
+	}
+	return fmt.Sprintf("On average, %s of %s wait for %s at any moment", threads, subject, whatFor)
+}
+
 // fewest returns how many threads of a subject must wait at a share.
 func (s waitingFor) fewest(p *findings.Pass, subject string, share float64) float64 {
 	if s.least == nil {
@@ -216,7 +225,7 @@ func (s waitingFor) examine(ctx context.Context, p *findings.Pass, subject strin
 		Severity: findings.Warning,
 		Share:    around,
 		ShareOf:  findings.ActiveTime,
-		Cost:     fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(e.threads)),
+		Cost:     e.waitingThreads(shown, s.whatFor) + ".",
 		Waiters:  []rivals.Part{{Name: process, Value: e.threads}},
 	}
 	if accepted := s.judge(ctx, e, &f); e.err != nil || !accepted {

@@ -121,7 +121,7 @@ func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.R
 		return to, "url", err
 	}
 	if r.Format != "" && format != notify.Webhook {
-		return to, "format", errors.New("an Alertmanager has one format only; leave it out")
+		return to, "format", errors.New("an Alertmanager has one format only; remove the key format")
 	}
 	if format == notify.Webhook {
 		if format = webhookFormats[r.Format]; format == nil {

@@ -1,5 +1,9 @@
 package bpf
 
+// The user-space side of bounce.bpf.c: what to load, where to attach it, and how to read its counters. It counts and
+// times the kernel's bounce buffers (SWIOTLB), which confidential VMs need for I/O. bouncecost.go measures what the
+// timing itself adds.
+
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf bounce bounce.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
 import (

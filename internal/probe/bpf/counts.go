@@ -1,5 +1,8 @@
 package bpf
 
+// Reads and sums the counters that programs keep in arrays shared with user space: one row of 64-bit cells for each
+// CPU, written by that CPU only. A reading adds the rows up and needs no system call.
+
 import (
 	"encoding/binary"
 	"math/bits"

@@ -1,5 +1,8 @@
 package bpf
 
+// Names for addresses: the variable or function at a place of a mapped file, from its symbol tables. Locks and their
+// callers get their names here. elf_symbols.go reads the tables.
+
 import (
 	"bytes"
 	"debug/elf"

@@ -1,5 +1,8 @@
 package bpf
 
+// Reads the symbol tables of an ELF file, which any user may have made: all sizes are bounded, and bytes that were read
+// count against a budget (inspections.go).
+
 import (
 	"bytes"
 	"debug/elf"

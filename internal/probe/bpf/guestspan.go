@@ -1,5 +1,8 @@
 package bpf
 
+// The user-space side of guestspan.h: number, failures and time of the calls of a kernel function. The programs of
+// conversions and reports share it.
+
 // Cells of a function in guestspan.h.
 const (
 	spanCalls = iota

@@ -1,5 +1,8 @@
 package bpf
 
+// Executables are read for symbols and for runtimes, and any user can provide very large or very many of them. This
+// file bounds how much all sources together read, and remembers what was found for each file.
+
 import (
 	"debug/elf"
 	"errors"

@@ -1,5 +1,8 @@
 package bpf
 
+// Programs that visit every thread (BPF task iterators): attaching them, running a visit before a reading, and refusing
+// to run in a PID namespace where most threads are invisible.
+
 import (
 	"errors"
 	"fmt"
@@ -16,8 +19,8 @@ import (
 // include/linux/proc_ns.h).
 const initPIDs = "pid:[4026531836]"
 
-// ownPIDs is the error of whoever visits every thread by an iterator (kernel/bpf/task_iter.c), where the kernel would not
-// show it all: it shows those of the reader's PID namespace.
+// ownPIDs reports that the task iterator sees only the threads of this process's own PID namespace
+// (kernel/bpf/task_iter.c), nil if it sees all.
 func ownPIDs(h *host.Host) error {
 	if ns, err := h.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDs {
 		return &probe.Problem{Err: errors.New("visit the threads of the machine: this process has its own PID namespace and would see only the threads in it"),

@@ -1,5 +1,8 @@
 package bpf
 
+// State that all open programs of a host share: type information of the kernel (BTF), the process table, the table of
+// members, and the costs. Its locks are taken in a fixed order.
+
 import (
 	"errors"
 	"sync"

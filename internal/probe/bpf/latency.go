@@ -1,5 +1,8 @@
 package bpf
 
+// The histogram of durations that common.h counts: four cells to a power of two in the kernel, and buckets of powers of
+// two for the metrics.
+
 import "math"
 
 // Sizes of the histograms of common.h.

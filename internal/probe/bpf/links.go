@@ -1,5 +1,8 @@
 package bpf
 
+// Attaches and detaches the hooks of one program. The governor does this for each sampling window, so both must be
+// fast, and the ends of measured spans must be attached in the right order.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,8 @@
 package bpf
 
+// Loads an object into the kernel. A hook may have several variants (fentry, kprobe, tracepoint); the first that loads
+// and attaches is used, because kernels differ in what they allow.
+
 import (
 	"errors"
 	"fmt"

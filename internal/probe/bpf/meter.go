@@ -1,5 +1,9 @@
 package bpf
 
+// What counting costs: runs of each program times the cost of a run. The body is timed by the programs themselves
+// (runs.h); dispatch, the kernel's work to call a program, is measured once from outside. The budget and
+// teescope_source_cpu_seconds_total use the sums.
+
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf empty empty.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
 import (

@@ -1,5 +1,7 @@
 package bpf
 
+// Names of processes in the process table: from the slots that programs count by, to the label values of metrics.
+
 import "bytes"
 
 const (

@@ -1,5 +1,8 @@
 package bpf
 
+// The user-space side of pairs.h: counters by process and a number, such as that of a system call. Cells are assigned
+// when a pair first occurs, and reclaimed when a process name gives up its slot.
+
 import (
 	"cmp"
 	"encoding/binary"

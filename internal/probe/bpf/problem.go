@@ -1,5 +1,8 @@
 package bpf
 
+// Why an object cannot be loaded, in words that help: missing BTF, missing capabilities, locked memory, lockdown. Each
+// problem has a remedy where there is one.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,9 @@
 package bpf
 
+// The process table has 1,024 slots. This file reclaims slots of inactive names when the table is nearly full, and when
+// it is full, those of the names that count least. A slot is given out again only when no program can still be using
+// its old name.
+
 import (
 	"cmp"
 	"errors"

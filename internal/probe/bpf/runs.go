@@ -1,5 +1,8 @@
 package bpf
 
+// The user-space side of runs.h: how often programs ran on each CPU, how long the timed runs took, and the number of
+// runs at which they wake user space because the budget of the period is spent.
+
 import (
 	"encoding/binary"
 	"fmt"

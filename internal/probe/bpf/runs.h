@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How often the object's programs ran on each CPU, and how long some of these runs took.
- * The budget is kept by it: user space sets how often they may run there until it is told,
- * and then stops them.
+ * Counts the runs of the object's programs on each CPU and times a random few of them.
+ * User space multiplies both to get the cost. It sets a limit of runs (most); at the limit
+ * the program wakes user space, which then detaches the programs: so the budget holds.
  */
 #pragma once
 
@@ -13,15 +13,15 @@ enum { RUN_CELLS = 7 };
 
 struct runs {
 	__u64 of[RUN_CELLS];
-	__u64 next; /* the number of runs at which there is something to do; all that most runs look at is in one cache line */
-	__u64 most; /* user space is told when there were so many */
-	__u64 due;  /* the number of runs at which one is timed */
-	__u64 gap;  /* from it to the next such number at most, less 1; of the form 2^n - 1 */
-	__u64 timed, ns; /* the runs that were timed, and what they took from where they are counted to their end */
+	__u64 next; /* min(most, due); a run below it compares one number, in the same cache line, and does nothing else */
+	__u64 most; /* the number of runs at which user space is woken */
+	__u64 due;  /* the number of runs at which the next one is timed */
+	__u64 gap;  /* the largest gap between timed runs, less 1; of the form 2^n - 1 */
+	__u64 timed, ns; /* the number of timed runs, and their total time from being counted to their end */
 	__u64 reserved[3];
 };
 
-/* By CPU; the loader sets max_entries, and the rest of what is not a count. */
+/* By CPU. The loader sets max_entries, and all fields that are not counts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -36,15 +36,15 @@ struct {
 	__uint(max_entries, 4096);
 } told SEC(".maps");
 
-/* A run: the CPU whose row counts it, and when it began as if the clock took no time to read, or 0 if it is not timed. */
+/* A run: the CPU whose row counts it, and when it began (without the cost of reading the clock); 0 if not timed. */
 struct run {
 	__u32 cpu;
 	__u64 began;
 };
 
 /*
- * untimed is a run that is not timed. A number below 2^63 hides from the verifier that began is 0: it would else follow
- * the whole program once more for the runs that are timed.
+ * untimed is a run that is not timed. number >> 63 is always 0, but the verifier cannot know that; otherwise it would
+ * explore the program twice, once for timed runs.
  */
 static __always_inline struct run untimed(__u32 cpu, __u64 number)
 {
@@ -52,21 +52,21 @@ static __always_inline struct run untimed(__u32 cpu, __u64 number)
 }
 
 /*
- * A run that took that much longer than 64 times the mean was interrupted, and counts for so much: the mean would
- * else be that of interrupts.
+ * A run longer than 64 times the mean plus this was interrupted. It is capped there, so interrupts do not dominate
+ * the mean.
  */
 enum { INTERRUPTED_NS = 8192 };
 
-/* All read it here, so that at the end of a run its code is in the cache, as that of few runs else is not. */
+/* Shared, not inlined: its code stays in the instruction cache between the rare timed runs. */
 static __noinline __u64 clock(void)
 {
 	return bpf_ktime_get_ns();
 }
 
 /*
- * turn does what is due at a run. The gaps are random, or of a load that makes the same calls again and again always
- * the same one might be timed; the first ones are small, so that something is known of what happens seldom.
- * Returns when the run began, or none.
+ * turn does what is due at this run: start timing, or wake user space. Gaps are random, so a periodic load is not
+ * always timed at the same call; the first ones are small, so rare events are timed early too.
+ * Returns when the run began, or none if it is not timed.
  */
 static __noinline __u64 turn(struct runs *r, __u64 all, __u64 none)
 {
@@ -128,7 +128,7 @@ static __always_inline struct run turns(struct runs *r, __u32 cpu, __u64 all)
 	return run;
 }
 
-/* ran counts a run in the cell of a program, one of so many that the object uses. */
+/* ran counts a run in the cell of program; programs is the number of cells that the object uses. */
 static __always_inline struct run ran(__u32 cpu, __u32 program, __u32 programs)
 {
 	struct runs *r = bpf_map_lookup_elem(&runs, &cpu);
@@ -144,7 +144,7 @@ static __always_inline struct run ran(__u32 cpu, __u32 program, __u32 programs)
 	return turns(r, cpu, all);
 }
 
-/* The same for a program that a thread leaves a CPU in, so that another may run it there. */
+/* The same for a program during which its thread may leave the CPU, so another can run it there. */
 static __always_inline struct run ran_by_turns(__u32 cpu)
 {
 	struct runs *r = bpf_map_lookup_elem(&runs, &cpu);

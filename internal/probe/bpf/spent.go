@@ -1,5 +1,9 @@
 package bpf
 
+// The cost of one program's events: body plus dispatch, in seconds, and what they have cost on each CPU until now.
+// Dispatch is calibrated when a program is attached; the body is the mean of the runs that the program times under the
+// real load.
+
 import (
 	"cmp"
 	"time"
@@ -17,22 +21,22 @@ type cost struct {
 	// other levels.
 	charged charged
 	levels  []price
-	// known are the timed runs that the price knows of, and since is when these were looked at.
+	// known are the timed runs that the price already contains, as of since.
 	known timing
 	since time.Time
 }
 
 // price is the cost of an event in seconds; 0 is unknown.
 type price struct {
-	// calibrated is all of it, if it could be measured when the hook was attached. Where that was a loop of events, in which everything stays in the caches, loop is the part of it
-	// that the program timed itself.
+	// calibrated is the whole cost, measured when the hook was attached; 0 if that was impossible. If it was measured by a
+	// loop of events, which keeps everything in the caches, loop is the program's body: the part that it timed itself.
 	calibrated, loop float64
-	// mean are the runs that were timed beside the load that there is; older ones count half as much with each look.
+	// mean is the runs timed under the real load. Each look halves the weight of older ones.
 	mean timing
 }
 
-// beside is how many times what it takes in a loop the way into a program takes beside a load, which pushes it and what leads to it out of the
-// caches. The CPU time of nginx's requests told it (decision 018).
+// beside is the factor by which dispatch is slower under load than in a calibration loop, because the load displaces its
+// code from the caches. It was measured by the CPU time of nginx's requests (decision 018).
 const beside = 2.5
 
 // charged is the cost on each CPU at some moment.
@@ -41,7 +45,7 @@ type charged struct {
 	seconds []float64
 }
 
-// perEvent is the cost of an event of c in seconds: what the program times itself, and the way to where it begins to.
+// perEvent is the cost of an event of c in seconds: the program's body, which it times itself, and dispatch.
 func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	p := r.ledgerOf(c).price
 	body = p.mean.each()
@@ -92,7 +96,7 @@ func (r *registry) charge(c *Counters) charged {
 	return now
 }
 
-// calibrate sets the price that was measured when the hooks were attached. The runs that were timed until then were part of that.
+// calibrate sets the price that was measured when the hooks were attached. The runs timed until then belong to that measurement.
 func (c *Counters) calibrate(p price) {
 	defer c.kernel.Unlock()
 	l := c.kernel.Lock().ledgerOf(c)
@@ -100,8 +104,8 @@ func (c *Counters) calibrate(p price) {
 	l.known, l.since = c.runs().timedRuns(), c.host.Now()
 }
 
-// loopTime is what the runs of a loop of triggers took that were timed, all of them, in seconds: the least of several batches, because
-// disturbances only add. It is 0 if none was timed.
+// loopTime is the minimum batch mean of a trigger loop, in seconds per run: the minimum, because disturbances only add.
+// Every run is timed. It is 0 if none was.
 func (c *Counters) loopTime(trigger func()) (least float64) {
 	const batches, calls = 20, 50
 	runs := c.runs()

@@ -1,5 +1,8 @@
 package bpf
 
+// The user-space side of tls.bpf.c: uprobes on the handshake function of OpenSSL libraries. It finds and hooks the
+// libraries, counts handshakes by process, and tells the sampling clock which threads are in one.
+
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tls tls.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
 import (

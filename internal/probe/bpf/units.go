@@ -1,5 +1,8 @@
 package bpf
 
+// Processes of one name may run in several service units or containers. This file divides the sampled times of such
+// names by unit, within fixed limits, so that a unit can have a finding of its own.
+
 import (
 	"cmp"
 	"maps"

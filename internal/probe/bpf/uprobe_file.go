@@ -1,5 +1,8 @@
 package bpf
 
+// Opens the file that a uprobe is attached to, and identifies it. Paths may change or lead to other files meanwhile, so
+// the file is held open and compared by identity.
+
 import (
 	"bytes"
 	"debug/elf"

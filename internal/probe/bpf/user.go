@@ -1,5 +1,8 @@
 package bpf
 
+// Probes of users (docs/probes.md): loads their objects, refuses programs that could change the system, and reads their
+// maps.
+
 //go:generate clang -target bpf -fdebug-compilation-dir=. -O2 -g -Wall -Werror -mcpu=v3 -c ../../../docs/probes/execs.bpf.c -o ../../../docs/probes/execs.o
 //go:generate llvm-strip -g ../../../docs/probes/execs.o
 //go:generate clang -target bpf -fdebug-compilation-dir=. -D__TARGET_ARCH_x86 -O2 -g -Wall -Werror -mcpu=v3 -c ../../../docs/probes/lookups.bpf.c -o ../../../docs/probes/lookups.o

@@ -1,5 +1,8 @@
 package bpf
 
+// Names what threads wait for: locks by variable or function, files by inode and device. Names are looked up after a
+// walk, for the objects with the longest waits only, because looking up is expensive.
+
 import (
 	"cmp"
 	"errors"

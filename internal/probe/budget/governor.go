@@ -2,6 +2,10 @@
 // windows and with how much detail, and how often work in user space is done that can wait.
 package budget
 
+// The governor keeps the Governed sources within the budget. In each control period of a second it measures what every
+// source cost, estimates the cost at full coverage, divides the budget, and opens one sampling window for each source
+// that cannot count all the time. throttle.go has the state of one source; docs/budget.md draws a period.
+
 import (
 	"cmp"
 	"context"
@@ -280,7 +284,7 @@ func (b *books) estimate(now time.Time, period float64, spent []spending) {
 type grant struct {
 	full float64 // what it would cost at full coverage; 0 if it is steady or must be off
 	may  float64 // its part
-	// tried is the part that it would have if it were not off.
+	// tried is the part that it would get if it were switched on again.
 	tried float64
 }
 
@@ -401,10 +405,10 @@ func (g *Governor) step(now, until time.Time) time.Time {
 	return next
 }
 
-// checkWindow checks an open window if it is time to, and reports whether it may stay open: it is closed where the load grew since
-// the window was planned, and not for less, because closing it by its own events overestimates the rate. Then it has the
-// reader say when nothing is left. For one that cannot it sets the next time: a core cannot spend what is left in less than
-// that time, so a check before it is of no use.
+// checkWindow checks an open window if it is time to, and reports whether it may stay open. A window is closed early only if the
+// load has grown since it was planned: closing it by its own events biases the estimate upwards. Then checkWindow asks the reader
+// to signal when the rest is spent. For a reader that cannot, it sets the time of the next check: no core can spend the rest
+// before that time.
 func (b *books) checkWindow(t *Throttle, now time.Time, on bool, reached func()) bool {
 	period := b.budget.period()
 	every := t.every(period)

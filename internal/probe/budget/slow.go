@@ -1,5 +1,8 @@
 package budget
 
+// Background work of user space, such as the scan of all threads, runs less often if user space does not fit into the
+// budget: half as often, then a quarter. This file decides how often; the readers and the rules follow.
+
 import "math"
 
 const (

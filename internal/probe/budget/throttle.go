@@ -1,5 +1,9 @@
 package budget
 
+// A throttle is the governor's state of one source: the source's cost in the last windows, its estimated cost at full
+// coverage, and its share of this period. From the windows it also computes coverage and standard error, which go into
+// the metrics about the source.
+
 import (
 	"math"
 	"slices"
@@ -220,7 +224,7 @@ func relativeError(windows []window) float64 {
 // waits: Redis made 16 % fewer epoll_waits for each read where every call was counted (docs/lab/performance.md).
 // Where counting takes half of a core, the load does little but what is counted, and the error is that of the price of an event.
 func slowed(s spending, open float64) (more, doubt float64) {
-	// Counting takes the larger part of the time of no event; that it did was not measured well.
+	// No event takes less time than counting it does. If it appears to, the measurement is wrong.
 	const price, proportions, dearest = 1. / 3, 3., 0.75
 	var all float64
 	for cpu, spent := range s.cores {
@@ -318,7 +322,7 @@ func (t *Throttle) decide(full, may, fair, least, period float64) {
 	t.share, t.may = share, may
 }
 
-// limitTo has the reader say when the period has cost so many seconds on a core, if it can.
+// limitTo asks the reader to signal once this period has cost may seconds on any core, and reports whether it can.
 func (t *Throttle) limitTo(may float64, reached func()) bool {
 	most := slices.Clone(t.seconds)
 	for cpu := range most {

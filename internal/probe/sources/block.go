@@ -30,7 +30,7 @@ var block = probe.Source{
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
 	Cost:    "per request: see the table of event costs in docs/lab/performance.md; 145 kB for each CPU, at most 8 MiB",
-	Blind:   "time in the I/O scheduler's queue and in file systems; requests of drivers without a request queue (device mapper, md; requests to their disks are seen), and driver commands on queues without a disk; while the budget allows only sampling, latencies longer than a window",
+	Blind:   "time in the I/O scheduler's queue and in file systems; requests of drivers without a request queue (device mapper, md), although the requests to their disks are seen; driver commands on queues without a disk; while the budget allows only sampling, latencies longer than a window",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		c, err := bpf.Block.Open(h)
 		if err != nil {

@@ -31,7 +31,7 @@ var clocksource = probe.Source{
 	Doc:     "The kernel's clock source, which determines the cost of reading the time",
 	Metrics: []*metric.Desc{clocksourceInfo, clocksourceAvailable, clocksourceChanges},
 	Cost:    "two small files at each reading",
-	Blind:   "changes that are undone between two readings",
+	Blind:   "changes that are reverted between two readings",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		last, err := h.ReadString(clocksourceDir + "/current_clocksource")
 		if err != nil {

@@ -52,8 +52,7 @@ var (
 	ctrThreads     = containerGauge("threads", "Threads, including those of child cgroups")
 	ctrReads       = containerCounter("fs_reads_bytes", "Bytes read from block devices", "device")
 	ctrWrites      = containerCounter("fs_writes_bytes", "Bytes written to block devices", "device")
-	ctrDisk        = gauge(string(metric.CountedContainerDisks), "1 for a disk that sums of container_fs_* over devices count, 0 for one that stands on others, whose bytes are charged to the group there too "+
-		"(device mapper, md, bcache, drbd). From /sys/class/block, without it by name.", "device")
+	ctrDisk        = gauge(string(metric.CountedContainerDisks), "1 for a disk that sums of container_fs_* over devices count, 0 for one on top of others, whose bytes are charged to the group there too (device mapper, md, bcache, drbd). From /sys/class/block, or else by name.", "device")
 )
 
 // ctrNet are columns of the /proc/PID/net/dev of one of the container's processes, by their place in machine.NetColumns.

@@ -37,7 +37,7 @@ var conversions = probe.Source{
 	Metrics: []*metric.Desc{conversionCalls, conversionBytes, conversionFailures, conversionTime, acceptCalls, acceptTime},
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS or CONFIG_KPROBES; CCA guests 6.13, acceptance 6.5 with CONFIG_UNACCEPTED_MEMORY",
-	Cost:    "two runs for each call: under a microsecond, while the call takes tens of them; 2.7 kB for each CPU; not measured on TEE hardware",
+	Cost:    "two runs of programs for each call: together under a microsecond, while the call takes tens of microseconds; 2.7 kB for each CPU; not measured on TEE hardware",
 	Blind:   "conversions in early boot, by firmware and by a paravisor; concurrent calls that collide in a table of 256 entries are counted but not timed",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if _, err := confidentialGuest(facts); err != nil {

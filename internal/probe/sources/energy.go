@@ -31,14 +31,13 @@ func raplDesc(zone, what string) *metric.Desc {
 
 var energy = probe.Source{
 	Name:    "energy",
-	Doc:     "Energy of processors and memory by RAPL, Intel's and AMD's, under node_exporter's names",
+	Doc:     "Energy of processors and memory from RAPL (Intel and AMD), under node_exporter's names",
 	Metrics: []*metric.Desc{raplZones["package"], raplZones["core"], raplZones["uncore"], raplZones["dram"], raplZones["psys"]},
 	Needs: []probe.Need{{Capability: "cap_dac_read_search",
 		For: "energy_uj, which only root may read since Linux 5.10, because it leaks other users' secrets (CVE-2020-8694)"}},
 	Kernels: "3.13 with CONFIG_INTEL_RAPL, 5.8 for AMD",
 	Cost:    "three small files a zone; a machine has two to six zones",
-	Blind: "virtual machines, which have no counters; the energy of one process or enclave; everything outside processor and memory. " +
-		"With SGX in use the processor itself blurs the counters (Intel's filtering after PLATYPUS)",
+	Blind:   "the energy of virtual machines, which have no counters, and of single processes or enclaves; everything outside processor and memory. While SGX is in use, the processor adds noise to the counters (Intel's filtering after PLATYPUS)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		zones, err := h.Glob(raplZonePattern)
 		switch {
@@ -82,7 +81,7 @@ func (c *raplCounter) add(v, limit uint64) uint64 {
 func (r *rapl) read(_ context.Context, out emitter) error {
 	dirs, err := r.host.Glob(raplZonePattern)
 	if err == nil && len(dirs) == 0 {
-		err = errors.New("list /sys/class/powercap: the energy counters have gone")
+		err = errors.New("list /sys/class/powercap: the energy counters are gone")
 	}
 	used := map[string]int{}
 	for _, dir := range dirs {

@@ -27,7 +27,7 @@ var faults = probe.Source{
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86 only",
 	Cost: "per fault: see the table of event costs in docs/lab/performance.md. " +
 		"105 kB for each CPU, at most 8 MiB",
-	Blind: "the instruction and cause of faults inside production enclaves: only the enclave's page range shows; a guest's faults on memory that its hypervisor has not mapped (EPT or NPT violations): only the host sees them, as exits of the virtual machine",
+	Blind: "the instruction and cause of faults inside production enclaves (only the enclave's page range is visible); a guest's faults on memory that its hypervisor has not mapped (EPT or NPT violations), which only the host sees, as exits of the virtual machine",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("page faults by cause on %s: the tracepoints exist on x86 only", runtime.GOARCH)

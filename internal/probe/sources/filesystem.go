@@ -29,7 +29,7 @@ var (
 	fsSize     = mountGauge("size_bytes", "Size of the file system in bytes, from statfs(2).")
 	fsFree     = mountGauge("free_bytes", "Free space in bytes, from statfs(2).")
 	fsAvail    = mountGauge("avail_bytes", "Free space in bytes for users other than root, from statfs(2).")
-	fsFiles    = mountGauge("files", "File nodes that the file system can hold, from statfs(2); absent where it does not count them, as btrfs.")
+	fsFiles    = mountGauge("files", "File nodes that the file system can hold, from statfs(2); absent if it does not count them, such as btrfs.")
 	fsFilesNow = mountGauge("files_free", "File nodes that are free, from statfs(2); absent where the file system does not count them.")
 	fsReadonly = mountGauge("readonly", "Whether the machine mounts the file system read-only, 1 or 0, from /proc/1/mountinfo.")
 	fsError    = mountGauge("device_error", "Whether statistics of the file system are unavailable, 1 or 0, with the error as a label.")
@@ -222,7 +222,7 @@ func (m *mounts) answer(ctx context.Context, q *question) (statfsResult, error) 
 	case r := <-q.result: // an available answer counts, however late
 		return m.handleAnswer(q, r)
 	default:
-		return statfsResult{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mounts[0].Point)
+		return statfsResult{}, fmt.Errorf("statfs %s: no answer; is its server down?", q.mounts[0].Point)
 	}
 }
 

@@ -69,10 +69,9 @@ var gpu = probe.Source{
 		gpuProcessMemory, gpuBusy, gpuPower, gpuPowerLimit, gpuTemperature, gpuClock, gpuLimited, gpuTransfer, gpuBounce, gpuReplays,
 		gpuLinkGeneration, gpuLinkWidth, gpuErrors, gpuMIG, gpuMemoryEncrypted, commandCPU},
 	Kernels: "any with NVIDIA's driver, 535 or later for confidential computing",
-	Cost: "a reading uses the newest answer and does not wait; the runs of nvidia-smi, two every 30 seconds and two more in confidential mode, " +
-		"are in teescope_command_cpu_seconds_total. Without nvidia-persistenced each run initializes idle cards again, which takes seconds",
-	Blind: "in confidential mode the card's performance counters are off, and PCIe traffic may be absent; whether a card was attested is unknown, only whether it was set ready; " +
-		"PCIe traffic is 20 ms in 30 seconds; cards given to a virtual machine are seen in that machine only; cards of other makers are not read",
+	Cost:    "a reading uses the newest answer and does not wait. nvidia-smi runs twice every 30 seconds, four times in confidential mode; its CPU time is in teescope_command_cpu_seconds_total. Without nvidia-persistenced each run initializes idle cards again, which takes seconds",
+	Blind: "in confidential mode the card's performance counters are off, and the metric of PCIe traffic may be missing; it cannot be told whether a card was attested, only whether it accepts work (nvidia-smi conf-compute -grs); " +
+		"PCIe traffic is a sample of 20 ms every 30 seconds; a card that is passed to a virtual machine is visible only in that machine; cards of other vendors are not read",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		loaded, err := h.Exists("/proc/driver/nvidia/version")
 		if err != nil {

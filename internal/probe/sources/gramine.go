@@ -40,7 +40,7 @@ var gramine = probe.Source{
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read logs of other users", Optional: true}},
 	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log; from Gramine 1.8 on a debug build of it, and a debug enclave",
 	Cost:    "reading what was appended to the logs; Gramine's own counting is always on",
-	Blind:   "threads that have not ended: with newer versions of Gramine, send the process SIGUSR1 to count them now",
+	Blind:   "threads that have not ended (with newer versions of Gramine, send the process SIGUSR1 to count them now)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return &gramineReader{host: h, files: gramineFiles, logs: map[string]*gramineLog{}, chunk: make([]byte, gramineChunk)}, nil
 	},

@@ -28,8 +28,8 @@ var guestExits = probe.Source{
 	Metrics: []*metric.Desc{guestExceptions, guestHypercalls},
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.19 and later with CONFIG_INTEL_TDX_GUEST and CONFIG_DEBUG_INFO_BTF; functions need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS or CONFIG_KPROBES",
-	Cost:    "one run for each exception: tens of nanoseconds, while an exit takes microseconds; 1.7 kB for each CPU; not measured on TDX hardware",
-	Blind:   "TDX: exits that raise no exception, such as idle and interrupts. SEV-ES and SEV-SNP: all, because nothing can be attached to the kernel's #VC code. SEV, CCA and guests with a paravisor: all, because something else handles them",
+	Cost:    "one run of a program for each exception: tens of nanoseconds, while an exit takes microseconds; 1.7 kB for each CPU; not measured on TDX hardware",
+	Blind:   "In TDX guests, exits that raise no exception, such as those for idle and interrupts. In SEV-ES and SEV-SNP guests, all exits, because no program can be attached to the kernel's #VC code. In SEV and CCA guests and under a paravisor, all exits, because the guest's kernel does not handle them",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		guest, err := confidentialGuest(facts)
 		if err != nil {

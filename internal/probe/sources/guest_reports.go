@@ -25,8 +25,8 @@ var guestReports = probe.Source{
 	Metrics: []*metric.Desc{attestations, attestationFailures, attestationTime},
 	Needs:   functionNeeds[:2],
 	Kernels: "Linux 6.7 and later (CCA: 6.13) with CONFIG_TSM_REPORTS, CONFIG_DEBUG_INFO_BTF_MODULES and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, the driver's module loaded before; tdreport since 6.2",
-	Cost:    "two runs for each report: under a microsecond, while a report takes milliseconds to seconds; 3.6 kB for each CPU; not measured on TEE hardware",
-	Blind:   "evidence that a paravisor's virtual TPM makes, and SEV-SNP reports asked for by ioctl on /dev/sev-guest",
+	Cost:    "two runs of programs for each report: together under a microsecond, while a report takes milliseconds to seconds; 3.6 kB for each CPU; not measured on TEE hardware",
+	Blind:   "evidence from a paravisor's virtual TPM, and SEV-SNP reports requested by ioctl on /dev/sev-guest",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		guest, err := confidentialGuest(facts)
 		if err != nil {

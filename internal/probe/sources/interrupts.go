@@ -26,8 +26,8 @@ var interruptCounts = probe.Source{
 	Doc:     "Interrupts by kind and device, and soft interrupts by vector, under node_exporter's names",
 	Metrics: []*metric.Desc{softirqs, irqs},
 	Kernels: "any",
-	Cost:    "two files whose size is CPUs times lines: 0.5 ms a reading with 2 CPUs and 36 lines; with 128 CPUs and 400 lines teescope's part alone is 1.6 ms (BenchmarkInterrupts)",
-	Blind:   "the time spent: node_cpu_seconds_total has it as irq and softirq, with irq at 0 on kernels without CONFIG_IRQ_TIME_ACCOUNTING; which CPU handled an interrupt. Counts of a CPU that goes offline are kept; those of the reading in which it goes or comes are lost",
+	Cost:    "two files with a column for each CPU and a line for each interrupt: 0.5 ms a reading with 2 CPUs and 36 lines. With 128 CPUs and 400 lines teescope's parsing alone takes 1.6 ms (BenchmarkInterrupts)",
+	Blind:   "the time spent in interrupts (node_cpu_seconds_total has it as irq and softirq; irq is 0 on kernels without CONFIG_IRQ_TIME_ACCOUNTING); the CPU that handled an interrupt. Counts of a CPU that goes offline are kept, except for those since the last reading",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		hard := irqTable{host: h, file: "/proc/interrupts", desc: irqs, label: irqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
 		soft := irqTable{host: h, file: "/proc/softirqs", desc: softirqs, label: softirqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}

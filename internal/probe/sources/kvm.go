@@ -49,7 +49,7 @@ var kvmLevels = []probe.Level{
 
 var kvm = probe.Source{
 	Name:    "kvm",
-	Doc:     "Exits of virtual machines, confidential and plain ones side by side, counted in the kernel",
+	Doc:     "Exits of virtual machines, both confidential and plain, counted in the kernel",
 	Metrics: []*metric.Desc{vmExits, vmUserExits, vmGuestExits, vmTDCalls, vmRMPFaults, vmPrivate, vmAway},
 	Levels:  kvmLevels,
 	Needs: []probe.Need{
@@ -59,7 +59,7 @@ var kvm = probe.Source{
 	},
 	Kernels: "5.15 with BTF and KVM, whose modules may be loaded later; SEV-ES calls since 5.11, reverse map faults since 6.11, private memory since 6.8, TDX since 6.16 with fentry.",
 	Cost:    "per exit: see the table of event costs in docs/lab/performance.md.",
-	Blind:   "A TDX guest's exits to its TDX module, which the host never sees; and all exits where KVM runs guests without hardware support, which is reported.",
+	Blind:   "A TDX guest's exits to its TDX module, which the host never sees. If KVM runs guests without hardware support, all exits; the source reports this.",
 	Open:    openKVM,
 }
 
@@ -307,7 +307,7 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	out.send(probe.Missed, float64(missed))
 	out.send(probe.Folded, float64(folded))
 	if r.apart {
-		problems = append(problems, &probe.Problem{Err: errors.New("the processes that run virtual machines are not visible: machines have no name and no type"),
+		problems = append(problems, &probe.Problem{Err: errors.New("the processes that run virtual machines are not visible: virtual machines are shown without name and type"),
 			Remedy: "run in the host's PID namespace (hostPID)"})
 	}
 	return errors.Join(problems...)

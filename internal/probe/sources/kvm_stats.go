@@ -115,7 +115,7 @@ func askQMP(c io.ReadWriter) (map[string]uint64, error) {
 		return nil, fmt.Errorf("read QMP greeting: %w", err)
 	}
 	if greeting.QMP == nil {
-		return nil, errors.New("read QMP greeting: what answers does not speak QMP")
+		return nil, errors.New("read QMP greeting: the program that answers does not speak QMP")
 	}
 	var sum statSums
 	for _, command := range []string{

@@ -58,8 +58,8 @@ var llc = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
 	},
 	Kernels: "Linux 5.13 and later with CONFIG_PERF_EVENTS, on a CPU or hypervisor with performance counters",
-	Cost:    "none for an event, because the hardware counts; a reading interrupts each CPU twice; processes that the source is narrowed to pay for saving and restoring the counters at each switch between threads, and 4 descriptors for each thread (not measured: no machine at hand had counters)",
-	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters exclude trust domains with counters of their own; on AMD Zen the kernel's two cache events are those of the second-level cache; processes before the first reading that sees them; where several programs share the counters, each has them for part of the time, and the rest is extrapolated",
+	Cost:    "no cost per event, because the hardware counts. A reading interrupts each CPU twice. If the source is narrowed to processes, their counters are saved and restored at each switch between threads, and each thread uses 4 descriptors (not measured, because no machine of ours has counters)",
+	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON, and VMs without virtual counters, which have none; trust domains with their own counters, which a host's counters exclude; processes before the first reading that sees them. On AMD Zen the kernel's two cache events are those of the second-level cache. If several programs share the counters, each has them for part of the time, and the values are extrapolated",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		r, err := openPerf(h, llcSets, func(err error) error { return perfProblem(h, facts, err) })
 		if err != nil {
@@ -98,7 +98,7 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 		case has(facts, "tdx", tee.Guest):
 			why = "this trust domain was created without the attribute PERFMON, so it has no performance counters"
 		case ecx&hypervisor != 0:
-			why = "no cache counters on this VM: the hypervisor shows it none"
+			why = "the hypervisor exposes no cache counters to this VM"
 		}
 		p.Err, p.Blind = fmt.Errorf("%s: %w", why, err), true
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):

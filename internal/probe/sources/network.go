@@ -38,8 +38,7 @@ func netCounter(name, what string) *metric.Desc {
 	return counter("node_network_"+name+"_total", what+", from /proc/net/dev.", "device")
 }
 
-var netCounted = gauge(string(metric.CountedNetworks), "1 for a network device that sums over devices count, 0 for one whose bytes pass another device too, or stay inside: bonds, VLANs, bridges, tunnels, "+
-	"links to containers, the loopback. Network cards count, and beside them a link with the default route; without any card, as in most containers, the links to the outside. From /sys/class/net, without it by name.", "device")
+var netCounted = gauge(string(metric.CountedNetworks), "1 for a network device that sums over devices count, 0 for one whose bytes pass another device too, or stay inside the machine: bonds, VLANs, bridges, tunnels, links to containers, the loopback. Network cards are counted, and a link with the default route. Without any card, as in most containers, links to the outside are counted. From /sys/class/net, or else by name.", "device")
 
 // netstat are the fields of /proc/net/snmp and /proc/net/netstat that node_exporter
 // shows by default, without ICMP and IPv6, and with the failures that the source tcp

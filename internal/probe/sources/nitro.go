@@ -42,11 +42,11 @@ const nitroModule = "/sys/module/nitro_enclaves"
 
 var nitro = probe.Source{
 	Name:    "nitro",
-	Doc:     "AWS Nitro Enclaves on their parent instance: CPUs and memory set aside, and the enclaves, from nitro-cli every minute",
+	Doc:     "AWS Nitro Enclaves on their parent instance: the CPUs and memory reserved for them, and the enclaves, from nitro-cli every minute",
 	Metrics: []*metric.Desc{nitroCPUs, nitroHugepages, nitroEnclaves, nitroInfo, nitroEnclaveCPUs, nitroEnclaveMemory, commandCPU},
 	Kernels: "5.10 (CONFIG_NITRO_ENCLAVES)",
-	Cost:    "a reading is six to ten small files; nitro-cli runs once a minute in the background; its CPU time is in teescope_command_cpu_seconds_total. It sees the enclaves of others only as root or in the group ne",
-	Blind:   "the inside of an enclave: CPU time, memory and exits there are hidden from the instance; its traffic over the vsock",
+	Cost:    "a reading opens six to ten small files. nitro-cli runs once a minute in the background; its CPU time is in teescope_command_cpu_seconds_total. It shows the enclaves of other users only to root and the group ne",
+	Blind:   "the inside of an enclave, because its CPU time, memory and exits are hidden from the instance; its traffic over the vsock",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if err := findNitro(h); err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func parseEnclaves(b []byte) ([]enclave, error) {
 		// Fields that name a series must exist, be unique, and be of a size fit for a
 		// list.
 		if e.ID == "" || len(e.ID) > 64 || len(e.Name) > 256 || e.CPUs > 1<<16 || e.MiB > 1<<40 {
-			return nil, fmt.Errorf("parse nitro-cli describe-enclaves: enclave %d: no or an odd id, name or size", i)
+			return nil, fmt.Errorf("parse nitro-cli describe-enclaves: enclave %d: the id, name or size is missing or malformed", i)
 		}
 	}
 	slices.SortFunc(list, func(a, b enclave) int { return strings.Compare(a.ID, b.ID) })

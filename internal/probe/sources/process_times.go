@@ -29,12 +29,12 @@ var (
 // processTimes is for those who may not load programs into the kernel, and for the second before these are loaded.
 var processTimes = probe.Source{
 	Name:    "process_times",
-	Doc:     "CPU time and waiting for a CPU by process, from files that everybody may read",
+	Doc:     "CPU time and waiting for a CPU by process, from files that everybody can read",
 	Metrics: []*metric.Desc{statCPU, statWait},
 	OptIn:   true,
 	Kernels: "waiting needs CONFIG_SCHED_INFO",
-	Cost:    "a file for each process, and one more for each thread of those that ran since the last reading, up to 10,000 processes; of a process with more than 256 threads, and beyond 50,000 threads of all, waiting is not read",
-	Blind:   "what a process did between the last reading and its end, and how long a thread waited that has ended; processes that /proc hides (hidepid)",
+	Cost:    "a reading opens one file for each process, and one more for each thread of the processes that ran since the last reading, up to 10,000 processes. Waiting is not read for processes with more than 256 threads, and for threads beyond 50,000 in all",
+	Blind:   "the time between the last reading of a process and its end; the waiting of threads that have ended; processes that /proc hides (hidepid)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		up, err := h.ReadString("/proc/uptime")
 		if err != nil {
@@ -112,7 +112,7 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 			continue
 		}
 		if n++; n > mostTimed {
-			bad.Add(fmt.Errorf("of more than %d processes the others are left out", mostTimed))
+			bad.Add(fmt.Errorf("there are more than %d processes; the others are left out", mostTimed))
 			break
 		}
 		if err := r.readProcess(pid); !processGone(err) {

@@ -20,7 +20,7 @@ import (
 
 // retiredEvents keeps sums exact where series end.
 var retiredEvents = counter("teescope_retired_events_total",
-	"Events of process names whose series ended because they were idle for minutes while the table of names was nearly full. The sum of a source's series and this value is everything it counted.",
+	"Events of process names whose series ended: the names were idle for minutes while the table of names was nearly full. A source's series and this value add up to all its events.",
 	"source")
 
 // processNeeds are the needs of the sources that count by process.
@@ -72,7 +72,7 @@ func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
 	err := p.counters.Read(ctx, emit)
 	if p.table.Recycle() != nil && err != nil {
 		// Only if the table is full does it matter that it stays so.
-		err = errors.Join(err, errors.New("places cannot be given to newer names, as changing a map needs CAP_BPF before Linux 5.19"))
+		err = errors.Join(err, errors.New("newer names get no place in the table, because changing a map needs CAP_BPF before Linux 5.19"))
 	}
 	return errors.Join(err, narrowing)
 }

@@ -27,11 +27,11 @@ const nameServers = "name servers under `requests` in the configuration"
 
 var requests = probe.Source{
 	Name:     "requests",
-	Doc:      "Requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, any with a page of metrics), so that time can be divided by them",
+	Doc:      "Requests as counted by servers themselves (Redis, nginx, PostgreSQL, memcached, or any with a page of metrics), to compute time per request",
 	Metrics:  []*metric.Desc{requestsTotal},
 	OptIn:    true,
 	SwitchOn: nameServers,
-	Cost:     "one connection and one query to each server at each reading, all in parallel with the other sources",
+	Cost:     "one connection to each server and one query at each reading, in parallel with the other sources",
 	Blind:    "requests of servers that the configuration does not name under `requests`",
 	Open:     openRequests(func() []servers.Target { return nil }),
 }

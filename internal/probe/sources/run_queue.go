@@ -11,7 +11,7 @@ var runQueueLatency = &metric.Desc{Name: "tee_runqueue_latency_seconds", Kind: m
 
 var runQueue = probe.Source{
 	Name:    "run_queue",
-	Doc:     "How long threads that could run waited for a CPU, timed in the kernel",
+	Doc:     "How long runnable threads waited for a CPU, timed in the kernel",
 	Metrics: []*metric.Desc{runQueueLatency, retiredEvents},
 	OptIn:   true,
 	Needs:   processNeeds,

@@ -21,7 +21,7 @@ import (
 )
 
 // enclaveRuntime is the untrusted part of an enclave runtime: its files, and the
-// functions executed on the way into and out of an enclave.
+// functions that enter and leave an enclave.
 type enclaveRuntime struct {
 	name, title string // title is for messages
 	// hidden says why no transition can be hooked; "" if some can.
@@ -137,12 +137,10 @@ var runtimes = probe.Source{
 		{Capability: "cap_sys_admin", For: "to hook files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
 	},
 	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; from 6.6 on one link for all functions of a file (uprobe.multi), before that one link each.",
-	Cost:    "A trap for each call: 9 to 18 µs on the development VM (Linux 6.18, self-test of 4,800 calls), about a microsecond is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total use that value. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
-	Blind: "Entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL): the EEXIT that ends an ECALL and the EENTER that ends an OCALL are not counted again. " +
-		"Asynchronous exits show in Gramine only: elsewhere the enclave returns to a bare ENCLU instruction, which must not be hooked. " +
-		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
+	Cost:    "A trap for each call: 9 to 18 µs on the development VM (Linux 6.18, self-test of 4,800 calls), and probably about a microsecond on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total use that value. To find runtimes, teescope reads the memory map of each new process twice, and of all processes once a minute.",
+	Blind: "Only calls are counted: entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL). Their returns, an EEXIT or EENTER, are not counted. Asynchronous exits are visible in Gramine only; in other runtimes the enclave returns to a single ENCLU instruction, which must not be hooked. Switchless calls make no transition and are not counted. Switchless ECALLs that fall back to a transition are not counted either. " +
 		"Exits of a stripped Intel SDK library are counted on the functions of the OCALL table, from the round after the first ECALL. " +
-		"Not seen: SCONE and other runtimes without symbols, which the source names while they run; transitions before the source has switched itself on, which takes up to ten seconds, or a minute where a process loads the runtime late; enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
+		"Not seen: SCONE and other runtimes without symbols (the source names them while they run); transitions before the source has switched itself on, which takes up to ten seconds, or a minute if a process loads the runtime late; enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("SGX enclaves on %s", runtime.GOARCH)
@@ -157,8 +155,7 @@ var runtimes = probe.Source{
 	},
 }
 
-// Slows says by what a source slows the programs that have its events so much that they cannot be compared with
-// others; "" for all sources that do not.
+// Slows says why a source distorts a benchmark, "" if it does not.
 func Slows(s *probe.Source) string {
 	if s == &runtimes {
 		return "its trap for each call would slow the environment that has an enclave, and no other"

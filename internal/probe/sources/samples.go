@@ -18,24 +18,23 @@ var (
 		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake where the source tls sees one, and guest for a virtual CPU in its guest), in a system call (kernel, with its name, or tls_handshake where a handshake made it), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
 		"process", "mode", "call")
 	sampleInterval = gauge("tee_sample_interval_seconds",
-		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, where it is the mean of the last round. Seconds divided by this interval are the number of samples, which says how certain the seconds are.",
+		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, for which it is the mean of the last round. Seconds divided by this interval are the number of samples, which gives the error of the seconds.",
 		"clock")
 )
 
 var samples = probe.Source{
 	Name:    "samples",
-	Doc:     "CPU time by process and by what it was spent on: user space, each system call, page faults, interrupts; from samples",
+	Doc:     "CPU time by process and by use (user space, each system call, page faults, interrupts), from samples",
 	Metrics: []*metric.Desc{sampledCPU, sampleInterval, retiredEvents},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the programs", Open: true},
 		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU; where kernel.perf_event_paranoid is 3, as on Debian, the latter needs cap_sys_admin", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, x86-64 only",
-	Cost: "97 ticks a second on each CPU, an idle one too, of 12.5 µs each, 2.4 µs of them in the program: 0.12 % of a core, on a VM that the timer's interrupt exits (Linux 6.18, BenchmarkTick). The source measures a tick when it is opened; the budget and teescope_source_cpu_seconds_total use that value. " +
+	Cost: "97 ticks a second on each CPU, idle or not. On a VM where a timer interrupt is an exit, a tick takes 12.5 µs, of which the program takes 2.4 µs: 0.12 % of a core (Linux 6.18, BenchmarkTick). The source measures a tick when it is opened; the budget and teescope_source_cpu_seconds_total use that value. " +
 		"64 kB for each CPU, at most 8 MiB, and 1.3 MB",
-	Blind: "what runs with interrupts off: the tick comes when they are on again, so the way into and out of the kernel counts for what follows, so 40 of the 130 ns of an empty system call count for user space (Linux 6.18 in a VM, TestCauses); interrupts themselves but for their soft part, and what they interrupt in a system call counts for the call; " +
-		"interrupts cannot be told from page faults under lockdown in confidentiality mode and on processors with FRED, all are fault there; the inside of enclaves is user space; the tail of rt_sigreturn is interrupt. While the hypervisor does not run the machine (steal), ticks are late and count as missed events",
-	Open: openSamples,
+	Blind: "code that runs with interrupts off: the tick comes when they are on again, so entering and leaving the kernel counts for the code that follows (40 of the 130 ns of an empty system call count for user space: Linux 6.18 in a VM, TestCauses); interrupts, except for their soft part: their time in a system call counts for the call. Under lockdown in confidentiality mode, and on processors with FRED, interrupts look like page faults, and all count as fault. The inside of enclaves counts as user space, and the end of rt_sigreturn as interrupt. While the hypervisor does not run the machine (steal), ticks are late and count as missed events",
+	Open:  openSamples,
 }
 
 func openSamples(h *host.Host, _ []tee.Facts) (probe.Reader, error) {

@@ -34,7 +34,7 @@ var secureExecution = probe.Source{
 	Metrics: []*metric.Desc{ultravisorCalls, ultravisorGuests, ultravisorCPUs, ultravisorMemory, ultravisorSecret},
 	Kernels: "5.7 on s390x, secrets 6.7",
 	Cost:    "five small files a reading",
-	Blind:   "the number of secure guests and the cost of their pages: the ultravisor counts nothing, and only the host's KVM statistics show them",
+	Blind:   "the number of secure guests and the cost of their pages, because the ultravisor counts nothing (the host's KVM statistics show the guests)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if ok, err := h.Exists("/sys/firmware/uv"); err != nil || !ok {
 			return nil, cmp.Or(err, probe.NotHere("the firmware has no ultravisor"))

@@ -17,7 +17,7 @@ import (
 
 var (
 	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
-		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat) without page, the answers to open pages and to queries over HTTP (CPU time of the threads that make them, without garbage collection); body is its BPF programs, the mean of the runs that they time themselves, one of 256, times all runs; dispatch is the way to where they begin to, 2.5 times what it took in a loop when they were attached, because a load pushes it out of the caches; the trap of a uprobe and the tick of the sampling clock count as measured. Body and dispatch are estimates, absent until the price of a run has been measured.",
+		"CPU time that teescope uses in seconds, by part. userspace is its own process (/proc/self/stat) without page. page is the answers to open pages and to queries over HTTP: CPU time of the threads that make them, without garbage collection. body is its BPF programs: the number of runs times the mean of those that they time themselves, one of 256. dispatch is the kernel's work to call them: 2.5 times its cost in a loop when they were attached, because a load displaces it from the caches; the trap of a uprobe and the tick of the sampling clock count as measured. Body and dispatch are estimates, absent until the cost of a run has been measured.",
 		"part")
 	memoryBytes = gauge("teescope_memory_bytes",
 		"Memory in bytes that teescope uses: rss is its process's resident memory (/proc/self/status), bpf_maps the kernel's accounting of its maps.",
@@ -32,7 +32,7 @@ var self = probe.Source{
 		{Capability: "cap_bpf", For: "to load an empty program that measures what calling one costs", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
-	Cost:    "10 µs a reading (measured); for a run of a program, three readings of the clock in 256 runs.",
+	Cost:    "10 µs a reading (measured). For the runs of a program, three readings of the clock in 256 runs.",
 	Blind:   "The cost of other tools' programs, and cache pollution caused by teescope.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		s := &selfReader{host: h}

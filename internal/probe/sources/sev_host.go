@@ -39,7 +39,7 @@ var sevHost = probe.Source{
 	Needs:   []probe.Need{{Capability: "cap_dac_override", For: "to open /dev/sev, which only root may open: firmware version and guests", Optional: true}},
 	Kernels: "5.13 with CONFIG_CGROUP_MISC for address space ids; 5.19 and later for the security processor's settings.",
 	Cost:    "A dozen small files, and one command to the security processor, which takes about a millisecond.",
-	Blind:   "The firmware's view of SEV-SNP guests: asking for it may initialize the platform, which a reading must not do. There are no statistics of the reverse map table; tee_vm_rmp_faults_total counts its faults.",
+	Blind:   "The firmware's view of SEV-SNP guests, because a request for it may initialize the platform, and a reading must not do that. The reverse map table, which has no statistics; tee_vm_rmp_faults_total counts its faults.",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if !slices.ContainsFunc(facts, func(f tee.Facts) bool { return f.Kind == "sev-host" }) {
 			return nil, probe.NotHere("not a host of SEV guests")

@@ -88,8 +88,8 @@ var sgx = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to count the enclaves that existed before", Optional: true, Open: true},
 	},
 	Kernels: "5.17 with fentry (CONFIG_DEBUG_INFO_BTF, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS), 5.15 with kprobes (CONFIG_KPROBE_EVENTS); CONFIG_X86_SGX; tested on functions with the same signatures on 6.1 and 6.12",
-	Cost:    "not measured on SGX hardware; like programs of this size elsewhere, 0.1 to 0.2 µs for each page allocated, written out or loaded back and each fault, while the driver spends microseconds; nothing while no enclave pages",
-	Blind:   "what happens inside enclaves; EPC paged by a virtual machine's kernel (only its allocation shows); the resident pages of a process; kretprobes count one page in 511 too many as added",
+	Cost:    "not measured on SGX hardware. Programs of this size take 0.1 to 0.2 µs for each page that is allocated, written out or loaded back and for each fault; the driver itself takes microseconds. No cost while no enclave pages",
+	Blind:   "what happens inside enclaves; paging of the EPC by the kernel of a virtual machine (only its allocation is visible); the resident pages of a process. Kretprobes count one page in 511 too many as added",
 	Open:    openSGX,
 }
 

@@ -33,7 +33,7 @@ var sgxEPC = probe.Source{
 	Metrics: []*metric.Desc{epcBytes, nodeEPC, sectionEPC, epcSections, sgxFeature, reclaimerCPU},
 	Kernels: "any for size and features; 5.11 with CONFIG_X86_SGX for the reclaimer; 5.17 for NUMA nodes",
 	Cost:    "a few CPUID instructions and small files per reading",
-	Blind:   "paging itself, which without the sources sgx and sgx_free shows as CPU time of the reclaimer, minor faults of the process and growth of node_memory_Shmem_bytes, which holds evicted pages",
+	Blind:   "paging. Without the sources sgx and sgx_free, paging only shows as CPU time of the reclaimer, minor faults of the process and growth of node_memory_Shmem_bytes, which contains evicted pages",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		_, ebx, _, _ := h.CPUID(7, 0)
 		if ebx&(1<<2) == 0 {

@@ -144,7 +144,7 @@ func parseFortanixProcesses(b []byte) ([]sgxProcess, error) {
 			e.resident = unknown
 		}
 		if perr != nil || serr != nil || rerr != nil {
-			t.Bad("%.60q is no enclave", line)
+			t.Bad("%.60q is not an enclave", line)
 		}
 		if perr == nil {
 			e.process = strconv.FormatUint(pid, 10)

@@ -135,7 +135,7 @@ func parseSGXMappings(file string, text []byte) (sgxProcess, error) {
 		first, err := strconv.ParseUint(low, 16, 64)
 		last, herr := strconv.ParseUint(high, 16, 64)
 		if !ok || len(fields) < 5 || last < first || cmp.Or(err, herr) != nil {
-			t.Bad("%.60q is no mapping", line)
+			t.Bad("%.60q is not a mapping", line)
 			continue
 		}
 		switch {

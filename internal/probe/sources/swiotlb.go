@@ -32,7 +32,7 @@ const (
 // buffers in shared memory, but it is read on any kernel with a pool.
 var swiotlb = probe.Source{
 	Name:    "swiotlb",
-	Doc:     "Bounce buffers, through which a confidential VM does its I/O",
+	Doc:     "The pool of bounce buffers, through which all I/O of a confidential VM passes",
 	Metrics: []*metric.Desc{swiotlbSize, swiotlbUsed, swiotlbMax, swiotlbSeen},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read debugfs, where teescope does not run as root"}},
 	Kernels: "Linux 5.15 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_FS, debugfs mounted; the kernel's own maximum since 6.3 and not under lockdown",

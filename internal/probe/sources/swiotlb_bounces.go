@@ -36,12 +36,12 @@ var (
 
 var swiotlbBounces = probe.Source{
 	Name:    "swiotlb_bounces",
-	Doc:     "Bytes through bounce buffers by device, the time that they take, and mappings that found the pool full",
+	Doc:     "Bytes through bounce buffers by device, their time, and mappings that failed because the pool was full",
 	Metrics: []*metric.Desc{bouncedBytes, bouncedMappings, bounceFailures, bounceTime, bounceOperations, bounceProcessTime, bounceProcessOperations},
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.17 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_INFO_BTF; failures and times need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, or CONFIG_KPROBES on x86-64, as before 6.4; under lockdown in confidentiality mode all devices are other",
-	Cost:    "five runs for each mapping, the one that reads the device's name about 0.15 µs (kernel run-time statistics of runs on request, Linux 6.18 in a VM), while the copy takes at least as long; 5.3 kB for each CPU and 45 kB; nothing where nothing bounces",
-	Blind:   "the number of bytes that a sync of a mapped buffer copies again (its time is counted); for which process an interrupt or a kernel thread works; which page faults need them; buffers from pools that belong to one device. An interrupt during a call counts in its time; what timing itself adds is measured on an empty function and subtracted",
+	Cost:    "five runs of programs for each mapping. The run that reads the device's name takes about 0.15 µs (kernel run-time statistics of runs on request, Linux 6.18 in a VM); the copy takes at least as long. 5.3 kB for each CPU and 45 kB. No cost if nothing bounces",
+	Blind:   "the number of bytes that a sync of a mapped buffer copies again (its time is counted); the process for which an interrupt or a kernel thread works; which page faults need bounce buffers; buffers from pools that belong to one device. The time of a call includes interrupts during it. The time that the measurement adds is measured on an empty function and subtracted",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
 			return nil, err

@@ -102,7 +102,7 @@ func readLoad(h *host.Host, out emitter) error {
 	for i, desc := range loads {
 		v, err := strconv.ParseFloat(f[i], 64)
 		if err != nil || !(v >= 0 && v < 1e9) {
-			bad.Add(fmt.Errorf("parse /proc/loadavg: %.40q is no load", f[i]))
+			bad.Add(fmt.Errorf("parse /proc/loadavg: %.40q is not a load", f[i]))
 			continue
 		}
 		out.send(desc, v)

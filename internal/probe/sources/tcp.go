@@ -31,7 +31,7 @@ var tcp = probe.Source{
 	Needs:   tcpNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF; resets sent in phase none since Linux 6.10",
 	Cost:    "per retransmission and per reset: see the table of event costs in docs/lab/performance.md; none for other packets",
-	Blind:   "the process: retransmissions and most resets happen in timers and interrupts; before Linux 6.10 resets that answer a packet for no connection; retransmissions by network cards, and those of QUIC and other protocols; without BPF the host's own network namespace is in node_netstat_Tcp_RetransSegs, OutRsts, EstabResets and AttemptFails",
+	Blind:   "the process, because retransmissions and most resets happen in timers and interrupts; before Linux 6.10, resets that answer a packet without a connection; retransmissions by network cards, and those of QUIC and other protocols; without BPF, node_netstat_Tcp_RetransSegs, OutRsts, EstabResets and AttemptFails count the host's own network namespace",
 	Open: openProgram(bpf.TCP, func(c *counters, emit emitter) uint64 {
 		bpf.TCPCounts{Counters: c.Counters}.ByPhase(func(event, phase int, n uint64) {
 			emit.send(tcpDescs[event], float64(n), c.label(bpf.Phases[phase])...)

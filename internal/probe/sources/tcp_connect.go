@@ -15,7 +15,7 @@ var (
 	tcpAttempts = counter("tee_tcp_connects_total",
 		"TCP connections that a process started to open since the monitor started, by process name (tracepoint sock:inet_sock_set_state).", "process")
 	tcpFailures = counter("tee_tcp_connect_failures_total",
-		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was not seen (tracepoint sock:inet_sock_set_state).", "process")
+		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was missed (tracepoint sock:inet_sock_set_state).", "process")
 )
 
 // tcpConnect runs at every state change of every connection, tens of thousands on a
@@ -27,8 +27,8 @@ var tcpConnect = probe.Source{
 	OptIn:   true,
 	Needs:   tcpNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost:    "about 0.25 µs for each state change of a connection: two where it fails, about six with both ends on the machine (kernel run-time statistics, refused connections, Linux 6.18 in a VM)",
-	Blind:   "connections whose start fell in a time when it was off or detached: their failures count as other; non-TCP protocols; connections of a TEE that has a network stack of its own",
+	Cost:    "about 0.25 µs for each state change of a connection: two changes if it fails, about six if both ends are on the machine (kernel run-time statistics, refused connections, Linux 6.18 in a VM)",
+	Blind:   "connections that began while the source was off or detached: their failures count as other; protocols other than TCP; connections of a TEE with its own network stack",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		c, err := bpf.TCPConnect.Open(h)
 		if err != nil {

@@ -27,7 +27,7 @@ var tdxHost = probe.Source{
 	Metrics: []*metric.Desc{tdxKeys, tdxEnabled, tdxModule, tdxUpdates},
 	Kernels: "6.16 for guests and key ids; the module's version is newer than 6.18.",
 	Cost:    "Six small files.",
-	Blind:   "The TDX module's work and counts: it reports nothing to its host.",
+	Blind:   "The work and the counters of the TDX module, because it reports nothing to its host.",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if !slices.ContainsFunc(facts, func(f tee.Facts) bool { return f.Kind == "tdx-host" }) {
 			return nil, probe.NotHere("not a host of TDX guests")

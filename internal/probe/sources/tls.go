@@ -32,9 +32,8 @@ var tls = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to find libssl in the memory maps of other users' processes", Optional: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; before 6.6 hooking a library after the start needs CAP_SYS_ADMIN; not 6.11, 6.13, nor 6.12 before 6.12.20: there a hooked return is a system call that seccomp filters do not know, so they end the process",
-	Cost:    "Two traps for a handshake, and two more each time it would block: 10 µs for one at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls); the source measures it when it is opened. One at the return was not measured separately. Finding libraries reads the size of the address space of each new process twice and of all processes once a minute, and the memory maps of those where it has changed.",
-	Blind: "handshakes made by the first read or write, without SSL_connect, SSL_accept or SSL_do_handshake; programs that link OpenSSL statically, and other libraries: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with its own library; handshakes inside enclaves. " +
-		"While the budget allows only sampling, the source samples divides the user space of the rest in the same ratio; it leaves out 20 ms after a pause, and shorter windows show none",
+	Cost:    "Two traps for a handshake, and two more each time it would block: 10 µs for a trap at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls). The source measures this when it is opened. A trap at the return was not measured separately. To find libraries, the source reads the size of the address space of each new process twice, and of all processes once a minute. If the size has changed, it reads the process's memory maps.",
+	Blind:   "handshakes made by the first read or write, without SSL_connect, SSL_accept or SSL_do_handshake; programs that link OpenSSL statically, and other libraries: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with its own library; handshakes inside enclaves. While the budget allows only sampling, the source samples splits the user time outside the windows in the same ratio as inside. It leaves out the first 20 ms of a window, and shorter windows show no handshakes",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("TLS handshakes on %s: uprobes are placed on x86-64 only", runtime.GOARCH)
@@ -122,7 +121,7 @@ func (r *handshakes) problem() error {
 	r.mu.Unlock()
 	if refused != nil {
 		return &probe.Problem{Err: fmt.Errorf("hook OpenSSL again after a pause for the budget: %w", refused),
-			Remedy: "before Linux 6.6 this needs CAP_SYS_ADMIN: start teescope with --privileges keep, or give it a larger --budget"}
+			Remedy: "before Linux 6.6, attaching again needs CAP_SYS_ADMIN: start teescope with --privileges keep, or raise --budget so that the source need not pause"}
 	}
 	if err := problem("hook OpenSSL", r.lost); err != nil {
 		return &probe.Problem{Err: err, Remedy: "run as root; a replaced library is hooked once the process that uses the old one restarts"}

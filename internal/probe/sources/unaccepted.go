@@ -26,7 +26,7 @@ var unaccepted = probe.Source{
 	Metrics: []*metric.Desc{unacceptedBytes, acceptedBytes},
 	Kernels: "Linux 6.5 and later with CONFIG_UNACCEPTED_MEMORY",
 	Cost:    "one small file at each reading",
-	Blind:   "memory accepted by firmware or during boot; with accept_memory=eager that is all",
+	Blind:   "memory accepted by firmware or during boot, which is all memory with accept_memory=eager",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		last, err := readUnaccepted(h)
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {

@@ -150,7 +150,7 @@ func safe(h *host.Host, file string) error {
 		return err
 	}
 	if fi.Mode().Perm()&0o002 != 0 {
-		return &probe.Problem{Err: fmt.Errorf("%s may be written by anyone, and what it says is loaded into the kernel", file),
+		return &probe.Problem{Err: fmt.Errorf("anyone can write to %s, and its content is loaded into the kernel", file),
 			Remedy: "chmod o-w " + file}
 	}
 	return nil

@@ -346,7 +346,7 @@ func TestFolderOfProbes(t *testing.T) {
 		"user_b___":    "line 1: did not find",
 		"user_b____":   "line 1: did not find",
 		"user_missing": "missing.o: no such file",
-		"user_open":    "may be written by anyone",
+		"user_open":    "anyone can write to",
 		"user_large":   "want a file of at most",
 		"user_folder":  "want a file of at most",
 		"user_taken":   "line 4: metrics[0].name: metric tee_user_hist: a counter's name",

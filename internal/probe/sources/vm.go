@@ -22,11 +22,11 @@ import (
 
 var (
 	vmInfo = gauge("tee_vm_info",
-		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and labels its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
+		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, or else its name, or else its process id, and is a label of its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
 		"vm", "uuid", "name", "type", "pid", "monitor")
 	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by protection.", "type")
 	vmStats = counter("tee_vm_kvm_events_total",
-		"Events of a virtual machine counted by KVM since the machine started, over all its CPUs; the statistic exits includes all exits, and others are parts of it. From debugfs kvm/THREAD-FD, else the machine's binary statistics, else QMP query-stats.",
+		"Events of a virtual machine counted by KVM since the machine started, over all its CPUs. The statistic exits includes all exits; others are parts of it. From debugfs kvm/THREAD-FD, or else the machine's binary statistics, or else QMP query-stats.",
 		"vm", "type", "event")
 	vmMapped      = gauge("tee_vm_mapped_bytes", "Memory that KVM has mapped into a virtual machine in bytes, by size of page. From KVM's statistics pages_4k, pages_2m and pages_1g.", "vm", "type", "page")
 	vmPrivateSize = gauge("tee_vm_private_memory_size_bytes",
@@ -54,8 +54,8 @@ var vm = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to see open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
 	},
 	Kernels: "Any with KVM; binary statistics since 5.14, which QEMU 8.1 and later keep open; private memory since 6.8.",
-	Cost:    "About 5 µs for each statistic read from debugfs, 40 µs for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
-	Blind:   "How much private memory a machine has populated, which no kernel reports; the protection of machines of monitors other than QEMU, Cloud Hypervisor, crosvm and Firecracker, except on a host that can start no protected ones.",
+	Cost:    "About 5 µs for each statistic read from debugfs, 40 µs for each virtual CPU with binary statistics; without debugfs, a scan of all open files every 30 s.",
+	Blind:   "How much private memory a machine has populated, because no kernel reports it; the protection of machines whose monitor is not QEMU, Cloud Hypervisor, crosvm or Firecracker (unless the host cannot start protected machines at all).",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		loaded, err := kvmLoaded(h)
 		if err != nil {
@@ -258,7 +258,7 @@ func processOf(h *host.Host, thread int) (int, error) {
 		if id, ok := strings.CutPrefix(line, "Tgid:"); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(id), 10, 31)
 			if err != nil {
-				return 0, fmt.Errorf("parse %s: Tgid: %.40q is no process", name, id)
+				return 0, fmt.Errorf("parse %s: Tgid: %.40q is not a process", name, id)
 			}
 			return int(n), nil
 		}
@@ -351,7 +351,7 @@ func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (ma
 		err = errors.Join(err, qerr)
 	}
 	return nil, &probe.Problem{Err: oneLine(err),
-		Remedy: "boot without lockdown, run as root with debugfs mounted, start QEMU with -qmp unix:PATH,server=on,wait=off, or name its socket by sources.vm.files: [/run/qemu/{name}.qmp] in the configuration"}
+		Remedy: "one of these helps: (1) boot without lockdown, run as root and mount debugfs; (2) start QEMU with -qmp unix:PATH,server=on,wait=off; (3) if QEMU has a socket elsewhere, name it in the configuration, as in sources.vm.files: [/run/qemu/{name}.qmp]"}
 }
 
 // oneLine joins the lines of an error.

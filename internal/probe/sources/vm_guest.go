@@ -13,7 +13,7 @@ import (
 )
 
 var guestInfo = gauge("tee_guest_info",
-	`Always 1 in a virtual machine, with its UUID in lower case, which its host has in tee_vm_info: what the host counts of it, next to what it counts itself, is tee_vm_exits_total * on (vm) group_left (guest) label_replace(label_replace(tee_guest_info, "vm", "$1", "uuid", "(.*)"), "guest", "$1", "instance", "(.*)").`,
+	`Always 1 in a virtual machine, with its UUID in lower case, which is also in its host's tee_vm_info. To join the host's counters with the guest's: tee_vm_exits_total * on (vm) group_left (guest) label_replace(label_replace(tee_guest_info, "vm", "$1", "uuid", "(.*)"), "guest", "$1", "instance", "(.*)").`,
 	"uuid")
 
 // guestIDs are the files with the UUID given by the hypervisor: SMBIOS (root only),
@@ -22,7 +22,7 @@ var guestIDs = []string{"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid"
 
 var vmGuest = probe.Source{
 	Name:    "vm_guest",
-	Doc:     "The identity of this virtual machine, which finds it among its host's",
+	Doc:     "The identity of this virtual machine, which identifies it among the machines of its host",
 	Metrics: []*metric.Desc{guestInfo},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read the UUID in /sys/class/dmi/id, which only root may read"}},
 	Kernels: "Any, with CONFIG_DMIID on x86 and arm64.",
@@ -58,7 +58,7 @@ func guestUUID(h *host.Host) (string, error) {
 		}
 		uuid := tidyUUID(cString([]byte(s)))
 		if uuid == "" {
-			return "", fmt.Errorf("parse %s: %q is no UUID", name, s)
+			return "", fmt.Errorf("parse %s: %q is not a UUID", name, s)
 		}
 		return uuid, nil
 	}

@@ -160,7 +160,7 @@ func TestMissingIsSaid(t *testing.T) {
 		if !strings.Contains(out, "missing") {
 			t.Errorf("%s does not say that anything is missing", f.Name)
 		}
-		reason := "no run of default in native has startup_ready_seconds: the worker printed no ready line"
+		reason := "no run in native has startup_ready_seconds: the worker printed no ready line"
 		if f == csvSamples || f == gobench || f == text {
 			reason = "the worker printed no ready line"
 		}

@@ -1,5 +1,8 @@
 package repair
 
+// Checks the blocks of a data folder before the database opens them. Damaged ones go into the quarantine, so the
+// database opens with the rest instead of failing.
+
 import (
 	"cmp"
 	"errors"

@@ -1,5 +1,8 @@
 package repair
 
+// Damaged parts of the store move to the folder quarantine, each with a note of the reason and the loss. Queries over
+// the lost time carry a warning, and a finding stays open until the part is deleted.
+
 import (
 	"bufio"
 	"cmp"

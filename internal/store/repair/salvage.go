@@ -1,5 +1,8 @@
 package repair
 
+// Repairs the write-ahead log before the database replays it: cuts an incomplete last record, and writes what is
+// readable of a damaged log to a block.
+
 import (
 	"cmp"
 	"errors"

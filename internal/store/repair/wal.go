@@ -1,5 +1,8 @@
 package repair
 
+// Inspects the segments of the write-ahead log without the database: which records are whole, where a write was
+// interrupted, and where data are damaged. salvage.go acts on the result.
+
 import (
 	"bytes"
 	"encoding/binary"

@@ -31,7 +31,7 @@ func detectIBMPEF(h *host.Host) (tee.Facts, error) {
 	case err != nil:
 		return tee.Facts{}, err
 	case !inside:
-		return c.absent(svm + " says that this is no secure VM")
+		return c.absent(svm + " says that this is not a secure VM")
 	}
 	return tee.Facts{Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
 }

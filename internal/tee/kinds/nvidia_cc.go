@@ -29,7 +29,7 @@ func detectNVIDIA(h *host.Host) (tee.Facts, error) {
 	c := &clues{Host: h}
 	if !c.checkFile("/proc/driver/nvidia") {
 		if card := c.nvidiaCard(); card != "" {
-			return tee.Facts{}, fmt.Errorf("there is an NVIDIA card (%s) but not its driver, which alone knows its mode; load the module nvidia, or ask in the VM that has the card", card)
+			return tee.Facts{}, fmt.Errorf("there is an NVIDIA card (%s) but no driver, and only the driver knows the card's mode; load the module nvidia, or run this in the VM that has the card", card)
 		}
 		return c.absent("no NVIDIA driver and no compute card of NVIDIA")
 	}
@@ -75,7 +75,7 @@ func (c *clues) confidentialCards(ctx context.Context) (tee.Facts, error) {
 	case err != nil:
 		return tee.Facts{}, fmt.Errorf("ask the NVIDIA driver for its mode: %w: %.200q", err, strings.TrimSpace(string(out)))
 	}
-	return tee.Facts{}, errors.New("nvidia-smi conf-compute names no state; drivers from 535 on do, with cards from Hopper on")
+	return tee.Facts{}, errors.New("nvidia-smi conf-compute reports no state, which needs driver 535 or later and a card of Hopper or later")
 }
 
 // outputOf runs a command for what it prints. Its error does not say "not here":

@@ -146,7 +146,7 @@ function HistogramPanel({ expr, unit, ...box }: DrawnProps) {
     <div ref={ref}>
       <PanelBox {...box} data={data} drawn={bins.length > 0} csv={() => binsCSV(bins)}>
         <Bars bins={bins} unit={unit} height={box.height} caption={box.title} />
-        <p className="note">{data.data?.buckets ? "Counted in buckets, at the end of the time range." : "How often each value was read in the time range, all series together."}</p>
+        <p className="note">{data.data?.buckets ? "Counted in buckets, at the end of the time range." : "Number of points with each value in the time range, all series together."}</p>
       </PanelBox>
     </div>
   );

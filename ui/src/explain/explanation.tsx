@@ -97,7 +97,7 @@ function One({ answer }: { answer: Resource<Explanation> }) {
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">Where {e.tree.subject} spends its time</h2>
-              <p>All the time in which it has work. Click a part to see what is in it.</p>
+              <p>All the time in which the process has work. Click a part for details.</p>
             </div>
             <Picture trees={[{ tree: e.tree }]} light={light} />
             {e.tree.rows?.length ? <Tree tree={e.tree} open={open} toggle={toggle} lit={lit} /> : <Nothing explanation={e} />}

@@ -7,7 +7,7 @@ import { Sentence } from "../words/term";
 /** What is not about the chosen machine on a page. */
 const others: Partial<Record<Page, string>> = {
   benchmarks: "Benchmark results are those in this monitor's data folder; each names the machine that it was measured on.",
-  explore: "A query is about all machines; add the labels job and instance for one. The browser of metrics and What changed are about this one.",
+  explore: "Queries cover all machines; add the labels job and instance to select one. The metric browser and What changed show this machine only.",
 };
 
 export function Elsewhere() {

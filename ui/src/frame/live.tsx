@@ -8,7 +8,7 @@ export function LiveButton() {
   const { refresh } = usePlace();
   const live = refresh !== 0;
   const lost = useLost() !== null;
-  const title = !live ? "Paused: the page shows the data that it read last" : lost ? "The monitor does not answer; the page keeps asking" : `Refreshes every ${refresh} s`;
+  const title = !live ? "Paused: the page shows the last data that it read" : lost ? "The monitor does not answer; the page keeps asking" : `Refreshes every ${refresh} s`;
   return (
     <button type="button" className={live && !lost ? "live-button live" : "live-button"} aria-pressed={!live} title={title} onClick={() => move({ refresh: live ? 0 : home.refresh }, "replace")}>
       {live ? <IconPause /> : <IconPlay />}

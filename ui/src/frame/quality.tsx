@@ -42,7 +42,7 @@ function Reasons({ close }: { close: () => void }) {
   return (
     <>
       <h2>Data quality</h2>
-      <p>{groups.length === 0 ? "Every source that can work here counts every event." : "What limits the numbers of this page. The band around a line is the 95 % interval of its estimate."}</p>
+      <p>{groups.length === 0 ? "Every source that can work here counts every event." : "These limits apply to the numbers of this page. The band around a line is the 95 % interval of its estimate."}</p>
       {groups.map((g) => (
         <section key={g.title} aria-label={g.title}>
           <h3>{g.title}</h3>

@@ -81,7 +81,7 @@ function Running({ name }: { name: string }) {
     </p>
     {files.size > 0 && (
       <details className="running">
-        <summary>Open files, with the inodes that its waiting for disks names</summary>
+        <summary>Open files, with the inodes that are named under waiting for disks</summary>
         <ul>
           {[...files.values()].map((f) => (
             <li key={`${f.device} ${f.inode}`}>

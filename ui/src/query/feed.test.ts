@@ -137,7 +137,7 @@ test("each query fails by itself, and with the call", async () => {
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("network")));
   await expect(wait(feed.queryAt("x", 1))).rejects.toThrow("The monitor does not answer");
   vi.stubGlobal("fetch", () => Promise.resolve(new Response("")));
-  await expect(wait(feed.queryAt("x", 1))).rejects.toThrow("stopped before it answered");
+  await expect(wait(feed.queryAt("x", 1))).rejects.toThrow("closed the connection before it answered");
 });
 
 test("a value at one time may be infinite", async () => {

@@ -220,7 +220,7 @@ async function call(asked: Asked[]): Promise<void> {
       if (a.error) one.reject(new Error(a.error));
       else one.resolve(a);
     });
-    throw new Error("The monitor stopped before it answered. Is it still running?");
+    throw new Error("The monitor closed the connection before it answered. Is it still running?");
   } catch (e) {
     for (const one of open) one.reject(e instanceof DOMException ? new Error(`The monitor did not answer within ${longest / 1000} s. It may be overloaded; try again, or a shorter time range.`) : e);
   } finally {

@@ -78,7 +78,7 @@ export function Timeline({ doc, from, to }: { doc: ResultExperiment; from: numbe
         )}
       </div>
       <p className="note" data-under={under?.run_id ?? ""}>
-        {under ? sayRun(under) : "A run under the cursor is named here. Drag on a chart below to zoom, double click to go back."}
+        {under ? sayRun(under) : "Move the cursor over a run to see its name here. Drag in a chart below to zoom in; double click to zoom out."}
       </p>
     </section>
   );

@@ -27,7 +27,7 @@ export function SourceList({ sources, changed, elsewhere }: { sources: Resource<
     <section className="card" aria-labelledby="sources">
       <div className="section-head">
         <h2 id="sources">Sources</h2>
-        <p>{elsewhere ? "Sources of another machine: its own agent sets them." : "A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration."}</p>
+        <p>{elsewhere ? "These sources belong to another machine. Change them at that machine's agent." : "A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration."}</p>
       </div>
       {!elsewhere && <Locked authority={authority} />}
       {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}

@@ -41,8 +41,8 @@ test.each([
   ["?from=x&to=2026-01-01", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
   ["?from=3&to=90&beforeFrom=9&beforeTo=3", "The window to compare with in the address ends before it begins. Nothing is compared."],
   ["?machine=node-1&job=agents", ""],
-  ["?machine=node-1", "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead."],
-  ["?job=agents", "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead."],
+  ["?machine=node-1", "The address names a machine incompletely: it needs both machine and job. The monitor's own machine is shown instead."],
+  ["?job=agents", "The address names a machine incompletely: it needs both machine and job. The monitor's own machine is shown instead."],
 ])("%s: what is wrong with its windows and machine is said", (search, said) => {
   expect(misread(search)).toBe(said);
 });

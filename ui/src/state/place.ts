@@ -126,7 +126,7 @@ export function misread(search: string): string {
     if (!(from > 0 && to > 0 && Number.isFinite(from) && Number.isFinite(to))) return `needs two times in Unix seconds, ${start} and ${end}`;
     return to > from ? "" : "ends before it begins";
   };
-  const machine = Boolean(q.get("machine")) !== Boolean(q.get("job")) && "The address names a machine by half: it needs both machine and job. The monitor's own machine is shown instead.";
+  const machine = Boolean(q.get("machine")) !== Boolean(q.get("job")) && "The address names a machine incompletely: it needs both machine and job. The monitor's own machine is shown instead.";
   const [shown, before] = [wrong("from", "to"), wrong("beforeFrom", "beforeTo")];
   const { fixed } = parsePlace(search);
   const brief = fixed && fixed.to - fixed.from < shortest && `The window in the address is shorter than ${shortest} s: charts can be empty. Choose a longer one.`;

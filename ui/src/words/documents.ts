@@ -25,7 +25,7 @@ export const documents: [string, string][] = [
   ["anomalies.md", "unusual levels, changes between two windows, predictions"],
   ["probes.md", "your own probes, without code"],
   ["bounds.md", "how much memory and time others can make the monitor use"],
-  ["security.md", "whom teescope trusts with what, what each attacker can and cannot do, and the test of each sentence"],
+  ["security.md", "what teescope trusts, what each attacker can and cannot do, and the test of each claim"],
   ["workloads.md", "every workload, its parameters, where it can run, and what is in a result"],
   ["guards.md", "when teescope refuses to give a number"],
   ["statistics.md", "which numbers it prints, and why to believe them"],

@@ -23,7 +23,7 @@ export const glossary = {
   steal: "Time in which this virtual machine wanted to run and the hypervisor ran something else.",
   eBPF: "Small verified programs that run inside the kernel; teescope counts events with them.",
   coverage: "Share of all events that the source has counted. Below 100 %, counters are scaled up and are estimates.",
-  "working set": "Memory in use that the kernel cannot drop without harm: usage minus the inactive file cache.",
+  "working set": "Memory in use that the kernel cannot free at once: usage minus the inactive file cache.",
   throttled: "The container exhausted its CPU quota and had to wait for the next period.",
   lockdown: "A kernel mode that stops even root from changing the running kernel; it can stop eBPF from reading memory.",
   folded: "A bounded table was full, so events were counted under the name other. Sums stay exact.",

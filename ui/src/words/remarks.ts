@@ -53,7 +53,7 @@ export function remarksOf(behind: Source[], warnings: string[], live: boolean): 
     const remark: Remark =
       name === undefined
         ? { kind: "other", short: "a warning", text: [sentence(w)] }
-        : / was blind /.test(w)
+        : / had no values /.test(w)
           ? { kind: "blind", short: `${name} unavailable for a time`, text: [sentence(w)] }
           : { kind: "estimate", short: `${name} partly estimated`, text: [sentence(w)] };
     if (name !== undefined) bySource.set(name, remark);

@@ -26,7 +26,7 @@ test("what is so now and what was so in the window is one remark for each source
 test("in a window that is over, only what was so then counts", () => {
   expect(remarksOf([sampled()], [], false)).toEqual([]);
   expect(remarksOf([sampled()], [counted], false)).toMatchObject([{ kind: "estimate", short: "syscalls partly estimated" }]);
-  expect(remarksOf([], ["source block was blind for part of this time: budget", "something else"], false)).toMatchObject([
+  expect(remarksOf([], ["source block had no values for part of this time: budget", "something else"], false)).toMatchObject([
     { kind: "blind", short: "block unavailable for a time" },
     { kind: "other", text: ["Something else."] },
   ]);
