@@ -62,8 +62,8 @@ func find(list []grant, s string) int {
 
 // Link returns the secret of a new one-time link.
 func (k *Keeper) Link(by Who) string {
-	defer k.grants.Unlock()
 	g := k.grants.Lock()
+	defer k.grants.Unlock()
 	var s string
 	g.links, s, _ = grantNew(g.links, mostLinks, by.Name, k.o.Now(), LinkLife)
 	return s
@@ -75,8 +75,8 @@ func (k *Keeper) Enter(link string, secure bool) (*http.Cookie, Who, bool) {
 	if k == nil {
 		return nil, Who{}, false
 	}
-	defer k.grants.Unlock()
 	g := k.grants.Lock()
+	defer k.grants.Unlock()
 	now := k.o.Now()
 	g.links = current(g.links, now)
 	i := find(g.links, link)
@@ -100,8 +100,8 @@ func (k *Keeper) session(r *http.Request) (Who, bool) {
 	if err != nil {
 		return Who{}, false
 	}
-	defer k.grants.Unlock()
 	g := k.grants.Lock()
+	defer k.grants.Unlock()
 	g.sessions = current(g.sessions, k.o.Now())
 	i := find(g.sessions, c.Value)
 	if i < 0 {

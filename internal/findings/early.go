@@ -106,6 +106,7 @@ func (e *Engine) lookEarly(ctx context.Context, v *evaluation, i int, at time.Ti
 	if ctx.Err() != nil || len(early) == 0 {
 		return nil, false
 	}
+	held := e.book.Lock()
 	defer e.book.Unlock()
-	return e.book.Lock().openEarly(i, r, early, v.earlySince(r, at), at), true
+	return held.openEarly(i, r, early, v.earlySince(r, at), at), true
 }

@@ -602,14 +602,16 @@ func (e *Engine) Complete(from time.Time) bool {
 // Rules returns each rule with the outcome of its last evaluation, in the
 // order of the list.
 func (e *Engine) Rules() []RuleStat {
+	held := e.book.Lock()
 	defer e.book.Unlock()
-	return slices.Clone(e.book.Lock().stats)
+	return slices.Clone(held.stats)
 }
 
 // EvaluationTime returns how long the last evaluation of all rules took; ok is false before the first.
 func (e *Engine) EvaluationTime() (d time.Duration, ok bool) {
+	held := e.book.Lock()
 	defer e.book.Unlock()
-	if took := e.book.Lock().took; took != nil {
+	if took := held.took; took != nil {
 		return *took, true
 	}
 	return 0, false

@@ -232,8 +232,9 @@ func (h *History) All() ([]Record, error) {
 
 // Unsaved returns the number of lines not yet written to disk.
 func (h *History) Unsaved() int {
+	held := h.writer.Lock()
 	defer h.writer.Unlock()
-	return len(h.writer.Lock().pending)
+	return len(held.pending)
 }
 
 // Close records when the open findings were last seen, and closes the file.

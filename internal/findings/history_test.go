@@ -159,8 +159,9 @@ func TestFindingsAreBounded(t *testing.T) {
 }
 
 func journalOf(h *History) *Journal {
+	held := h.writer.Lock()
 	defer h.writer.Unlock()
-	return h.writer.Lock().file
+	return held.file
 }
 
 // TestFindingsDiskFull: lines on disk stay, new lines wait, and each problem is logged once.

@@ -32,8 +32,9 @@ func (c *calls) enter(name string, now time.Time) func() {
 	id := o.next
 	o.open[id] = call{name, now}
 	return func() {
+		held := c.Lock()
 		defer c.Unlock()
-		delete(c.Lock().open, id)
+		delete(held.open, id)
 	}
 }
 

@@ -69,8 +69,8 @@ func claim(port int) (bool, error) {
 		}
 		return false, err
 	}
-	defer portsHeld.Unlock()
 	all := portsHeld.Lock()
+	defer portsHeld.Unlock()
 	*all = append(*all, held)
 	return true, l.Close()
 }

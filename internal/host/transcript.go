@@ -218,8 +218,9 @@ func (t *Transcript) LinePrinted(line string) <-chan struct{} {
 
 // Lines are the lines so far.
 func (t *Transcript) Lines() []Line {
+	held := t.lines.Lock()
 	defer t.lines.Unlock()
-	return append([]Line(nil), t.lines.Lock().lines...)
+	return append([]Line(nil), held.lines...)
 }
 
 // FillOutput puts everything into the output of a program that has ended after a time.

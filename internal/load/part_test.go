@@ -88,8 +88,9 @@ func TestPart(t *testing.T) {
 		l := &connection{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
 		w.fill(l, 1)
 		await.Event(t, "another connection is tried", func() error {
+			held := w.redialled.Lock()
 			defer w.redialled.Unlock()
-			if len(w.redialled.Lock().lost.count) == 0 {
+			if len(held.lost.count) == 0 {
 				return errors.New("not yet")
 			}
 			return nil

@@ -5,6 +5,9 @@ import "sync"
 
 // Value holds a T that is reached only through its lock. The zero Value holds the
 // zero T. A Value must not be copied after its first use.
+//
+//	held := value.Lock()
+//	defer value.Unlock()
 type Value[T any] struct {
 	mu sync.Mutex
 	v  T

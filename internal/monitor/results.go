@@ -51,8 +51,9 @@ func (s *shelf) judged(e *result.Experiment) judgedResult {
 
 // forget drops what is known of documents that are not listed any more.
 func (s *shelf) forget(listed []*result.Experiment) {
+	held := s.known.Lock()
 	defer s.known.Unlock()
-	maps.DeleteFunc(*s.known.Lock(), func(e *result.Experiment, _ judgedResult) bool { return !slices.Contains(listed, e) })
+	maps.DeleteFunc(*held, func(e *result.Experiment, _ judgedResult) bool { return !slices.Contains(listed, e) })
 }
 
 // origin says what is proved of where a result was made.

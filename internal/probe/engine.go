@@ -86,8 +86,9 @@ func (e *Engine) Start(pick func(*Source) bool) error {
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
 	e := New(h, facts, sources, nil)
 	e.FollowProcesses()
+	guarded := e.sources.Lock()
 	defer e.sources.Unlock()
-	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
+	_ = each(*guarded, atOnce(), func(l *live) error {
 		if !l.off {
 			if l.reader == nil { // Look has not opened it
 				_ = e.open(l)

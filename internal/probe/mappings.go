@@ -95,8 +95,8 @@ func Mapped(h *host.Host, pid int) ([]Mapping, error) {
 		}
 	}
 	if pages != "" {
-		defer all.Unlock()
 		m := all.Lock()
+		defer all.Unlock()
 		if *m == nil {
 			*m = map[int]addressSpace{}
 		}
@@ -124,8 +124,9 @@ func forgetMapped(h *host.Host, runs func(pid int) bool) {
 		return
 	}
 	all := kept.(*locked.Value[map[int]addressSpace])
+	held := all.Lock()
 	defer all.Unlock()
-	m := *all.Lock()
+	m := *held
 	for pid := range m {
 		if !runs(pid) {
 			delete(m, pid)

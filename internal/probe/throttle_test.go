@@ -225,8 +225,9 @@ func TestFunctionsVanish(t *testing.T) {
 
 // estimate is the estimate of the calls that the engine keeps, shown or not.
 func (v *vanishing) estimate(e *Engine) float64 {
+	held := e.sources.Lock()
 	defer e.sources.Unlock()
-	return (*e.sources.Lock())[0].estimate.Extrapolate(metric.Sample{Desc: calls, Labels: []string{v.process}}, estimate.Hold).Value
+	return (*held)[0].estimate.Extrapolate(metric.Sample{Desc: calls, Labels: []string{v.process}}, estimate.Hold).Value
 }
 
 func (v *vanishing) realNow() float64 { n, _ := v.sofar(); return n }

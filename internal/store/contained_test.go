@@ -25,13 +25,15 @@ import (
 type kept struct{ locked.Value[bytes.Buffer] }
 
 func (k *kept) Write(b []byte) (int, error) {
+	held := k.Lock()
 	defer k.Unlock()
-	return k.Lock().Write(b)
+	return held.Write(b)
 }
 
 func (k *kept) String() string {
+	held := k.Lock()
 	defer k.Unlock()
-	return k.Lock().String()
+	return held.String()
 }
 
 // logged is what is logged during a test.

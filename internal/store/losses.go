@@ -37,8 +37,9 @@ func (s *Store) recordLoss(l repair.Loss) {
 // Losses returns the damaged parts: those in the quarantine, also of earlier starts, and those that queries met since
 // the start.
 func (s *Store) Losses() []repair.Loss {
+	held := s.losses.Lock()
 	defer s.losses.Unlock()
-	return slices.Clone(*s.losses.Lock())
+	return slices.Clone(*held)
 }
 
 // lossesIn returns those that may concern [mint, maxt], in milliseconds.
@@ -52,8 +53,8 @@ func (s *Store) lossesIn(mint, maxt int64) []repair.Loss {
 // since.
 func (s *Store) readQuarantine() {
 	found := repair.Quarantined(filepath.Join(s.opts.Dir, repair.QuarantineName))
-	defer s.losses.Unlock()
 	have := s.losses.Lock()
+	defer s.losses.Unlock()
 	for _, l := range *have {
 		if l.Moved.IsZero() && repair.Exists(filepath.Join(s.opts.Dir, l.Part)) {
 			found = append(found, l)

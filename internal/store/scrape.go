@@ -272,8 +272,9 @@ func (sc *scraper) close() {
 }
 
 func (sc *scraper) current() config.Config {
+	held := sc.targets.Lock()
 	defer sc.targets.Unlock()
-	return *sc.targets.Lock().config
+	return *held.config
 }
 
 // targets is what the API lists: the scraped targets and the built-in one.

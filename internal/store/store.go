@@ -384,8 +384,9 @@ func (s *Store) Close() (err error) {
 		s.scrape.close()
 		s.done.Wait()
 		err = s.send.close()
+		held := s.mending.Lock()
 		defer s.mending.Unlock()
-		s.mending.Lock().over = true
+		held.over = true
 		db := s.db.Swap(nil)
 		if db != nil {
 			db.retire()

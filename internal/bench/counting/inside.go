@@ -86,8 +86,9 @@ func (c *insideCounters) Window(ctx context.Context, begins bool) {
 
 // Finish implements bench.Counters.
 func (c *insideCounters) Finish(ctx context.Context, processes []string) (bench.Counted, error) {
+	held := c.window.Lock()
 	defer c.window.Unlock()
-	if err := *c.window.Lock(); err != nil {
+	if err := *held; err != nil {
 		return bench.Counted{}, fmt.Errorf("the requests were not counted apart from the rest of the run: %w", err)
 	}
 	return c.roundTrip(ctx, request{End: true, Processes: processes})

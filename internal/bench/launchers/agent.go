@@ -151,8 +151,9 @@ func (a *agent) request(tag byte, fields []byte) error {
 		said, ok := <-a.replies
 		switch {
 		case !ok:
+			held := a.running.Lock()
 			defer a.running.Unlock()
-			return a.running.Lock().lost
+			return held.lost
 		case said.tag == 'K':
 			return nil
 		case said.tag == 'F':

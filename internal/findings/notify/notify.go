@@ -178,8 +178,9 @@ func (r *receiving) halt() error {
 
 // Close stops sending; waiting messages are sent after the next start.
 func (n *Notifier) Close() error {
+	held := n.receiving.Lock()
 	defer n.receiving.Unlock()
-	return n.receiving.Lock().halt()
+	return held.halt()
 }
 
 // QueueChanges queues messages about the changes of an evaluation and the findings open after it. It

@@ -395,8 +395,9 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 func backlogOf(q *queue) backlog {
+	held := q.backlog.Lock()
 	defer q.backlog.Unlock()
-	return *q.backlog.Lock()
+	return *held
 }
 
 // TestFull: the oldest messages are dropped, counted, and logged once.

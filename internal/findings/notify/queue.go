@@ -159,13 +159,15 @@ func (b *backlog) write(list ...entry) error {
 
 // isTold returns the findings, by id, that the receiver will consider open after all messages.
 func (q *queue) isTold() map[string]findings.Record {
+	held := q.backlog.Lock()
 	defer q.backlog.Unlock()
-	return maps.Clone(q.backlog.Lock().told)
+	return maps.Clone(held.told)
 }
 
 func (q *queue) length() int {
+	held := q.backlog.Lock()
 	defer q.backlog.Unlock()
-	return len(q.backlog.Lock().waiting)
+	return len(held.waiting)
 }
 
 func (q *queue) close() error {

@@ -141,8 +141,9 @@ func (p *Program) open(h *host.Host, limits Limits) (*Counters, error) {
 	if c.program.slots != nil {
 		c.kernel.openMembers(h)
 	}
+	held := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	c.kernel.Lock().add(c)
+	held.add(c)
 	return c, nil
 }
 
@@ -176,14 +177,16 @@ func (c *Counters) Close() error {
 // release detaches all hooks and frees what c has.
 func (c *Counters) release() error {
 	err := c.unhook()
+	held := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	return errors.Join(err, c.kernel.Lock().drop(c))
+	return errors.Join(err, held.drop(c))
 }
 
 // unhook detaches all hooks for good.
 func (c *Counters) unhook() error {
+	held := c.links.Lock()
 	defer c.links.Unlock()
-	return c.links.Lock().remove()
+	return held.remove()
 }
 
 // Missed is the number of events for which the kernel did not run a program because one

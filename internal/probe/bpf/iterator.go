@@ -80,6 +80,7 @@ func (c *Counters) refresh() {
 
 // visitedBefore returns when the threads were visited before the last time, in nanoseconds since boot; 0 if never.
 func (c *Counters) visitedBefore() uint64 {
+	held := c.links.Lock()
 	defer c.links.Unlock()
-	return c.links.Lock().visitedBefore
+	return held.visitedBefore
 }

@@ -48,8 +48,9 @@ type kernelKey struct{}
 
 // begin announces n more objects about to be opened.
 func (k *kernel) begin(n int) {
+	held := k.Lock()
 	defer k.Unlock()
-	k.Lock().opening += n
+	held.opening += n
 }
 
 // typeCache is the kernel's type information, cached or newly read.

@@ -272,8 +272,9 @@ func shared() registry {
 
 // attachedHooks returns the number of attached hooks of c.
 func attachedHooks(c *Counters) int {
+	held := c.links.Lock()
 	defer c.links.Unlock()
-	return c.links.Lock().attached()
+	return held.attached()
 }
 
 // Both exist at the same time: one reads a table that the other filled.

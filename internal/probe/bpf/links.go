@@ -103,8 +103,9 @@ func (l *links) forget(name string) error {
 func (c *Counters) Detach() error {
 	c.kernel.quiet.RLock() // or it would change what an event costs while another's cost is measured
 	defer c.kernel.quiet.RUnlock()
+	held := c.links.Lock()
 	defer c.links.Unlock()
-	return c.links.Lock().detach()
+	return held.detach()
 }
 
 // Attach attaches the programs again. Because they are loaded, this needs no
@@ -112,8 +113,9 @@ func (c *Counters) Detach() error {
 func (c *Counters) Attach() error {
 	c.kernel.quiet.RLock() // see Detach
 	defer c.kernel.quiet.RUnlock()
+	held := c.links.Lock()
 	defer c.links.Unlock()
-	return c.links.Lock().attach(c)
+	return held.attach(c)
 }
 
 // has reports whether a hook is in use; on a fixture all are.
@@ -135,8 +137,9 @@ func (c *Counters) programs() (out []*ebpf.Program) {
 
 // Level is the current level of detail.
 func (c *Counters) Level() int {
+	held := c.links.Lock()
 	defer c.links.Unlock()
-	return c.links.Lock().level
+	return held.level
 }
 
 // Incomplete says which hooks are missing at the current level, or is nil.
@@ -154,8 +157,9 @@ func (c *Counters) SetLevel(level int) error {
 	if level < 0 || level > 0 && level >= c.program.levels {
 		return fmt.Errorf("set level %d of %s: it has %d", level, c.program.Name, max(1, c.program.levels))
 	}
+	held := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	return c.kernel.Lock().setLevel(c, level)
+	return held.setLevel(c, level)
 }
 
 // setLevel is SetLevel for an existing level.

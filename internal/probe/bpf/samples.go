@@ -108,13 +108,15 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 	period := cmp.Or(limits.Period, SamplePeriod)
 	clock := locked.New(clock{ticks: map[int]*ticker{}, period: period})
 	start := func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+		held := clock.Lock()
 		defer clock.Unlock()
-		return running{clock: &clock}, clock.Lock().start(p)
+		return running{clock: &clock}, held.start(p)
 	}
 	c, err := samplesProgram(period, start).open(h, limits)
 	if err != nil {
+		held := clock.Lock()
 		defer clock.Unlock()
-		return nil, errors.Join(err, clock.Lock().close())
+		return nil, errors.Join(err, held.close())
 	}
 	s := &Samples{Table: Table{c}, clock: &clock, users: map[string]*user{}}
 	if c.recorded {
@@ -161,8 +163,9 @@ func samplesProgram(period time.Duration, start func(*host.Host, *ebpf.Program) 
 // Close stops the clocks.
 func (s *Samples) Close() error {
 	err := s.Counters.Close()
+	held := s.clock.Lock()
 	defer s.clock.Unlock()
-	return errors.Join(err, s.clock.Lock().close())
+	return errors.Join(err, held.close())
 }
 
 // Sampled emits the number of samples for each process, activity and call, and returns how many
@@ -228,8 +231,9 @@ func (s *Samples) Follow(online []int) error {
 	if s.recorded {
 		return nil
 	}
+	held := s.clock.Lock()
 	defer s.clock.Unlock()
-	return s.clock.Lock().follow(online)
+	return held.follow(online)
 }
 
 // clock is a perf event on each CPU whose timer runs a program.
@@ -258,8 +262,9 @@ type running struct {
 
 // Close implements link.Link.
 func (r running) Close() error {
+	held := r.clock.Lock()
 	defer r.clock.Unlock()
-	return r.clock.Lock().toggle(false)
+	return held.toggle(false)
 }
 
 // start switches the clock on with a program.

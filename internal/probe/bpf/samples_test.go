@@ -145,8 +145,9 @@ func TestSamplesStop(t *testing.T) {
 
 // clockOf returns the clock of s, which nothing changes during the test.
 func clockOf(s *Samples) clock {
+	held := s.clock.Lock()
 	defer s.clock.Unlock()
-	return *s.clock.Lock()
+	return *held
 }
 
 // lastTick is the time of a CPU's last tick, or 0 if it has not ticked since its clock was

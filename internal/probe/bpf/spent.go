@@ -98,8 +98,9 @@ func (r *registry) charge(c *Counters) charged {
 
 // calibrate sets the price that was measured when the hooks were attached. The runs timed until then belong to that measurement.
 func (c *Counters) calibrate(p price) {
+	held := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	l := c.kernel.Lock().ledgerOf(c)
+	l := held.ledgerOf(c)
 	l.price = p
 	l.known, l.since = c.runs().timedRuns(), c.host.Now()
 }
@@ -127,8 +128,9 @@ func (c *Counters) loopTime(trigger func()) (least float64) {
 
 // calibratedCost is the cost set by calibrate, or 0.
 func (c *Counters) calibratedCost() float64 {
+	held := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	return c.kernel.Lock().ledgerOf(c).calibrated
+	return held.ledgerOf(c).calibrated
 }
 
 // Spent is the number of events counted since opening, and the seconds that

@@ -7,8 +7,9 @@ type Table struct{ *Counters }
 // Retired is the number of events of names that lost their slot, as of the last
 // time that the counts were read.
 func (c Table) Retired() uint64 {
+	held := c.kernel.Lock()
 	defer c.kernel.Unlock()
-	return c.kernel.Lock().ledgerOf(c.Counters).retiredThen
+	return held.ledgerOf(c.Counters).retiredThen
 }
 
 // places is how a program uses the process table.

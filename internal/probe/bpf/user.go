@@ -262,8 +262,9 @@ func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
 	if err := u.load(h, o, at); err != nil {
 		return nil, errors.Join(err, u.release())
 	}
+	held := u.kernel.Lock()
 	defer u.kernel.Unlock()
-	u.kernel.Lock().add(u.Counters)
+	held.add(u.Counters)
 	return u, nil
 }
 

@@ -54,6 +54,7 @@ func (b Budget) room(sources float64) float64 {
 // Slowed is how many times less often than usual work in user space is done that can wait, because user space does not fit
 // into the budget, or 0 before a period has ended.
 func (g *Governor) Slowed() int {
+	held := g.books.Lock()
 	defer g.books.Unlock()
-	return g.books.Lock().slow.times
+	return held.slow.times
 }

@@ -1,5 +1,8 @@
 package estimate
 
+// Sums of estimated events, in all and by process, over the last minute. The kernel's own totals give some of them
+// exactly, so only the others have the standard error of sampling windows.
+
 import (
 	"cmp"
 	"maps"

@@ -89,8 +89,9 @@ func (c *commands[T]) latest(ctx context.Context) (T, error) {
 
 // spent is the CPU time of all runs so far.
 func (c *commands[T]) spent() time.Duration {
+	held := c.state.Lock()
 	defer c.state.Unlock()
-	return c.state.Lock().cpu
+	return held.cpu
 }
 
 // start starts a run.

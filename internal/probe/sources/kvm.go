@@ -98,8 +98,9 @@ func openKVM(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 	// include/linux/proc_ns.h).
 	ns, err := h.Readlink("/proc/self/ns/pid")
 	r.apart = err == nil && ns != "pid:[4026531836]"
+	held := r.programs.Lock()
 	defer r.programs.Unlock()
-	return r, r.programs.Lock().open(r)
+	return r, held.open(r)
 }
 
 func kvmLoaded(h *host.Host) (bool, error) {
@@ -224,8 +225,9 @@ func (r *kvmReader) Detach() error {
 
 // Spent implements probe.Governed.
 func (r *kvmReader) Spent() (events float64, seconds []float64) {
+	held := r.programs.Lock()
 	defer r.programs.Unlock()
-	_ = r.programs.Lock().each(func(c *bpf.VMs) error {
+	_ = held.each(func(c *bpf.VMs) error {
 		n, s := c.Spent()
 		events += n
 		for len(seconds) < len(s) {
@@ -262,8 +264,9 @@ func (r *kvmReader) Limit(most []float64, reached func()) (can bool) {
 
 // Close implements probe.Reader.
 func (r *kvmReader) Close() error {
+	held := r.programs.Lock()
 	defer r.programs.Unlock()
-	return r.programs.Lock().each(func(c *bpf.VMs) error { return c.Close() })
+	return held.each(func(c *bpf.VMs) error { return c.Close() })
 }
 
 // Read implements probe.Reader.

@@ -125,8 +125,9 @@ func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
 
 // Close implements probe.Reader.
 func (p *perfCounters) Close() error {
+	held := p.groups.Lock()
 	defer p.groups.Unlock()
-	return p.groups.Lock().close()
+	return held.close()
 }
 
 func (p *perfGroups) close() error {

@@ -430,6 +430,7 @@ func FuzzStat(f *testing.F) {
 
 // watching returns the number of processes that p watches.
 func watching(p *perfCounters) int {
+	held := p.groups.Lock()
 	defer p.groups.Unlock()
-	return len(p.groups.Lock().watched.now)
+	return len(held.watched.now)
 }
