@@ -93,7 +93,7 @@ func TestCachedFailures(t *testing.T) {
 			t.Errorf("%d forged addresses caused %d fetches, want %d", 10*mostFailed, from.asked-3, mostFailed)
 		}
 		another := "chips/" + strings.Repeat("9", 32)
-		get(another, "50 fetches of this kind failed within 1m0s, so addresses that never answered wait", 3+mostFailed)
+		get(another, "50 fetches of this kind failed within 1m0s, so addresses that never answered are tried later", 3+mostFailed)
 		get("list", "", 3+mostFailed)
 		get("chips/crl", "", 4+mostFailed) // what strangers name stops no revocation list
 		time.Sleep(failedFor)

@@ -119,7 +119,7 @@ func TestServerThatGoes(t *testing.T) {
 				o.Measure, o.Warm, o.Requests = 0, 0, 1e9
 				change(&o)
 				_, err := load.Run(t.Context(), o)
-				if err == nil || !strings.Contains(err.Error(), "took no connection for 5s") || !strings.Contains(err.Error(), "1000000000 requests") || !strings.Contains(err.Error(), "refused") {
+				if err == nil || !strings.Contains(err.Error(), "accepted no connection for 5s") || !strings.Contains(err.Error(), "1000000000 requests") || !strings.Contains(err.Error(), "refused") {
 					t.Errorf("the error is %v", err)
 				}
 			})

@@ -63,7 +63,7 @@ func TestNotes(t *testing.T) {
 		path string
 		want []string
 	}{
-		{query(`rate(tee_syscalls_total[1m])`, now), []string{"24 %", "3.4 %", "blind for part of this time: budget"}},
+		{query(`rate(tee_syscalls_total[1m])`, now), []string{"24 %", "3.4 %", "no values for part of this time: budget"}},
 		{query(`rate(tee_syscalls_total{instance="here"}[30s])`, now.Add(-65*time.Second)), []string{"24 %"}},
 		{query(`{__name__=~"tee_.*"}`, now), []string{"24 %"}},
 		{fmt.Sprintf("query_range?query=tee_syscalls_total&step=15&start=%d&end=%d", early.Unix(), now.Unix()), []string{"24 %", "budget"}},

@@ -28,7 +28,7 @@ func TestBadKnobs(t *testing.T) {
 	}{
 		{bench.Params{"bounce": "on", "bounce-pool": "64MiB"}, ""},
 		{bench.Params{"cvm": "snp", "bounce-pool": "128MiB", "bounce-areas": "1"}, ""},
-		{bench.Params{"cvm": "snp", "bounce-pool": "64MiB"}, "takes its default size for none"},
+		{bench.Params{"cvm": "snp", "bounce-pool": "64MiB"}, "treats its default size as if none was given"},
 		{bench.Params{"bounce": "on", "bounce-pool": "64MiB", "cpus": "3", "bounce-areas": "4"}, ""},
 		{bench.Params{"bounce-pool": "64MiB"}, "bounce-pool: nothing passes"},
 		{bench.Params{"bounce": "on", "bounce-pool": "128KiB"}, "power of two from 256KiB"},

@@ -173,11 +173,11 @@ func (s waitingFor) note(p *findings.Pass, labels map[string]string, subject str
 
 // waitingThreads says how many threads of a subject wait at any moment.
 func (e *waiting) waitingThreads(subject, whatFor string) string {
-	threads := metric.Count(e.threads) + " threads"
-	if threads == "1 threads" {
-		threads = "1 thread"
+	n, noun, verb := metric.Count(e.threads), "threads", "wait"
+	if n == "1" {
+		noun, verb = "thread", "waits"
 	}
-	return fmt.Sprintf("On average, %s of %s wait for %s at any moment", threads, subject, whatFor)
+	return fmt.Sprintf("On average, %s %s of %s %s for %s at any moment", n, noun, subject, verb, whatFor)
 }
 
 // fewest returns how many threads of a subject must wait at a share.
