@@ -60,18 +60,20 @@ func TestStreamCut(t *testing.T) {
 		"closed": func(s *Stream) { _ = s.Close() },
 		"killed": func(s *Stream) { _ = s.conn.transport.Close() },
 	} {
-		a, b := streams(t, 0)
-		if _, err := a.Write([]byte("begin")); err != nil {
-			t.Fatal(err)
-		}
-		cut(a)
-		got, err := io.ReadAll(b)
-		if string(got) != "begin" || !errors.Is(err, ErrTruncated) {
-			t.Errorf("%s: read %q, %v", name, got, err)
-		}
-		if n, err := b.WriteTo(io.Discard); n != 0 || !errors.Is(err, ErrTruncated) {
-			t.Errorf("%s: read again: %d, %v", name, n, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			a, b := streams(t, 0)
+			if _, err := a.Write([]byte("begin")); err != nil {
+				t.Fatal(err)
+			}
+			cut(a)
+			got, err := io.ReadAll(b)
+			if string(got) != "begin" || !errors.Is(err, ErrTruncated) {
+				t.Errorf("%s: read %q, %v", name, got, err)
+			}
+			if n, err := b.WriteTo(io.Discard); n != 0 || !errors.Is(err, ErrTruncated) {
+				t.Errorf("%s: read again: %d, %v", name, n, err)
+			}
+		})
 	}
 }
 

@@ -29,9 +29,11 @@ func TestTensor(t *testing.T) {
 		"dimensions": {DType: F32, Shape: make([]uint32, mostDims+1)},
 		"name":       {DType: U8, Name: string(make([]byte, 256)), Data: []byte{1}},
 	} {
-		if _, err := bad.Parts(); !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := bad.Parts(); !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 	parts, _ := hidden.Parts()
 	whole := bytes.Join(parts, nil)
@@ -45,8 +47,10 @@ func TestTensor(t *testing.T) {
 		"rank":      append([]byte{tensorTag, byte(F32), 255}, whole[3:]...),
 		"long name": append([]byte{tensorTag, byte(F32), 2, 255}, whole[4:]...),
 	} {
-		if _, err := ParseTensor(bad); !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseTensor(bad); !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }

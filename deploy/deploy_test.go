@@ -121,10 +121,12 @@ func TestCompose(t *testing.T) {
 		"prometheus": f.Services["prometheus"].Command,
 		"grafana":    {f.Services["grafana"].Environment["GF_SERVER_HTTP_ADDR"] + ":3000"},
 	} {
-		listens := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return name != "grafana" && !strings.Contains(a, "listen") })
-		if f.Services[name].NetworkMode != "host" || slices.ContainsFunc(listens, func(a string) bool { return !strings.Contains(a, "127.0.0.1:") }) || len(listens) == 0 && name != "teescope" {
-			t.Errorf("%s listens beyond loopback: %v", name, listens)
-		}
+		t.Run(name, func(t *testing.T) {
+			listens := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return name != "grafana" && !strings.Contains(a, "listen") })
+			if f.Services[name].NetworkMode != "host" || slices.ContainsFunc(listens, func(a string) bool { return !strings.Contains(a, "127.0.0.1:") }) || len(listens) == 0 && name != "teescope" {
+				t.Errorf("%s listens beyond loopback: %v", name, listens)
+			}
+		})
 	}
 	if e := f.Services["grafana"].Environment; e["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] != "true" || e["GF_AUTH_DISABLE_LOGIN_FORM"] != "true" || e["GF_AUTH_BASIC_ENABLED"] != "false" || e["GF_AUTH_ANONYMOUS_ORG_ROLE"] != "Viewer" {
 		t.Errorf("Grafana has an admin whom all know: %v", e)

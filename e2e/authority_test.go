@@ -152,9 +152,11 @@ func TestOperatorsOfConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for user, want := range map[string]int{"alice": http.StatusOK, "bob": http.StatusForbidden, "carol": http.StatusUnauthorized} {
-		if code, err := set(user); code != want || err != nil {
-			t.Errorf("%s: %d %v, want %d", user, code, err, want)
-		}
+		t.Run(user, func(t *testing.T) {
+			if code, err := set(user); code != want || err != nil {
+				t.Errorf("%s: %d %v, want %d", user, code, err, want)
+			}
+		})
 	}
 	if err := os.WriteFile(config, []byte("operators: [bob]\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -232,8 +232,10 @@ func TestNoBTF(t *testing.T) {
 	m.opened(t)
 	up := m.states(t)
 	for source, want := range map[string]float64{"syscalls": 0, "switches": 0, "faults": 0, "pagecache": 0, "cpu": 1, "memory": 1} {
-		if got, ok := up[source]; !ok || got != want {
-			t.Errorf("teescope_source_up of %s is %v (%v), want %v", source, got, ok, want)
-		}
+		t.Run(source, func(t *testing.T) {
+			if got, ok := up[source]; !ok || got != want {
+				t.Errorf("teescope_source_up of %s is %v (%v), want %v", source, got, ok, want)
+			}
+		})
 	}
 }

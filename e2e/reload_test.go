@@ -17,9 +17,11 @@ func TestReloadWithoutFile(t *testing.T) {
 	m := startMonitor(t, "monitor", "--interval", "1s")
 	want := map[string]string{"pressure": "off", "tcp": "available"}
 	for name, on := range map[string]string{"pressure": "false", "tcp": "true"} {
-		if _, err := m.call("POST", "/api/teescope/v1/sources/"+name, `{"on":`+on+`}`); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := m.call("POST", "/api/teescope/v1/sources/"+name, `{"on":`+on+`}`); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	check := func() {
 		t.Helper()

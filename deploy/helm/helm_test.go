@@ -445,16 +445,18 @@ func TestValues(t *testing.T) {
 		rows[string(m[1])] = true
 	}
 	for what, has := range map[string]map[string]bool{"values.yaml": leaves, "the schema": properties, "README.md": rows} {
-		for name := range names {
-			if !has[name] {
-				t.Errorf("templates use %s, which is not in %s", name, what)
+		t.Run(what, func(t *testing.T) {
+			for name := range names {
+				if !has[name] {
+					t.Errorf("templates use %s, which is not in %s", name, what)
+				}
 			}
-		}
-		for name := range has {
-			if !names[name] {
-				t.Errorf("%s has %s, which no template uses", what, name)
+			for name := range has {
+				if !names[name] {
+					t.Errorf("%s has %s, which no template uses", what, name)
+				}
 			}
-		}
+		})
 	}
 }
 

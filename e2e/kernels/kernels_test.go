@@ -22,10 +22,12 @@ func TestParseImage(t *testing.T) {
 		"linux-image-6.1.0-56-cloud-amd64-dbg":       "",
 		"linux-image-99999999999999999999.1.0-amd64": "",
 	} {
-		im, ok := parseImage(name)
-		if ok != (want != "") || ok && im.Name() != want {
-			t.Errorf("%s is %q, %v; want %q", name, im.Name(), ok, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			im, ok := parseImage(name)
+			if ok != (want != "") || ok && im.Name() != want {
+				t.Errorf("%s is %q, %v; want %q", name, im.Name(), ok, want)
+			}
+		})
 	}
 }
 

@@ -135,9 +135,11 @@ func TestPack(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, bad := range map[string][]byte{"nothing": nil, "cut": b[:len(b)-1], "more": append(bytes.Clone(b), 0), "text": []byte("{}"), "another key": []byte("\xa1\x07\x01"), "twice": []byte("\xa2\x01\x61a\x01\x61b")} {
-		if got, err := Unpack(bad); err == nil {
-			t.Errorf("%s: %+v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, err := Unpack(bad); err == nil {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
 	}
 }
 

@@ -163,9 +163,11 @@ func TestVendors(t *testing.T) {
 		t.Errorf("%v %q %v", header, body, err)
 	}
 	for path, want := range map[string]string{"/unknown": "answers 404", "/large": "larger than"} {
-		if _, _, err := v.Get(t.Context(), s.URL+path); err == nil || !strings.Contains(err.Error(), want) || asked[path] != 1 {
-			t.Errorf("%s, asked %d times: %v", path, asked[path], err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if _, _, err := v.Get(t.Context(), s.URL+path); err == nil || !strings.Contains(err.Error(), want) || asked[path] != 1 {
+				t.Errorf("%s, asked %d times: %v", path, asked[path], err)
+			}
+		})
 	}
 	if _, _, again, err := v.fetch(t.Context(), s.URL+"/busy"); err == nil || !again {
 		t.Errorf("a busy service is not asked again: %v", err)

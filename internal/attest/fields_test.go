@@ -65,32 +65,34 @@ func TestFieldsOnPage(t *testing.T) {
 		"TPM quote":          slices.Concat(fieldsOf(reflect.TypeFor[tpmQuote](), ""), fieldsOf(reflect.TypeFor[tpm2.TPMSAttest](), "")),
 		"NVIDIA GPU report":  slices.Concat(fieldsOf(reflect.TypeFor[gpuReport](), ""), fieldsOf(reflect.TypeFor[GPU](), "json")),
 	} {
-		_, text, found := strings.Cut(string(page), "\n### "+section+"\n")
-		text, _, _ = strings.Cut(text, "\n##")
-		rows := map[string]bool{}
-		for line := range strings.Lines(text) {
-			cells := strings.Split(line, "|")
-			if len(cells) < 5 || !strings.Contains(cells[1], "`") {
-				continue
-			}
-			if how := strings.TrimSpace(cells[2]); !slices.Contains([]string{"by default", "if named", "not checked"}, how) {
-				t.Errorf("%s: a row says %q: %s", section, how, line)
-			}
-			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
-				if rows[plainName(m[1])] {
-					t.Errorf("%s: %s has two rows", section, m[1])
+		t.Run(section, func(t *testing.T) {
+			_, text, found := strings.Cut(string(page), "\n### "+section+"\n")
+			text, _, _ = strings.Cut(text, "\n##")
+			rows := map[string]bool{}
+			for line := range strings.Lines(text) {
+				cells := strings.Split(line, "|")
+				if len(cells) < 5 || !strings.Contains(cells[1], "`") {
+					continue
 				}
-				rows[plainName(m[1])] = true
+				if how := strings.TrimSpace(cells[2]); !slices.Contains([]string{"by default", "if named", "not checked"}, how) {
+					t.Errorf("%s: a row says %q: %s", section, how, line)
+				}
+				for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+					if rows[plainName(m[1])] {
+						t.Errorf("%s: %s has two rows", section, m[1])
+					}
+					rows[plainName(m[1])] = true
+				}
 			}
-		}
-		for _, f := range fields {
-			if !rows[plainName(f)] {
-				t.Errorf("%s: the page has no row for %s", section, f)
+			for _, f := range fields {
+				if !rows[plainName(f)] {
+					t.Errorf("%s: the page has no row for %s", section, f)
+				}
+				delete(rows, plainName(f))
 			}
-			delete(rows, plainName(f))
-		}
-		if len(rows) > 0 || len(fields) < 5 || !found {
-			t.Errorf("%s: the page has rows of no field: %v", section, rows)
-		}
+			if len(rows) > 0 || len(fields) < 5 || !found {
+				t.Errorf("%s: the page has rows of no field: %v", section, rows)
+			}
+		})
 	}
 }

@@ -12,26 +12,28 @@ import (
 func TestTCB(t *testing.T) {
 	parts := map[string]uint8{"bootloader": 4, "tee": 1, "snp": 24, "microcode": 219}
 	for product, want := range map[string]string{"milan": "db18000000000104", "genoa": "db18000000000104", "turin": "db00000018010402"} {
-		if product == "turin" {
-			parts["fmc"] = 2
-		} else {
-			delete(parts, "fmc")
-		}
-		tcb, err := ComposeTCB(product, parts)
-		if err != nil || tcb.String() != want || !tcb.ReservedAreZero(product) {
-			t.Errorf("%s: %s, %v, want %s", product, tcb, err, want)
-		}
-		for name := range parts {
-			lower := map[string]uint8{}
-			for n, v := range parts {
-				lower[n] = v
+		t.Run(product, func(t *testing.T) {
+			if product == "turin" {
+				parts["fmc"] = 2
+			} else {
+				delete(parts, "fmc")
 			}
-			lower[name]--
-			old, err := ComposeTCB(product, lower)
-			if below := old.PartsBelow(tcb, product); err != nil || len(below) != 1 || below[0][:len(name)] != name || tcb.PartsBelow(old, product) != nil {
-				t.Errorf("%s with an older %s is below by %q, %v", product, name, below, err)
+			tcb, err := ComposeTCB(product, parts)
+			if err != nil || tcb.String() != want || !tcb.ReservedAreZero(product) {
+				t.Errorf("%s: %s, %v, want %s", product, tcb, err, want)
 			}
-		}
+			for name := range parts {
+				lower := map[string]uint8{}
+				for n, v := range parts {
+					lower[n] = v
+				}
+				lower[name]--
+				old, err := ComposeTCB(product, lower)
+				if below := old.PartsBelow(tcb, product); err != nil || len(below) != 1 || below[0][:len(name)] != name || tcb.PartsBelow(old, product) != nil {
+					t.Errorf("%s with an older %s is below by %q, %v", product, name, below, err)
+				}
+			}
+		})
 	}
 	if got, want := TCB(0xdb00000018010402).Parts("turin"), "fmc: 2, bootloader: 4, tee: 1, snp: 24, microcode: 219"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -47,12 +47,14 @@ func TestFind(t *testing.T) {
 		"a cookie of another":       {func(r *http.Request) { r.AddCookie(&http.Cookie{Name: k2name, Value: "x"}) }, ""},
 		"an unverified certificate": {func(r *http.Request) { chain("carol")(r); r.TLS.VerifiedChains = nil }, ""},
 	} {
-		r := httptest.NewRequest("POST", "/", nil)
-		c.of(r)
-		who, ok := k.Find(r)
-		if ok != (c.want != "") || ok && who.Name != c.want {
-			t.Errorf("%s: %+v %v, want %q", name, who, ok, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/", nil)
+			c.of(r)
+			who, ok := k.Find(r)
+			if ok != (c.want != "") || ok && who.Name != c.want {
+				t.Errorf("%s: %+v %v, want %q", name, who, ok, c.want)
+			}
+		})
 	}
 	if _, ok := New(Options{Group: -1, Self: 5, Now: time.Now}).Find(httptest.NewRequest("POST", "/", nil)); ok {
 		t.Error("without any option somebody may")

@@ -55,13 +55,15 @@ func TestImageLacks(t *testing.T) {
 		"comes with the job": {launcher: elsewhere, job: own, lacks: []string{"sh"}},
 		"this machine":       {launcher: here, job: shell, lacks: []string{"sh"}},
 	} {
-		i := &image{lacks: c.lacks, fails: c.fails}
-		err := (&session{}).has(t.Context(), &Arm{Launcher: c.launcher}, i, c.job)
-		if got := strings.Join(i.asked, " "); got != c.asked {
-			t.Errorf("%s: asked for %q, want %q", name, got, c.asked)
-		}
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			i := &image{lacks: c.lacks, fails: c.fails}
+			err := (&session{}).has(t.Context(), &Arm{Launcher: c.launcher}, i, c.job)
+			if got := strings.Join(i.asked, " "); got != c.asked {
+				t.Errorf("%s: asked for %q, want %q", name, got, c.asked)
+			}
+			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }

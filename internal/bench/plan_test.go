@@ -229,9 +229,11 @@ func TestLoadExperiment(t *testing.T) {
 		"not a number": {"name: n\nworkload: job\npairs: many\n", "many"},
 		"no mapping":   {"[1, 2]", "f.yaml"},
 	} {
-		if _, err := LoadExperiment("f.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := LoadExperiment("f.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 }
 
@@ -320,35 +322,37 @@ func TestHere(t *testing.T) {
 			}
 		}, left: "two: file server.jar of the job: stat " + file + ": no such file or directory (make makes it)"},
 	} {
-		l := members()
-		if c.job != nil {
-			c.job(l.Workloads[0])
-		}
-		var envs []string
-		for i, change := range []func(*Launcher){c.first, c.second, c.third} {
-			x := *l.Launchers[0]
-			x.Name = []string{"one", "two", "three"}[i]
-			if change != nil {
-				change(&x)
+		t.Run(name, func(t *testing.T) {
+			l := members()
+			if c.job != nil {
+				c.job(l.Workloads[0])
 			}
-			l.Launchers = append(l.Launchers, &x)
-			envs = append(envs, x.Name)
-		}
-		if c.binary != "" {
-			envs[1] += ",binary=" + c.binary
-		}
-		p, err := onePlan(Choice{Experiment: job(), Envs: envs}, l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left, err := p.DropLacking(host.Local())
-		got := ""
-		for _, x := range left {
-			got += x.Env + ": " + x.Why
-		}
-		if got != c.left || c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && (err != nil || len(p.Arms)+len(left) != 3) {
-			t.Errorf("%s: %q left out of %d, %v; want %q, %s", name, got, len(p.Arms), err, c.left, c.err)
-		}
+			var envs []string
+			for i, change := range []func(*Launcher){c.first, c.second, c.third} {
+				x := *l.Launchers[0]
+				x.Name = []string{"one", "two", "three"}[i]
+				if change != nil {
+					change(&x)
+				}
+				l.Launchers = append(l.Launchers, &x)
+				envs = append(envs, x.Name)
+			}
+			if c.binary != "" {
+				envs[1] += ",binary=" + c.binary
+			}
+			p, err := onePlan(Choice{Experiment: job(), Envs: envs}, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, err := p.DropLacking(host.Local())
+			got := ""
+			for _, x := range left {
+				got += x.Env + ": " + x.Why
+			}
+			if got != c.left || c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && (err != nil || len(p.Arms)+len(left) != 3) {
+				t.Errorf("%s: %q left out of %d, %v; want %q, %s", name, got, len(p.Arms), err, c.left, c.err)
+			}
+		})
 	}
 }
 

@@ -132,10 +132,12 @@ func TestCountersOfAnotherName(t *testing.T) {
 		"CPU time is unknown":  {true, time.Second, nil, true},
 		"none, by their names": {true, 14 * time.Millisecond, new(float64), false},
 	} {
-		why := whyUncounted(Outcome{Inside: host.Output{User: c.used}, Whole: c.whole, Processes: []string{"loader"}}, Counted{CPU: c.cpu})
-		if (why == "") != c.seen {
-			t.Errorf("%s: %q", name, why)
-		}
+		t.Run(name, func(t *testing.T) {
+			why := whyUncounted(Outcome{Inside: host.Output{User: c.used}, Whole: c.whole, Processes: []string{"loader"}}, Counted{CPU: c.cpu})
+			if (why == "") != c.seen {
+				t.Errorf("%s: %q", name, why)
+			}
+		})
 	}
 	a, b := 1.0, 2.0
 	got := unseen([]result.Counter{{Name: "own", Value: &a, Scope: "process", Trust: result.Full}, {Name: "all", Value: &b, Scope: "machine", Trust: result.Partial}}, "why")
@@ -161,9 +163,11 @@ func TestWorkCPU(t *testing.T) {
 		"another host, a load":  {Outcome{Inside: host.Output{}, Outside: command}, nil, 0.2, false},
 		"a program beside that": {Outcome{Inside: command, Whole: true, Processes: []string{"job"}, Beside: time.Second}, nil, 1.2, false},
 	} {
-		if own, partial := workCPU(c.out, Counted{CPU: c.cpu}); own != c.own || (partial != "") != c.partial {
-			t.Errorf("%s: %v s, %q", name, own, partial)
-		}
+		t.Run(name, func(t *testing.T) {
+			if own, partial := workCPU(c.out, Counted{CPU: c.cpu}); own != c.own || (partial != "") != c.partial {
+				t.Errorf("%s: %v s, %q", name, own, partial)
+			}
+		})
 	}
 }
 
@@ -415,34 +419,36 @@ func TestFailures(t *testing.T) {
 		"once":   {func(n int) error { return map[bool]error{true: broken}[n == 4] }, 16, nil, "exit status 1: it broke"},
 		"always": {func(int) error { return broken }, 2*result.GiveUp - 1, ErrArm, "exit status 1: it broke"},
 	} {
-		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1, fail: c.fail}}
-		p, o, _ := bed(t, 8, envs)
-		path := filepath.Join(t.TempDir(), "r.json")
-		e, err := Run(t.Context(), p, o, path)
-		if !errors.Is(err, c.err) {
-			t.Errorf("%s: error %v, want %v", name, err, c.err)
-		}
-		if e == nil || len(e.Runs) < c.runs {
-			t.Fatalf("%s: %d runs", name, len(e.Runs))
-		}
-		failed := 0
-		for _, r := range e.Runs {
-			if r.Status == result.Failed {
-				failed++
-				if r.Reason != c.want || len(r.Metrics) != 0 {
-					t.Errorf("%s: reason %q, metrics %v", name, r.Reason, r.Metrics)
+		t.Run(name, func(t *testing.T) {
+			envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1, fail: c.fail}}
+			p, o, _ := bed(t, 8, envs)
+			path := filepath.Join(t.TempDir(), "r.json")
+			e, err := Run(t.Context(), p, o, path)
+			if !errors.Is(err, c.err) {
+				t.Errorf("%s: error %v, want %v", name, err, c.err)
+			}
+			if e == nil || len(e.Runs) < c.runs {
+				t.Fatalf("%s: %d runs", name, len(e.Runs))
+			}
+			failed := 0
+			for _, r := range e.Runs {
+				if r.Status == result.Failed {
+					failed++
+					if r.Reason != c.want || len(r.Metrics) != 0 {
+						t.Errorf("%s: reason %q, metrics %v", name, r.Reason, r.Metrics)
+					}
 				}
 			}
-		}
-		if failed == 0 {
-			t.Errorf("%s: no failed run", name)
-		}
-		if c.err != nil && (len(e.Comparisons) == 0 || e.Comparisons[0].Verdict != stats.Invalid && e.Comparisons[0].Verdict != stats.Inconclusive || e.Comparisons[0].Ratio != nil) {
-			t.Errorf("%s: comparison %+v", name, e.Comparisons)
-		}
-		if _, err := result.Read(path); err != nil {
-			t.Errorf("%s: the document: %v", name, err)
-		}
+			if failed == 0 {
+				t.Errorf("%s: no failed run", name)
+			}
+			if c.err != nil && (len(e.Comparisons) == 0 || e.Comparisons[0].Verdict != stats.Invalid && e.Comparisons[0].Verdict != stats.Inconclusive || e.Comparisons[0].Ratio != nil) {
+				t.Errorf("%s: comparison %+v", name, e.Comparisons)
+			}
+			if _, err := result.Read(path); err != nil {
+				t.Errorf("%s: the document: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -459,49 +465,51 @@ func TestArmGivenUp(t *testing.T) {
 		"the first":        {[]string{"native"}, map[string]int{"tee": 8, "other": 8}, 16 + result.GiveUp},
 		"all but the last": {[]string{"native", "tee"}, map[string]int{"other": result.GiveUp}, 3 * result.GiveUp},
 	} {
-		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}, "other": {factor: 2}}
-		for _, arm := range c.bad {
-			envs[arm].fail = broken
-		}
-		p, o, l := bed(t, 8, envs)
-		ctx, cancel := context.WithCancel(t.Context())
-		o.Progress = func(p Progress) {
-			if p.Done == 5 && p.Last != nil && name == "one of three" {
-				cancel()
+		t.Run(name, func(t *testing.T) {
+			envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}, "other": {factor: 2}}
+			for _, arm := range c.bad {
+				envs[arm].fail = broken
 			}
-		}
-		path := filepath.Join(t.TempDir(), "r.json")
-		e, err := Run(ctx, p, o, path)
-		if name == "one of three" {
-			if !errors.Is(err, ErrKept) {
-				t.Fatalf("%s: stopped with %v", name, err)
+			p, o, l := bed(t, 8, envs)
+			ctx, cancel := context.WithCancel(t.Context())
+			o.Progress = func(p Progress) {
+				if p.Done == 5 && p.Last != nil && name == "one of three" {
+					cancel()
+				}
 			}
-			o.Progress = nil
-			e, err = Resume(t.Context(), l, o, path)
-		}
-		cancel()
-		if e == nil || !errors.Is(err, ErrArm) {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, arm := range c.bad {
-			if !strings.Contains(err.Error(), "environment "+arm+": 3 runs of 3 failed") {
-				t.Errorf("%s: %s is not named: %v", name, arm, err)
+			path := filepath.Join(t.TempDir(), "r.json")
+			e, err := Run(ctx, p, o, path)
+			if name == "one of three" {
+				if !errors.Is(err, ErrKept) {
+					t.Fatalf("%s: stopped with %v", name, err)
+				}
+				o.Progress = nil
+				e, err = Resume(t.Context(), l, o, path)
 			}
-		}
-		well := map[string]int{}
-		for _, r := range e.Runs {
-			if r.Status == result.OK {
-				well[r.Env]++
+			cancel()
+			if e == nil || !errors.Is(err, ErrArm) {
+				t.Fatalf("%s: %v", name, err)
 			}
-		}
-		if read, err := result.Read(path); err != nil || len(read.Runs) > c.all || len(well) != len(c.runs) {
-			t.Errorf("%s: %d runs, want at most %d; %v of them ended well: %v", name, len(e.Runs), c.all, well, err)
-		}
-		for arm, n := range c.runs {
-			if len(c.bad) == 1 && well[arm] != n || len(c.bad) == 2 && well[arm] > n {
-				t.Errorf("%s: %d runs of %s ended well, want %d", name, well[arm], arm, n)
+			for _, arm := range c.bad {
+				if !strings.Contains(err.Error(), "environment "+arm+": 3 runs of 3 failed") {
+					t.Errorf("%s: %s is not named: %v", name, arm, err)
+				}
 			}
-		}
+			well := map[string]int{}
+			for _, r := range e.Runs {
+				if r.Status == result.OK {
+					well[r.Env]++
+				}
+			}
+			if read, err := result.Read(path); err != nil || len(read.Runs) > c.all || len(well) != len(c.runs) {
+				t.Errorf("%s: %d runs, want at most %d; %v of them ended well: %v", name, len(e.Runs), c.all, well, err)
+			}
+			for arm, n := range c.runs {
+				if len(c.bad) == 1 && well[arm] != n || len(c.bad) == 2 && well[arm] > n {
+					t.Errorf("%s: %d runs of %s ended well, want %d", name, well[arm], arm, n)
+				}
+			}
+		})
 	}
 }
 
@@ -771,35 +779,37 @@ func TestSparePairs(t *testing.T) {
 		"one is lost":   {[]int{4}, QuickPairs + 1},
 		"many are lost": {[]int{3, 4, 5}, QuickPairs + QuickSpare},
 	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		stop := 0
-		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
-		envs["tee"].fail = func(n int) error {
-			if n == stop {
-				cancel()
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			stop := 0
+			envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+			envs["tee"].fail = func(n int) error {
+				if n == stop {
+					cancel()
+				}
+				if slices.Contains(c.fails, n) {
+					return broken
+				}
+				return nil
 			}
-			if slices.Contains(c.fails, n) {
-				return broken
+			p, o, l := bed(t, QuickPairs, envs)
+			p.Spare = QuickSpare
+			path := filepath.Join(t.TempDir(), "r.json")
+			stop = 1 + c.pairs // the last run, which is a spare one where one is lost
+			if _, err := Run(ctx, p, o, path); !errors.Is(err, ErrStopped) {
+				t.Fatalf("%s: %v", name, err)
 			}
-			return nil
-		}
-		p, o, l := bed(t, QuickPairs, envs)
-		p.Spare = QuickSpare
-		path := filepath.Join(t.TempDir(), "r.json")
-		stop = 1 + c.pairs // the last run, which is a spare one where one is lost
-		if _, err := Run(ctx, p, o, path); !errors.Is(err, ErrStopped) {
-			t.Fatalf("%s: %v", name, err)
-		}
-		stop = 0
-		e, err := Resume(t.Context(), l, o, path)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if len(e.Runs) != 2*c.pairs || len(e.Design.Order) != 2*c.pairs || e.Design.PairsPlanned != QuickPairs {
-			t.Errorf("%s: %d runs of %d in the order, want %d pairs", name, len(e.Runs), len(e.Design.Order), c.pairs)
-		}
-		if want := p.schedule(c.pairs); !slices.Equal(e.Design.Order, want) {
-			t.Errorf("%s: order %v, want that of the seed %v", name, e.Design.Order, want)
-		}
+			stop = 0
+			e, err := Resume(t.Context(), l, o, path)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if len(e.Runs) != 2*c.pairs || len(e.Design.Order) != 2*c.pairs || e.Design.PairsPlanned != QuickPairs {
+				t.Errorf("%s: %d runs of %d in the order, want %d pairs", name, len(e.Runs), len(e.Design.Order), c.pairs)
+			}
+			if want := p.schedule(c.pairs); !slices.Equal(e.Design.Order, want) {
+				t.Errorf("%s: order %v, want that of the seed %v", name, e.Design.Order, want)
+			}
+		})
 	}
 }

@@ -35,13 +35,15 @@ func TestPassable(t *testing.T) {
 		"an option":         {inside("--help"), `run "--help": a program's name is neither empty nor an option of what starts it: name it by its path, ./NAME`},
 		"no command":        {inside(), "empty command"},
 	} {
-		got := ""
-		if err := c.job.passable(); err != nil {
-			got = err.Error()
-		}
-		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := c.job.passable(); err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+		})
 	}
 }
 

@@ -345,10 +345,12 @@ func TestUndecided(t *testing.T) {
 func TestUnits(t *testing.T) {
 	for in, want := range map[string]float64{"ms": 1e-3, "µs": 1e-6, "MiB/s": 1 << 20, "Mbit/s": 1e6 / 8, "kIOPS": 1e3, "MIPS": 1e6, "TFLOPS": 1e12,
 		"%": 0.01, "$/h": 1. / 3600, "kproof/s": 1e3, "Gbps": 1e9 / 8, "msg/s": 1, "min": 60, "thread": 1} {
-		u, err := parseUnit(in, nil)
-		if err != nil || !same(u.scale, want) {
-			t.Errorf("%s: %v, %v; want %v", in, u.scale, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			u, err := parseUnit(in, nil)
+			if err != nil || !same(u.scale, want) {
+				t.Errorf("%s: %v, %v; want %v", in, u.scale, err, want)
+			}
+		})
 	}
 	for _, in := range []string{"", "mss", "s/s/s", "kk", "Kims", "/s", "m", "mB", "furlong"} {
 		if u, err := parseUnit(in, nil); err == nil {

@@ -75,9 +75,11 @@ func TestUsualNames(t *testing.T) {
 		}
 	}
 	for env, want := range map[string]string{"sgx": "type gramine-sgx", "k8s": "type pod", "cvm": "tdx or snp", "tdx,cvm=snp": "cvm=snp was given", "nosuch": "bench list", "native,stands_for=": "stands_for=tdx"} {
-		if _, err := plan(env); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", env, err, want)
-		}
+		t.Run(env, func(t *testing.T) {
+			if _, err := plan(env); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", env, err, want)
+			}
+		})
 	}
 }
 

@@ -58,9 +58,11 @@ Not compared:
 		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
 	}
 	for name, v := range map[string]string{"from": "1772463000.000", "to": "1772463600.000", "beforeFrom": "1772459400.000", "beforeTo": "1772463000.000", "process": "redis", "top": "20"} {
-		if asked.Get(name) != v {
-			t.Errorf("%s is %q, want %q", name, asked.Get(name), v)
-		}
+		t.Run(name, func(t *testing.T) {
+			if asked.Get(name) != v {
+				t.Errorf("%s is %q, want %q", name, asked.Get(name), v)
+			}
+		})
 	}
 
 	t.Setenv(client.ServerVariable, "ftp://set:9780")
@@ -90,10 +92,12 @@ Not compared:
 		"none":      {func(f *changesFlags) { f.top = 0 }, "--top 0"},
 		"elsewhere": {func(f *changesFlags) { f.server = s.URL + "/other" }, "404"},
 	} {
-		g := f
-		tt.change(&g)
-		if err := g.run(t.Context(), &out, now); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			g := f
+			tt.change(&g)
+			if err := g.run(t.Context(), &out, now); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v, want %q", name, err, tt.want)
+			}
+		})
 	}
 }

@@ -195,10 +195,12 @@ func TestChannelMutual(t *testing.T) {
 	policy := writePolicy(t, "tee: [sev-snp]\nmin_tcb: {milan: db18000000000004}\n")
 	far := startSide(t, (*tunneling).listenCommand, m, "--listen", "127.0.0.1:0", "--to", echoing(t), "--policy", policy)
 	for provider, pass := range map[string]bool{"test": true, "none": false, "mock": false} {
-		near := startSide(t, (*tunneling).connectCommand, m, "--listen", "127.0.0.1:0", "--to", far.attested, "--policy", policy, "--provider", provider)
-		if got, err := through(t, near.plain, "hello"); (err == nil) != pass || pass && got != "hello" {
-			t.Errorf("provider %s: %q, %v\n%s", provider, got, err, far.errs)
-		}
+		t.Run(provider, func(t *testing.T) {
+			near := startSide(t, (*tunneling).connectCommand, m, "--listen", "127.0.0.1:0", "--to", far.attested, "--policy", policy, "--provider", provider)
+			if got, err := through(t, near.plain, "hello"); (err == nil) != pass || pass && got != "hello" {
+				t.Errorf("provider %s: %q, %v\n%s", provider, got, err, far.errs)
+			}
+		})
 	}
 }
 

@@ -69,14 +69,16 @@ func TestCheckConfigReadsNoSecrets(t *testing.T) {
 		"tls_config: {ca_file: /none}":                    exitRegression,
 		"tls_config: {cert_file: /none, key_file: /none}": exitRegression,
 	} {
-		file := filepath.Join(t.TempDir(), "c.yaml")
-		text := "notify: {webhooks: [{url: 'https://127.0.0.1:1/', " + settings + "}]}\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, errs, code := run(t, "check-config", file, "--probes", t.TempDir()); code != want {
-			t.Errorf("%s: status %d, %q and %q; want %d", settings, code, out, errs, want)
-		}
+		t.Run(settings, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "c.yaml")
+			text := "notify: {webhooks: [{url: 'https://127.0.0.1:1/', " + settings + "}]}\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, errs, code := run(t, "check-config", file, "--probes", t.TempDir()); code != want {
+				t.Errorf("%s: status %d, %q and %q; want %d", settings, code, out, errs, want)
+			}
+		})
 	}
 }
 

@@ -85,10 +85,12 @@ func TestPanicInCommand(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1} {
-		var s observe.Share
-		if err := s.Set(in); err != nil || float64(s) != want {
-			t.Errorf("share %q: %v, %v; want %v", in, float64(s), err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			var s observe.Share
+			if err := s.Set(in); err != nil || float64(s) != want {
+				t.Errorf("share %q: %v, %v; want %v", in, float64(s), err, want)
+			}
+		})
 	}
 	for _, in := range []string{"", "%", "0", "0%", "-1%", "NaN", "101%", "lots"} {
 		var s observe.Share
@@ -97,10 +99,12 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]time.Duration{"15d": 360 * time.Hour, "1.5d": 36 * time.Hour, "36h": 36 * time.Hour} {
-		var d duration
-		if err := d.Set(in); err != nil || time.Duration(d) != want {
-			t.Errorf("duration %q: %v, %v; want %v", in, time.Duration(d), err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			var d duration
+			if err := d.Set(in); err != nil || time.Duration(d) != want {
+				t.Errorf("duration %q: %v, %v; want %v", in, time.Duration(d), err, want)
+			}
+		})
 	}
 	for _, in := range []string{"", "d", "-1d", "0s", "soon", "1e99d", "NaNd"} {
 		var d duration

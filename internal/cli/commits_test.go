@@ -80,42 +80,44 @@ func TestBenchCommitsInvalid(t *testing.T) {
 		"crashes":    {"#!/bin/sh\nexit 7\n", "status 7", false},
 		"other work": {"#!/bin/sh\necho 11 requests\n", "not comparable with ", true},
 	} {
-		repo := repository(t, "#!/bin/sh\necho 10 requests\n", c.middle, "#!/bin/sh\necho 10 requests; :\n")
-		data := t.TempDir()
-		out, errs, code := run(t, "bench", "commits", "HEAD~2..HEAD", "--repo", repo, "--build", "cp run server", "--binary", "server",
-			"--param", "command={binary}", "--param", "digest=stdout", "--pairs", "4", "--data", data, "--no-counters")
-		list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids := strings.Fields(string(list))
-		if code != exitInvalid || !strings.Contains(out, "commit "+result.ShortID(ids[1])+": added to the history, but not used to find changes: ") || !strings.Contains(out, c.why) {
-			t.Errorf("%s: exit status %d, want %d and the commit with %q: %s%s", name, code, exitInvalid, c.why, out, errs)
-		}
-		out, errs, code = run(t, "history", "show", "--data", data)
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if code != 0 || len(lines) != 4 {
-			t.Fatalf("%s: exit status %d, want a title and three commits: %s%s", name, code, out, errs)
-		}
-		for i, id := range ids {
-			fields := strings.Fields(lines[i+1])
-			_, err := strconv.ParseFloat(fields[3], 64)
-			if fields[2] != result.ShortID(id) || (err == nil) != (i != 1 || c.value) || strings.Contains(lines[i+1], "not used: ") != (i == 1) || i == 1 && !strings.Contains(lines[i+1], c.why) {
-				t.Errorf("%s: line %q of commit %s", name, lines[i+1], result.ShortID(id))
+		t.Run(name, func(t *testing.T) {
+			repo := repository(t, "#!/bin/sh\necho 10 requests\n", c.middle, "#!/bin/sh\necho 10 requests; :\n")
+			data := t.TempDir()
+			out, errs, code := run(t, "bench", "commits", "HEAD~2..HEAD", "--repo", repo, "--build", "cp run server", "--binary", "server",
+				"--param", "command={binary}", "--param", "digest=stdout", "--pairs", "4", "--data", data, "--no-counters")
+			list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, result.ShortID(ids[1])+" not used: ") || !strings.Contains(out, "in 2 results") {
-			t.Errorf("%s: detect: exit status %d: %s%s", name, code, out, errs)
-		}
-		es, err := historyArchive(data).List()
-		if err != nil || len(es) != 3 {
-			t.Fatalf("%s: %d results: %v", name, len(es), err)
-		}
-		for _, e := range es {
-			if crashed := !c.value && e.Commit.ID == ids[1]; len(e.Runs) != 4 && !crashed {
-				t.Errorf("%s: %d runs of %s, want 4", name, len(e.Runs), result.ShortID(e.Commit.ID))
+			ids := strings.Fields(string(list))
+			if code != exitInvalid || !strings.Contains(out, "commit "+result.ShortID(ids[1])+": added to the history, but not used to find changes: ") || !strings.Contains(out, c.why) {
+				t.Errorf("%s: exit status %d, want %d and the commit with %q: %s%s", name, code, exitInvalid, c.why, out, errs)
 			}
-		}
+			out, errs, code = run(t, "history", "show", "--data", data)
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			if code != 0 || len(lines) != 4 {
+				t.Fatalf("%s: exit status %d, want a title and three commits: %s%s", name, code, out, errs)
+			}
+			for i, id := range ids {
+				fields := strings.Fields(lines[i+1])
+				_, err := strconv.ParseFloat(fields[3], 64)
+				if fields[2] != result.ShortID(id) || (err == nil) != (i != 1 || c.value) || strings.Contains(lines[i+1], "not used: ") != (i == 1) || i == 1 && !strings.Contains(lines[i+1], c.why) {
+					t.Errorf("%s: line %q of commit %s", name, lines[i+1], result.ShortID(id))
+				}
+			}
+			if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, result.ShortID(ids[1])+" not used: ") || !strings.Contains(out, "in 2 results") {
+				t.Errorf("%s: detect: exit status %d: %s%s", name, code, out, errs)
+			}
+			es, err := historyArchive(data).List()
+			if err != nil || len(es) != 3 {
+				t.Fatalf("%s: %d results: %v", name, len(es), err)
+			}
+			for _, e := range es {
+				if crashed := !c.value && e.Commit.ID == ids[1]; len(e.Runs) != 4 && !crashed {
+					t.Errorf("%s: %d runs of %s, want 4", name, len(e.Runs), result.ShortID(e.Commit.ID))
+				}
+			}
+		})
 	}
 }
 

@@ -46,11 +46,13 @@ func TestDoctorBesideMonitor(t *testing.T) {
 		"faults":   `in the monitor: only processes that match "redis", only control groups that match "a.slice", only containers that match "web", only processes 4 5`,
 		"sgx":      "not in the monitor",
 	} {
-		s := web.Source{Name: name, State: "available"}
-		if got := b.differences(s); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
-		d.Sources = append(d.Sources, s)
+		t.Run(name, func(t *testing.T) {
+			s := web.Source{Name: name, State: "available"}
+			if got := b.differences(s); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+			d.Sources = append(d.Sources, s)
+		})
 	}
 	var out strings.Builder
 	if err := d.print(&out); err != nil || !strings.Contains(out.String(), server.URL+" runs") || !strings.Contains(out.String(), "in the monitor: off (switched off)") {

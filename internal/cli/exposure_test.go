@@ -163,9 +163,11 @@ func TestWrongPortFlags(t *testing.T) {
 		"--listen nowhere.invalid:1":           "listen on nowhere.invalid:1: lookup nowhere.invalid",
 		"--listen 127.0.0.1:noport --insecure": "listen on 127.0.0.1:noport: ",
 	} {
-		if _, errs, code := run(t, append([]string{"agent"}, strings.Fields(flags)...)...); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("%s: exit status %d, %q, want %q", flags, code, errs, want)
-		}
+		t.Run(flags, func(t *testing.T) {
+			if _, errs, code := run(t, append([]string{"agent"}, strings.Fields(flags)...)...); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%s: exit status %d, %q, want %q", flags, code, errs, want)
+			}
+		})
 	}
 	for _, command := range []string{"agent", "monitor"} {
 		const want = "missing port in address; --listen wants HOST:PORT"
@@ -302,14 +304,16 @@ func TestProtected(t *testing.T) {
 		}
 	}
 	for what, text := range map[string]string{"empty": "", "no users": withTLS + "}\n", "no TLS": withUsers, "no configuration": "tls: {}\n"} {
-		writeFile(t, file, text)
-		if code, _, said := ask("127.0.0.1", ""); code == 200 {
-			t.Errorf("%s: a stranger gets %s", what, said)
-		}
-		writeFile(t, file, withTLS+"}\n"+withUsers)
-		if code, _, said := ask("127.0.0.1", "fakepassword"); code != 200 {
-			t.Errorf("after %s, the file as it was: %d %s", what, code, said)
-		}
+		t.Run(what, func(t *testing.T) {
+			writeFile(t, file, text)
+			if code, _, said := ask("127.0.0.1", ""); code == 200 {
+				t.Errorf("%s: a stranger gets %s", what, said)
+			}
+			writeFile(t, file, withTLS+"}\n"+withUsers)
+			if code, _, said := ask("127.0.0.1", "fakepassword"); code != 200 {
+				t.Errorf("after %s, the file as it was: %d %s", what, code, said)
+			}
+		})
 	}
 	if !strings.Contains(errs.String(), "level=ERROR") || !strings.Contains(errs.String(), "has TLS but asks nobody") {
 		t.Errorf("the log has %q", errs)

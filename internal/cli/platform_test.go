@@ -33,16 +33,18 @@ func TestPlatformTable(t *testing.T) {
 		"no price": {nil, []string{"ceiling", "the link"}},
 		"a price":  {&price{PerHour: 3.6, Currency: "EUR", Source: "a list", Date: "2026-11-01"}, []string{"0.01 EUR per million requests", "3.6 EUR an hour for the machine, from a list, 2026-11-01"}},
 	} {
-		var b bytes.Buffer
-		printPlatform(&b, []*result.Experiment{e, &empty}, c.cost)
-		for _, w := range c.want {
-			if !strings.Contains(b.String(), w) {
-				t.Errorf("%s: no %q in\n%s", name, w, b.String())
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			printPlatform(&b, []*result.Experiment{e, &empty}, c.cost)
+			for _, w := range c.want {
+				if !strings.Contains(b.String(), w) {
+					t.Errorf("%s: no %q in\n%s", name, w, b.String())
+				}
 			}
-		}
-		if c.cost == nil && strings.Contains(b.String(), "million") {
-			t.Errorf("a cost without a price:\n%s", b.String())
-		}
+			if c.cost == nil && strings.Contains(b.String(), "million") {
+				t.Errorf("a cost without a price:\n%s", b.String())
+			}
+		})
 	}
 }
 
@@ -95,13 +97,15 @@ func TestBadPrice(t *testing.T) {
 		"no source":   {"per_hour: 1\ncurrency: EUR\ndate: 2026-11-01\n", "source"},
 		"empty":       {"", "want per_hour above 0"},
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readPrice(path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := readPrice(path); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		})
 	}
 	if _, errs, code := run(t, "bench", "run", "startup", "--price", filepath.Join(dir, "none")); code != exitUsage || !strings.Contains(errs, "platform") {
 		t.Errorf("exit status %d: %s", code, errs)

@@ -96,9 +96,11 @@ func TestParseRefuses(t *testing.T) {
 		"far below a link": "capture 1\nfile /a/b/c/d x\nlink /a /\nend 2",
 		"below a file":     "capture 1\nfile /a x\ndir /a/b\nend 2",
 	} {
-		if c, err := Parse([]byte(lines + "\n")); err == nil {
-			t.Errorf("%s: taken as %+v", name, c)
-		}
+		t.Run(name, func(t *testing.T) {
+			if c, err := Parse([]byte(lines + "\n")); err == nil {
+				t.Errorf("%s: taken as %+v", name, c)
+			}
+		})
 	}
 }
 
@@ -144,9 +146,11 @@ func TestUnpack(t *testing.T) {
 		t.Errorf("driver %q, %v", s, err)
 	}
 	for name, want := range map[string]bool{"/dev/sgx_enclave": true, "/sys/module/isgx": true, "/dev/isgx": false} {
-		if ok, err := u.Exists(name); ok != want || err != nil {
-			t.Errorf("%s exists: %t, %v", name, ok, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if ok, err := u.Exists(name); ok != want || err != nil {
+				t.Errorf("%s exists: %t, %v", name, ok, err)
+			}
+		})
 	}
 	// An unreadable file keeps its reason: neither present nor absent.
 	if _, err := u.ReadFile("/sys/kernel/debug/swiotlb/io_tlb_nslabs"); !errors.Is(err, fs.ErrPermission) {

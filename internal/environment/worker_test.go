@@ -192,9 +192,11 @@ func TestWorkerOnLargeAndOddFiles(t *testing.T) {
 	dir := t.TempDir()
 	name := worker(t, dir)
 	for n, size := range map[string]int{"fits": 1 << 20, "long": 1<<20 + 1} {
-		if err := os.WriteFile(filepath.Join(dir, n), bytes.Repeat([]byte{'\\'}, size), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(n, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, n), bytes.Repeat([]byte{'\\'}, size), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)

@@ -35,11 +35,13 @@ func TestAmounts(t *testing.T) {
 		"nothing":    {Amount{}.shareBeside(Amount{}), Amount{}},
 		"too much":   {exactly(3).shareBeside(exactly(-1)), Amount{1.5, 1.5, 1.5}},
 	} {
-		for _, d := range []float64{c.got.Value - c.want.Value, c.got.Low - c.want.Low, c.got.High - c.want.High} {
-			if math.Abs(d) > 1e-4 {
-				t.Errorf("%s is %v, want %v", name, c.got, c.want)
+		t.Run(name, func(t *testing.T) {
+			for _, d := range []float64{c.got.Value - c.want.Value, c.got.Low - c.want.Low, c.got.High - c.want.High} {
+				if math.Abs(d) > 1e-4 {
+					t.Errorf("%s is %v, want %v", name, c.got, c.want)
+				}
 			}
-		}
+		})
 	}
 	if !a.overlaps(Amount{12, 11.9, 13}) || a.overlaps(Amount{13, 12.1, 14}) {
 		t.Error("overlap")

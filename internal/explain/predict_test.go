@@ -150,17 +150,19 @@ func TestParseChange(t *testing.T) {
 		"epc=x":            `"x": want a factor like 0.5x or 2x`,
 		"exits=2x":         `"exits": want one of epc, transitions, enclave_faults, exceptions, bounces`,
 	} {
-		c, ok, err := explain.ParseChange(text)
-		got := fmt.Sprint(c.Lever, " ", c.Factor)
-		switch {
-		case err != nil:
-			got = err.Error()
-		case !ok:
-			got = "a parameter"
-		}
-		if got != want {
-			t.Errorf("%s is %s, want %s", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			c, ok, err := explain.ParseChange(text)
+			got := fmt.Sprint(c.Lever, " ", c.Factor)
+			switch {
+			case err != nil:
+				got = err.Error()
+			case !ok:
+				got = "a parameter"
+			}
+			if got != want {
+				t.Errorf("%s is %s, want %s", text, got, want)
+			}
+		})
 	}
 }
 

@@ -15,10 +15,12 @@ func TestRateInterval(t *testing.T) {
 		{Title: "write", Rate: &explain.Amount{Value: 489, Low: 489, High: 489}},
 	}}, nil)
 	for title, want := range map[string]string{"fsync": "489/s ±23 %", "write": "489/s"} {
-		i := strings.Index(out.String(), "\n"+title)
-		line, _, _ := strings.Cut(out.String()[i+1:], "\n")
-		if i < 0 || !strings.HasSuffix(strings.TrimSpace(line), want) {
-			t.Errorf("%s: %q, want its rate as %s", title, line, want)
-		}
+		t.Run(title, func(t *testing.T) {
+			i := strings.Index(out.String(), "\n"+title)
+			line, _, _ := strings.Cut(out.String()[i+1:], "\n")
+			if i < 0 || !strings.HasSuffix(strings.TrimSpace(line), want) {
+				t.Errorf("%s: %q, want its rate as %s", title, line, want)
+			}
+		})
 	}
 }

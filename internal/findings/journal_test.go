@@ -215,17 +215,19 @@ func TestNoFile(t *testing.T) {
 		"device": func(p string) error { return os.Symlink("/dev/full", p) },
 		"loop":   func(p string) error { return os.Symlink(p, p) },
 	} {
-		dir := filepath.Join(t.TempDir(), "queue")
-		path := filepath.Join(dir, "a.jsonl")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := put(path); err != nil {
-			t.Fatal(err)
-		}
-		if j, lines := open(t, path); len(lines) != 0 || j.Kept == "" || j.Append([]byte("next")) != nil {
-			t.Errorf("%s: lines %q, kept as %q", name, lines, j.Kept)
-		}
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "queue")
+			path := filepath.Join(dir, "a.jsonl")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			if j, lines := open(t, path); len(lines) != 0 || j.Kept == "" || j.Append([]byte("next")) != nil {
+				t.Errorf("%s: lines %q, kept as %q", name, lines, j.Kept)
+			}
+		})
 	}
 	dir := filepath.Join(t.TempDir(), "queue")
 	if err := os.WriteFile(dir, []byte("a file"), 0o600); err != nil {

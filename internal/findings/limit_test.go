@@ -13,9 +13,11 @@ func TestLimit(t *testing.T) {
 		{Rule: "other", Threshold: "rate", Value: 1},
 	}}
 	for subject, want := range map[string]float64{"nginx": 20, "redis-server": 5, "my-redis": 20} {
-		if got := p.Limit("rate", subject); got != want {
-			t.Errorf("%s: limit %v, want %v", subject, got, want)
-		}
+		t.Run(subject, func(t *testing.T) {
+			if got := p.Limit("rate", subject); got != want {
+				t.Errorf("%s: limit %v, want %v", subject, got, want)
+			}
+		})
 	}
 	if got := p.Least("rate"); got != 5 {
 		t.Errorf("least is %v, want 5", got)

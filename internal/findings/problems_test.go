@@ -122,10 +122,12 @@ func TestProblems(t *testing.T) {
 // TestLocalSubjects: the machine that a rule names is no part of the subject.
 func TestLocalSubjects(t *testing.T) {
 	for subject, want := range map[string]string{"redis on node-2": "redis", "redis": "redis", "on node-2": "on node-2", "machine node-2": "machine", "machine": "machine"} {
-		f := Finding{Subject: subject, Machine: query.Machine{Instance: "node-2"}}
-		if got := f.Local(); got != want {
-			t.Errorf("%q is %q, want %q", subject, got, want)
-		}
+		t.Run(subject, func(t *testing.T) {
+			f := Finding{Subject: subject, Machine: query.Machine{Instance: "node-2"}}
+			if got := f.Local(); got != want {
+				t.Errorf("%q is %q, want %q", subject, got, want)
+			}
+		})
 	}
 	if f := (Finding{Subject: "redis on node-2"}); f.Local() != f.Subject {
 		t.Errorf("without a machine, %q is %q", f.Subject, f.Local())

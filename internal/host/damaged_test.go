@@ -21,20 +21,22 @@ func TestMoveAside(t *testing.T) {
 		"device":  {func(p string) error { return os.Symlink("/dev/full", p) }, true, true},
 		"pipe":    {func(p string) error { return unix.Mkfifo(p, 0o600) }, true, true},
 	} {
-		for _, folder := range []bool{false, true} {
-			path := filepath.Join(t.TempDir(), "a")
-			for range 2 { // the second one finds the first one's new name taken
-				if err := c.make(path); err != nil && !os.IsExist(err) {
-					t.Fatal(err)
-				}
-				to, err := MoveAside(path, folder)
-				if want := folder && c.folder || !folder && c.file; err != nil || (to != "") != want {
-					t.Errorf("%s, folder %v: moved to %q, %v", name, folder, to, err)
-				}
-				if _, err := os.Lstat(to); to != "" && err != nil {
-					t.Errorf("%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			for _, folder := range []bool{false, true} {
+				path := filepath.Join(t.TempDir(), "a")
+				for range 2 { // the second one finds the first one's new name taken
+					if err := c.make(path); err != nil && !os.IsExist(err) {
+						t.Fatal(err)
+					}
+					to, err := MoveAside(path, folder)
+					if want := folder && c.folder || !folder && c.file; err != nil || (to != "") != want {
+						t.Errorf("%s, folder %v: moved to %q, %v", name, folder, to, err)
+					}
+					if _, err := os.Lstat(to); to != "" && err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
 				}
 			}
-		}
+		})
 	}
 }

@@ -48,14 +48,16 @@ func TestSaidIsBounded(t *testing.T) {
 		"one line": "error: " + long, "many": strings.Repeat("error: "+long+"\n", 5) + "error: end\n", "plain": strings.Repeat(long+"\n", 5) + "end\n",
 		"progress": "1 %\r2 %\r3 %\rerror: disk full\n",
 	} {
-		got := Output{Stderr: []byte(s)}.FailureReason()
-		if len(got) > longestReason+20 || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b\x00") {
-			t.Errorf("%s: %q", name, got)
-		}
-		if name == "progress" && got != "error: disk full" || name == "escapes" && got != "error: no" ||
-			(name == "many" || name == "plain") && !strings.HasSuffix(got, "end") {
-			t.Errorf("%s: %q", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := Output{Stderr: []byte(s)}.FailureReason()
+			if len(got) > longestReason+20 || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b\x00") {
+				t.Errorf("%s: %q", name, got)
+			}
+			if name == "progress" && got != "error: disk full" || name == "escapes" && got != "error: no" ||
+				(name == "many" || name == "plain") && !strings.HasSuffix(got, "end") {
+				t.Errorf("%s: %q", name, got)
+			}
+		})
 	}
 }
 

@@ -44,8 +44,10 @@ func TestReadFilesystem(t *testing.T) {
 	}
 	for name, err := range map[string]error{"statfs": func() error { _, err := At("/proc").Statfs("/none"); return err }(),
 		"find mount of": func() error { _, err := At("/proc").Mounted("/none"); return err }()} {
-		if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), name+" /none: ") {
-			t.Errorf("%v, want %s /none", err, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), name+" /none: ") {
+				t.Errorf("%v, want %s /none", err, name)
+			}
+		})
 	}
 }

@@ -129,12 +129,14 @@ func TestErrorsNameTheMachinesPath(t *testing.T) {
 	_, through := h.Stat("/proc/a/none")
 	write := h.WriteFile("/none/none", nil)
 	for name, err := range map[string]error{"read": read, "number": number, "dir": dir, "stat": stat, "link": link, "through": through, "write": write} {
-		if err == nil || strings.Contains(err.Error(), h.Root) || !strings.Contains(err.Error(), "/none") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if name != "through" && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v is not ErrNotExist", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err == nil || strings.Contains(err.Error(), h.Root) || !strings.Contains(err.Error(), "/none") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if name != "through" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v is not ErrNotExist", name, err)
+			}
+		})
 	}
 }
 
@@ -251,22 +253,24 @@ func TestRemoveTemp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, folder := range map[string]bool{"ours-old": true, "ours-file": false, "other-old": true} {
-		path := filepath.Join(tmp, name)
-		if folder {
-			err = os.Mkdir(path, 0o700)
-		} else {
-			err = os.WriteFile(path, nil, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if folder {
-			err = os.WriteFile(filepath.Join(path, "micro"), nil, 0o700)
-		}
-		old := time.Now().Add(-time.Hour)
-		if err = errors.Join(err, os.Chtimes(path, old, old)); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(tmp, name)
+			if folder {
+				err = os.Mkdir(path, 0o700)
+			} else {
+				err = os.WriteFile(path, nil, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if folder {
+				err = os.WriteFile(filepath.Join(path, "micro"), nil, 0o700)
+			}
+			old := time.Now().Add(-time.Hour)
+			if err = errors.Join(err, os.Chtimes(path, old, old)); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	want := []string{filepath.Base(dir), "other-old", "ours-file"}
 	if os.Geteuid() == 0 { // only root can make what is another user's

@@ -85,22 +85,26 @@ func TestToolsOfTheCheckout(t *testing.T) {
 	checkout := t.TempDir()
 	tool := []byte("#!" + sh + "\necho of the tools\n")
 	for name, data := range map[string][]byte{"bin/teescope": program, ".tools/bin/only-in-tools": tool, ".tools/bin/sh": tool} {
-		if err := Local().Install(filepath.Join(checkout, name), data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := Local().Install(filepath.Join(checkout, name), data, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	// A folder in which everybody may put a program is not looked at, nor one beside a folder of another name.
 	for name, change := range map[string]func() error{
 		"bin/teescope":    func() error { return os.Chmod(filepath.Join(checkout, ".tools/bin"), 0o757) },
 		"tmp-1/teescope2": func() error { return os.Chmod(filepath.Join(checkout, ".tools/bin"), 0o755) },
 	} {
-		if err := errors.Join(Local().Install(filepath.Join(checkout, name), program, 0o755), change()); err != nil {
-			t.Fatal(err)
-		}
-		out, err := Local().Exec(t.Context(), Cmd{Argv: []string{filepath.Join(checkout, name), "-test.run=^TestToolsOfTheCheckout$"}, Env: map[string]string{"TEST_TOOLS": "1"}})
-		if err == nil || strings.Contains(string(out.Stdout), "of the tools") {
-			t.Errorf("%s runs a tool: %s", name, out.Stdout)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := errors.Join(Local().Install(filepath.Join(checkout, name), program, 0o755), change()); err != nil {
+				t.Fatal(err)
+			}
+			out, err := Local().Exec(t.Context(), Cmd{Argv: []string{filepath.Join(checkout, name), "-test.run=^TestToolsOfTheCheckout$"}, Env: map[string]string{"TEST_TOOLS": "1"}})
+			if err == nil || strings.Contains(string(out.Stdout), "of the tools") {
+				t.Errorf("%s runs a tool: %s", name, out.Stdout)
+			}
+		})
 	}
 	if err := os.Chmod(filepath.Join(checkout, ".tools/bin"), 0o755); err != nil {
 		t.Fatal(err)

@@ -687,11 +687,13 @@ func TestChatOptions(t *testing.T) {
 		"words":     func(o *load.ChatOptions) { o.Lengths.Input = 1e9 },
 		"share":     func(o *load.ChatOptions) { o.Lengths.Shared = 7 },
 	} {
-		o := chatted(load.NewVirtual())
-		change(&o)
-		if _, err := load.RunChat(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %q in it", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			o := chatted(load.NewVirtual())
+			change(&o)
+			if _, err := load.RunChat(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("the error is %v, want %q in it", err, want)
+			}
+		})
 	}
 }
 

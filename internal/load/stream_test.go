@@ -56,9 +56,11 @@ func TestEvents(t *testing.T) {
 // TestEventTooLong: neither a line without an end nor an event of endless lines fills the memory.
 func TestEventTooLong(t *testing.T) {
 	for name, r := range map[string]io.Reader{"line": endless("x"), "event": endless("data: " + strings.Repeat("x", 1000) + "\n")} {
-		if got, err := all(r); len(got) > 0 || err == nil || kindOf(err) != "malformed stream" {
-			t.Errorf("%s: %d events, %v", name, len(got), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, err := all(r); len(got) > 0 || err == nil || kindOf(err) != "malformed stream" {
+				t.Errorf("%s: %d events, %v", name, len(got), err)
+			}
+		})
 	}
 }
 

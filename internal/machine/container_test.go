@@ -27,18 +27,20 @@ func TestContainer(t *testing.T) {
 		"a control group's name":           {"/.dockerenv", disk, "0::/docker/abcdef\n", "docker"},
 		"damaged mounts and no other sign": {"/.dockerenv", "6 27\n / / - \n", "0::/\n", ""},
 	} {
-		h := host.At(t.TempDir())
-		files := map[string]string{"/proc/self/cgroup": c.groups, "/proc/self/mountinfo": c.mounts, c.marker: "x"}
-		for file, text := range files {
-			if file == "" || text == "" {
-				continue
+		t.Run(name, func(t *testing.T) {
+			h := host.At(t.TempDir())
+			files := map[string]string{"/proc/self/cgroup": c.groups, "/proc/self/mountinfo": c.mounts, c.marker: "x"}
+			for file, text := range files {
+				if file == "" || text == "" {
+					continue
+				}
+				if err := h.Install(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := h.Install(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
+			if got := Container(h); got != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
 			}
-		}
-		if got := Container(h); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		})
 	}
 }

@@ -16,9 +16,11 @@ import (
 
 func TestCPUList(t *testing.T) {
 	for list, want := range map[string][]int{"0": {0}, "0-3": {0, 1, 2, 3}, "0-1,4,8-9": {0, 1, 4, 8, 9}} {
-		if got, err := ParseCPUList(list); !slices.Equal(got, want) || err != nil {
-			t.Errorf("%q: %v, %v", list, got, err)
-		}
+		t.Run(list, func(t *testing.T) {
+			if got, err := ParseCPUList(list); !slices.Equal(got, want) || err != nil {
+				t.Errorf("%q: %v, %v", list, got, err)
+			}
+		})
 	}
 	for _, list := range []string{"", "a", "3-1", "0-", "-1", "0,,1", "0-99999999999"} {
 		if got, err := ParseCPUList(list); err == nil {
@@ -176,33 +178,35 @@ func TestHostname(t *testing.T) {
 		"a machine whose name is not in it":  {self: own, first: other, file: "localhost\n", err: "/etc/hostname has none"},
 		"a machine without a file of a name": {self: own, first: other, err: "no such file"},
 	} {
-		root := t.TempDir()
-		link := func(name, target string) {
-			if target == "" {
-				return
+		t.Run(what, func(t *testing.T) {
+			root := t.TempDir()
+			link := func(name, target string) {
+				if target == "" {
+					return
+				}
+				if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755), os.Symlink(target, filepath.Join(root, name))); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755), os.Symlink(target, filepath.Join(root, name))); err != nil {
-				t.Fatal(err)
+			write := func(name, text string) {
+				if text == "" {
+					return
+				}
+				if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o644)); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		write := func(name, text string) {
-			if text == "" {
-				return
+			link("proc/self/ns/uts", c.self)
+			link("proc/1/ns/uts", c.first)
+			link("proc/self/ns/net", c.selfNet)
+			link("proc/1/ns/net", c.firstNet)
+			write("proc/sys/kernel/hostname", "kernel-says\n")
+			write("etc/hostname", c.file)
+			got, err := Hostname(&host.Host{Root: root})
+			if got != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %q, %v; want %q, %q", what, got, err, c.want, c.err)
 			}
-			if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		link("proc/self/ns/uts", c.self)
-		link("proc/1/ns/uts", c.first)
-		link("proc/self/ns/net", c.selfNet)
-		link("proc/1/ns/net", c.firstNet)
-		write("proc/sys/kernel/hostname", "kernel-says\n")
-		write("etc/hostname", c.file)
-		got, err := Hostname(&host.Host{Root: root})
-		if got != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %q, %v; want %q, %q", what, got, err, c.want, c.err)
-		}
+		})
 	}
 }
 

@@ -36,9 +36,11 @@ func TestFaults(t *testing.T) {
 
 func TestParseCount(t *testing.T) {
 	for cell, want := range map[string]uint64{"0": 0, "9223372036854775807": 1<<63 - 1} {
-		if got, err := ParseCount(cell); got != want || err != nil {
-			t.Errorf("%q: %d, %v", cell, got, err)
-		}
+		t.Run(cell, func(t *testing.T) {
+			if got, err := ParseCount(cell); got != want || err != nil {
+				t.Errorf("%q: %d, %v", cell, got, err)
+			}
+		})
 	}
 	for cell, want := range map[string]string{"-5": "is not a count", "": "is not a count", "0,512": "is not a count", "NaN": "is not a count", "7\xe9": "is not a count",
 		"18446744073709551615": "has wrapped", "9223372036854775808": "has wrapped", strings.Repeat("9", 10_000): "has wrapped"} {
@@ -97,10 +99,12 @@ func TestBlockRoles(t *testing.T) {
 		t.Errorf("without sysfs %q, want %q", got, want)
 	}
 	for file, text := range map[string]string{"sys/class/block/xvda1/partition": "1\n", "proc/devices": "Character devices:\n  8 zram\n\nBlock devices:\n  8 sd\n252 zram\n"} {
-		path := filepath.Join(h.Root, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(file, func(t *testing.T) {
+			path := filepath.Join(h.Root, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	if got, want := roles(h), []string{"xvda1 1", "loop0 2", "odd 2"}; !slices.Equal(got, want) {
 		t.Errorf("with sysfs %q, want %q", got, want)

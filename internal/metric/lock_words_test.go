@@ -8,8 +8,10 @@ func TestLockVariable(t *testing.T) {
 		"orders": "the lock orders", "heap": "the lock variable heap", "other": "the lock variable other",
 		"variables": "the lock variable variables", "in main": "the lock variable in main",
 	} {
-		if got := LockWords(LockVariable(name)); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := LockWords(LockVariable(name)); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		})
 	}
 }

@@ -8,9 +8,11 @@ import (
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]float64{"4": 4, "0.5": 0.5, "-2": -2, "1e3": 1000, "4k": 4096, "4KiB": 4096, "2G": 2 << 30, "7B": 7, "1TiB": 1 << 40} {
-		if got, err := ParseSize(text); err != nil || got != want {
-			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got, err := ParseSize(text); err != nil || got != want {
+				t.Errorf("%s is %v, %v, want %v", text, got, err, want)
+			}
+		})
 	}
 	for _, text := range []string{"", "k", "4 k", "4kk", "NaN", "Inf", "4s", "0x"} {
 		if got, err := ParseSize(text); err == nil {

@@ -187,13 +187,15 @@ func TestAloneExplains(t *testing.T) {
 		"steady":            {"nothing that is read here shows where its time goes. Not root", "nothing that is read here shows where its time goes"},
 		"teescope-nonesuch": {`no process "teescope-nonesuch" was seen here`, `no process "teescope-nonesuch" was seen here`},
 	} {
-		for i, told := range []bool{false, true} {
-			var no *explain.Refusal
-			_, err := a.explained(t.Context(), explain.Question{Process: process, From: a.now.Add(-time.Minute), To: a.now}, lack, told)
-			if !errors.As(err, &no) || no.Reason != want[i] {
-				t.Errorf("%s, told: %v: %v, want %q", process, told, err, want[i])
+		t.Run(process, func(t *testing.T) {
+			for i, told := range []bool{false, true} {
+				var no *explain.Refusal
+				_, err := a.explained(t.Context(), explain.Question{Process: process, From: a.now.Add(-time.Minute), To: a.now}, lack, told)
+				if !errors.As(err, &no) || no.Reason != want[i] {
+					t.Errorf("%s, told: %v: %v, want %q", process, told, err, want[i])
+				}
 			}
-		}
+		})
 	}
 }
 

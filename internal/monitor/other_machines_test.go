@@ -154,9 +154,11 @@ func TestElsewhere(t *testing.T) {
 		"overhead": func() error { _, err := m.overhead(ctx, nowhere); return err },
 		"findings": func() error { _, err := m.findingsOf(ctx, nowhere); return err },
 	} {
-		if err := ask(); !errors.Is(err, web.ErrNotFound) {
-			t.Errorf("%s of a machine that is not known: %v, want not found", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := ask(); !errors.Is(err, web.ErrNotFound) {
+				t.Errorf("%s of a machine that is not known: %v, want not found", name, err)
+			}
+		})
 	}
 }
 
@@ -236,9 +238,11 @@ func TestElsewhereSources(t *testing.T) {
 	}
 	got := of(node2)
 	for name, want := range map[string]string{"tee": "available", "syscalls": "available", "system": "unavailable", "disk": "not here", "of the future": "available"} {
-		if got[name].State != want || (want == "available") != (got[name].Reason == "") {
-			t.Errorf("source %s is %s (%s), want %s", name, got[name].State, got[name].Reason, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got[name].State != want || (want == "available") != (got[name].Reason == "") {
+				t.Errorf("source %s is %s (%s), want %s", name, got[name].State, got[name].Reason, want)
+			}
+		})
 	}
 	if s := got["syscalls"]; s.Coverage == nil || *s.Coverage != 0.25 || s.Error == nil || *s.Error != 0.05 || s.RestError == nil || *s.RestError != 0.2 || s.Level != "count" || s.Doc == "" {
 		t.Errorf("syscalls: %+v", s)

@@ -35,13 +35,15 @@ func TestRunning(t *testing.T) {
 		"32/cmdline": "java\x00-jar\x00/a/other.jar\x00",
 		"self/comm":  "server\n",
 	} {
-		file := filepath.Join(root, "proc", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(root, "proc", name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	h := &host.Host{Root: root}
 	got, err := running(h, "server", false)
@@ -109,7 +111,9 @@ func TestOpenFiles(t *testing.T) {
 		"8": {"/detached", "flags:\t0100000\nmnt_id:\t99\nino:\t9\n"},
 		"9": {"/old/kernel", "flags:\t0100000\nmnt_id:\t21\n"},
 	} {
-		openAt(t, root, "3", descriptor, d[0], d[1])
+		t.Run(descriptor, func(t *testing.T) {
+			openAt(t, root, "3", descriptor, d[0], d[1])
+		})
 	}
 	got, err := running(&host.Host{Root: root}, "server", true)
 	want := []web.OpenFile{{Device: "8:1", Inode: "1234", Path: "/no/orders.log"}, {Device: "0:45", Inode: "7", Path: "/home/a (deleted)"}}

@@ -106,9 +106,11 @@ func TestOlderHeadlines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for where, text := range map[string]string{"the list": headlines(all.Results[0].Comparisons), "the page of the result": headlines(e.Comparisons)} {
-		if !strings.Contains(text, want) || strings.Contains(text, old) {
-			t.Errorf("%s says\n%s\nwant %q", where, text, want)
-		}
+		t.Run(where, func(t *testing.T) {
+			if !strings.Contains(text, want) || strings.Contains(text, old) {
+				t.Errorf("%s says\n%s\nwant %q", where, text, want)
+			}
+		})
 	}
 }
 

@@ -46,9 +46,11 @@ func TestDocuments(t *testing.T) {
 // TestTimes: a number grows by a million in the form that it has.
 func TestTimes(t *testing.T) {
 	for in, want := range map[string]string{"7": "7000000", "12.5": "12500000.0", "0.0000015": "0000001.5000000", "1.": "1000000"} {
-		if got := numbers[0].of(in); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := numbers[0].of(in); got != want {
+				t.Errorf("%s: %s, want %s", in, got, want)
+			}
+		})
 	}
 }
 

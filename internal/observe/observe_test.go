@@ -65,8 +65,10 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]string{"gpu": "no source", "(": "--sources: error parsing"} {
-		if _, err := choose(list, pattern); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--sources %q: error %v, want %q", pattern, err, want)
-		}
+		t.Run(pattern, func(t *testing.T) {
+			if _, err := choose(list, pattern); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("--sources %q: error %v, want %q", pattern, err, want)
+			}
+		})
 	}
 }

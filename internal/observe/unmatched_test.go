@@ -26,13 +26,15 @@ func TestUnmatched(t *testing.T) {
 		"31/comm": "worker\n", "31/cmdline": "app: password=secret-of-the-app\x00",
 		"40/comm": "kworker/0:1\n", "40/cmdline": "",
 	} {
-		file := filepath.Join(root, "proc", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(root, "proc", name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	h := &host.Host{Root: root}
 	const cut = `--process: the kernel keeps 15 bytes of a process's name, so "victoria-metrics-prod" is matched as "victoria-metric", with all others of that name`

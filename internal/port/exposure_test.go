@@ -27,10 +27,12 @@ func TestResolve(t *testing.T) {
 		":80": ":80 false", "0.0.0.0:80": "0.0.0.0:80 false", "[::]:http": "[::]:http false", "127.0.0.1:80": "127.0.0.1:80 true", "[::1]:80": "[::1]:80 true",
 		"[::ffff:127.0.0.1]:80": "127.0.0.1:80 true", "10.0.0.1:80": "10.0.0.1:80 false", "localhost:80": "127.0.0.1:80 true",
 	} {
-		at, local, err := resolve(t.Context(), addr)
-		if got := fmt.Sprint(at, " ", local); got != want || err != nil {
-			t.Errorf("%s: %s, %v, want %s", addr, got, err, want)
-		}
+		t.Run(addr, func(t *testing.T) {
+			at, local, err := resolve(t.Context(), addr)
+			if got := fmt.Sprint(at, " ", local); got != want || err != nil {
+				t.Errorf("%s: %s, %v, want %s", addr, got, err, want)
+			}
+		})
 	}
 }
 

@@ -62,17 +62,19 @@ func TestTidy(t *testing.T) {
 		"not a whole": {[]metric.Sample{hist(1, 2)}, "", "not a whole histogram"},
 		"no metric":   {[]metric.Sample{{Value: 1}}, "", "without a metric"},
 	} {
-		got, err := Tidy(append(append([]metric.Sample{good}, c.samples...), metric.Sample{Desc: Missed, Value: 5}))
-		page := string(metric.AppendText(nil, got))
-		if !strings.Contains(page, `{process="good"} 1`) || got[len(got)-1].Desc != Missed {
-			t.Errorf("%s: a good sample is lost:\n%s", name, page)
-		}
-		if want := 2 + min(1, len(c.want)); len(got) != want || !strings.Contains(page, c.want) {
-			t.Errorf("%s: want %q, not\n%s", name, c.want, page)
-		}
-		if err == nil || !strings.Contains(err.Error(), c.fail) {
-			t.Errorf("%s: error %v, want %q", name, err, c.fail)
-		}
+		t.Run(name, func(t *testing.T) {
+			got, err := Tidy(append(append([]metric.Sample{good}, c.samples...), metric.Sample{Desc: Missed, Value: 5}))
+			page := string(metric.AppendText(nil, got))
+			if !strings.Contains(page, `{process="good"} 1`) || got[len(got)-1].Desc != Missed {
+				t.Errorf("%s: a good sample is lost:\n%s", name, page)
+			}
+			if want := 2 + min(1, len(c.want)); len(got) != want || !strings.Contains(page, c.want) {
+				t.Errorf("%s: want %q, not\n%s", name, c.want, page)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: error %v, want %q", name, err, c.fail)
+			}
+		})
 	}
 }
 

@@ -70,8 +70,10 @@ func TestBadSettings(t *testing.T) {
 		"unknown level": {Level: &none}, "too many processes": {PIDs: &many}, "process 0": {PIDs: &[]int{0}},
 		"files of a source that reads none": {Files: &[]string{"/x"}}, "long filter": {Cgroup: &long}, "long filter of names": {Process: &long},
 	} {
-		if err := e.Set("x", s); err == nil {
-			t.Errorf("%s is taken", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := e.Set("x", s); err == nil {
+				t.Errorf("%s is taken", name)
+			}
+		})
 	}
 }

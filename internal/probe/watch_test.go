@@ -163,13 +163,15 @@ func TestWaitsForSettings(t *testing.T) {
 	w.after(2*linger, Available, "")
 	plain := (&fake{}).source("plain")
 	for want, s := range map[string]Setting{"does not wait for a process": {Auto: &on}, "one of them": {Auto: &on, On: &on}} {
-		source := w.status().Source
-		if want == "does not wait for a process" {
-			source = plain
-		}
-		if err := s.Check(source); err == nil || !strings.HasPrefix(err.Error(), "auto: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			source := w.status().Source
+			if want == "does not wait for a process" {
+				source = plain
+			}
+			if err := s.Check(source); err == nil || !strings.HasPrefix(err.Error(), "auto: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }
 

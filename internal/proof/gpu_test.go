@@ -96,17 +96,19 @@ func TestGPUOfAnotherResult(t *testing.T) {
 // TestUnusedCollateral: evidence that uses no collateral has none stored with it, as nothing would vouch for its bytes.
 func TestUnusedCollateral(t *testing.T) {
 	for name, m := range map[string]*attesttest.Machine{"nvidia": attesttest.NVIDIA(t, attesttest.GH100), "nitro": attesttest.Nitro(t, attesttest.Options{})} {
-		doc := document(t, nil)
-		for _, stored := range [][]result.Collateral{nil, {{URL: "https://example.org", Body: []byte("x")}}} {
-			a, err := Attest(t.Context(), doc, m, nil, "", made, m.Trust)
-			if err == nil {
-				a.Collateral = stored
+		t.Run(name, func(t *testing.T) {
+			doc := document(t, nil)
+			for _, stored := range [][]result.Collateral{nil, {{URL: "https://example.org", Body: []byte("x")}}} {
+				a, err := Attest(t.Context(), doc, m, nil, "", made, m.Trust)
+				if err == nil {
+					a.Collateral = stored
+				}
+				r, err := Verify(attach(t, doc, a, err), Options{Policy: Policy{Formats: []string{gpu, "nitro"}}, Now: made.Add(time.Hour), Roots: m.Trust})
+				if err != nil || (r.Status() == 1) != (stored != nil) || stored != nil && !strings.Contains(r.Line, "there is also collateral") {
+					t.Errorf("%s with %d pieces: %+v, %v", name, len(stored), r, err)
+				}
 			}
-			r, err := Verify(attach(t, doc, a, err), Options{Policy: Policy{Formats: []string{gpu, "nitro"}}, Now: made.Add(time.Hour), Roots: m.Trust})
-			if err != nil || (r.Status() == 1) != (stored != nil) || stored != nil && !strings.Contains(r.Line, "there is also collateral") {
-				t.Errorf("%s with %d pieces: %+v, %v", name, len(stored), r, err)
-			}
-		}
+		})
 	}
 }
 

@@ -420,9 +420,11 @@ func TestKeys(t *testing.T) {
 		"broken":        {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der[:9]}), "want an Ed25519"},
 		"nothing":       {nil, "want an Ed25519"},
 	} {
-		if k, err := PrivateKey(tc.text); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %T, %v, want %q", name, k, err, tc.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if k, err := PrivateKey(tc.text); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: %T, %v, want %q", name, k, err, tc.want)
+			}
+		})
 	}
 	if _, err := PublicKey(private); err == nil || !strings.Contains(err.Error(), "want a PUBLIC KEY") {
 		t.Errorf("a private key for a public one: %v", err)

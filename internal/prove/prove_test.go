@@ -173,13 +173,15 @@ func TestSignature(t *testing.T) {
 	}{
 		"right": {rsaSignature.truth(0, false), true}, "another message": {rsaSignature.truth(0, true), false}, "another signature": {forged, false},
 	} {
-		full, err := frontend.NewWitness(c.circuit, curve.ScalarField())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := solve(cs, full); (err == nil) != c.right {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			full, err := frontend.NewWitness(c.circuit, curve.ScalarField())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := solve(cs, full); (err == nil) != c.right {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

@@ -125,19 +125,21 @@ func TestFind(t *testing.T) {
 		"nonsense":              {v2, "0::/a\n", map[string]string{"/sys/fs/cgroup/a/memory.max": "-17\n"}, 512 << 20, "half"},
 		"nothing":               {"", "", map[string]string{"/proc/meminfo": ""}, 2 << 30, "guess"},
 	} {
-		h := host.At(t.TempDir())
-		files := map[string]string{"/proc/self/cgroup": c.groups, "/proc/self/mountinfo": c.mounts, "/proc/meminfo": "MemTotal: 1048576 kB\n"}
-		for file, text := range c.files {
-			files[file] = text
-		}
-		for file, text := range files {
-			if err := h.Install(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			h := host.At(t.TempDir())
+			files := map[string]string{"/proc/self/cgroup": c.groups, "/proc/self/mountinfo": c.mounts, "/proc/meminfo": "MemTotal: 1048576 kB\n"}
+			for file, text := range c.files {
+				files[file] = text
 			}
-		}
-		if got, from := quota.Find(h); got != c.want || !strings.Contains(from, c.from) {
-			t.Errorf("%s: %d from %s, want %d from %s", name, got, from, c.want, c.from)
-		}
+			for file, text := range files {
+				if err := h.Install(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, from := quota.Find(h); got != c.want || !strings.Contains(from, c.from) {
+				t.Errorf("%s: %d from %s, want %d from %s", name, got, from, c.want, c.from)
+			}
+		})
 	}
 }
 
@@ -156,9 +158,11 @@ func TestCollect(t *testing.T) {
 	got := map[string]float64{}
 	b.Collect(func(s metric.Sample) { got[s.Desc.Name+strings.Join(s.Labels, ",")] = s.Value })
 	for name, want := range map[string]float64{"teescope_memory_limit_bytes": 256 << 20, "teescope_memory_refused_totalrequests": 1, "teescope_memory_refused_totalqueries": 0, "teescope_memory_share_used_bytesanswers": 0} {
-		if v, ok := got[name]; !ok || v != want {
-			t.Errorf("%s is %v, %v; want %v", name, v, ok, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if v, ok := got[name]; !ok || v != want {
+				t.Errorf("%s is %v, %v; want %v", name, v, ok, want)
+			}
+		})
 	}
 }
 

@@ -46,22 +46,24 @@ func TestPublished(t *testing.T) {
 		"another rate":        {withArms("llm", "ttft_mean_seconds", map[string]string{"rate": "4"}, none, gpu), nil},
 		"a guest without it":  {withArms("llm", "ttft_mean_seconds", map[string]string{"rate": "1"}, none, on("tdx")), nil},
 	} {
-		var got []string
-		for _, r := range bandsBehind(c.e, &c.e.Comparisons[0]) {
-			got = append(got, r.ID)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-		drawing, ok := forest(c.e)
-		svg := string(drawing.SVG())
-		if !ok || strings.Contains(svg, "published: ") != (c.want != nil) {
-			t.Errorf("%s: published figures are drawn: %v", name, strings.Contains(svg, "published: "))
-		}
-		listed := publishedTable(c.e)
-		if len(listed.Rows) != len(c.want) {
-			t.Errorf("%s: %d figures are listed", name, len(listed.Rows))
-		}
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, r := range bandsBehind(c.e, &c.e.Comparisons[0]) {
+				got = append(got, r.ID)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+			drawing, ok := forest(c.e)
+			svg := string(drawing.SVG())
+			if !ok || strings.Contains(svg, "published: ") != (c.want != nil) {
+				t.Errorf("%s: published figures are drawn: %v", name, strings.Contains(svg, "published: "))
+			}
+			listed := publishedTable(c.e)
+			if len(listed.Rows) != len(c.want) {
+				t.Errorf("%s: %d figures are listed", name, len(listed.Rows))
+			}
+		})
 	}
 }
 
@@ -90,9 +92,11 @@ func TestParsePublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	for from, to := range map[string]string{"a,": ",", ",1,2,": ",2,1,", "threads=1": "threads", "cited": "", ",1,": ",zero,", ",2,": ",NaN,", "redis": "", "SGX1,": ""} {
-		if _, err := ParsePublished([]byte(head + strings.Replace(good, from, to, 1))); err == nil {
-			t.Errorf("%q in place of %q is accepted", to, from)
-		}
+		t.Run(from, func(t *testing.T) {
+			if _, err := ParsePublished([]byte(head + strings.Replace(good, from, to, 1))); err == nil {
+				t.Errorf("%q in place of %q is accepted", to, from)
+			}
+		})
 	}
 	for _, data := range [][]byte{nil, []byte("id\n"), []byte(head + good + good), bytes.Replace([]byte(head+good), []byte("tee"), []byte("kind"), 1)} {
 		if _, err := ParsePublished(data); err == nil {

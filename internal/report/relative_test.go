@@ -141,10 +141,12 @@ func TestRelativeOfLittle(t *testing.T) {
 			e.Workload.Metrics[0].Better = "none"
 		},
 	} {
-		e := pair()
-		change(e)
-		if c := relative(e); len(c) > 0 {
-			t.Errorf("%s: %+v", name, c)
-		}
+		t.Run(name, func(t *testing.T) {
+			e := pair()
+			change(e)
+			if c := relative(e); len(c) > 0 {
+				t.Errorf("%s: %+v", name, c)
+			}
+		})
 	}
 }

@@ -165,13 +165,15 @@ func TestLadderChains(t *testing.T) {
 		"baseline":   {[]result.Comparison{step("a", "b", &two, 1), step("a", "c", &six, 2)}, "1-2 1-6.2"},
 		"gap":        {[]result.Comparison{step("a", "b", nil, 1), step("b", "c", &three, 2)}, ""},
 	} {
-		var got []string
-		for _, r := range rungsOf(&result.Experiment{Environments: envs, Comparisons: c.comparisons}, "") {
-			got = append(got, fmt.Sprintf("%v-%v", r.from, r.to))
-		}
-		if s := strings.Join(got, " "); s != c.want {
-			t.Errorf("%s: %q, want %q", name, s, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, r := range rungsOf(&result.Experiment{Environments: envs, Comparisons: c.comparisons}, "") {
+				got = append(got, fmt.Sprintf("%v-%v", r.from, r.to))
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("%s: %q, want %q", name, s, c.want)
+			}
+		})
 	}
 }
 

@@ -56,9 +56,11 @@ func TestParseSpecified(t *testing.T) {
 		t.Fatal(err)
 	}
 	for from, to := range map[string]string{"A,": ",", "p=1": "p", ",2,": ",-2,", "2,cited": "Inf,cited", "cited": "", "note": ""} {
-		if _, err := ParseSpecified([]byte(head + strings.Replace(good, from, to, 1))); err == nil {
-			t.Errorf("%q in place of %q is accepted", to, from)
-		}
+		t.Run(from, func(t *testing.T) {
+			if _, err := ParseSpecified([]byte(head + strings.Replace(good, from, to, 1))); err == nil {
+				t.Errorf("%q in place of %q is accepted", to, from)
+			}
+		})
 	}
 	if _, err := ParseSpecified(nil); err == nil {
 		t.Error("an empty file is accepted")

@@ -162,14 +162,16 @@ func TestState(t *testing.T) {
 		}, NoValue},
 		"emulated": {value, "tdx", func(e *result.Experiment) { e.Environments[1].StandsFor = "a TDX guest" }, StandIn},
 	} {
-		e := measuredCups("a", "guest", c.kind, 0.001, 0.0012, 1.2)
-		if c.change != nil {
-			c.change(e)
-		}
-		m := NewResults([]*result.Experiment{e}, nil, nil).Lookup("row", c.a)
-		if got := fill(c.a, &m); got != c.want {
-			t.Errorf("%s: %s, want %s: %+v", name, got, c.want, m.Arms)
-		}
+		t.Run(name, func(t *testing.T) {
+			e := measuredCups("a", "guest", c.kind, 0.001, 0.0012, 1.2)
+			if c.change != nil {
+				c.change(e)
+			}
+			m := NewResults([]*result.Experiment{e}, nil, nil).Lookup("row", c.a)
+			if got := fill(c.a, &m); got != c.want {
+				t.Errorf("%s: %s, want %s: %+v", name, got, c.want, m.Arms)
+			}
+		})
 	}
 }
 

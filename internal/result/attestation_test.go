@@ -111,25 +111,29 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, doc := range map[string][]byte{"once": once, "twice": twice, "moved": moved} {
-		digest, err := Digest(doc)
-		if err != nil || digest != want {
-			t.Errorf("%s: digest %s, %v, want %s", name, digest, err, want)
-		}
-		e, err := Parse(doc)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, doc)
-		}
-		if n := len(e.Attestation.Signature); n != map[string]int{"once": 2}[name]+map[string]int{"twice": 1, "moved": 1}[name] {
-			t.Errorf("%s: a signature of %d bytes", name, n)
-		}
-		if n := bytes.Count(doc, []byte(`"attestation"`)); n != 1 {
-			t.Errorf("%s: %d attestations", name, n)
-		}
+		t.Run(name, func(t *testing.T) {
+			digest, err := Digest(doc)
+			if err != nil || digest != want {
+				t.Errorf("%s: digest %s, %v, want %s", name, digest, err, want)
+			}
+			e, err := Parse(doc)
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, doc)
+			}
+			if n := len(e.Attestation.Signature); n != map[string]int{"once": 2}[name]+map[string]int{"twice": 1, "moved": 1}[name] {
+				t.Errorf("%s: a signature of %d bytes", name, n)
+			}
+			if n := bytes.Count(doc, []byte(`"attestation"`)); n != 1 {
+				t.Errorf("%s: %d attestations", name, n)
+			}
+		})
 	}
 	for name, doc := range map[string]string{"a list": "[]", "nothing": "", "cut off": `{"a": 1`, "first": `{"attestation": {}, "a": 1}`} {
-		if out, err := Attach([]byte(doc), a); err == nil && name != "cut off" {
-			t.Errorf("%s: %s", name, out)
-		}
+		t.Run(name, func(t *testing.T) {
+			if out, err := Attach([]byte(doc), a); err == nil && name != "cut off" {
+				t.Errorf("%s: %s", name, out)
+			}
+		})
 	}
 }
 

@@ -56,9 +56,11 @@ func TestDigest(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{"on one line": compact.Bytes(), "with sorted members": sorted, "without a digest": without,
 		"with another form of a number": bytes.ReplaceAll(whole, []byte("1.5"), []byte("15e-1"))} {
-		if _, err := Parse(b); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse(b); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -82,9 +84,11 @@ func TestDigestForm(t *testing.T) {
 		}
 	}
 	for a, b := range map[string]string{"1000000": "1e6", "1.50": "15e-1", "0.1e1": "1"} {
-		if digest(`{"a": `+a+`}`) != digest(`{"a": `+b+`}`) {
-			t.Errorf("%s and %s have different digests", a, b)
-		}
+		t.Run(a, func(t *testing.T) {
+			if digest(`{"a": `+a+`}`) != digest(`{"a": `+b+`}`) {
+				t.Errorf("%s and %s have different digests", a, b)
+			}
+		})
 	}
 }
 

@@ -36,16 +36,18 @@ func TestFootprint(t *testing.T) {
 		"empty lists":   []byte(`{"schema_version":"2.0","x":[[]` + strings.Repeat(",[]", 200_000) + `]}`),
 		"empty objects": []byte(`{"schema_version":"2.0","x":[{}` + strings.Repeat(",{}", 200_000) + `]}`),
 	} {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		_, err := Parse(b)
-		runtime.ReadMemStats(&after)
-		took := int64(after.TotalAlloc - before.TotalAlloc)
-		estimate := int64(len(b))*textBytes + valuesBytes(b)
-		if (err == nil) != (name == "a real one") || 3*estimate < took { // a part of what is allocated is garbage before the end
-			t.Errorf("%s: %d KiB, %d are estimated, %d were allocated in total; %v", name, len(b)>>10, estimate>>10, took>>10, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			_, err := Parse(b)
+			runtime.ReadMemStats(&after)
+			took := int64(after.TotalAlloc - before.TotalAlloc)
+			estimate := int64(len(b))*textBytes + valuesBytes(b)
+			if (err == nil) != (name == "a real one") || 3*estimate < took { // a part of what is allocated is garbage before the end
+				t.Errorf("%s: %d KiB, %d are estimated, %d were allocated in total; %v", name, len(b)>>10, estimate>>10, took>>10, err)
+			}
+		})
 	}
 }
 
@@ -89,10 +91,12 @@ func TestTooLarge(t *testing.T) {
 		"the list":              func() error { _, err := a.List(); return err },
 		"the bytes of the file": func() error { _, err := bytesOf("/proc/self/exe"); return err },
 	} {
-		var full *quota.Exceeded
-		if err := read(); !errors.As(err, &full) || !full.Busy() {
-			t.Errorf("%s, while others have the memory: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			var full *quota.Exceeded
+			if err := read(); !errors.As(err, &full) || !full.Busy() {
+				t.Errorf("%s, while others have the memory: %v", name, err)
+			}
+		})
 	}
 	others()
 	if _, err := a.Get("r"); err == nil || errors.As(err, new(*quota.Exceeded)) || !strings.Contains(err.Error(), "not a complete JSON document") {

@@ -89,19 +89,21 @@ func TestParseRefusesImpossible(t *testing.T) {
 	for text, why := range map[string]string{
 		"0.5": "", "1.79": "more than 1", "-0.01": "less than 0", "18446744073709551615": "more than 1",
 	} {
-		e := sample()
-		e.Workload.Metrics = append(e.Workload.Metrics, MetricDesc{Name: "lost_ratio", Unit: "ratio", Better: "lower"})
-		r := run(0)
-		r.Metrics = append(r.Metrics, Metric{Name: "lost_ratio", Value: pointer(0.123456), Source: Measured})
-		e.Runs = []Run{*r}
-		b, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Parse(bytes.Replace(b, []byte("0.123456"), []byte(text), 1))
-		if why == "" && err != nil || why != "" && (err == nil || !strings.Contains(err.Error(), "run p00-default-native: lost_ratio") || !strings.Contains(err.Error(), why)) {
-			t.Errorf("%s: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			e := sample()
+			e.Workload.Metrics = append(e.Workload.Metrics, MetricDesc{Name: "lost_ratio", Unit: "ratio", Better: "lower"})
+			r := run(0)
+			r.Metrics = append(r.Metrics, Metric{Name: "lost_ratio", Value: pointer(0.123456), Source: Measured})
+			e.Runs = []Run{*r}
+			b, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse(bytes.Replace(b, []byte("0.123456"), []byte(text), 1))
+			if why == "" && err != nil || why != "" && (err == nil || !strings.Contains(err.Error(), "run p00-default-native: lost_ratio") || !strings.Contains(err.Error(), why)) {
+				t.Errorf("%s: %v", text, err)
+			}
+		})
 	}
 	e := sample()
 	e.Comparisons = []Comparison{{Baseline: "native", Treatment: "native", Case: "default", Metric: "x_seconds", BaseMedian: pointer(-3)}}

@@ -197,13 +197,15 @@ func TestReadRefuses(t *testing.T) {
 		"compressed, foreign":     {string(compressed(t, []byte(`{"hello": 1}`))), "no schema_version"},
 		"missing part":            {strings.Replace(string(text), `"workload"`, `"work"`, 1), "schema"},
 	} {
-		path := filepath.Join(dir, "bad.json")
-		if err := os.WriteFile(path, []byte(c.data), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v; want %q", name, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, "bad.json")
+			if err := os.WriteFile(path, []byte(c.data), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v; want %q", name, err, c.want)
+			}
+		})
 	}
 	packed := filepath.Join(dir, "good.json.gz")
 	if err := os.WriteFile(packed, compressed(t, text), 0o644); err != nil {

@@ -287,10 +287,12 @@ func TestAddresses(t *testing.T) {
 		"[::1]:5432": "::1 5432", "/run/postgresql/.s.PGSQL.5433": "/run/postgresql 5433",
 		"/run/postgresql": "~want a socket", "h:0": "~want a port", "h:99999": "~want a port", "h:x": "~want a port",
 	} {
-		host, port, err := pgAddress(address)
-		if got := fmt.Sprint(host, " ", port); err == nil && got != want || err != nil && !strings.Contains("~"+err.Error(), strings.TrimPrefix(want, "~")) {
-			t.Errorf("%s: got %s, %v, want %s", address, got, err, want)
-		}
+		t.Run(address, func(t *testing.T) {
+			host, port, err := pgAddress(address)
+			if got := fmt.Sprint(host, " ", port); err == nil && got != want || err != nil && !strings.Contains("~"+err.Error(), strings.TrimPrefix(want, "~")) {
+				t.Errorf("%s: got %s, %v, want %s", address, got, err, want)
+			}
+		})
 	}
 }
 

@@ -36,8 +36,10 @@ func TestDistributions(t *testing.T) {
 		"no degree": StudentT(0).Quantile(0.9), "a probability above 1": StudentT(3).Quantile(1.1), "NaN": StudentT(3).Quantile(math.NaN()),
 		"above NaN": StudentT(3).Survival(math.NaN()), "above 1 without a degree": StudentT(0).Survival(1),
 	} {
-		if !math.IsNaN(got) {
-			t.Errorf("%s: %v, want none", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if !math.IsNaN(got) {
+				t.Errorf("%s: %v, want none", name, got)
+			}
+		})
 	}
 }

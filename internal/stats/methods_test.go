@@ -221,9 +221,11 @@ func TestModes(t *testing.T) {
 		t.Errorf("two values: %+v", b)
 	}
 	for name, x := range map[string][]float64{"few": {1, 2, 3}, "constant": slices.Repeat([]float64{1}, 20), "not finite": {1, 2, 3, 4, 5, 6, 7, math.NaN()}} {
-		if b := Modes(x); b.Two || !math.IsNaN(b.Low) || name != "constant" && b.Reason == "" {
-			t.Errorf("%s: %+v", name, b)
-		}
+		t.Run(name, func(t *testing.T) {
+			if b := Modes(x); b.Two || !math.IsNaN(b.Low) || name != "constant" && b.Reason == "" {
+				t.Errorf("%s: %+v", name, b)
+			}
+		})
 	}
 	for _, n := range []int{8, 10, 20, 50} { // one group: at most 2 % of false alarms of the two tests together
 		alarms := 0

@@ -71,24 +71,26 @@ func TestPredictCovers(t *testing.T) {
 		"line":  func(x float64) float64 { return 1 + 0.03*x },
 		"power": func(x float64) float64 { return 1.2 * math.Pow(x, 0.4) },
 	} {
-		r := rand.New(rand.NewPCG(5, 6))
-		f := func(x float64) float64 { return curve(x) * math.Exp(0.05*r.NormFloat64()) }
-		for _, x := range []float64{20, 60, 110} {
-			held := 0
-			for range runs {
-				p, err := Predict(settings(f, 1, 5, 10, 20, 40, 80), x, 0.95)
-				if err != nil {
-					t.Fatal(err)
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(5, 6))
+			f := func(x float64) float64 { return curve(x) * math.Exp(0.05*r.NormFloat64()) }
+			for _, x := range []float64{20, 60, 110} {
+				held := 0
+				for range runs {
+					p, err := Predict(settings(f, 1, 5, 10, 20, 40, 80), x, 0.95)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if y := f(x); y >= p.Low && y <= p.High {
+						held++
+					}
 				}
-				if y := f(x); y >= p.Low && y <= p.High {
-					held++
+				// Choosing the better of two curves costs a little coverage.
+				if share := float64(held) / runs; share < 0.92 || share > 0.98 {
+					t.Errorf("%s at %g: %.1f %% of the intervals hold the value, want about 95 %%", name, x, 100*share)
 				}
 			}
-			// Choosing the better of two curves costs a little coverage.
-			if share := float64(held) / runs; share < 0.92 || share > 0.98 {
-				t.Errorf("%s at %g: %.1f %% of the intervals hold the value, want about 95 %%", name, x, 100*share)
-			}
-		}
+		})
 	}
 }
 
@@ -107,10 +109,12 @@ func TestRankCorrelation(t *testing.T) {
 		// rho = 1 - 6*10/990, t = 7.75 with 8 degrees of freedom.
 		"ten": {[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{2, 1, 4, 3, 6, 5, 8, 7, 10, 9}, 0.9393939, 5.484e-05},
 	} {
-		rho, p := RankCorrelation(tt.x, tt.y)
-		same := func(a, b float64) bool { return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-6 }
-		if !same(rho, tt.rho) || !same(p, tt.p) {
-			t.Errorf("%s: rho %v, p %v, want %v and %v", name, rho, p, tt.rho, tt.p)
-		}
+		t.Run(name, func(t *testing.T) {
+			rho, p := RankCorrelation(tt.x, tt.y)
+			same := func(a, b float64) bool { return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-6 }
+			if !same(rho, tt.rho) || !same(p, tt.p) {
+				t.Errorf("%s: rho %v, p %v, want %v and %v", name, rho, p, tt.rho, tt.p)
+			}
+		})
 	}
 }

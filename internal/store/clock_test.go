@@ -295,9 +295,11 @@ func TestReferencesEnd(t *testing.T) {
 	}
 	put(first, "first", base.Add(2*time.Second), 3)
 	for name, want := range map[string]float64{"first": 3, "other0": 2, "other1": 2, "other2": 2} {
-		if got := one(t, s.Store, name, base.Add(3*time.Second)); got != want {
-			t.Errorf("%s is %v, want %v", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := one(t, s.Store, name, base.Add(3*time.Second)); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		})
 	}
 }
 

@@ -85,25 +85,27 @@ func TestDataFolderIsClosed(t *testing.T) {
 		"of something else":     {with(0o755, "thesis.tex"), 0o755, [2]string{"chmod 700", "chmod 700"}},
 		"home":                  {with(0o755, "lock", "wal", ".profile"), 0o755, [2]string{"chmod 700", "chmod 700"}},
 	} {
-		dir := filepath.Join(t.TempDir(), "above", "data")
-		if err := errors.Join(os.Mkdir(filepath.Dir(dir), 0o755), c.make(dir)); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 2 {
-			var log bytes.Buffer
-			lock, _, err := takeLock(dir, slog.New(slog.NewTextHandler(&log, nil)))
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if said := log.String(); (said == "") != (c.said[i] == "") || !strings.Contains(said, c.said[i]) {
-				t.Errorf("%s, start %d: the log says %q", name, i, said)
-			}
-			if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != c.want {
-				t.Errorf("%s: %v, %v; want %v", name, fi.Mode().Perm(), err, c.want)
-			}
-			if err := lock.Close(); err != nil {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "above", "data")
+			if err := errors.Join(os.Mkdir(filepath.Dir(dir), 0o755), c.make(dir)); err != nil {
 				t.Fatal(err)
 			}
-		}
+			for i := range 2 {
+				var log bytes.Buffer
+				lock, _, err := takeLock(dir, slog.New(slog.NewTextHandler(&log, nil)))
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if said := log.String(); (said == "") != (c.said[i] == "") || !strings.Contains(said, c.said[i]) {
+					t.Errorf("%s, start %d: the log says %q", name, i, said)
+				}
+				if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != c.want {
+					t.Errorf("%s: %v, %v; want %v", name, fi.Mode().Perm(), err, c.want)
+				}
+				if err := lock.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -68,17 +68,19 @@ func TestDamagedFormat(t *testing.T) {
 		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"device": func(path string) error { return os.Symlink("/dev/full", path) },
 	} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, formatName)
-		if err := make(file); err != nil {
-			t.Fatal(err)
-		}
-		var log bytes.Buffer
-		for i := range 2 {
-			err := checkFormat(dir, slog.New(slog.NewTextHandler(&log, nil)))
-			if _, gone := os.Lstat(file); err != nil || gone == nil || strings.Count(log.String(), "format.damaged") != 1 {
-				t.Errorf("%s, start %d: %v, %v, the log says %q", name, i, err, gone, log.String())
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, formatName)
+			if err := make(file); err != nil {
+				t.Fatal(err)
 			}
-		}
+			var log bytes.Buffer
+			for i := range 2 {
+				err := checkFormat(dir, slog.New(slog.NewTextHandler(&log, nil)))
+				if _, gone := os.Lstat(file); err != nil || gone == nil || strings.Count(log.String(), "format.damaged") != 1 {
+					t.Errorf("%s, start %d: %v, %v, the log says %q", name, i, err, gone, log.String())
+				}
+			}
+		})
 	}
 }

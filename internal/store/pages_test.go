@@ -126,48 +126,50 @@ func TestDamagedPages(t *testing.T) {
 		"text/plain; version=0.0.4":                                  "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"1\",y=\"2\"} 11\na_total{x=\"2\"} 12\nb 13\nc{z=\"3\"} 14 \n",
 		"application/openmetrics-text; version=1.0.0; charset=utf-8": "# TYPE a counter\na_total{x=\"1\",y=\"2\"} 11\na_total{x=\"2\"} 12\nb 13\nc{z=\"3\"} 14\n# EOF\n",
 	} {
-		series := []string{`a_total{x="1",y="2"}`, `a_total{x="2",y=""}`, `b{x=""}`, `c{z="3"}`}
-		var all []mutate.Mutation
-		var pages [][]byte
-		for m := range mutate.Lines([]byte(page), " {}=\",") {
-			all, pages = append(all, m), append(pages, m.Data)
-		}
-		s := scraped(t, func(int) string { return contentType }, pages, "")
-		lines := strings.Split(page, "\n")
-		up, refused := map[string]float64{}, 0
-		for _, p := range query(t, s, "up", time.Now()) {
-			up[p.Labels["instance"]] = p.Value
-		}
-		values := map[string]map[string]float64{}
-		for _, name := range series {
-			values[name] = map[string]float64{}
-			for _, p := range query(t, s, name, time.Now()) {
-				values[name][p.Labels["instance"]] = p.Value
+		t.Run(contentType, func(t *testing.T) {
+			series := []string{`a_total{x="1",y="2"}`, `a_total{x="2",y=""}`, `b{x=""}`, `c{z="3"}`}
+			var all []mutate.Mutation
+			var pages [][]byte
+			for m := range mutate.Lines([]byte(page), " {}=\",") {
+				all, pages = append(all, m), append(pages, m.Data)
 			}
-		}
-		for i, m := range all {
-			id := strconv.Itoa(i)
-			if up[id] != 1 {
-				refused++
-				if s.Failure("pages", id) == "" {
-					t.Errorf("%s: refused without a reason", m.Name)
-				}
-				continue
+			s := scraped(t, func(int) string { return contentType }, pages, "")
+			lines := strings.Split(page, "\n")
+			up, refused := map[string]float64{}, 0
+			for _, p := range query(t, s, "up", time.Now()) {
+				up[p.Labels["instance"]] = p.Value
 			}
-			if m.Line < 0 {
-				continue
-			}
-			for k, name := range series {
-				line := slices.IndexFunc(lines, func(l string) bool {
-					return strings.HasPrefix(l, strings.SplitN(strings.NewReplacer(`,y=""`, "", `{x=""}`, "").Replace(name), "}", 2)[0])
-				})
-				if got, ok := values[name][id]; line != m.Line && (!ok || got != float64(11+k)) {
-					t.Errorf("%s (%q): %s is %v, want %d", m.Name, m.Data, name, got, 11+k)
+			values := map[string]map[string]float64{}
+			for _, name := range series {
+				values[name] = map[string]float64{}
+				for _, p := range query(t, s, name, time.Now()) {
+					values[name][p.Labels["instance"]] = p.Value
 				}
 			}
-		}
-		if refused == 0 || refused == len(all) {
-			t.Errorf("%s: %d of %d pages are refused", contentType, refused, len(all))
-		}
+			for i, m := range all {
+				id := strconv.Itoa(i)
+				if up[id] != 1 {
+					refused++
+					if s.Failure("pages", id) == "" {
+						t.Errorf("%s: refused without a reason", m.Name)
+					}
+					continue
+				}
+				if m.Line < 0 {
+					continue
+				}
+				for k, name := range series {
+					line := slices.IndexFunc(lines, func(l string) bool {
+						return strings.HasPrefix(l, strings.SplitN(strings.NewReplacer(`,y=""`, "", `{x=""}`, "").Replace(name), "}", 2)[0])
+					})
+					if got, ok := values[name][id]; line != m.Line && (!ok || got != float64(11+k)) {
+						t.Errorf("%s (%q): %s is %v, want %d", m.Name, m.Data, name, got, 11+k)
+					}
+				}
+			}
+			if refused == 0 || refused == len(all) {
+				t.Errorf("%s: %d of %d pages are refused", contentType, refused, len(all))
+			}
+		})
 	}
 }

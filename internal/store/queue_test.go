@@ -139,9 +139,11 @@ func TestNothing(t *testing.T) {
 		"scrape_configs: [{job_name: a}]":       "scrape_configs: nothing is stored here",
 		"remote_write: [{url: 'http://x/api'}]": "remote_write: nothing is stored here",
 	} {
-		if err := n.ApplyConfig(parsed(t, text)); want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if err := n.ApplyConfig(parsed(t, text)); want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", text, err, want)
+			}
+		})
 	}
 	if _, err := store.Open(t.Context(), o); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a store in the folder: %v", err)

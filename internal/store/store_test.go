@@ -529,14 +529,16 @@ func TestCallIsBounded(t *testing.T) {
 		"POST": func() (*http.Response, error) { return http.PostForm(srv.URL+"/api/v1/query", long) },
 		"GET":  func() (*http.Response, error) { return http.Get(srv.URL + "/api/v1/query?" + long.Encode()) },
 	} {
-		resp, err := send()
-		must(t, err)
-		body, err := io.ReadAll(resp.Body)
-		must(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(body), "64 KiB") {
-			t.Errorf("%s: %s %s, want 413", name, resp.Status, body)
-		}
+		t.Run(name, func(t *testing.T) {
+			resp, err := send()
+			must(t, err)
+			body, err := io.ReadAll(resp.Body)
+			must(t, err)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(body), "64 KiB") {
+				t.Errorf("%s: %s %s, want 413", name, resp.Status, body)
+			}
+		})
 	}
 	short := url.Values{"query": {strings.Repeat(" ", 60_000) + "1"}}
 	resp, err := http.PostForm(srv.URL+"/api/v1/query", short)

@@ -45,9 +45,11 @@ func TestParseNVIDIA(t *testing.T) {
 		"errors":          {g.ECC.SRAMSECDED, 0},
 		"busy":            {g.Used.GPU, 0},
 	} {
-		if v, ok := q.got.Value(); !ok || math.Abs(v-q.want) > 1e-9*q.want {
-			t.Errorf("%s: %v, %v, want %v", what, v, ok, q.want)
-		}
+		t.Run(what, func(t *testing.T) {
+			if v, ok := q.got.Value(); !ok || math.Abs(v-q.want) > 1e-9*q.want {
+				t.Errorf("%s: %v, %v, want %v", what, v, ok, q.want)
+			}
+		})
 	}
 	if v, ok := g.OldPower.Draw.Value(); ok {
 		t.Errorf("an element that is not there is %v", v)
@@ -67,13 +69,15 @@ func TestOddProcessNames(t *testing.T) {
 
 func TestQuantity(t *testing.T) {
 	for text, want := range map[string]float64{"81559 MiB": 81559 << 20, " 7 % ": 0.07, "-8 C": -8, "68.57 W": 68.57, "16x": 16, "0": 0, "2 KB/s": 2000} {
-		var q Quantity
-		if err := q.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if v, ok := q.Value(); !ok || math.Abs(v-want) > 1e-9 {
-			t.Errorf("%q: %v, %v, want %v", text, v, ok, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			var q Quantity
+			if err := q.UnmarshalText([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if v, ok := q.Value(); !ok || math.Abs(v-want) > 1e-9 {
+				t.Errorf("%q: %v, %v, want %v", text, v, ok, want)
+			}
+		})
 	}
 	for _, text := range []string{"", "N/A", "[Unknown Error]", "Requested functionality has been deprecated", "5 parsecs", "inf W", "NaN", "1e400 W", "0x10", "%"} {
 		q := Quantity{value: 1, said: true}
@@ -120,9 +124,11 @@ func TestConfCompute(t *testing.T) {
 		}
 	}
 	for word, want := range map[string][2]bool{"Ready": {true, true}, "ready": {true, true}, "Not Ready": {false, true}, "not-ready": {false, true}, "Warming": {false, false}} {
-		if ready, known := (ConfCompute{Ready: word}).IsReady(); ready != want[0] || known != want[1] {
-			t.Errorf("%s: %v, %v; want %v", word, ready, known, want)
-		}
+		t.Run(word, func(t *testing.T) {
+			if ready, known := (ConfCompute{Ready: word}).IsReady(); ready != want[0] || known != want[1] {
+				t.Errorf("%s: %v, %v; want %v", word, ready, known, want)
+			}
+		})
 	}
 	if m := (GPU{Protected: GPUMemory{Total: Quantity{value: 1, said: true}}}).Mode(ConfCompute{State: "ON", DevTools: "PROFILING"}); m != "" {
 		t.Errorf("protected memory, and a word that is not known: mode %q", m)

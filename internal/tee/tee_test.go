@@ -67,13 +67,15 @@ func TestEPC(t *testing.T) {
 		"no leaf 0x12": {cpu(0xf, 1<<2, two), 0, 0},
 		"endless":      {cpu(0x1f, 1<<2, endless), 64, 64 << 12},
 	} {
-		got := EPC(c.host)
-		var sum uint64
-		for _, n := range got {
-			sum += n
-		}
-		if len(got) != c.want || sum != c.sum {
-			t.Errorf("%s: %d sections of %d bytes, want %d of %d", name, len(got), sum, c.want, c.sum)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := EPC(c.host)
+			var sum uint64
+			for _, n := range got {
+				sum += n
+			}
+			if len(got) != c.want || sum != c.sum {
+				t.Errorf("%s: %d sections of %d bytes, want %d of %d", name, len(got), sum, c.want, c.sum)
+			}
+		})
 	}
 }

@@ -265,9 +265,11 @@ func TestTopModel(t *testing.T) {
 		t.Error("q and ctrl+c end it, and no other key")
 	}
 	for keys, want := range map[string]string{"s": "syscalls", "x": "switches", "f": "faults", "s c": "cpu", "z": "cpu"} {
-		if got := press(m, strings.Fields(keys)...).sortColumn(); got != want {
-			t.Errorf("after %s it sorts by %s, want %s", keys, got, want)
-		}
+		t.Run(keys, func(t *testing.T) {
+			if got := press(m, strings.Fields(keys)...).sortColumn(); got != want {
+				t.Errorf("after %s it sorts by %s, want %s", keys, got, want)
+			}
+		})
 	}
 	first, last := m.snapshot.columns[0].name, m.snapshot.columns[len(m.snapshot.columns)-1].name
 	if press(m, "<").sortColumn() != last || press(m, "left", "right").sortColumn() != first || press(m, "<", ">").sortColumn() != first {
@@ -391,9 +393,11 @@ func TestTrail(t *testing.T) {
 		"█     ▅ ": {{ago(70), 1}, {ago(59), 100}, {ago(10), 60}, {ago(9), 50}},
 		"       ▁": {{ago(9), math.Inf(1)}, {ago(0), 1}},
 	} {
-		if got := tr.line(now); got != want {
-			t.Errorf("%v is %q, want %q", tr, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := tr.line(now); got != want {
+				t.Errorf("%v is %q, want %q", tr, got, want)
+			}
+		})
 	}
 }
 

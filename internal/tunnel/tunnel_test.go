@@ -464,18 +464,20 @@ func TestLimits(t *testing.T) {
 		"idle":    func(o *Options) { o.Idle = time.Millisecond },
 		"session": func(o *Options) { o.Session = time.Second },
 	} {
-		far := start(t, true, service(t, func(*net.TCPConn) {}))
-		near := start(t, false, far.address(), limit)
-		c, err := net.Dial("tcp", near.address())
-		if err == nil { // else it was cut before it was made
-			_, err = io.ReadAll(c)
-			_ = c.Close()
-		}
-		if err == nil {
-			t.Errorf("%s: an end in order", reason)
-		}
-		near.ended(t, reason, 1)
-		far.ended(t, "truncated", 1)
+		t.Run(reason, func(t *testing.T) {
+			far := start(t, true, service(t, func(*net.TCPConn) {}))
+			near := start(t, false, far.address(), limit)
+			c, err := net.Dial("tcp", near.address())
+			if err == nil { // else it was cut before it was made
+				_, err = io.ReadAll(c)
+				_ = c.Close()
+			}
+			if err == nil {
+				t.Errorf("%s: an end in order", reason)
+			}
+			near.ended(t, reason, 1)
+			far.ended(t, "truncated", 1)
+		})
 	}
 }
 
@@ -569,8 +571,10 @@ func TestReasons(t *testing.T) {
 		"timeout": fmt.Errorf("handshake: %w", errors.Join(channel.ErrTruncated, channel.ErrEvidence, channel.ErrTimeout)),
 		"done":    nil,
 	} {
-		if got := reason(err); got != name {
-			t.Errorf("%v: %s, want %s", err, got, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := reason(err); got != name {
+				t.Errorf("%v: %s, want %s", err, got, name)
+			}
+		})
 	}
 }

@@ -149,16 +149,18 @@ func TestUncalibrated(t *testing.T) {
 		"syscall is not calibrated on this machine":   {Units: []result.UnitCost{{Event: "fault_write", Seconds: 1e-6}}},
 		"the CPU time of the workload was not counte": {Units: []result.UnitCost{{Event: "syscall", Seconds: 1e-6}}},
 	} {
-		l := latency()
-		one := 1.0
-		l.each("", func(r *result.Run) {
-			r.Counters = []result.Counter{{Name: syscalls, PerOperation: &one, Trust: result.Full}}
+		t.Run(why, func(t *testing.T) {
+			l := latency()
+			one := 1.0
+			l.each("", func(r *result.Run) {
+				r.Counters = []result.Counter{{Name: syscalls, PerOperation: &one, Trust: result.Full}}
+			})
+			l.UnitCosts = costs
+			l.conclude(Options{Catalog: catalog})
+			if a := l.Attribution[0]; a.Share != nil || !strings.Contains(a.Reason, why) || l.Comparisons[0].Cause != "" {
+				t.Errorf("%s: %+v", why, a)
+			}
 		})
-		l.UnitCosts = costs
-		l.conclude(Options{Catalog: catalog})
-		if a := l.Attribution[0]; a.Share != nil || !strings.Contains(a.Reason, why) || l.Comparisons[0].Cause != "" {
-			t.Errorf("%s: %+v", why, a)
-		}
 	}
 }
 

@@ -447,9 +447,11 @@ func TestCalibrate(t *testing.T) {
 		"no values":      twins(10, 1, 0.01).each("a", func(r *result.Run) { r.Metrics = nil }),
 		"negative value": twins(10, 1, 0.01).each("a", func(r *result.Run) { *r.Metrics[0].Value = -1 }),
 	} {
-		if n, err := Calibrate(bad.Experiment); err == nil {
-			t.Errorf("%s: calibrated %+v", name, n)
-		}
+		t.Run(name, func(t *testing.T) {
+			if n, err := Calibrate(bad.Experiment); err == nil {
+				t.Errorf("%s: calibrated %+v", name, n)
+			}
+		})
 	}
 }
 
@@ -473,9 +475,11 @@ func TestCalibrationIsOfHostAndJob(t *testing.T) {
 		"job":     func(l *lab) { l.Cases[0].Identity = "other" },
 		"version": func(l *lab) { l.Workload.Version = 2 },
 	} {
-		if covers(change) {
-			t.Errorf("it covers another %s", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if covers(change) {
+				t.Errorf("it covers another %s", name)
+			}
+		})
 	}
 }
 

@@ -65,10 +65,12 @@ func TestFall(t *testing.T) {
 		"too short":          {[]float64{30, 30, 10, 10, 10}, 0},
 		"no windows":         {nil, 0},
 	} {
-		f, ok := fallOf(&result.Warmup{Windows: c.windows, Width: 1})
-		if ok != (c.at > 0) || ok && f != (fall{30, 10, c.at}) {
-			t.Errorf("%s: %+v, %v", name, f, ok)
-		}
+		t.Run(name, func(t *testing.T) {
+			f, ok := fallOf(&result.Warmup{Windows: c.windows, Width: 1})
+			if ok != (c.at > 0) || ok && f != (fall{30, 10, c.at}) {
+				t.Errorf("%s: %+v, %v", name, f, ok)
+			}
+		})
 	}
 	if _, ok := fallOf(nil); ok {
 		t.Error("a run without windows")

@@ -33,23 +33,25 @@ func TestWhatDecides(t *testing.T) {
 		"nothing is open":                  {latency(), Options{}, "", false},
 		"others that are set aside or few": {busy(latency(), 0.05), Options{}, "", false},
 	} {
-		if strings.Contains(name, "beyond 1") || name == "steal" { // close enough that others might explain it
-			c.lab.each("gramine-sgx", func(r *result.Run) { v := 1.3 * *c.lab.Runs[0].Metrics[0].Value; r.Metrics[0].Value = &v })
-		}
-		p := c.lab.conclude(c.o).Comparisons[0]
-		if !strings.Contains(p.Open, c.says) || (c.says == "") != (p.Open == "") {
-			t.Errorf("%s: open %q, want %q; verdict %s, %q", name, p.Open, c.says, p.Verdict, p.Reasons)
-		}
-		if c.pairs != (p.PairsNeeded > 0) && p.StandIn == "" {
-			t.Errorf("%s: %d pairs needed", name, p.PairsNeeded)
-		}
-		// A document of an older version has no such words.
-		old := *c.lab.Experiment
-		old.Comparisons = append([]result.Comparison(nil), old.Comparisons...)
-		old.Comparisons[0].Open, old.Comparisons[0].StandIn, old.Comparisons[0].Details = "", "", nil
-		if got := Concluded(&old, c.o).Comparisons[0]; got.Open != p.Open || got.StandIn != p.StandIn || got.Headline != p.Headline {
-			t.Errorf("%s: restated %q, %q, %q", name, got.Open, got.StandIn, got.Headline)
-		}
+		t.Run(name, func(t *testing.T) {
+			if strings.Contains(name, "beyond 1") || name == "steal" { // close enough that others might explain it
+				c.lab.each("gramine-sgx", func(r *result.Run) { v := 1.3 * *c.lab.Runs[0].Metrics[0].Value; r.Metrics[0].Value = &v })
+			}
+			p := c.lab.conclude(c.o).Comparisons[0]
+			if !strings.Contains(p.Open, c.says) || (c.says == "") != (p.Open == "") {
+				t.Errorf("%s: open %q, want %q; verdict %s, %q", name, p.Open, c.says, p.Verdict, p.Reasons)
+			}
+			if c.pairs != (p.PairsNeeded > 0) && p.StandIn == "" {
+				t.Errorf("%s: %d pairs needed", name, p.PairsNeeded)
+			}
+			// A document of an older version has no such words.
+			old := *c.lab.Experiment
+			old.Comparisons = append([]result.Comparison(nil), old.Comparisons...)
+			old.Comparisons[0].Open, old.Comparisons[0].StandIn, old.Comparisons[0].Details = "", "", nil
+			if got := Concluded(&old, c.o).Comparisons[0]; got.Open != p.Open || got.StandIn != p.StandIn || got.Headline != p.Headline {
+				t.Errorf("%s: restated %q, %q, %q", name, got.Open, got.StandIn, got.Headline)
+			}
+		})
 	}
 }
 
@@ -69,17 +71,19 @@ func TestStandIns(t *testing.T) {
 		"emulated, by what is seen from inside": {func(e *result.Environment) { e.Software.Hypervisor = "QEMU TCG (QEMU)" }, "gramine-sgx is emulated in software"},
 		"made up":                               {func(e *result.Environment) { e.TEE.Settings = map[string]string{"measures": "nothing"} }, "gramine-sgx has made-up values"},
 	} {
-		l := latency().env(1, c.change).conclude(Options{})
-		p := l.Comparisons[0]
-		if p.StandIn != c.why || p.Verdict != stats.Cost {
-			t.Errorf("%s: %q, verdict %s", name, p.StandIn, p.Verdict)
-		}
-		if (c.why != "") != strings.HasPrefix(p.Headline, "stand-in: ") || strings.Contains(p.Headline, "costs") == (c.why != "") || c.why != "" && strings.Contains(p.Headline, "grade") {
-			t.Errorf("%s: %s", name, p.Headline)
-		}
-		if l.AllStandIns() != (c.why != "") {
-			t.Errorf("%s: all stand-ins is %v", name, l.AllStandIns())
-		}
+		t.Run(name, func(t *testing.T) {
+			l := latency().env(1, c.change).conclude(Options{})
+			p := l.Comparisons[0]
+			if p.StandIn != c.why || p.Verdict != stats.Cost {
+				t.Errorf("%s: %q, verdict %s", name, p.StandIn, p.Verdict)
+			}
+			if (c.why != "") != strings.HasPrefix(p.Headline, "stand-in: ") || strings.Contains(p.Headline, "costs") == (c.why != "") || c.why != "" && strings.Contains(p.Headline, "grade") {
+				t.Errorf("%s: %s", name, p.Headline)
+			}
+			if l.AllStandIns() != (c.why != "") {
+				t.Errorf("%s: all stand-ins is %v", name, l.AllStandIns())
+			}
+		})
 	}
 	l := newLab("simulated_response_seconds", "seconds", "lower").add("default", "native", 10, 1, 0.01).add("default", "gramine-sgx", 10, 2, 0.01).conclude(Options{})
 	if p := l.Comparisons[0]; p.StandIn != "the device is simulated" || !strings.HasPrefix(p.Headline, "stand-in: ") {
@@ -96,37 +100,39 @@ func TestCauseOfMonitor(t *testing.T) {
 		"QEMU, by its name": func(c *result.Counter) { c.Labels = with(c.Labels, "process", "qemu-system-x86") },
 		"a monitor":         func(c *result.Counter) { c.Note = result.MonitorThreads },
 	} {
-		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 2, 0.001)
-		l.counted("native", 10e-6, nil).counted("gramine-sgx", 14e-6, lock)
-		if mark != nil {
-			l.each("gramine-sgx", func(r *result.Run) {
-				for i := range r.Counters {
-					if len(r.Counters[i].Labels) > 0 {
-						mark(&r.Counters[i])
+		t.Run(name, func(t *testing.T) {
+			l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 2, 0.001)
+			l.counted("native", 10e-6, nil).counted("gramine-sgx", 14e-6, lock)
+			if mark != nil {
+				l.each("gramine-sgx", func(r *result.Run) {
+					for i := range r.Counters {
+						if len(r.Counters[i].Labels) > 0 {
+							mark(&r.Counters[i])
+						}
 					}
+				})
+			}
+			l.conclude(Options{Diff: differ, Catalog: catalog})
+			c := &l.Comparisons[0]
+			if (c.Cause == "") != (mark != nil) {
+				t.Errorf("%s: cause %q", name, c.Cause)
+			}
+			for _, a := range l.Attribution {
+				if mark != nil && a.Metric != cpuSeconds && (a.Share != nil || a.Cause != "" || a.Reason != result.MonitorThreads) {
+					t.Errorf("%s: row %+v", name, a)
 				}
-			})
-		}
-		l.conclude(Options{Diff: differ, Catalog: catalog})
-		c := &l.Comparisons[0]
-		if (c.Cause == "") != (mark != nil) {
-			t.Errorf("%s: cause %q", name, c.Cause)
-		}
-		for _, a := range l.Attribution {
-			if mark != nil && a.Metric != cpuSeconds && (a.Share != nil || a.Cause != "" || a.Reason != result.MonitorThreads) {
-				t.Errorf("%s: row %+v", name, a)
 			}
-		}
-		for _, r := range catalog.Compared(l.Experiment, c).Rows {
-			if mark != nil && (r.Cause != "" || r.Advice != "") {
-				t.Errorf("%s: row %+v", name, r)
+			for _, r := range catalog.Compared(l.Experiment, c).Rows {
+				if mark != nil && (r.Cause != "" || r.Advice != "") {
+					t.Errorf("%s: row %+v", name, r)
+				}
 			}
-		}
-		// No cause under an inconclusive verdict.
-		c.Verdict = stats.Inconclusive
-		if said := catalog.CauseSentence(l.Experiment, c); said != "" {
-			t.Errorf("%s: inconclusive, and says %q", name, said)
-		}
+			// No cause under an inconclusive verdict.
+			c.Verdict = stats.Inconclusive
+			if said := catalog.CauseSentence(l.Experiment, c); said != "" {
+				t.Errorf("%s: inconclusive, and says %q", name, said)
+			}
+		})
 	}
 }
 

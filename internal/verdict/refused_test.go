@@ -23,20 +23,22 @@ func TestRefusals(t *testing.T) {
 		"the first fails":            {map[string]func(*result.Run){"a": fails}, nil}, // the failure is its own reason
 		"all but the last fail":      {map[string]func(*result.Run){"a": fails, "b": fails}, nil},
 	} {
-		l := latency("a", "b", "c")
-		for arm, change := range c.change {
-			l.each(arm, change)
-		}
-		l.conclude(Options{})
-		for _, arm := range []string{"a", "b", "c"} {
-			got, want := Refusals(l.Experiment, arm), c.refuse[arm]
-			switch {
-			case want == "" && len(got) > 0:
-				t.Errorf("%s: %s is refused: %+v", name, arm, got)
-			case want != "" && (len(got) != 1 || !strings.Contains(got[0].Message, want) || got[0].Level != result.Refuse || got[0].Case != "default" || got[0].Metric != ""):
-				t.Errorf("%s: %s: %+v, want %q", name, arm, got, want)
+		t.Run(name, func(t *testing.T) {
+			l := latency("a", "b", "c")
+			for arm, change := range c.change {
+				l.each(arm, change)
 			}
-		}
+			l.conclude(Options{})
+			for _, arm := range []string{"a", "b", "c"} {
+				got, want := Refusals(l.Experiment, arm), c.refuse[arm]
+				switch {
+				case want == "" && len(got) > 0:
+					t.Errorf("%s: %s is refused: %+v", name, arm, got)
+				case want != "" && (len(got) != 1 || !strings.Contains(got[0].Message, want) || got[0].Level != result.Refuse || got[0].Case != "default" || got[0].Metric != ""):
+					t.Errorf("%s: %s: %+v, want %q", name, arm, got, want)
+				}
+			}
+		})
 	}
 	l := latency().also("", "ready_seconds", "seconds", "lower", 0.001).ceiling("ready_seconds", "native", 0.01, "the clock").conclude(Options{})
 	if got := Refusals(l.Experiment, "native"); len(got) != 1 || got[0].Metric != "ready_seconds" || !strings.Contains(got[0].Message, "10 times what is possible") {

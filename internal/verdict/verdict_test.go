@@ -289,14 +289,16 @@ func TestGrade(t *testing.T) {
 // TestGradeOfTwoMachines: two machines of one kind are grade C, also where runs were interleaved and their clocks agree.
 func TestGradeOfTwoMachines(t *testing.T) {
 	for class, want := range map[string]result.Grade{"c": result.GradeC, "d": result.GradeD} {
-		l := redis()
-		for i := range l.Environments {
-			e := &l.Environments[i]
-			e.Hardware.Serial, e.Class, e.Clock = []string{"h", "i"}[i], []string{"c", class}[i], &result.ClockOffset{Uncertainty: 0.1}
-		}
-		if l.conclude(Options{}); l.Comparisons[0].Grade != want {
-			t.Errorf("class %s: grade %s", class, l.Comparisons[0].Grade)
-		}
+		t.Run(class, func(t *testing.T) {
+			l := redis()
+			for i := range l.Environments {
+				e := &l.Environments[i]
+				e.Hardware.Serial, e.Class, e.Clock = []string{"h", "i"}[i], []string{"c", class}[i], &result.ClockOffset{Uncertainty: 0.1}
+			}
+			if l.conclude(Options{}); l.Comparisons[0].Grade != want {
+				t.Errorf("class %s: grade %s", class, l.Comparisons[0].Grade)
+			}
+		})
 	}
 }
 

@@ -61,15 +61,17 @@ func TestFindings(t *testing.T) {
 		"findings?from=NaN":                `400 from: \"NaN\": want a time`,
 		"findings?rule=broken":             `500 read the history`,
 	} {
-		w := do(h, "GET", "/api/teescope/v1/"+target, "")
-		code, text := 200, want
-		if _, err := fmt.Sscanf(want, "%d", &code); err == nil {
-			text = want[4:]
-		}
-		got := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(w.Body.String())
-		if w.Code != code || !strings.Contains(got, text) {
-			t.Errorf("%s: %d %s, want %s", target, w.Code, got, want)
-		}
+		t.Run(target, func(t *testing.T) {
+			w := do(h, "GET", "/api/teescope/v1/"+target, "")
+			code, text := 200, want
+			if _, err := fmt.Sscanf(want, "%d", &code); err == nil {
+				text = want[4:]
+			}
+			got := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(w.Body.String())
+			if w.Code != code || !strings.Contains(got, text) {
+				t.Errorf("%s: %d %s, want %s", target, w.Code, got, want)
+			}
+		})
 	}
 }
 

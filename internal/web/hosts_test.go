@@ -63,9 +63,11 @@ func TestRefusedHost(t *testing.T) {
 		"Monitor.Example.:443": `start teescope with --host-name=monitor.example"`,
 		"$(reboot)":            `\"$(reboot)\" is not the name of a host`,
 	} {
-		if w := do(served(nil), "GET", "/", "", "Host", host); !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%s: %s, want %s", host, w.Body, want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if w := do(served(nil), "GET", "/", "", "Host", host); !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s: %s, want %s", host, w.Body, want)
+			}
+		})
 	}
 }
 
@@ -115,17 +117,19 @@ func TestStrictTransport(t *testing.T) {
 		"TLS":          {tls: true, want: strictTransport},
 		"TLS, its own": {tls: true, set: "max-age=0", want: "max-age=0"},
 	} {
-		r := httptest.NewRequest("GET", "/", nil)
-		if r.TLS = nil; c.tls {
-			r.TLS = &tls.ConnectionState{}
-		}
-		w := httptest.NewRecorder()
-		if c.set != "" {
-			w.Header().Set("Strict-Transport-Security", c.set)
-		}
-		served(nil).ServeHTTP(w, r)
-		if got := w.Header().Get("Strict-Transport-Security"); w.Code != 200 || got != c.want {
-			t.Errorf("%s: %d, %q, want %q", what, w.Code, got, c.want)
-		}
+		t.Run(what, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "/", nil)
+			if r.TLS = nil; c.tls {
+				r.TLS = &tls.ConnectionState{}
+			}
+			w := httptest.NewRecorder()
+			if c.set != "" {
+				w.Header().Set("Strict-Transport-Security", c.set)
+			}
+			served(nil).ServeHTTP(w, r)
+			if got := w.Header().Get("Strict-Transport-Security"); w.Code != 200 || got != c.want {
+				t.Errorf("%s: %d, %q, want %q", what, w.Code, got, c.want)
+			}
+		})
 	}
 }

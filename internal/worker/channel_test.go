@@ -145,9 +145,11 @@ func TestChannelRefuses(t *testing.T) {
 		"-connect nowhere -transport vsock":    "-connect",
 		"-evidence configfs-tsm -measure echo": "configfs-tsm",
 	} {
-		var errs bytes.Buffer
-		if code := Main(t.Context(), append([]string{"channel"}, strings.Fields(args)...), nil, &bytes.Buffer{}, &errs); code == 0 || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: status %d, %s, want it to name %s", args, code, errs.String(), want)
-		}
+		t.Run(args, func(t *testing.T) {
+			var errs bytes.Buffer
+			if code := Main(t.Context(), append([]string{"channel"}, strings.Fields(args)...), nil, &bytes.Buffer{}, &errs); code == 0 || !strings.Contains(errs.String(), want) {
+				t.Errorf("%s: status %d, %s, want it to name %s", args, code, errs.String(), want)
+			}
+		})
 	}
 }

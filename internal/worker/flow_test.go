@@ -101,10 +101,12 @@ func TestFlowRefuses(t *testing.T) {
 		"--protocol icmp": "want tcp or udp", "--measure 1ms": "want at least 100ms", "--omit -1s": "want at least",
 		"--rate -1": "a rate of -1", "--rate NaN": "a rate of NaN", "--congestion none-such": "congestion control none-such", "--measure 3h": "at most 2h",
 	} {
-		out, errs, code := command(t.Context(), append([]string{"flow", "--address", address, "--omit", "0s", "--measure", "100ms", "--round-trips", "0"}, strings.Fields(args)...)...)
-		if code != exitFailed || out != "" || !strings.Contains(errs, want) {
-			t.Errorf("flow %s: status %d, %q, %q, want %q", args, code, out, errs, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			out, errs, code := command(t.Context(), append([]string{"flow", "--address", address, "--omit", "0s", "--measure", "100ms", "--round-trips", "0"}, strings.Fields(args)...)...)
+			if code != exitFailed || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("flow %s: status %d, %q, %q, want %q", args, code, out, errs, want)
+			}
+		})
 	}
 	for line, want := range map[string]string{
 		"GET / HTTP/1.1": "", "{}": "", `{"token":"x"}`: "", `{"token":"x","protocol":"icmp"}`: "error protocol", strings.Repeat("x", 2*longestLine): "",

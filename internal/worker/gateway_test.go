@@ -153,9 +153,11 @@ func TestPartOf(t *testing.T) {
 		"logging":   {"syscall.write", "internal/poll.(*FD).Write", "os.(*File).Write", "github.com/teescope/teescope/internal/worker.(*accessLog).Write", "log.(*Logger).output", "net/http.HandlerFunc.ServeHTTP"},
 		"runtime":   {"runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker"},
 	} {
-		if got := partOf(stack); got != want {
-			t.Errorf("%s: it was taken for %s", want, got)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := partOf(stack); got != want {
+				t.Errorf("%s: it was taken for %s", want, got)
+			}
+		})
 	}
 }
 

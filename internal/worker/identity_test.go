@@ -52,13 +52,15 @@ func TestIdentity(t *testing.T) {
 		"no word":      {ours, "", "1h", "want -word"},
 		"no such time": {ours, "ours", "-1s", "above 0"},
 	} {
-		out, errs, code := command(t.Context(), "identity", "-address", c.address, "-word", c.word, "-wait", c.wait)
-		status := map[bool]int{true: exitOther, false: exitFailed}[strings.Contains(c.want, "which says")]
-		if c.want == "" {
-			status = 0
-		}
-		if code != status || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") > 1 {
-			t.Errorf("%s: status %d, %q, %q; want %q", name, code, out, errs, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := command(t.Context(), "identity", "-address", c.address, "-word", c.word, "-wait", c.wait)
+			status := map[bool]int{true: exitOther, false: exitFailed}[strings.Contains(c.want, "which says")]
+			if c.want == "" {
+				status = 0
+			}
+			if code != status || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") > 1 {
+				t.Errorf("%s: status %d, %q, %q; want %q", name, code, out, errs, c.want)
+			}
+		})
 	}
 }

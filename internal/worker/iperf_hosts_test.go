@@ -124,9 +124,11 @@ func TestHostsRefuse(t *testing.T) {
 		"--listen 127.0.0.1:1 --connect 127.0.0.1:1": "near or far",
 		"--connect 127.0.0.1:1 --control junk":       "junk",
 	} {
-		if _, errs, code := command(t.Context(), append([]string{"iperf"}, strings.Fields(args)...)...); code != exitFailed || !strings.Contains(errs, want) {
-			t.Errorf("%s: status %d, %q, want %q", args, code, errs, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			if _, errs, code := command(t.Context(), append([]string{"iperf"}, strings.Fields(args)...)...); code != exitFailed || !strings.Contains(errs, want) {
+				t.Errorf("%s: status %d, %q, want %q", args, code, errs, want)
+			}
+		})
 	}
 }
 
@@ -145,9 +147,11 @@ func TestBothMachines(t *testing.T) {
 		"one is unknown":  {&farEnd{elsewhere: true}, near, nil, 0, false},
 		"behind a tunnel": {&farEnd{elsewhere: true, hidden: true}, near, far, 0, true},
 	} {
-		sum, unknown := c.end.add(c.near, c.far)
-		if sum["busy"] != c.busy || (sum == nil) != (c.busy == 0) || (unknown != "") != c.unknown || near["busy"] != 1 {
-			t.Errorf("%s: %v, %q", name, sum, unknown)
-		}
+		t.Run(name, func(t *testing.T) {
+			sum, unknown := c.end.add(c.near, c.far)
+			if sum["busy"] != c.busy || (sum == nil) != (c.busy == 0) || (unknown != "") != c.unknown || near["busy"] != 1 {
+				t.Errorf("%s: %v, %q", name, sum, unknown)
+			}
+		})
 	}
 }

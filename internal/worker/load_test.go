@@ -13,9 +13,11 @@ func TestLoadRefuses(t *testing.T) {
 		"--requests 5 --warm 48h":   "warm-up of 48h",
 		"--arrivals poisson":        "give a rate",
 	} {
-		out, errs, code := command(t.Context(), append([]string{"load", "--address", "127.0.0.1:1"}, strings.Fields(args)...)...)
-		if code == 0 || out != "" || !strings.Contains(errs, want) {
-			t.Errorf("%s: status %d, %q, %q; want %q", args, code, out, errs, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			out, errs, code := command(t.Context(), append([]string{"load", "--address", "127.0.0.1:1"}, strings.Fields(args)...)...)
+			if code == 0 || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("%s: status %d, %q, %q; want %q", args, code, out, errs, want)
+			}
+		})
 	}
 }

@@ -91,17 +91,19 @@ func TestManifests(t *testing.T) {
 // TestNoOpenPGP: nothing that is shipped or makes releases links the package that is accepted.
 func TestNoOpenPGP(t *testing.T) {
 	for dir, packages := range map[string]string{"../..": "./cmd/...", "../release": "./..."} {
-		list := exec.Command("go", "list", "-deps", packages)
-		list.Dir = dir
-		out, err := list.Output()
-		if err != nil || len(out) == 0 {
-			t.Fatalf("%s in %s: %v", list, dir, err)
-		}
-		for name := range strings.Lines(string(out)) {
-			if strings.HasPrefix(name, "golang.org/x/crypto/openpgp") {
-				t.Errorf("%s links %s", dir, name)
+		t.Run(dir, func(t *testing.T) {
+			list := exec.Command("go", "list", "-deps", packages)
+			list.Dir = dir
+			out, err := list.Output()
+			if err != nil || len(out) == 0 {
+				t.Fatalf("%s in %s: %v", list, dir, err)
 			}
-		}
+			for name := range strings.Lines(string(out)) {
+				if strings.HasPrefix(name, "golang.org/x/crypto/openpgp") {
+					t.Errorf("%s links %s", dir, name)
+				}
+			}
+		})
 	}
 }
 
@@ -115,9 +117,11 @@ func TestHits(t *testing.T) {
 		"v0.1.0": true, "1.2.2": true, "v1.2.3": false, "v1.2.4-0.20260101000000-abcdefabcdef": false, "v1.2.3-0.20260101000000-abcdefabcdef": true,
 		"2.0.0-beta.9": false, "2.0.0-rc.1": true, "2.0.0-rc.10": true, "2.0.0": true, "2.0.1+incompatible": false, "3.0.9": false, "3.1.0": true, "40.0.0": true,
 	} {
-		if got := list[0].hits(version); got != want {
-			t.Errorf("%s: vulnerable %v, want %v", version, got, want)
-		}
+		t.Run(version, func(t *testing.T) {
+			if got := list[0].hits(version); got != want {
+				t.Errorf("%s: vulnerable %v, want %v", version, got, want)
+			}
+		})
 	}
 	for _, text := range []string{"go\texample.org/a\tGO-1\n", "go\ta\tGO-1\t1.2.3\n"} {
 		if _, _, err := parseList([]byte(text)); err == nil || !strings.Contains(err.Error(), "line 1") {
@@ -166,9 +170,11 @@ func TestReadDependencies(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"go.mod": "module example.org/m\n", "package-lock.json": "{}"} {
-		if _, err := readDependencies(write(name, text)); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s without anything: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := readDependencies(write(name, text)); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s without anything: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -179,9 +185,11 @@ func TestReadOSV(t *testing.T) {
 		"GO-1": `{"id": "GO-1", "affected": [{"package": {"name": "a"}, "ranges": [{"events": [{"introduced": "0"}, {"fixed": "1.0.0"}, {"introduced": "2.0.0"}]}]}, {"package": {"name": "other"}}]}`,
 		"GO-2": `{"id": "GO-2", "withdrawn": "2026-01-01T00:00:00Z", "affected": [{"package": {"name": "a"}}]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name+".json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, name+".json"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	list, err := readOSV(dir, []dependency{{"go", "a", "v1", "go.mod"}, {"npm", "other", "1", "package-lock.json"}})
 	if err != nil || len(list) != 1 || list[0].line() != "go\ta\tGO-1\t0..1.0.0 2.0.0.." {

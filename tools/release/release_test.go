@@ -362,10 +362,12 @@ func TestTagged(t *testing.T) {
 // TestVersions: each format names a pre-release so that its program takes it, and takes the release for newer.
 func TestVersions(t *testing.T) {
 	for format, want := range map[string]string{"deb": "teescope_0.1.0~rc.1-1_amd64.deb", "rpm": "teescope-0.1.0~rc.1-1.x86_64.rpm", "apk": "teescope_0.1.0_rc1-r1_x86_64.apk"} {
-		i := options{version: "v0.1.0-rc.1"}.info(format, "amd64", nil, nil)
-		if got := packagers[format].ConventionalFileName(i); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		t.Run(format, func(t *testing.T) {
+			i := options{version: "v0.1.0-rc.1"}.info(format, "amd64", nil, nil)
+			if got := packagers[format].ConventionalFileName(i); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
 	}
 }
 

@@ -23,9 +23,11 @@ func TestStartsGoroutines(t *testing.T) {
 	}
 	t.Chdir("../..")
 	for name, want := range map[string]bool{"internal/probe": true, "internal/result": false} {
-		if got, err := (testPackage{path: module + name}).raced(); err != nil || got != want {
-			t.Errorf("%s is raced: %v, %v", name, got, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, err := (testPackage{path: module + name}).raced(); err != nil || got != want {
+				t.Errorf("%s is raced: %v, %v", name, got, err)
+			}
+		})
 	}
 	if _, err := (testPackage{path: module + "internal/absent"}).raced(); err == nil {
 		t.Error("a package without files is no error")

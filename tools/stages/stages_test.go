@@ -226,9 +226,11 @@ func TestNamesOfE2E(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"TestStorm": true, "TestCPUTime": true, "TestSSH": false, "TestSandboxes": false, "TestBudget": false} {
-		if slices.Contains(parallel, name) != want {
-			t.Errorf("%s runs in parallel: %v", name, !want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if slices.Contains(parallel, name) != want {
+				t.Errorf("%s runs in parallel: %v", name, !want)
+			}
+		})
 	}
 	if slices.ContainsFunc(guests, func(name string) bool { return slices.Contains(parallel, name) }) {
 		t.Errorf("a test with a guest runs twice: %v, %v", guests, parallel)
@@ -272,9 +274,11 @@ func TestEveryPackageHasAStage(t *testing.T) {
 		rooms[room] = rooms[room] || p.besideCode()
 	}
 	for room, want := range map[string]bool{"internal": true, "tools": true, "experiments": true, "e2e": false, "deploy": false} {
-		if got, ok := rooms[room]; !ok || got != want {
-			t.Errorf("packages of %s run in stage unit: %v, want %v", room, got, want)
-		}
+		t.Run(room, func(t *testing.T) {
+			if got, ok := rooms[room]; !ok || got != want {
+				t.Errorf("packages of %s run in stage unit: %v, want %v", room, got, want)
+			}
+		})
 	}
 	t.Chdir("../..")
 	dirs, err := modules(t.Context())
@@ -334,9 +338,11 @@ func TestCutOff(t *testing.T) {
 		"p/p_test.go":         "package p\nfunc TestMain(m *testing.M) {}\nfunc TestFirst(t *testing.T) {}\nfunc TestSecond(t *testing.T) {}\nfunc TestThird(t *testing.T) {}\nfunc TestOther(t *testing.T) {}\n",
 		"p/p_measure_test.go": "//go:build measure\n\npackage p\nfunc TestAside(t *testing.T) {}\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	stream := `{"Action":"run","Package":"` + module + `p","Test":"TestFirst"}
 {"Action":"output","Package":"` + module + `p","Test":"TestFirst","Output":"panic: no way out\n"}

@@ -53,9 +53,11 @@ func TestFaults(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"torch.py": []byte(standIn), "gpu.py": Script} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	for _, c := range []struct {
 		fault  string

@@ -110,9 +110,11 @@ func TestWrongSignature(t *testing.T) {
 		"a signature that is the modulus": {modulus, message, modulus},
 		"a signature of zeros":            {modulus, message, make([]byte, 256)},
 	} {
-		m := ran(t, "rsa-2048", bytes.Join(in, nil))
-		if *m.exit != 1 || len(m.public) != 0 || m.committed != [8]uint32{} {
-			t.Errorf("%s: ends with %d, public values %x, commitment %x", what, *m.exit, m.public, m.committed)
-		}
+		t.Run(what, func(t *testing.T) {
+			m := ran(t, "rsa-2048", bytes.Join(in, nil))
+			if *m.exit != 1 || len(m.public) != 0 || m.committed != [8]uint32{} {
+				t.Errorf("%s: ends with %d, public values %x, commitment %x", what, *m.exit, m.public, m.committed)
+			}
+		})
 	}
 }

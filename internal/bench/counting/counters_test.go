@@ -166,9 +166,11 @@ func TestWhenNarrowed(t *testing.T) {
 
 func TestHelperOf(t *testing.T) {
 	for process, want := range map[string]string{"ksgxd": "ksgxd", "kswapd12": "kswapd*", "vhost-99": "vhost*", "qemu-system-x86": "qemu-system-*", "qemu-system-aar": "qemu-system-*", "cloud-hyperviso": "cloud-hyperviso*", "redis-server": ""} {
-		if got := helperOf(process); got != want {
-			t.Errorf("%s: %q, want %q", process, got, want)
-		}
+		t.Run(process, func(t *testing.T) {
+			if got := helperOf(process); got != want {
+				t.Errorf("%s: %q, want %q", process, got, want)
+			}
+		})
 	}
 }
 

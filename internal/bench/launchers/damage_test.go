@@ -22,17 +22,19 @@ func TestDamagedFiles(t *testing.T) {
 			return reasoned(err)
 		},
 	} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no files: %v", pattern, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(pattern, func(t *testing.T) {
+			files, err := filepath.Glob(pattern)
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s: no files: %v", pattern, err)
 			}
-			mutate.Try(t, file, data, " ,:[]{}", func(m mutate.Mutation) error { return read(file, m.Data) })
-		}
+			for _, file := range files {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mutate.Try(t, file, data, " ,:[]{}", func(m mutate.Mutation) error { return read(file, m.Data) })
+			}
+		})
 	}
 }
 

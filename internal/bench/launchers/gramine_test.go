@@ -31,17 +31,19 @@ func TestGramineDebug(t *testing.T) {
 		"sigstruct-debug.text":      "unknown",
 		"version.txt":               "unknown",
 	} {
-		text, err := os.ReadFile("testdata/gramine/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		on, off := tm.TEE.Debug.On.Match(text), tm.TEE.Debug.Off.Match(text)
-		if got := map[[2]bool]string{{true, false}: "on", {false, true}: "off", {false, false}: "unknown"}[[2]bool{on, off}]; got != want {
-			t.Errorf("%s: %s, want %s", file, got, want)
-		}
-		if got := tm.Evidence[0].Settings["isv_svn"].MatchString(string(text)); got != strings.HasSuffix(file, ".toml") {
-			t.Errorf("%s: isv_svn found: %v", file, got)
-		}
+		t.Run(file, func(t *testing.T) {
+			text, err := os.ReadFile("testdata/gramine/" + file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			on, off := tm.TEE.Debug.On.Match(text), tm.TEE.Debug.Off.Match(text)
+			if got := map[[2]bool]string{{true, false}: "on", {false, true}: "off", {false, false}: "unknown"}[[2]bool{on, off}]; got != want {
+				t.Errorf("%s: %s, want %s", file, got, want)
+			}
+			if got := tm.Evidence[0].Settings["isv_svn"].MatchString(string(text)); got != strings.HasSuffix(file, ".toml") {
+				t.Errorf("%s: isv_svn found: %v", file, got)
+			}
+		})
 	}
 }
 
@@ -59,9 +61,11 @@ func TestGramineDirect(t *testing.T) {
 		"gramine-direct": `if [ "$1" = --version ]; then exec cat ` + version + `; fi
 echo "$(basename "$1") $(grep -c '^libos.entrypoint = "/.*/sha256sum"$' "$1.manifest")"`,
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	data, err := shipped.ReadFile("templates/gramine-direct.yaml")

@@ -74,9 +74,11 @@ func TestRefusedFolders(t *testing.T) {
 		}
 	}
 	for name, target := range map[string]string{"/link": "root", "/up": "plain/.."} {
-		if err := h.Symlink(target, name); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := h.Symlink(target, name); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	mounts := "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n" +
 		"2 1 0:2 / /root rw - overlay overlay rw\n3 2 0:3 / /root/proc rw - proc proc rw\n4 2 0:4 / /root/run rw - tmpfs tmpfs rw\n" +

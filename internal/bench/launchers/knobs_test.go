@@ -106,23 +106,27 @@ func TestKnobNeeds(t *testing.T) {
 		"too few huge pages": {"/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "1023\n", "free_hugepages of 1024 or more"},
 		"no haltpoll":        {lib, "kernel/fs/ext4/ext4.ko\n", "cpuidle-haltpoll"},
 	} {
-		h := machineWith(t, has)
-		if err := h.Install(c.file, []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if needs := knobNeeds(h, p, kernel); len(needs) != 1 || !strings.Contains(needs[0].Path, c.want) {
-			t.Errorf("%s: %v", name, needs)
-		}
+		t.Run(name, func(t *testing.T) {
+			h := machineWith(t, has)
+			if err := h.Install(c.file, []byte(c.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if needs := knobNeeds(h, p, kernel); len(needs) != 1 || !strings.Contains(needs[0].Path, c.want) {
+				t.Errorf("%s: %v", name, needs)
+			}
+		})
 	}
 	if needs := knobNeeds(machineWith(t, has), p, "/srv/bzImage"); len(needs) != 1 || !strings.Contains(needs[0].Path, "vmlinuz-RELEASE") {
 		t.Errorf("a kernel without a release: %v", needs)
 	}
 	p = guestOf(t, bench.Params{"pages": "4KiB"})
 	for mode, lacks := range map[string]int{"always [never]": 0, "[deny] never": 0, "always [advise] never": 1} {
-		h := machineWith(t, map[string]string{"/sys/kernel/mm/transparent_hugepage/shmem_enabled": mode})
-		if needs := knobNeeds(h, p, kernel); len(needs) != lacks {
-			t.Errorf("shared memory %s: %v", mode, needs)
-		}
+		t.Run(mode, func(t *testing.T) {
+			h := machineWith(t, map[string]string{"/sys/kernel/mm/transparent_hugepage/shmem_enabled": mode})
+			if needs := knobNeeds(h, p, kernel); len(needs) != lacks {
+				t.Errorf("shared memory %s: %v", mode, needs)
+			}
+		})
 	}
 }
 

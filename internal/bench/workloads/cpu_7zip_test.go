@@ -89,18 +89,20 @@ Tot:             125   2505   2497
 		"a column more": more, "speeds in the means": strings.NewReplacer("Avr:             150", "Avr:  2500  150", "2432  |              100", "2432  |  30000  100").Replace(table),
 		"the columns in another order": strings.NewReplacer("Usage    R/U Rating", "Rating R/U Usage", "150   2440   2432", "2432 2440 150", "100   2570   2561", "2561 2570 100", "125   2505   2497", "2497 2505 125").Replace(table),
 	} {
-		samples, err := sevenZip.Parse(bench.Outcome{Params: bench.Params{"threads": "1", "dictionary": "22", "passes": "1"}, Inside: host.Output{Stdout: []byte(out)}})
-		got := map[string]float64{}
-		for _, s := range samples {
-			got[s.Desc.Name] = s.Value
-		}
-		want := map[string]float64{"compression_bytes_per_second": 2500 << 10, "decompression_bytes_per_second": 30000 << 10,
-			"compression_cpu_ratio": 1.5, "compression_per_cpu_instructions_per_second": 2440e6, "compression_instructions_per_second": 2432e6,
-			"decompression_cpu_ratio": 1, "decompression_per_cpu_instructions_per_second": 2570e6, "decompression_instructions_per_second": 2561e6,
-			"total_cpu_ratio": 1.25, "total_per_cpu_instructions_per_second": 2505e6, "total_instructions_per_second": 2497e6}
-		if !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v (%v)", name, got, want, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			samples, err := sevenZip.Parse(bench.Outcome{Params: bench.Params{"threads": "1", "dictionary": "22", "passes": "1"}, Inside: host.Output{Stdout: []byte(out)}})
+			got := map[string]float64{}
+			for _, s := range samples {
+				got[s.Desc.Name] = s.Value
+			}
+			want := map[string]float64{"compression_bytes_per_second": 2500 << 10, "decompression_bytes_per_second": 30000 << 10,
+				"compression_cpu_ratio": 1.5, "compression_per_cpu_instructions_per_second": 2440e6, "compression_instructions_per_second": 2432e6,
+				"decompression_cpu_ratio": 1, "decompression_per_cpu_instructions_per_second": 2570e6, "decompression_instructions_per_second": 2561e6,
+				"total_cpu_ratio": 1.25, "total_per_cpu_instructions_per_second": 2505e6, "total_instructions_per_second": 2497e6}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s: %v, want %v (%v)", name, got, want, err)
+			}
+		})
 	}
 }
 

@@ -92,9 +92,11 @@ func TestFioReports(t *testing.T) {
 		"two":              {out + "\n" + other, "more than one document"},
 		"two, and another": {out + "\n" + other + "\n" + out, "more than one document"},
 	} {
-		if _, err := readFio([]byte(c.out)); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := readFio([]byte(c.out)); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

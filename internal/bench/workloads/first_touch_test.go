@@ -60,15 +60,17 @@ func TestFirstTouchHere(t *testing.T) {
 // TestFirstTouchRefuses: memory that is not there, and a size that is no number of pages, end in one line with the reason.
 func TestFirstTouchRefuses(t *testing.T) {
 	for size, want := range map[string]string{"1125899906842624": "available", "5000": "pages"} {
-		job, err := microJob("first-touch", "4KiB", size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := bench.Workload{Job: func(bench.Params) (bench.Job, error) { return job, nil }}
-		out, err := tryHere(t, &w, nil)
-		if err == nil || !strings.Contains(string(out.Inside.Stderr), want) || strings.Count(string(out.Inside.Stderr), "\n") != 1 {
-			t.Errorf("%s bytes: %v, %q; want %q in one line", size, err, out.Inside.Stderr, want)
-		}
+		t.Run(size, func(t *testing.T) {
+			job, err := microJob("first-touch", "4KiB", size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := bench.Workload{Job: func(bench.Params) (bench.Job, error) { return job, nil }}
+			out, err := tryHere(t, &w, nil)
+			if err == nil || !strings.Contains(string(out.Inside.Stderr), want) || strings.Count(string(out.Inside.Stderr), "\n") != 1 {
+				t.Errorf("%s bytes: %v, %q; want %q in one line", size, err, out.Inside.Stderr, want)
+			}
+		})
 	}
 }
 

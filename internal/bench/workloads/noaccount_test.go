@@ -30,14 +30,16 @@ func TestNoAccount(t *testing.T) {
 		t.Fatalf("%d fields of CPU time, want 2", n)
 	}
 	for value, missing := range map[string]bool{"0.1": false, "0": true, "-1": true} {
-		out := fields.ReplaceAll(good, []byte("${1}"+value))
-		samples, err := w.Parse(bench.Outcome{Params: p, Outside: host.Output{Stdout: out}})
-		has := false
-		for _, s := range samples {
-			has = has || s.Desc == serverCPU
-		}
-		if has == missing || missing != (err != nil && strings.Contains(err.Error(), "server_cpu_per_request_seconds: the server reports no CPU time")) {
-			t.Errorf("%s: has a value %v, %v", value, has, err)
-		}
+		t.Run(value, func(t *testing.T) {
+			out := fields.ReplaceAll(good, []byte("${1}"+value))
+			samples, err := w.Parse(bench.Outcome{Params: p, Outside: host.Output{Stdout: out}})
+			has := false
+			for _, s := range samples {
+				has = has || s.Desc == serverCPU
+			}
+			if has == missing || missing != (err != nil && strings.Contains(err.Error(), "server_cpu_per_request_seconds: the server reports no CPU time")) {
+				t.Errorf("%s: has a value %v, %v", value, has, err)
+			}
+		})
 	}
 }

@@ -22,14 +22,16 @@ func TestBox(t *testing.T) {
 		// The box is 2 wide, so whiskers reach 3 from it.
 		"outliers, the farthest first": {[]float64{1, 2, 3, 4, 5, 12, -9, 3, 3}, Box{N: 9, Min: -9, Low: 1, Q1: 2, Median: 3, Q3: 4, High: 5, Max: 12, Mean: 24. / 9, Outliers: []float64{-9, 12}}},
 	} {
-		got := box(slices.Clone(tt.x))
-		got.Mean = float64(int(got.Mean*1e9+0.5)) / 1e9
-		tt.want.Mean = float64(int(tt.want.Mean*1e9+0.5)) / 1e9
-		a, _ := json.Marshal(got)
-		b, _ := json.Marshal(tt.want)
-		if string(a) != string(b) {
-			t.Errorf("%s: got %s, want %s", name, a, b)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := box(slices.Clone(tt.x))
+			got.Mean = float64(int(got.Mean*1e9+0.5)) / 1e9
+			tt.want.Mean = float64(int(tt.want.Mean*1e9+0.5)) / 1e9
+			a, _ := json.Marshal(got)
+			b, _ := json.Marshal(tt.want)
+			if string(a) != string(b) {
+				t.Errorf("%s: got %s, want %s", name, a, b)
+			}
+		})
 	}
 	many := make([]float64, 1000)
 	for i := range 100 {
@@ -76,9 +78,11 @@ func TestBoxes(t *testing.T) {
 		"reversed":      {"load", 600, 0, 1, "5s or longer"},
 		"broken":        {"sum(", 0, 600, 1, "query sum(: "},
 	} {
-		if _, err := Boxes(t.Context(), st, tt.query, at(tt.from), at(tt.to), tt.windows); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := Boxes(t.Context(), st, tt.query, at(tt.from), at(tt.to), tt.windows); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v, want %q", name, err, tt.want)
+			}
+		})
 	}
 	var load strings.Builder
 	load.WriteString("load 5s\n")

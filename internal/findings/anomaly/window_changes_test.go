@@ -232,11 +232,13 @@ func TestBetweenRefuses(t *testing.T) {
 		"nothing there":     {Window{time.Unix(-7200, 0), time.Unix(-3600, 0)}, tenMinutes, "no samples in the window before"},
 		"nothing after":     {theHour, Window{time.Unix(7200, 0), time.Unix(7800, 0)}, "no samples in the window after"},
 	} {
-		for _, o := range []Options{{}, {Process: "p"}, {Machine: query.Machine{Job: "j", Instance: "i"}}} {
-			if _, err := CompareWindows(t.Context(), st, tt.before, tt.after, o); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%s, %+v: %v, want %q", name, o, err, tt.want)
+		t.Run(name, func(t *testing.T) {
+			for _, o := range []Options{{}, {Process: "p"}, {Machine: query.Machine{Job: "j", Instance: "i"}}} {
+				if _, err := CompareWindows(t.Context(), st, tt.before, tt.after, o); err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%s, %+v: %v, want %q", name, o, err, tt.want)
+				}
 			}
-		}
+		})
 	}
 	if got, err := CompareWindows(t.Context(), st, theHour, tenMinutes, Options{Process: "other"}); err != nil || got.Compared != 0 {
 		t.Errorf("a process that is not there: %+v, %v", got, err)

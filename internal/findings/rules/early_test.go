@@ -93,23 +93,25 @@ func TestEarlyStarvation(t *testing.T) {
 		"near the limit":  {1.5, 0.7, 6, false},
 		"too few threads": {0.1, 0.005, 6, false},
 	} {
-		series := labelled(`tee_sampled_wait_seconds_total{process="paysvc",state="cpu",call=""}`, 0, quiet, 5*c.waits, c.steps) +
-			labelled(`tee_sampled_cpu_seconds_total{process="paysvc",mode="user",call=""}`, 2.5, quiet, 5*c.runs, c.steps) +
-			fmt.Sprintf("  tee_sample_interval_seconds{job=\"teescope\",instance=\"vm1\",clock=\"wait\"} 0.05x%d\n", quiet+c.steps) +
-			fmt.Sprintf("  tee_process_start_time_seconds{job=\"teescope\",instance=\"vm1\",process=\"paysvc\"} 0x%d\n", quiet+c.steps)
-		opened := 0.0
-		for _, w := range watchRule(t, "cpu_starvation", 5, float64(5*(quiet+c.steps)), series) {
-			if len(w.list) == 0 || opened > 0 {
-				continue
+		t.Run(name, func(t *testing.T) {
+			series := labelled(`tee_sampled_wait_seconds_total{process="paysvc",state="cpu",call=""}`, 0, quiet, 5*c.waits, c.steps) +
+				labelled(`tee_sampled_cpu_seconds_total{process="paysvc",mode="user",call=""}`, 2.5, quiet, 5*c.runs, c.steps) +
+				fmt.Sprintf("  tee_sample_interval_seconds{job=\"teescope\",instance=\"vm1\",clock=\"wait\"} 0.05x%d\n", quiet+c.steps) +
+				fmt.Sprintf("  tee_process_start_time_seconds{job=\"teescope\",instance=\"vm1\",process=\"paysvc\"} 0x%d\n", quiet+c.steps)
+			opened := 0.0
+			for _, w := range watchRule(t, "cpu_starvation", 5, float64(5*(quiet+c.steps)), series) {
+				if len(w.list) == 0 || opened > 0 {
+					continue
+				}
+				opened = w.at - 5*quiet
+				if r := w.list[0]; !r.Early || !strings.HasSuffix(r.Sentence, " s).") {
+					t.Errorf("%s: after %g s: %+v", name, opened, r)
+				}
 			}
-			opened = w.at - 5*quiet
-			if r := w.list[0]; !r.Early || !strings.HasSuffix(r.Sentence, " s).") {
-				t.Errorf("%s: after %g s: %+v", name, opened, r)
+			if found := opened > 0; found != c.early || opened > 30 {
+				t.Errorf("%s: opened after %g s", name, opened)
 			}
-		}
-		if found := opened > 0; found != c.early || opened > 30 {
-			t.Errorf("%s: opened after %g s", name, opened)
-		}
+		})
 	}
 }
 

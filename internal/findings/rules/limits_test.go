@@ -61,8 +61,10 @@ func TestGroupName(t *testing.T) {
 		"1f":                 {"id": "/x", "name": "1f"},
 		"/x":                 {"id": "/x"},
 	} {
-		if got := groupName(labels); got != want {
-			t.Errorf("%v: %q, want %q", labels, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := groupName(labels); got != want {
+				t.Errorf("%v: %q, want %q", labels, got, want)
+			}
+		})
 	}
 }

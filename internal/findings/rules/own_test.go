@@ -130,8 +130,10 @@ func TestOwnCannotTell(t *testing.T) {
 		"it does not parse":                       {Name: "b", Expr: "sum(", Broken: errors.New("it does not parse")},
 		"query (sum()":                            {Name: "c", Expr: "sum("},
 	} {
-		if stat, recs, _, _ := evaluateOwn(t, o); stat.Answer != findings.CannotTell || !strings.HasPrefix(stat.Reason, want) || len(recs) != 0 {
-			t.Errorf("%s is %s: %s; want %s", o.Name, stat.Answer, stat.Reason, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if stat, recs, _, _ := evaluateOwn(t, o); stat.Answer != findings.CannotTell || !strings.HasPrefix(stat.Reason, want) || len(recs) != 0 {
+				t.Errorf("%s is %s: %s; want %s", o.Name, stat.Answer, stat.Reason, want)
+			}
+		})
 	}
 }

@@ -43,14 +43,16 @@ func TestMonitorAnswers(t *testing.T) {
 		"an agent":   {answer(http.StatusNotFound, `{"error":"GET /: no such call"}`), false, ""},
 		"busy":       {answer(http.StatusServiceUnavailable, `{"error":"too many requests"}`), false, "too many requests"},
 	} {
-		base, err := url.Parse(tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		there, err := MonitorAnswers(t.Context(), base)
-		if there != tt.there || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, %v, want %v, %q", name, there, err, tt.there, tt.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			base, err := url.Parse(tt.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			there, err := MonitorAnswers(t.Context(), base)
+			if there != tt.there || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v, %v, want %v, %q", name, there, err, tt.there, tt.want)
+			}
+		})
 	}
 }
 

@@ -230,9 +230,11 @@ func TestOperatorNames(t *testing.T) {
 		"operators: [a, a]":                   `line 1: operators[1]: "a" is there twice`,
 		"operators: alice":                    "want a list of texts",
 	} {
-		c, err := Parse([]byte(text), ".", sources.All)
-		if want == "" && (err != nil || c.unused != nil) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v %v, want %q", text, err, c.unused, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			c, err := Parse([]byte(text), ".", sources.All)
+			if want == "" && (err != nil || c.unused != nil) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v %v, want %q", text, err, c.unused, want)
+			}
+		})
 	}
 }

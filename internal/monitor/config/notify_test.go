@@ -127,9 +127,11 @@ func TestSecrets(t *testing.T) {
 	defer srv.Close()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"token": "s3cret\n", "ca.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	c, err := Parse([]byte(fmt.Sprintf("notify:\n  webhooks:\n  - url: %s/s3cret\n    headers_from: {X-Token: token}\n"+
 		"    authorization: {credentials_file: token}\n    tls_config: {ca_file: ca.pem}\n", srv.URL)), dir, sources.All)

@@ -28,9 +28,11 @@ func TestSampleConfig(t *testing.T) {
 	_, text, _ := strings.Cut(string(b), "\n\n")
 	all := switchedOff.ReplaceAllString(text, "$1")
 	for name, text := range map[string]string{"as it is": string(b), "with every key": all} {
-		if _, err := Parse([]byte(text), t.TempDir(), sources.All); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, text)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse([]byte(text), t.TempDir(), sources.All); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, text)
+			}
+		})
 	}
 	var have any
 	if err := yaml.Unmarshal([]byte(all), &have); err != nil {

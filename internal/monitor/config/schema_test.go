@@ -118,12 +118,14 @@ func TestConfigMatchesItsSchema(t *testing.T) {
 		"a header with a key": "notify: {webhooks: [{url: https://a.example, http_headers: {X-A: {valeus: [a]}}}]}",
 		"a list for a text":   "requests: [{process: [a], app: redis, address: 127.0.0.1:1}]",
 	} {
-		if check(text) == nil {
-			t.Errorf("%s: the schema takes %s", name, text)
-		}
-		if _, err := Parse([]byte(text), ".", sources.All); err == nil {
-			t.Errorf("%s: the program takes %s", name, text)
-		}
+		t.Run(name, func(t *testing.T) {
+			if check(text) == nil {
+				t.Errorf("%s: the schema takes %s", name, text)
+			}
+			if _, err := Parse([]byte(text), ".", sources.All); err == nil {
+				t.Errorf("%s: the program takes %s", name, text)
+			}
+		})
 	}
 }
 

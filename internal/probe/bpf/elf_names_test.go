@@ -54,10 +54,12 @@ func TestSymbolsAt(t *testing.T) {
 		"behind the variables":  {0, 0x7000 - 0xc00, false, Symbol{}, true},
 		"a mapping of nothing":  {0x100000, 0, false, Symbol{}, true},
 	} {
-		all, err := x.SymbolsAt(c.offset, []uint64{c.distance}, c.code)
-		if got, ok := all[c.distance]; got != c.want || ok == c.none || err != nil {
-			t.Errorf("%s: %+v, %t, %v; want %+v", name, got, ok, err, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			all, err := x.SymbolsAt(c.offset, []uint64{c.distance}, c.code)
+			if got, ok := all[c.distance]; got != c.want || ok == c.none || err != nil {
+				t.Errorf("%s: %+v, %t, %v; want %+v", name, got, ok, err, c.want)
+			}
+		})
 	}
 	before := reads.reads
 	if all, err := x.SymbolsAt(0, []uint64{0x1100 - 0xc00, 0x1120 - 0xc00, 0x5010 - 0xc00, 0x7000 - 0xc00}, true); err != nil || len(all) != 3 || all[0x1120-0xc00].Plus != 0x20 {

@@ -124,9 +124,11 @@ func TestEndsInCall(t *testing.T) {
 		"nops":                      {"\x90\x90\x90\x90\x90\x90\x90\x90", false},
 		"nothing":                   {"", false},
 	} {
-		if got := endsInCall([]byte(c.code)); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := endsInCall([]byte(c.code)); got != c.want {
+				t.Errorf("%s: %t", name, got)
+			}
+		})
 	}
 }
 

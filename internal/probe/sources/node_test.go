@@ -33,9 +33,11 @@ func TestSteady(t *testing.T) {
 		"just there": {times(1000, 9700, 500, 200), times(1000, 9700, 500, 200)},
 		"a bad cell": {idleUnknown, still},
 	} {
-		if got := steady(times(1000, 10000, 500, 200), c.now); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := steady(times(1000, 10000, 500, 200), c.now); got != c.want {
+				t.Errorf("%s: %+v, want %+v", name, got, c.want)
+			}
+		})
 	}
 }
 

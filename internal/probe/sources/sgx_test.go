@@ -31,12 +31,14 @@ func TestWrapping(t *testing.T) {
 		"late reload": {[]uint32{top, 1, 1e9, 2}, []uint64{top, 1<<32 + 1, 1<<32 + 1e9, 2}},
 		"race":        {[]uint32{1000, 990, 1001}, []uint64{1000, 1000, 1001}},
 	} {
-		var w wrapping
-		for i, v := range c.readings {
-			if got := w.add(v); got != c.want[i] {
-				t.Errorf("%s: reading %d of %d: %d, want %d", name, i, v, got, c.want[i])
+		t.Run(name, func(t *testing.T) {
+			var w wrapping
+			for i, v := range c.readings {
+				if got := w.add(v); got != c.want[i] {
+					t.Errorf("%s: reading %d of %d: %d, want %d", name, i, v, got, c.want[i])
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -495,9 +495,11 @@ func TestGobenchParses(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{"overhead": 19, "ladder": 30, "sweep": 96, "platforms": 36, "missing": 0, "empty": 0} {
-		if lines[name] != want {
-			t.Errorf("%s has %d benchmark lines, want %d", name, lines[name], want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if lines[name] != want {
+				t.Errorf("%s has %d benchmark lines, want %d", name, lines[name], want)
+			}
+		})
 	}
 }
 

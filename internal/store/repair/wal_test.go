@@ -37,8 +37,10 @@ func TestInterrupted(t *testing.T) {
 		"a bit of a record":              {flipped, false},
 		"longer than a page":             {append([]byte{full, 0xff, 0xff, 0, 0, 0, 0}, payload...), false},
 	} {
-		if got := interrupted(c.b, 0); got != c.want {
-			t.Errorf("%s: interrupted %v, want %v", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := interrupted(c.b, 0); got != c.want {
+				t.Errorf("%s: interrupted %v, want %v", name, got, c.want)
+			}
+		})
 	}
 }
