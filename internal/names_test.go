@@ -31,7 +31,6 @@ happen happens happened bring think seem feel
 var exceptions = []string{
 	"buffers.Put", // httputil.BufferPool
 	"attempt.End", // OpenTelemetry's trace.Span
-	"need",        // of probe/bpf: descriptorCount
 }
 
 // TestBareNames: a function is named by a verb and its object, or by the noun that it returns.

@@ -112,7 +112,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err != nil {
 		return fmt.Errorf("read object %s: %w", c.program.Name, err)
 	}
-	opened, err := host.Descriptors(need(spec, len(c.program.hooks), c.program.levels))
+	opened, err := host.Descriptors(descriptorCount(spec, len(c.program.hooks), c.program.levels))
 	if err != nil {
 		return refused(h, c.program.Name, err)
 	}

@@ -52,7 +52,7 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object empty: %w", err)
 	}
-	opened, err := host.Descriptors(need(spec, 2, 1))
+	opened, err := host.Descriptors(descriptorCount(spec, 2, 1))
 	if err != nil {
 		return nil, refused(h, "empty", err)
 	}

@@ -54,9 +54,9 @@ func refused(h *host.Host, object string, err error) error {
 	return p
 }
 
-// need is the number of file descriptors that an object needs, of which some are closed again when it is open: for each
+// descriptorCount returns the number of file descriptors that an object needs, of which some are closed again when it is open: for each
 // map and its copies, for the programs of each level and their links, and for what the library finds out.
-func need(spec *ebpf.CollectionSpec, hooks, levels int) int {
+func descriptorCount(spec *ebpf.CollectionSpec, hooks, levels int) int {
 	const library = 8
 	return 2*len(spec.Maps) + hooks*(max(1, levels)+1) + library
 }

@@ -112,7 +112,7 @@ func OpenWaits(h *host.Host, names Names) (*Waits, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object waits: %w", err)
 	}
-	opened, err := host.Descriptors(need(spec, 1, 1))
+	opened, err := host.Descriptors(descriptorCount(spec, 1, 1))
 	if err != nil {
 		return nil, refused(h, "waits", err)
 	}
@@ -246,7 +246,7 @@ func (w *Waits) timedWalk(one *census, buf []byte, since time.Duration) (cost ti
 	return cost, nil
 }
 
-// pace is the mean time between two walks that cost so much each and may use that share of a core, times less often as far as
+// pace returns the mean interval between walks, given their cost and their share of a core, slowed down by times as far as
 // slowest allows.
 func pace(cost time.Duration, share float64, times int64) time.Duration {
 	usual := max(walkEvery, time.Duration(float64(cost)/share))
