@@ -27,7 +27,7 @@ need needs needed leave leaves left lose loses lost turn turns hear heard stand 
 happen happens happened bring think seem feel
 `
 
-// exceptions are methods of interfaces that others define, and one name that is left.
+// exceptions are methods of interfaces that others define.
 var exceptions = []string{
 	"buffers.Put", // httputil.BufferPool
 	"attempt.End", // OpenTelemetry's trace.Span

@@ -269,7 +269,7 @@ func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
 }
 
 func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
-	opened, err := host.Descriptors(need(o.spec, len(o.spec.Programs), 1))
+	opened, err := host.Descriptors(descriptorCount(o.spec, len(o.spec.Programs), 1))
 	if err != nil {
 		return refused(h, o.name, err)
 	}
