@@ -18,6 +18,8 @@ type kind struct {
 	// tests are the tests about members, each with the member's name as its first subtest, or about the whole list; nil is
 	// all of the folder.
 	tests []string
+	// parts: a file may hold several members, whose names begin with that of the file and _.
+	parts bool
 	// places have to name the member.
 	places []place
 }
@@ -51,7 +53,7 @@ var kinds = []kind{
 			{"internal/explain/testdata/*.txtar", `NAME`, "an explanation that has a row of it"},
 		}},
 	{name: "price", folder: "internal/explain/prices", files: []string{"NAME.go"},
-		tests: []string{"Read", "DamagedReadings", "Units", "Events"}},
+		tests: []string{"Measure"}, parts: true},
 	{name: "workload", folder: "internal/bench/workloads", files: []string{"NAME.go"},
 		tests: []string{"Fixtures", "WorkloadsHaveFixtures", "DamagedOutput", "Declarations", "Bounds", "FileNames"},
 		places: []place{
@@ -122,8 +124,12 @@ func (m member) arguments() []string {
 	if m.kind.tests == nil {
 		return []string{"test", "-count=1", "./" + m.kind.folder}
 	}
-	subtest := "^" + regexp.QuoteMeta(m.name) + `([-./]|$)`
-	return []string{"test", "-count=1", "./" + m.kind.folder, "-run", "^Test(" + strings.Join(m.kind.tests, "|") + ")$/" + subtest}
+	ends := "-./"
+	if m.kind.parts {
+		ends += "_"
+	}
+	subtest := "^" + regexp.QuoteMeta(m.name) + "([" + ends + "]|$)"
+	return []string{"test", "-v", "-count=1", "./" + m.kind.folder, "-run", "^Test(" + strings.Join(m.kind.tests, "|") + ")$/" + subtest}
 }
 
 // forgotten returns the places that do not name the member.

@@ -59,12 +59,26 @@ func run(ctx context.Context, name string) int {
 	return 0
 }
 
-// test runs the tests of a member alone.
+// test runs the tests of a member alone. It fails if there are none, as for a member that is in no list.
 func (m member) test(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "go", m.arguments()...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stderr = os.Stderr
 	fmt.Println("go", strings.Join(m.arguments(), " "))
-	return cmd.Run()
+	out, err := cmd.Output()
+	ran := 0
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "=== RUN") && strings.Contains(line, "/") {
+			ran++
+		}
+		if !strings.HasPrefix(line, "===") && !strings.HasPrefix(strings.TrimSpace(line), "--- PASS") {
+			fmt.Print(line)
+		}
+	}
+	if err == nil && ran == 0 && m.kind.tests != nil {
+		err = fmt.Errorf("no test is about %s: list it where CONTRIBUTING.md says", m.name)
+		fmt.Println("forgotten:", err)
+	}
+	return err
 }
 
 // changedFiles lists the files that are new or changed since the branch main, committed or not.
