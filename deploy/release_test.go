@@ -175,7 +175,7 @@ func comparePackages(t *testing.T, out, arch, other string) {
 	for format, unpack := range map[string]string{ // tar and dpkg-deb leave no folder, whatever names say
 		"tar": "tar xzf $0/teescope-linux-" + arch + ".tar.gz",
 		"deb": "dpkg-deb -x $0/teescope-" + arch + ".deb .",
-		"rpm": "rpm2cpio $0/teescope-" + other + ".rpm | cpio --extract --make-directories --quiet",
+		"rpm": "rpm2cpio $0/teescope-" + other + ".rpm | cpio --extract --make-directories --no-absolute-filenames --quiet",
 		"apk": "tar xzf $0/teescope-" + other + ".apk --ignore-zeros --warning=no-unknown-keyword",
 	} {
 		roots[format] = t.TempDir()
