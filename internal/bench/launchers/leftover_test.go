@@ -39,40 +39,38 @@ func TestSweep(t *testing.T) {
 		"teescope-native-8": {"999999999 1 pid:[1]", disk, elsewhere, 0o700, false}, // it may live
 		"other-native-7":    {dead, "", "", 0o700, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			folder := filepath.Join(temp, name)
-			if err := os.MkdirAll(filepath.Join(folder, "data"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(folder, c.mode); err != nil {
-				t.Fatal(err)
-			}
-			for _, other := range []string{c.data, c.short} {
-				if other != "" {
-					if err := os.MkdirAll(other, 0o755); err != nil {
-						t.Fatal(err)
-					}
+		folder := filepath.Join(temp, name)
+		if err := os.MkdirAll(filepath.Join(folder, "data"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(folder, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{c.data, c.short} {
+			if other != "" {
+				if err := os.MkdirAll(other, 0o755); err != nil {
+					t.Fatal(err)
 				}
 			}
-			if err := os.WriteFile(filepath.Join(folder, ownerFile), []byte(c.owner+"\n"+c.data+"\n"+c.short+"\n"), 0o600); err != nil {
-				t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, ownerFile), []byte(c.owner+"\n"+c.data+"\n"+c.short+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_, err := os.Stat(folder)
+			if gone := os.IsNotExist(err); gone != c.gone {
+				t.Errorf("%s gone: %v, want %v", name, gone, c.gone)
 			}
-			defer func() {
-				_, err := os.Stat(folder)
-				if gone := os.IsNotExist(err); gone != c.gone {
-					t.Errorf("%s gone: %v, want %v", name, gone, c.gone)
+			for other, named := range map[string]bool{c.data: c.data != disk, c.short: c.short != elsewhere} {
+				if other == "" {
+					continue
 				}
-				for other, named := range map[string]bool{c.data: c.data != disk, c.short: c.short != elsewhere} {
-					if other == "" {
-						continue
-					}
-					_, err := os.Stat(other)
-					if gone := os.IsNotExist(err); gone != (c.gone && named) {
-						t.Errorf("%s: its folder %s gone: %v", name, other, gone)
-					}
+				_, err := os.Stat(other)
+				if gone := os.IsNotExist(err); gone != (c.gone && named) {
+					t.Errorf("%s: its folder %s gone: %v", name, other, gone)
 				}
-			}()
-		})
+			}
+		}()
 	}
 	open(t, &native, bench.Params{"data": disk})
 }
@@ -92,35 +90,33 @@ func TestSweepEnds(t *testing.T) {
 		"longer name": {dead, "WORK1/job", "TMPDIR=WORK1", false},
 		"alive":       {"", "WORK/job", "TMPDIR=WORK", false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			work, err := os.MkdirTemp(temp, "teescope-native-*x")
-			if err != nil {
+		work, err := os.MkdirTemp(temp, "teescope-native-*x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.owner == "" {
+			if c.owner, err = identity(host.Local(), "self"); err != nil {
 				t.Fatal(err)
 			}
-			if c.owner == "" {
-				if c.owner, err = identity(host.Local(), "self"); err != nil {
-					t.Fatal(err)
-				}
-				c.owner += " " + namespace(host.Local())
+			c.owner += " " + namespace(host.Local())
+		}
+		if err := os.WriteFile(filepath.Join(work, ownerFile), []byte(c.owner+"\n\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := func(s string) string { return strings.ReplaceAll(s, "WORK", work) }
+		// It ends in its own way, with status 7, once its input is closed, at the latest with this program.
+		job := exec.Command("sh", "-c", "trap '' TERM; echo on; read x; exit 7", "sh", at(c.argument))
+		job.Env = []string{at(c.env)}
+		p := await.Converse(t, job)
+		if line := p.Line(t); line != "on" {
+			t.Fatalf("it says %q", line)
+		}
+		defer func() {
+			_ = p.In.Close()
+			if code := p.ExitStatus(t); (code == 7) == c.ends {
+				t.Errorf("%s: %s; want killed: %v", name, p.Last(), c.ends)
 			}
-			if err := os.WriteFile(filepath.Join(work, ownerFile), []byte(c.owner+"\n\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			at := func(s string) string { return strings.ReplaceAll(s, "WORK", work) }
-			// It ends in its own way, with status 7, once its input is closed, at the latest with this program.
-			job := exec.Command("sh", "-c", "trap '' TERM; echo on; read x; exit 7", "sh", at(c.argument))
-			job.Env = []string{at(c.env)}
-			p := await.Converse(t, job)
-			if line := p.Line(t); line != "on" {
-				t.Fatalf("it says %q", line)
-			}
-			defer func() {
-				_ = p.In.Close()
-				if code := p.ExitStatus(t); (code == 7) == c.ends {
-					t.Errorf("%s: %s; want killed: %v", name, p.Last(), c.ends)
-				}
-			}()
-		})
+		}()
 	}
 	open(t, &native, nil)
 }
