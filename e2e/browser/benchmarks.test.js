@@ -158,7 +158,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     await page.getByRole("heading", { name: "2 results side by side" }).waitFor();
     assert.match(await page.getByRole("region", { name: /^Verdict/ }).first().innerText(), /runsc .*native[^]*grade B/);
     await page.getByRole("link", { name: "Trust" }).click();
-    await page.getByText("separate results side by side, not paired").waitFor();
+    await page.getByText("results of separate runs, not paired").waitFor();
     await page.goBack();
     await page.goBack();
     await page.getByRole("link", { name: "Put 2 results side by side" }).waitFor();
