@@ -276,9 +276,9 @@ func TestOverBudgetAdvice(t *testing.T) {
 			t.Errorf("%+v: %d findings", c, len(all))
 			continue
 		}
-		f, remedy, first := all[0], overBudgetUser, "own process"
+		f, remedy, first := all[0], overBudgetUser, "teescope's own process"
 		if c.kernel {
-			remedy, first = overBudgetKernel, "eBPF programs"
+			remedy, first = overBudgetKernel, "teescope's eBPF programs"
 		}
 		at := func(part string) int { return strings.Index(f.Cost+part, part) }
 		if f.Remedy != remedy || at(first) >= len(f.Cost) || at(first) > at("own process") || at(first) > at("eBPF programs") {
