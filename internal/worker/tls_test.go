@@ -112,7 +112,7 @@ func TestScaling(t *testing.T) {
 		{"strong alone", "1.3", scalingOptions{clients: 1, total: 200}, 200, 201},
 		{"strong by three", "1.3", scalingOptions{clients: 3, total: 200, warm: "5"}, 200, 206},
 		{"weak", "1.2", scalingOptions{clients: 3, each: 20}, 60, 61},
-		{"connections inside", "1.2", scalingOptions{clients: 4, total: 40, connect: "inside", pause: time.Millisecond, warm: "10"}, 40, 51},
+		{"connections inside, more clients than threads", "1.2", scalingOptions{clients: 6, total: 40, connect: "inside", pause: time.Millisecond, warm: "10"}, 40, 51},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			address, stop := tlsServe(t, k, c.version, 4)
