@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +24,8 @@ func reportCommand(env Env) *cobra.Command {
 		Use:   "report RESULT.json...",
 		Short: "Write results with plots into one self-contained file",
 		Example: "  teescope report result.json --out report.html\n" +
-			"  teescope report result.json --out report.html --plots plots/",
+			"  teescope report result.json --out report.html --plots plots/\n" +
+			"  teescope report result.json --format summary --out summary.json.gz",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := findFormat(format)
@@ -54,18 +57,30 @@ func reportCommand(env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(f.Write(w, d), w.Close()); err != nil {
+			if err := errors.Join(writeFormat(w, f, d, strings.HasSuffix(out, ".gz")), w.Close()); err != nil {
 				return errors.Join(fmt.Errorf("write %s: %w", out, nameFiles(args, err)), os.Remove(out))
 			}
 			fmt.Fprintln(env.Stdout, out)
 			return nil
 		},
 	}
-	c.Flags().StringVar(&out, "out", "report.html", "file to write, or - for standard output")
+	c.Flags().StringVar(&out, "out", "report.html", "file to write, compressed if its name ends in .gz, or - for standard output")
 	c.Flags().StringVar(&format, "format", "html", "one of "+formatNames())
 	c.Flags().StringVar(&plots, "plots", "", "also write each plot as SVG and PNG into this folder")
 	c.Flags().StringVar(&prices, "prices", "", "YAML file with prices per hour, to show work per unit of currency")
 	return c
+}
+
+// writeFormat writes a document, compressed with gzip (RFC 1952) if asked for.
+func writeFormat(w io.Writer, f *report.Format, d report.Document, compressed bool) error {
+	if !compressed {
+		return f.Write(w, d)
+	}
+	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Write(z, d), z.Close())
 }
 
 // nameFiles names the files of an error.

@@ -277,7 +277,7 @@ func casesOfExperiment(name string) (n int) {
 // differences are the parameters that both have with unlike values, in words.
 func differences(got, want map[string]string) (out []string) {
 	for k, v := range got {
-		if w, ok := want[k]; ok && v != w && !filepath.IsAbs(w) && !filepath.IsAbs(v) { // a folder of this machine is no difference
+		if w, ok := want[k]; ok && v != w && !filepath.IsAbs(w) && !filepath.IsAbs(v) && filepath.Base(v) != filepath.Base(w) { // another folder is no difference
 			out = append(out, fmt.Sprintf("%s=%s instead of %s", k, v, w))
 		}
 	}

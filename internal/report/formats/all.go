@@ -5,4 +5,4 @@ package formats
 import "github.com/teescope/teescope/internal/report"
 
 // All is every format, in the order of the help text.
-var All = []*report.Format{text, markdown, html, csvSamples, csvComparisons, jsonFormat, openmetrics, gobench}
+var All = []*report.Format{text, markdown, html, csvSamples, csvComparisons, jsonFormat, summary, openmetrics, gobench}
