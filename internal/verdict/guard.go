@@ -72,8 +72,13 @@ type values = map[string]float64
 // report records a message of the current guard; equal messages about the same arms are recorded
 // once.
 func (p *guardRun) report(e effect, s scope, v values, format string, args ...any) {
-	f := spoken{scope: s, effect: e, Guard: result.Guard{ID: p.guard.ID, Level: result.Note, Message: fmt.Sprintf(format, args...),
-		Help: p.guard.Help, Case: s.cas, Treatment: s.treat, Metric: s.metric, Values: v}}
+	p.record(e, s, v, p.guard.Help, fmt.Sprintf(format, args...))
+}
+
+// record keeps a message of the current guard with what helps, once.
+func (p *guardRun) record(e effect, s scope, v values, help, message string) {
+	f := spoken{scope: s, effect: e, Guard: result.Guard{ID: p.guard.ID, Level: result.Note, Message: message,
+		Help: help, Case: s.cas, Treatment: s.treat, Metric: s.metric, Values: v}}
 	if s.arm != "" && s.arm != p.e.Environments[0].ID {
 		f.Treatment = s.arm
 	}
@@ -90,9 +95,9 @@ func (p *guardRun) report(e effect, s scope, v values, format string, args ...an
 	}
 }
 
-// unknown records that the current guard could not check, and why.
+// unknown records that the current guard could not check, and why. What helps against what it looks for is no help then.
 func (p *guardRun) unknown(s scope, format string, args ...any) {
-	p.report(tell, s, nil, "not checked: "+format, args...)
+	p.record(tell, s, nil, "", "not checked: "+fmt.Sprintf(format, args...))
 }
 
 // ofCase returns " of " and a case for a message, "" for the only case of an experiment, whose name says nothing.
