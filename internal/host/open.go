@@ -11,6 +11,9 @@ import (
 // ErrNotRegular is wrapped by the error of OpenRegular for what is not a regular file of a disk.
 var ErrNotRegular = errors.New("not a regular file, so it is not opened")
 
+// ErrTooLong is wrapped by the error of a read that is limited, of a file that has more.
+var ErrTooLong = errors.New("the file is too long")
+
 // ReadRegular returns the whole of a file that OpenRegular opens, and fails if it has more than limit bytes.
 func ReadRegular(path string, limit int64) ([]byte, error) {
 	f, _, err := OpenRegular(path)
@@ -25,7 +28,7 @@ func ReadRegular(path string, limit int64) ([]byte, error) {
 func readUpTo(f io.Reader, path string, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		return nil, fmt.Errorf("read %s: it has more than %d bytes", path, limit)
+		return nil, fmt.Errorf("read %s: %w: it has more than %d bytes", path, ErrTooLong, limit)
 	}
 	return b, err
 }

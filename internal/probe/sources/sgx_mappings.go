@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,20 +89,24 @@ func scanSGX(h *host.Host) ([]sgxProcess, error) {
 	var out []sgxProcess
 	var bad machine.Faults
 	for _, f := range files {
-		b, err := h.ReadFile(f)
+		dir := strings.TrimSuffix(f, "/maps")
+		b, err := readMaps(h, dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue // it has ended
 		}
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, &probe.Problem{Err: err, Remedy: "grant CAP_SYS_PTRACE"}
 		}
-		if err != nil {
+		e := unknownEnclaves
+		switch {
+		case err == nil:
+			e, err = parseSGXMappings(f, b)
+		case !errors.Is(err, host.ErrTooLong): // any process can have too many mappings, which must not hide those of others
 			return nil, err
 		}
-		e, err := parseSGXMappings(f, b)
 		bad.Add(err)
 		if err != nil || e.number > 0 {
-			e.process = commOf(h, strings.TrimSuffix(strings.TrimPrefix(f, "/proc/"), "/maps"))
+			e.process = commOf(h, filepath.Base(dir))
 			out = append(out, e)
 		}
 	}

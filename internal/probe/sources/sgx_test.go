@@ -263,3 +263,33 @@ func TestTenThousandEnclaves(t *testing.T) {
 		}
 	}
 }
+
+// TestEndlessMappings: a process whose list of mappings has no reasonable length costs bounded memory, and hides no other.
+func TestEndlessMappings(t *testing.T) {
+	f := hosttest.Open(t, "testdata/sgx_mappings-idle.txtar")
+	for pid, text := range map[string]string{
+		"100001": "10000000000-10000001000 rw-s 00000000 00:05 107 /dev/sgx_enclave\n",
+		"100002": strings.Repeat("7f0000000000-7f0000001000 r--p 00000000 08:01 12 /lib/x.so\n", longestMaps/50),
+	} {
+		dir := "/proc/" + pid
+		if err := f.Host.Mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"/maps": text, "/comm": "process-" + pid + "\n"} {
+			if err := os.WriteFile(f.Host.Path(dir+name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found, err := scanSGX(f.Host)
+	if !errors.Is(err, host.ErrTooLong) && (err == nil || !strings.Contains(err.Error(), host.ErrTooLong.Error())) {
+		t.Errorf("the error is %v, want one that says that a file is too long", err)
+	}
+	got := map[string]float64{}
+	for _, e := range found {
+		got[e.process] = e.number
+	}
+	if n, ok := got["process-100002"]; got["process-100001"] != 1 || !ok || !math.IsNaN(n) {
+		t.Errorf("enclaves by process: %v, want 1 of process-100001 and an unknown number of process-100002", got)
+	}
+}
