@@ -135,28 +135,27 @@ func (a *Alone) Close() error {
 }
 
 // work reads the sources until ctx ends. Those that only read files are there at once. What events cost is measured before
-// the others are attached, as in a monitor.
+// the others are attached, as in a monitor, but only once the first rates are known: it keeps CPUs busy, and somebody waits.
 func (a *Alone) work(ctx context.Context, runsOn bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop() // so that there is an end to wait for
 	measured := make(chan observe.UnitCosts, 1)
-	all.Go(func() { measured <- a.lentCosts(ctx) })
 	tick := time.NewTicker(firstReadings)
 	defer tick.Stop()
-	for n, costs := 1, (chan observe.UnitCosts)(nil); a.costs.Load() == nil; n++ {
+	for n := 1; a.costs.Load() == nil; n++ {
 		a.store(a.Engine.Collect(ctx))
 		if n == 2 {
 			close(a.begun)
 			tick.Reset(EagerInterval)
-			costs = measured
+			all.Go(func() { measured <- a.lentCosts(ctx) })
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case c := <-costs:
+		case c := <-measured:
 			a.costs.Store(&c)
 		}
 	}
