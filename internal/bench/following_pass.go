@@ -138,7 +138,7 @@ func (t *Pass) possible(p *Plan) error {
 func (t *Pass) after(p *Plan, capacity func(cas string) (float64, error)) (*Plan, error) {
 	d := primaryOf(p)
 	if d == nil || d.Better != metric.Higher || !slices.ContainsFunc(p.Workload.Params, func(x Param) bool { return x.Name == rateParam }) {
-		return nil, fmt.Errorf("then %s: it needs a workload with a rate, measured for a capacity first", t.Name)
+		return nil, fmt.Errorf("then %s: it needs a workload with the parameter `rate`, whose main metric is a capacity (higher is better); %s is not one", t.Name, p.Workload.Name)
 	}
 	next := *p
 	next.Name = p.Name + "-" + t.Name

@@ -269,8 +269,8 @@ vendor's root, the TCB and revocations by what is stored in the result, that the
 neither debug nor migrate the TEE, and what the flags or the policy file want. It prints
 one line. AMD does not publish which TCB is current: SEV-SNP needs a policy with min_tcb.
 
-Certificates and lists are judged as of the time that the attestation states; --as-of
-names another. A quote proves where the result was when it was attested. It does not
+Certificates and revocation lists are checked for the time that the attestation states;
+--as-of sets another time. A quote proves where the result was when it was attested. It does not
 prove that the clock there was honest.
 
 Exit status: 0 attested, or signed by a named key, 1 refused, 2 unattested or something
@@ -289,7 +289,7 @@ that is needed cannot be checked, 4 usage error or no result.`,
 	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, whose memory its host can read")
 	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, by the clock that it states")
 	c.Flags().StringVar(&v.nonce, "nonce", "", "expected nonce in `HEX`")
-	c.Flags().StringVar(&v.asOf, "as-of", "", "judge certificates and lists as of a time (2026-11-25T12:00:00Z, or now)")
+	c.Flags().StringVar(&v.asOf, "as-of", "", "check certificates and revocation lists for this time instead of the attestation's (2026-11-25T12:00:00Z, or now)")
 	c.Flags().BoolVar(&v.asJSON, "json", false, "print data instead of text")
 	return c
 }

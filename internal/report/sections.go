@@ -368,7 +368,7 @@ func references(e *result.Experiment) Section {
 func publishedTable(e *result.Experiment) *Table {
 	t := newTable("Published figures", "TEE", "workload", "figure", "kind", "source", "caveat")
 	for _, r := range slices.Concat(e.References, publishedFor(e)) {
-		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Text(figureOf(r), "the reference gives no figure"), Text(metric.Words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
+		t.add(Text(r.TEE, "the published reference names no TEE"), Text(r.Workload, "the published reference names no workload"), Text(figureOf(r), "the reference gives no figure"), Text(metric.Words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
 	}
 	return t
 }

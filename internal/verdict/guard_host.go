@@ -60,7 +60,7 @@ var otherPlatform = Guard{
 					p.unknown(k.arms(), "whether %s ran on the same host: %s", e.ID, missing(e, "hardware.host_id"))
 				}
 			}
-			p.report(tell, k.arms(), nil, "nothing shows that %s and %s ran on one host, so their ratio has grade %s and is called a platform difference", k.treat.ID, k.base.ID, k.grade)
+			p.report(tell, k.arms(), nil, "there is no evidence that %s and %s ran on the same host, so their ratio may come from the hosts: it has grade %s and is called a platform difference", k.treat.ID, k.base.ID, k.grade)
 		}
 	},
 }

@@ -13,7 +13,7 @@ import (
 var severalDimensions = Guard{
 	ID:     "several-dimensions",
 	Doc:    "The arms differ in more than the declared subject, so the ratio has several possible causes. The message lists the fields.",
-	Effect: "invalid if the subject is one parameter and the environment differs too; a warning if environments are compared",
+	Effect: "invalid if the arms should differ only in parameters and the environments differ too; a warning if the environments are the subject, or the arms are unpaired",
 	Help:   "make the arms equal in everything else, or add environments in between, each of which changes one thing",
 	check: func(p *guardRun) {
 		if p.e.Design.Subject != "environment" && strings.Contains(p.e.Design.Subject, "+") {

@@ -93,9 +93,9 @@ var teeDebug = Guard{
 				case e.TEE.Debug:
 					p.report(refuse, k.arms(), nil, "%s runs in %s in debug mode, so it is not protected and does not represent production", e.ID, e.TEE.Type)
 				case e.TEE.Type != "none" && e.Missing["tee.debug"] != "":
-					p.unknown(k.arms(), "whether %s is open for debugging: %s", e.ID, e.Missing["tee.debug"])
+					p.unknown(k.arms(), "whether %s is in debug mode: %s", e.ID, e.Missing["tee.debug"])
 				case e.TEE.Type != "none" && !shown(&e.TEE):
-					p.unknown(k.arms(), "whether %s is open for debugging: nothing was read from its TEE", e.ID)
+					p.unknown(k.arms(), "whether %s is in debug mode, because no TEE data was read", e.ID)
 				}
 			}
 		}

@@ -72,7 +72,7 @@ var throttled = Guard{
 	Doc: "The rate fell during the runs to a constant level, the same in each run: a provider's credit for bursts, or a cache, was used up. " +
 		"The mean mixes burst and limit; the message has both.",
 	Effect: "a bound if one arm is limited; invalid if both are, because the ratio compares the limits",
-	Help:   "leave out the burst (a longer omit or ramp) to measure the limit, stay below the limit (a rate), or buy a larger one",
+	Help:   "to measure the limit, leave out the burst (longer `omit` or `ramp`); to stay below it, set `rate`; or rent a machine or disk with a higher limit",
 	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) <= 0 {

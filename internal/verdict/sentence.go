@@ -179,7 +179,7 @@ func mediansDiffer(c *result.Comparison, better int8) string {
 	if !metric.FactorsDiffer(ratio, *c.Cost) {
 		return ""
 	}
-	return fmt.Sprintf("The ratio of these medians is %s; the headline has the centre of the %ss.", metric.Times(ratio), c.Replicate())
+	return fmt.Sprintf("The ratio of these two medians is %s. The headline's ratio is estimated from the %ss (Hodges-Lehmann), so it can differ.", metric.Times(ratio), c.Replicate())
 }
 
 // costRatio writes the cost ratio with its interval and bound, which is reversed where higher values are better.

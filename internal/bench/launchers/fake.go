@@ -141,7 +141,7 @@ func (e *fakeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 	if wrong {
 		switch e.params["failure"] {
 		case "run":
-			out.Code, out.Stderr, text, err = 1, []byte("fake: simulated, because of failure=run\n"), "", errors.New("run fake: exit status 1")
+			out.Code, out.Stderr, text, err = 1, []byte("launcher fake: simulated failure (failure=run)\n"), "", errors.New("run fake: exit status 1")
 		case "output":
 			text = text[:len(text)/2]
 		case "hang":

@@ -133,7 +133,7 @@ func customDesc(p bench.Params) *metric.Desc {
 // customJob also refuses what would only be noticed after a run.
 func customJob(p bench.Params) (bench.Job, error) {
 	if p["pattern"] != "" && p["json"] != "" {
-		return bench.Job{}, errors.New("parameters pattern and json: want one of them")
+		return bench.Job{}, errors.New("parameters pattern and json are both set: give only one of them")
 	}
 	for _, name := range []string{"pattern", "expect", "operations"} {
 		re, err := customPattern(p, name)

@@ -108,7 +108,7 @@ func foreignParams(p bench.Params, program string) (bench.Params, error) {
 			for _, g := range generators {
 				names = append(names, g.name)
 			}
-			return nil, fmt.Errorf("parameter %s is empty, and the output of %s is not known (%s are): give its pattern, or %s", v.name, program, strings.Join(names, ", "), unprinted)
+			return nil, fmt.Errorf("parameter %s is empty, and teescope does not know the output of %s (it knows those of %s): set %s to a pattern for it, or to %q if %s does not print it", v.name, program, strings.Join(names, ", "), v.name, unprinted, program)
 		}
 		out[v.name] = unprinted
 	}

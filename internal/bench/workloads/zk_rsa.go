@@ -124,7 +124,7 @@ var zkRSA = bench.Workload{
 		case z.Verified != z.Proofs:
 			return "", fmt.Errorf("%d of %d proofs were verified with the public values of the statement", z.Verified, z.Proofs)
 		case z.Tried < 1 || z.Refused != z.Tried:
-			return "", fmt.Errorf("of %d false proofs %d were refused", z.Tried, z.Refused)
+			return "", falseProofs(z.Tried, z.Refused)
 		case z.ProofBytes < 1 || !strings.HasPrefix(z.Digest, "sha256:") || !strings.HasPrefix(z.Public, "sha256:"):
 			return "", fmt.Errorf("a proof has %d bytes, the circuit's digest is %.80q and that of the public values %.80q", z.ProofBytes, z.Digest, z.Public)
 		}

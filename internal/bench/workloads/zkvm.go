@@ -124,7 +124,7 @@ var zkvm = bench.Workload{
 		case !z.Verified:
 			return "", errors.New("the proof was not verified")
 		case z.Tried < 1 || z.Refused != z.Tried:
-			return "", fmt.Errorf("of %d false proofs %d were refused", z.Tried, z.Refused)
+			return "", falseProofs(z.Tried, z.Refused)
 		case z.ProofBytes < 1 || z.Shards < 1 || !strings.HasPrefix(z.Program, "sha256:") || !strings.HasPrefix(z.Key, "sha256:"):
 			return "", fmt.Errorf("a proof has %d bytes and %d shards, the program's digest is %.80q and that of its key %.80q", z.ProofBytes, z.Shards, z.Program, z.Key)
 		}
@@ -221,4 +221,12 @@ func readZKVM(o host.Output) (*zkvmOutput, error) {
 		return nil, fmt.Errorf("the prover proved %d and verified %d executions of %d cycles, want one of each", z.times["prove"], z.times["verify"], z.Cycles)
 	}
 	return z, nil
+}
+
+// falseProofs is the error of a verifier that did not refuse every false proof, or was given none.
+func falseProofs(tried, refused int) error {
+	if tried < 1 {
+		return errors.New("no false proof was given to the verifier, so it may accept anything")
+	}
+	return fmt.Errorf("the verifier accepted %d of %d false proofs", tried-refused, tried)
 }

@@ -199,8 +199,8 @@ func reportUnusual(ctx context.Context, p *findings.Pass, found []strange) error
 		}
 		p.Report(findings.Finding{
 			Machine: s.Machine, Subject: s.subject, Life: s.life,
-			Title: fmt.Sprintf("%s has had %s %s for %.0f minutes; %s is usual (%s to %s in nine of ten readings of %.1f days).", s.subject,
-				metric.Count(s.Held), s.what, p.To.Sub(s.Since).Minutes(), metric.Count(s.Usual), metric.Count(s.Low), metric.Count(s.High), s.Days),
+			Title: fmt.Sprintf("%s: %s %s for %.0f minutes; usually %s (90 %% of the readings of the last %.1f days are %s to %s).", s.subject,
+				metric.Count(s.Held), s.what, p.To.Sub(s.Since).Minutes(), metric.Count(s.Usual), s.Days, metric.Count(s.Low), metric.Count(s.High)),
 			Severity:   findings.Info,
 			Confidence: confidence,
 			Evidence:   e.list,

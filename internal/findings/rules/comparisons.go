@@ -459,7 +459,7 @@ var comparisons = []comparison{
 				{text: "CPU time of its part $part", unit: "cores", over: last,
 					each: `sort(sum by (part) ($rate(teescope_overhead_cpu_seconds_total{$here,part!="page"})))`,
 					expr: "sum by (job, instance) ($rate(teescope_overhead_cpu_seconds_total{$here,part=$part}))"},
-				{name: "user", text: "CPU time of its own process and of the commands that it runs", unit: "cores", over: whole,
+				{name: "user", text: "CPU time of the monitor's process and of the commands that it starts", unit: "cores", over: whole,
 					expr: strings.ReplaceAll(overhead, `part!="page"`, `part=~"userspace|"`)},
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},

@@ -86,5 +86,5 @@ func (e *evidence) secondsUntilFull(ctx context.Context, free string) (float64, 
 		return math.NaN(), err
 	}
 	e.add(ctx, "trend of free EPC over the last 15m", "bytes/s", trend)
-	return e.add(ctx, "time until none is free at this trend", "seconds", fmt.Sprintf("sum(%s) / -%s", free, trend)), nil
+	return e.add(ctx, "time until no EPC is free, if the trend continues", "seconds", fmt.Sprintf("sum(%s) / -%s", free, trend)), nil
 }

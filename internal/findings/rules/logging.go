@@ -63,7 +63,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 			writing, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
 		now := e.add(ctx, "share of writing to disk, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
 		busy := e.add(ctx, "threads that write to disk"+mean, "", writing(window(p)))
-		rate := e.add(ctx, "its synchronising calls"+mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
+		rate := e.add(ctx, fmt.Sprintf("calls of %s that force data to disk (fsync, msync, sync and others)%s", process, mean), "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
 		e.add(ctx, "its writing calls, including those to sockets"+mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
 		e.add(ctx, "share of time in which a task of the machine waited for I/O"+mean, "ratio",
 			atMostOne(query.Rate(onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p))))

@@ -54,7 +54,7 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 		}
 		seen[of{query.MachineOf(pt.Labels), subject}] = true
 		machine := query.Narrow(onMachine(vmExits, pt.Labels), fmt.Sprintf("vm=%q", vm))
-		e.add(ctx, "its exits for any reason", "1/s", query.SumRate(machine, newest(p)))
+		e.add(ctx, "all exits of the virtual machine, whatever the reason", "1/s", query.SumRate(machine, newest(p)))
 		f := findings.Finding{
 			Machine:  query.MachineOf(pt.Labels),
 			Life:     lifeOf(pt.Labels),

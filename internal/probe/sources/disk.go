@@ -36,7 +36,7 @@ var diskFields = [len(machine.DiskColumns)]struct {
 	{diskCounter("flush_requests_time_seconds", "Time that flushes took in seconds, summed over flushes"), 1e-3},
 }
 
-var diskCounted = gauge(string(metric.CountedDisks), "1 for a disk that sums over disks count, 0 for one whose bytes other disks count too: it is on top of them (device mapper, md, bcache, drbd, ZFS), or is a path of a multipath NVMe disk that has its own counters. From /sys/class/block and /proc/devices, or else by name.", "device")
+var diskCounted = gauge(string(metric.CountedDisks), "1 if the disk is counted in totals over disks; 0 if its bytes are already counted by another disk, because it is on top of it (device mapper, md, bcache, drbd, ZFS) or is one path of a multipath NVMe disk that has its own counters. From /sys/class/block and /proc/devices, or else by name.", "device")
 
 func diskCounter(name, what string) *metric.Desc {
 	return counter("node_disk_"+name+"_total", what+", from /proc/diskstats.", "device")

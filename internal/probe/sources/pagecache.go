@@ -20,7 +20,7 @@ var pageCache = probe.Source{
 	},
 	Kernels: "Linux 5.16 and later with CONFIG_DEBUG_INFO_BTF; before 6.12, which added filemap:mm_filemap_get_pages, access needs a probe on folio_mark_accessed and counts repeated accesses",
 	Cost:    "per folio or buffer and per step of a read: see the table of event costs in docs/lab/performance.md",
-	Blind:   "reads through memory maps, which need no lookup once a page is mapped; I/O that bypasses the cache (O_DIRECT, DAX, devices passed to enclaves or guests). So 1 - add / access is the hit ratio of buffered reads only, and only if little is written: add also counts pages from writing and reading ahead, and no kernel interface separates them",
+	Blind:   "reads through memory maps, which need no lookup once a page is mapped; I/O that bypasses the cache (O_DIRECT, DAX, devices passed to enclaves or guests). The hit ratio, 1 - add / access, is valid only for buffered reads with few writes: `add` also counts pages from writes and read-ahead, which the kernel does not separate",
 	Open: openProgram(bpf.PageCache, func(c *counters, emit emitter) uint64 {
 		bpf.PageCacheCounts{Counters: c.Counters}.Pages(func(operation int, pages uint64) {
 			emit.send(pageCachePages, float64(pages), c.label(bpf.Operations[operation])...)

@@ -72,7 +72,7 @@ function Pending({ answer }: { answer: Resource<Explanation> }) {
       {answer.error && per === "request" && (
         <p>
           <button type="button" className="text-button" onClick={() => move({ per: "second" })}>
-            Show the cost per second
+            Show the time per second instead of per request
           </button>
         </p>
       )}
