@@ -134,7 +134,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="why">
               <div className="section-head">
                 <h2 id="why">Why</h2>
-                <p>Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.</p>
+                <p>Counters of the monitor during the runs. A counter that changed with a cost is a hint, not a proof.</p>
                 {caseChoice}
               </div>
               <Attribution document={call} />
@@ -168,7 +168,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
           <section className="card" aria-labelledby="harness">
             <div className="section-head">
               <h2 id="harness">What the harness itself costs</h2>
-              <p>It is not subtracted from any value.</p>
+              <p>The harness's own cost is not subtracted from any value.</p>
             </div>
             <ServedTables tables={tables} section="harness" envs={envs} />
           </section>
@@ -262,7 +262,7 @@ function Facts({ doc, origin }: { doc: ResultExperiment; origin: string }) {
     ["Workload", `${w.name}${w.version > 0 ? ` version ${w.version}` : ""}`],
     ["What it does", w.doc],
     ["Parameters from", doc.origin?.source ?? ""],
-    ["What misleads in the original, and what differs here", doc.origin?.corrects ?? ""],
+    ["Flaws of the original, and corrections here", doc.origin?.corrects ?? ""],
     ["Design", `${designText(doc.design.kind)}${doc.design.calibration ? ", both arms the same on purpose (A/A)" : ""}`],
     ["Grade", doc.design.grade ? `${doc.design.grade}, ${gradeMeans(doc.design.grade)}` : gradeMeans("")],
     ["Environments", envs.join(", ")],
