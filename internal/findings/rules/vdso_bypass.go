@@ -92,7 +92,7 @@ func whyAround(ctx context.Context, p *findings.Pass, e *evidence, labels map[st
 	}
 	if len(points) > 0 {
 		name := points[0].Labels["name"]
-		e.add(ctx, "1: the machine's clock source is "+name, "", onMachine("tee_clocksource_info", labels, fmt.Sprintf("name=%q", name)))
+		e.add(ctx, "1 if the machine's clock source is "+name, "", onMachine("tee_clocksource_info", labels, fmt.Sprintf("name=%q", name)))
 		if !isOneOf(name, fastClocks) {
 			return fmt.Sprintf("User space may be unable to read the machine's clock source, %s, so every reading of the time enters the kernel: see the rule clock_source.", name), nil
 		}
