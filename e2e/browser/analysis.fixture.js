@@ -17,7 +17,7 @@ export function explanation(process, { from, to, per = "second", more = 0, starv
     summary: {
       level: "info",
       headline: starved > 0 ? `${process} spends ${starved * 100} % of its active time waiting for a free CPU.` : `${process} spends 40 % of its time in clock_gettime.`,
-      whole: `Its threads together had work for ${per === "request" ? "80 µs per request" : "800 ms a second"} (from 0.7 to 0.9 times that). Of that, 12 % [8, 16] is not explained.`,
+      whole: `Its threads together were active for ${per === "request" ? "80 µs per request" : "800 ms a second"} (from 0.7 to 0.9 times that). Of that, 12 % [8, 16] is not explained.`,
       starved: starved > 0,
     },
     tree: {

@@ -59,7 +59,7 @@ func TestPredictCommand(t *testing.T) {
 		"no value":         {ladder(line, sizes...), "size", []string{"want PARAM=VALUE"}, true},
 		"no number":        {ladder(line, sizes...), "size=big", []string{`"big": want a number or a size`}, true},
 		"infinite":         {ladder(line, sizes...), "size=1e999", []string{`want a number or a size`}, true},
-		"no such param":    {ladder(line, sizes...), "threads=4", []string{"the result has fewer than two values of it; parameters with several values: size"}, true},
+		"no such param":    {ladder(line, sizes...), "threads=4", []string{"the result has fewer than two values of this parameter; parameters with several values: size"}, true},
 		"not of numbers":   {ladder(line, "small", "large"), "size=1", []string{`case size=small: "small"`}, true},
 		"nothing compared": {single, "size=48MiB", []string{"the result has no comparison"}, true},
 	} {

@@ -45,8 +45,8 @@ func TestRecordedResult(t *testing.T) {
 			counter: `tee_syscalls_total{syscall="clock_gettime"}`, cause: "vdso_bypass", share: 0.648, unexplained: 0.351,
 			events:   map[string]float64{`tee_syscalls_total{syscall="clock_gettime"}`: 64},
 			headline: "syscall costs 4.47x [3.94, 6.01] as much as vdso on clock-server (requests per second)",
-			because: "Of the extra time of an operation in syscall, at least 64.8 % goes into asking the kernel for the time, which the vDSO could answer in user space (+64 clock_gettime per operation at 121 ns): " +
-				"clear the way to the vDSO (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), or read the time once per turn of the event loop."},
+			because: "In syscall, at least 64.8 % of the extra time of an operation goes into asking the kernel for the time, which the vDSO could answer in user space (+64 clock_gettime per operation at 121 ns): " +
+				"make the vDSO usable (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), or read the time once per turn of the event loop."},
 		{name: "lock", args: []string{"cause-lock", "--param", "turns=4", "--param", "warm=200ms", "--param", "measure=1s"},
 			counter: `tee_sampled_wait_seconds_total{call="futex",state="lock"}`, cause: "lock_contention", share: 0.990, unexplained: 0.010,
 			// Others kept the machine busy: a cause under a verdict that is open would be read as one.

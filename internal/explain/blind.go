@@ -16,7 +16,7 @@ func (l *Ledger) blind(t Tree) []string {
 	if !l.has(CPUSamples) {
 		say("There are no CPU samples of this process: calls and faults are shown with their calibrated cost only, and user code is part of the unexplained rest.")
 	} else if l.tick["cpu"] <= 0 {
-		say("The interval of the sampling clock was not stored, so the intervals of shares do not include the error of few samples.")
+		say("The sampling period was not stored, so the intervals of the shares do not include the sampling error.")
 	}
 	if !l.has(WaitSamples) {
 		say("Waiting threads were not sampled, so the active time does not include waiting for locks, disks and CPUs.")
@@ -42,7 +42,7 @@ func (l *Ledger) blind(t Tree) []string {
 		}
 	}
 	for _, source := range slices.Sorted(maps.Keys(l.hiddenSources)) {
-		say("Source %s saw nothing, so its rows are missing, not zero: %s.", source, l.hiddenSources[source])
+		say("Source %s has no data, so its rows are missing, not zero: %s.", source, l.hiddenSources[source])
 	}
 	asleep := labelIs("state", "sleep")
 	slept := l.total(WaitSamples, asleep)

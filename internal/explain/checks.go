@@ -63,7 +63,7 @@ func (l *Ledger) checks(rows []row) []Check {
 	}
 	if bounced := l.counts(ProcessBounceTime, l.total(ProcessBounceTime, everything)); bounced.Value > 0 {
 		sampled := l.sampled("cpu", l.total(CPUSamples, func(e Event) bool { return e.Label("mode") != "user" }))
-		add(bounced.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "measured time in bounce buffers in its own calls, against the time sampled in the kernel")
+		add(bounced.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "measured time in bounce buffers in the process's own calls, against the time sampled in the kernel")
 	}
 	kernel = kernel.plus(l.sampled("cpu", l.total(CPUSamples, func(e Event) bool {
 		return unattributed(e) || e.Label("mode") == "kernel" && inRegion(e)

@@ -28,10 +28,10 @@ const Unexplained = "unexplained"
 // per second and the other per request, and if one has measured times and the other only prices.
 func Diff(before, after Tree) ([]Difference, error) {
 	if before.Per != after.Per {
-		return nil, refuse("one tree is per %s, the other per %s: ask for both alike", before.Per, after.Per)
+		return nil, refuse("one tree is per %s, the other per %s: use the same unit for both", before.Per, after.Per)
 	}
 	if (before.Unseen.CPU.High > 0) != (after.Unseen.CPU.High > 0) {
-		return nil, refuse("the sampling clock saw the process in one of the windows only: measured times and mere prices have no difference")
+		return nil, refuse("only one of the windows has CPU samples of the process: measured times cannot be compared with times that are computed from calibrated costs")
 	}
 	var out []Difference
 	at := map[string]int{}

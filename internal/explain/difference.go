@@ -316,7 +316,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	switch {
 	case e == costlierCalls:
 		if l.hidden {
-			a.Reason = "assumed: the arm makes as many system calls as the baseline; the host does not see them"
+			a.Reason = "assumed: the arm makes as many system calls as the baseline; the host cannot count them"
 		}
 		a.UnitLow, a.UnitHigh = &l.costlier.Low, &l.costlier.High
 		return took(*l.costlier)
@@ -419,9 +419,9 @@ func (k *Catalog) CauseSentence(e *result.Experiment, c *result.Comparison) stri
 	}
 	switch {
 	case *c.CostLow > 1 && longer:
-		return fmt.Sprintf("Of the extra time of an operation in %s, %s%s goes into %s (%s): %s.", c.Treatment, least, share, cause.What, list, cause.Fix)
+		return fmt.Sprintf("In %s, %s%s of the extra time of an operation goes into %s (%s): %s.", c.Treatment, least, share, cause.What, list, cause.Fix)
 	case *c.CostHigh < 1 && !longer:
-		return fmt.Sprintf("Of the time that an operation saves in %s, %s%s went into %s in %s (%s).", c.Treatment, least, share, cause.What, c.Baseline, list)
+		return fmt.Sprintf("In %s, %s%s of the time that an operation saves went into %s in %s (%s).", c.Treatment, least, share, cause.What, c.Baseline, list)
 	}
 	return ""
 }

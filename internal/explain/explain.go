@@ -31,7 +31,7 @@ func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tre
 		return Tree{}, err
 	}
 	if !l.has(CPUSamples) && !l.has(CPUAccount) {
-		return Tree{}, refuse("the CPU time of %q was not measured in this window: the sources samples and switches were off, or are not here (`teescope doctor` says why)", q.Process)
+		return Tree{}, refuse("the CPU time of %q was not measured in this window: the sources samples and switches were off or are unavailable here (`teescope doctor` says why)", q.Process)
 	}
 	t := Tree{Subject: q.Process, Instance: q.Instance, From: q.From, To: q.To, Per: "second"}
 	rows, err := l.rows(func(rows []row) error { return l.regress(ctx, db, q, rows) })

@@ -38,7 +38,7 @@ func (l *Ledger) bounced() []Row {
 		return l.timedBounces(whole, time)
 	}
 	return l.byLabel(whole, BouncedBytes, "device", "bytes/s",
-		"at least: one copy of each byte within the nearest cache; what is read is copied twice")
+		"at least: one copy of each byte within the nearest cache; data that is read is copied twice")
 }
 
 // timedBounces returns the row if the kernel's functions are timed: by device, at the mean price of a byte.

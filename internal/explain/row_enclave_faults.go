@@ -19,7 +19,7 @@ func enclaveFaults(l *Ledger) []row {
 		r.Evidence = append(r.Evidence, perSecond("pages loaded back into the EPC", loaded, l.process.Rate(EnclavePages, query.MatchersFor("operation", "loaded_back"))))
 	}
 	if l.faultTime.Value <= 0 {
-		r.Reason = "what one takes was not measured"
+		r.Reason = "the time of one fault was not measured"
 		return []row{r}
 	}
 	r.Unit = &Unit{l.faultTime, Measured, faultsTimed}

@@ -26,7 +26,7 @@ func transitions(l *Ledger) (out []row) {
 			case Published:
 				r.Reason = orderOfMagnitude + unit.How
 			case Calibrated:
-				r.Reason = "at least: entering and leaving alone, without what the runtime does in each call"
+				r.Reason = "at least: only entering and leaving, without the runtime's work in each call"
 			}
 		} else {
 			r.Reason = notPriced

@@ -65,7 +65,7 @@ func (t Tree) whole() string {
 	if t.Requests != nil {
 		requests = fmt.Sprintf(", at %s requests a second", metric.Count(t.Requests.Value))
 	}
-	work := fmt.Sprintf("Its threads together had work for %s a %s%s.", t.Active.time(), t.Per, requests)
+	work := fmt.Sprintf("Its threads together were active for %s a %s%s.", t.Active.time(), t.Per, requests)
 	if len(t.Rows) == 0 {
 		return work
 	}

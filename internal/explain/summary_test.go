@@ -16,29 +16,29 @@ func TestSummary(t *testing.T) {
 		want     Summary
 	}{
 		"a cause": {tree(0.4, 0.1), []FoundCause{{Rule: "syscall_storm", Title: "redis spends 40 % of its active time in clock_gettime."}}, "",
-			Summary{"info", "redis spends 40 % of its active time in clock_gettime.", "Its threads together had work for 1 s a second. Of that, 10 % [10, 10] is not explained.", false}},
+			Summary{"info", "redis spends 40 % of its active time in clock_gettime.", "Its threads together were active for 1 s a second. Of that, 10 % [10, 10] is not explained.", false}},
 		"a cause with a finding": {tree(0.4, 0.1), []FoundCause{{Rule: "lock_contention", Title: "redis waits."}, {Rule: Queueing}}, "critical",
-			Summary{"critical", "redis waits.", "Its threads together had work for 1 s a second. Of that, 10 % [10, 10] is not explained.", true}},
+			Summary{"critical", "redis waits.", "Its threads together were active for 1 s a second. Of that, 10 % [10, 10] is not explained.", true}},
 		"the rest may hide a cause": {tree(0.6, 0.3), nil, "warning",
-			Summary{"unknown", "No cause found for redis: 30 % of its active time is not explained.", "Its threads together had work for 1 s a second. Of that, 30 % [30, 30] is not explained.", false}},
+			Summary{"unknown", "No cause found for redis: 30 % of its active time is not explained.", "Its threads together were active for 1 s a second. Of that, 30 % [30, 30] is not explained.", false}},
 		"the rest is larger than any row": {tree(0.14, 0.15), nil, "",
-			Summary{"unknown", "No cause found for redis: 15 % of its active time is not explained.", "Its threads together had work for 1 s a second. Of that, 15 % [15, 15] is not explained.", false}},
+			Summary{"unknown", "No cause found for redis: 15 % of its active time is not explained.", "Its threads together were active for 1 s a second. Of that, 15 % [15, 15] is not explained.", false}},
 		"its own work": {tree(0.9, 0.05), nil, "",
-			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together had work for 1 s a second. Of that, 5 % [5, 5] is not explained.", false}},
+			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together were active for 1 s a second. Of that, 5 % [5, 5] is not explained.", false}},
 		"no data": {Tree{Subject: "redis", Per: "request"}, nil, "",
-			Summary{"unknown", "No data on where redis spends its time.", "Its threads together had work for 0 s a request.", false}},
+			Summary{"unknown", "No data on where redis spends its time.", "Its threads together were active for 0 s a request.", false}},
 		"all of it, within the error": {func() Tree {
 			tr := tree(0.9, 0)
 			tr.UnexplainedShare = Amount{-0.01, -0.03, 0.02}
 			return tr
 		}(), nil, "",
-			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together had work for 1 s a second. Of that, at most 2 % is not explained.", false}},
+			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together were active for 1 s a second. Of that, at most 2 % is not explained.", false}},
 		"too much explained": {func() Tree {
 			tr := tree(0.9, 0)
 			tr.UnexplainedShare = Amount{-0.2, -0.3, -0.1}
 			return tr
 		}(), nil, "",
-			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together had work for 1 s a second. The rows explain 20 % [10, 30] more than was measured.", false}},
+			Summary{"good", "redis does its own work: no cause costs enough of its time to act on. The largest part is user code (90 %).", "Its threads together were active for 1 s a second. The rows explain 20 % [10, 30] more than was measured.", false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.tree.Summarize(c.causes, c.severity); got != c.want {

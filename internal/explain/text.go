@@ -224,7 +224,7 @@ func (t *Text) machine(m *Machine) {
 		return
 	}
 	t.Line("")
-	t.Wrap("", "The TEE on the whole machine; nothing says for which process:")
+	t.Wrap("", "The TEE on the whole machine (not known by process):")
 	inUse := ""
 	if m.Busy > 0 {
 		inUse = fmt.Sprintf("share of %s in use", metric.Value(m.Busy, "cores"))

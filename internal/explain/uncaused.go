@@ -40,7 +40,7 @@ func (k *Catalog) Uncaused(e *result.Experiment, c *result.Comparison) string {
 	rest := tree.UnexplainedShare.Value
 	switch {
 	case share.High > 1+leastOff:
-		return fmt.Sprintf("the largest one's share is %s, so a count or a cost of one event is too uncertain", share.percent())
+		return fmt.Sprintf("the largest cause's share is %s, so a count or a cost of one event is too uncertain", share.percent())
 	case rest > 1-rest+leastOff:
 		return fmt.Sprintf("%s of the difference is unexplained", metric.Percent(rest))
 	}

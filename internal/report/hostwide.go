@@ -40,7 +40,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 			switch {
 			case k.metric != total.metric:
 			case k.scope == "machine":
-				row(k, "processes with names of the workload's")
+				row(k, "processes with the names of the workload's processes")
 			default:
 				row(k, "the workload")
 			}

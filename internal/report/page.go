@@ -211,7 +211,7 @@ func designFacts(e *result.Experiment) []Fact {
 		f = append(f, Fact{"What it does", e.Workload.Doc})
 	}
 	if o := e.Origin; o != nil {
-		for _, x := range []Fact{{"Parameters from", o.Source}, {"What misleads in the original, and what differs here", o.Corrects}} {
+		for _, x := range []Fact{{"Parameters from", o.Source}, {"Flaws of the original, and corrections here", o.Corrects}} {
 			if x.Text != "" {
 				f = append(f, x)
 			}
@@ -240,7 +240,7 @@ func designFacts(e *result.Experiment) []Fact {
 		left = append(left, fmt.Sprintf("%s (%s)", x.Env, strings.ReplaceAll(x.Why, "\n", "; ")))
 	}
 	if left != nil {
-		f = append(f, Fact{"Left out: the machine lacks something", strings.Join(left, "; ")})
+		f = append(f, Fact{"Left out because the machine lacks something", strings.Join(left, "; ")})
 	}
 	f = append(f, Fact{"Runs", runsText(e)}, Fact{"Measured", dates(e)})
 	return f
@@ -287,9 +287,9 @@ func whyNothing(e *result.Experiment) string {
 	case len(e.Runs) == 0:
 		return "No verdict: nothing has run yet."
 	case len(e.Environments) < 2:
-		return "Nothing was compared: there is one environment. Join the result with another machine's (teescope compare A.json B.json), or run it with a second --env."
+		return "Nothing was compared: there is only one environment. Join the result with another machine's (teescope compare A.json B.json), or run it with a second --env."
 	case len(e.Comparisons) > 0:
-		return "No verdict: no comparison is of the primary metric."
+		return "No verdict: the primary metric was not compared."
 	}
 	return "No verdict: the document holds runs but no comparison."
 }
@@ -470,7 +470,7 @@ func signed(v float64, unit string) string {
 }
 
 func observed(fs []findings.Finding) Section {
-	s := Section{ID: "findings", Title: "What the monitor saw during the runs", Lead: "Findings of the rules in the window of the runs."}
+	s := Section{ID: "findings", Title: "Findings of the monitor during the runs", Lead: "What the monitor's rules found while the benchmark ran."}
 	for _, f := range fs {
 		mark := map[findings.Severity]string{findings.Critical: "✕", findings.Warning: "!"}[f.Severity]
 		r := Remark{Mark: orDefault(mark, "i"), Level: orDefault(string(f.Severity), "note"), Name: f.Subject, Text: f.Title, Help: f.Remedy}

@@ -212,7 +212,7 @@ func worth(doc Document, e *result.Experiment, v *result.Environment, kase, name
 		return p.Name == v.ID || strings.HasPrefix(v.ID, p.Name+"/") || v.Cloud != nil && p.Name == v.Cloud.InstanceType
 	})
 	if at < 0 {
-		return Missing("no price was given for it")
+		return Missing("no price was given for this environment")
 	}
 	p := doc.Prices[at]
 	if p.PerHour <= 0 || !finite(p.PerHour) {

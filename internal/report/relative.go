@@ -171,7 +171,7 @@ func relation(e *result.Experiment, what, kase string, places [2]string, ratios 
 		out.Big = Missing(strings.Join(s.Reasons, "; "))
 		return out
 	}
-	out.Headline = fmt.Sprintf("%s is in %s %s of what it is in %s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0])
+	out.Headline = fmt.Sprintf("%s: the cost in %s is %s that in %s.", what, places[1], metric.TimesOf(s.Ratio, s.Low, s.High), places[0])
 	out.Details = []string{fmt.Sprintf("The cost in %s is %s.", places[1], metric.Times(s.TreatMedian)), fmt.Sprintf("The cost in %s is %s.", places[0], metric.Times(s.BaseMedian))}
 	if metric.FactorsDiffer(s.Ratio, s.TreatMedian/s.BaseMedian) {
 		out.Details = append(out.Details, fmt.Sprintf("The ratio of these two medians is %s. The headline's ratio is estimated from the %s (Hodges-Lehmann), so it can differ.", metric.Times(s.TreatMedian/s.BaseMedian), unit))

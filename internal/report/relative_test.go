@@ -63,13 +63,13 @@ func TestRelative(t *testing.T) {
 				t.Errorf("%s: %s, want %v: %v", better, arms[i].Big.Raw, want, err)
 			}
 		}
-		if c := arms[0]; c.Word != "platform difference" || !strings.Contains(c.Headline, "in m1 1.5x [") || !strings.HasSuffix(c.Headline, "in m0.") || !slices.Equal(c.Details[:2], []string{"The cost in m1 is 3x.", "The cost in m0 is 2x."}) {
+		if c := arms[0]; c.Word != "platform difference" || !strings.Contains(c.Headline, "in m1 is 1.5x [") || !strings.HasSuffix(c.Headline, "in m0.") || !slices.Equal(c.Details[:2], []string{"The cost in m1 is 3x.", "The cost in m0 is 2x."}) {
 			t.Errorf("%s: %+v", better, c)
 		}
 		if c := arms[1]; c.Word != string(stats.Equivalent) {
 			t.Errorf("%s: an equal ratio is %q: %s", better, c.Word, c.Headline)
 		}
-		if c := runs[0]; !strings.Contains(c.Headline, "in m1/plain 2x [") || !strings.Contains(c.Headline, "in m0/plain") {
+		if c := runs[0]; !strings.Contains(c.Headline, "in m1/plain is 2x [") || !strings.Contains(c.Headline, "in m0/plain") {
 			t.Errorf("%s: a ratio of runs: %s", better, c.Headline)
 		}
 	}

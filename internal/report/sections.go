@@ -16,7 +16,7 @@ import (
 
 // costs returns the section with the forest plot and the table of all comparisons.
 func costs(e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "costs", Title: "Cost ratios", Lead: "Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time. A cost is the centre of the ratios of all pairs, so the ratio of the medians can be another.", Plots: plots["costs"]}
+	s := Section{ID: "costs", Title: "Cost ratios", Lead: "A cost ratio above 1 is worse, whether lower or higher values of the metric are better: at 1.25x the same work takes 1.25 times as long. A cost is the centre of the ratios of all pairs, so it can differ from the ratio of the medians.", Plots: plots["costs"]}
 	if len(e.Comparisons) == 0 {
 		s.Title, s.Lead = "Values", "Medians of the runs that count."
 		if t := medians(e); len(t.Rows) > 0 {
@@ -125,10 +125,10 @@ func countCell(n int, why string) Cell {
 
 // whySection explains the costs: attribution and counters.
 func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.", Plots: plots["counters"],
+	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a hint, not a proof.", Plots: plots["counters"],
 		Folded: len(e.Environments) > 2} // the verdicts have the causes
 	if t := attribution(doc, e); len(t.Rows) > 0 {
-		s.Lead += " A system call is priced as an empty one, the minimum it can cost."
+		s.Lead += " Each system call is priced as an empty call, the minimum."
 		s.Tables = append(s.Tables, t)
 	}
 	kase := tellingCase(e)
@@ -271,7 +271,7 @@ func boolFirst(a, b bool) int {
 
 // harnessSection shows the cost of teescope itself in each environment.
 func harnessSection(e *result.Experiment) Section {
-	return Section{ID: "harness", Title: "What the harness itself costs", Lead: "It is not subtracted from any value.", Tables: nonEmpty(harnessTable(e)), Detail: true}
+	return Section{ID: "harness", Title: "What the harness itself costs", Lead: "The harness's own cost is not subtracted from any value.", Tables: nonEmpty(harnessTable(e)), Detail: true}
 }
 
 func nonEmpty(tables ...*Table) []*Table {
@@ -284,7 +284,7 @@ func harnessTable(e *result.Experiment) *Table {
 	t := newTable("The harness's own cost", "environment", "time to open", "an empty run", "the first run, not counted", "counting, share of a core")
 	for i := range e.Environments {
 		v := &e.Environments[i]
-		empty := Missing(orDefault(v.Missing["null_run_seconds"], "not measured, or only the environment's own programs run there"))
+		empty := Missing(orDefault(v.Missing["null_run_seconds"], "not measured, or the environment runs only its own programs"))
 		if n := v.NullSeconds; n != nil {
 			empty = Cell{Text: fmt.Sprintf("%s (%s)", metric.Value(n.Mean, "seconds"), joined(metric.Value(n.Min, "seconds"), " to ", metric.Value(n.Max, "seconds"))), Raw: fmt.Sprintf("mean %v, from %v to %v seconds, %s", n.Mean, n.Min, n.Max, metric.Plural(n.N, "run")), Number: true}
 		}
@@ -357,7 +357,7 @@ func guards(e *result.Experiment) Section {
 }
 
 func references(e *result.Experiment) Section {
-	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, on other machines and with other methods. It does not affect the verdicts; published cost ratios are the grey bands of the plot."}
+	s := Section{ID: "published", Title: "Published figures", Lead: "Others measured these figures on other machines and with other methods. They do not affect the verdicts. The grey bands of the plot are published cost ratios."}
 	if t := publishedTable(e); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}
@@ -433,7 +433,7 @@ func missing(e *result.Experiment) Section {
 
 // rawRuns shows every run with its values as measured.
 func rawRuns(e *result.Experiment) Section {
-	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in order of time, with the values of all metrics. Excluded and failed runs are included.", Detail: true}
+	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in order of time, with the values of all metrics. Excluded and failed runs are shown too.", Detail: true}
 	cols := []string{"run", "environment", "case", "pair", "status", "wall time"}
 	for _, d := range e.Workload.Metrics {
 		cols = append(cols, d.Label())
@@ -480,7 +480,7 @@ func metricCell(r *result.Run, d result.MetricDesc) Cell {
 
 func clockCell(i *result.Interference) Cell {
 	if i.Frequency == nil {
-		return Missing(orDefault(i.Missing["cpu_hertz"], "blind: the hardware hides it"))
+		return Missing(orDefault(i.Missing["cpu_hertz"], "unavailable: the hardware hides it"))
 	}
 	return ValueOrMissing(&i.Frequency.Mean, "hertz", "")
 }

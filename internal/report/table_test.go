@@ -134,7 +134,7 @@ func TestHarnessTable(t *testing.T) {
 	}
 	want := `environment | time to open | an empty run | the first run, not counted | counting, share of a core
 native | 500 ms | 2 ms (1 to 4 ms) | missing: it failed or was not timed | 2 %
-vm | missing: not timed | missing: not measured, or only the environment's own programs run there | missing: it failed | missing: no counters`
+vm | missing: not timed | missing: not measured, or the environment runs only its own programs | missing: it failed | missing: no counters`
 	if got := rendered(harnessTable(e)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

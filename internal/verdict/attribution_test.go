@@ -72,13 +72,13 @@ func TestCause(t *testing.T) {
 		want        []string // words of the sentence; none if there is no sentence
 	}{
 		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2, false,
-			[]string{"Of the extra time of an operation in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
+			[]string{"In gramine-sgx, at least 80 % of the extra time of an operation goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
 		{"lock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2, waitSeconds + `{call="futex",state="lock"}`: 20e-6, waitSeconds + `{call="read",state="sleep"}`: 1}, [2]float64{10e-6, 14e-6}, 1.4 / 24, false,
 			[]string{"94.2 %", "waiting for locks", "+20 µs asleep in futex per operation, +2 voluntary switches per operation at 1 µs", "hold the lock for less time"}},
 		{"wake-ups without locks", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2}, [2]float64{10e-6, 14e-6}, 0.35, false,
 			[]string{"65 %", "putting threads to sleep", "+2 voluntary switches"}},
 		{"faults of a gain", 0.5, map[string]float64{pageFaults + `{cause="write",space="user"}`: 10}, map[string]float64{read: 1}, [2]float64{14e-6, 5e-6}, (9 - 5 + 0.2) / 9, false,
-			[]string{"Of the time that an operation saves in gramine-sgx, 55.6 % went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
+			[]string{"In gramine-sgx, 55.6 % of the time that an operation saves went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
 		{"bounce buffers", 2, map[string]float64{read: 1, bounced: 0}, map[string]float64{read: 1, bounced: 81920}, [2]float64{10e-6, 14e-6}, 0, true,
 			[]string{"100 % goes into copying data through bounce buffers", "+8.19e+04 swiotlb bounced bytes (vda) per operation at"}},
 		{"timed bounce buffers", 2, map[string]float64{read: 1, bounced: 0, inTask: 0, inInterrupt: 0}, map[string]float64{read: 1, bounced: 81920, inTask: 1e-6, inInterrupt: 2e-6}, [2]float64{10e-6, 14e-6}, 0.25, true,

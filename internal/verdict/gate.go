@@ -182,7 +182,7 @@ func (g *gate) one(i int, p float64, m int) {
 			g.open = append(g.open, text+"\n  separate results of different hosts decide nothing: run both builds on one host, interleaved")
 			return
 		case floor == nil:
-			g.open = append(g.open, text+"\n  separate results carry the drift of the host between them: calibrate this workload on this host, or better, run both arms in one experiment")
+			g.open = append(g.open, text+"\n  the host may have drifted between separate results: calibrate this workload on this host, or better, run both arms in one experiment")
 			return
 		case *floor >= c.Margin:
 			g.open = append(g.open, fmt.Sprintf("%s\n  the drift of this host (%s, from its calibration) is not below the margin of %s", text, metric.Percent(*floor), metric.Percent(c.Margin)))

@@ -222,13 +222,13 @@ func TestGateOfSeparateResults(t *testing.T) {
 		want   int
 		says   string
 	}{
-		{"equal, without a calibration", "host-1", 1, nil, Undecided, "carry the drift of the host"},
-		{"slower, without a calibration", "host-1", 1.5, nil, Undecided, "carry the drift of the host"},
+		{"equal, without a calibration", "host-1", 1, nil, Undecided, "the host may have drifted between separate results"},
+		{"slower, without a calibration", "host-1", 1.5, nil, Undecided, "the host may have drifted between separate results"},
 		{"equal, calibrated", "host-1", 1, calibration("host-1", 0.01), Passed, "ok"},
 		{"slower, calibrated", "host-1", 1.1, calibration("host-1", 0.01), Regression, "grade B"},
 		{"slower by margin and drift, calibrated", "host-1", 1.035, calibration("host-1", 0.01), Undecided, ""},
 		{"a calibration that drifts", "host-1", 1, calibration("host-1", 0.05), Undecided, "the drift of this host (5 %, from its calibration) is not below the margin of 3 %"},
-		{"a calibration of another host", "host-1", 1, calibration("host-2", 0.01), Undecided, "carry the drift"},
+		{"a calibration of another host", "host-1", 1, calibration("host-2", 0.01), Undecided, "the host may have drifted"},
 		{"results of two hosts", "host-2", 1, calibration("host-1", 0.01), NotValid, "host (hardware.host_id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 var bimodal = Guard{
 	ID:     "bimodal",
 	Doc:    "The runs of an arm fall into two groups (dip or gap test). One number does not describe them; the message gives both modes.",
-	Effect: "inconclusive if the ratios of the pairs fall into two groups too; a warning if only the runs do, because a mode that both arms share cancels in the pair",
+	Effect: "inconclusive if the ratios of the pairs fall into two groups too; a warning if only the runs do, because a mode that both arms share cancels within the pair",
 	Help:   "find what switches (NUMA node, huge pages, boost, core) and fix it, or make each mode a case",
 	check: func(p *guardRun) {
 		d := p.primary()

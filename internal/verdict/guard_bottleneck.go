@@ -80,7 +80,7 @@ func (p *guardRun) limited(k *armComparison, env *result.Environment) {
 		used[allCPUs] = all
 		p.report(warn, s, used, "all CPUs were busy%s in %s (%s), and programs shared them: %s; the server might do more with CPUs of its own", inCase(k.cas.ID), env.ID, metric.Percent(all), shares(used))
 	case math.IsNaN(all):
-		p.unknown(s, "what limited the throughput%s in %s: the environment does not say what its CPUs did", ofCase(k.cas.ID), env.ID)
+		p.unknown(s, "what limited the throughput%s in %s: the environment reports no CPU use", ofCase(k.cas.ID), env.ID)
 	case unseen != nil:
 		p.unknown(s, "whether %s limited the throughput%s in %s: it was not measured, and nothing else was used up", strings.Join(unseen, " or "), ofCase(k.cas.ID), env.ID)
 	default:

@@ -7,7 +7,7 @@ import (
 var failedRuns = Guard{
 	ID:     "failed-runs",
 	Doc:    "Runs failed or gave no value of the primary metric. The remaining runs may be the lucky ones: if an arm lost more than a fifth of its runs, the rest is not representative.",
-	Effect: "inconclusive if an arm lost more than a fifth, else a warning",
+	Effect: "inconclusive if an arm lost more than a fifth of its runs, otherwise a warning",
 	Help:   "read why the runs failed; a job that fails in one arm only is a result of its own",
 	check: func(p *guardRun) {
 		for cas, arm := range p.each {
@@ -27,7 +27,7 @@ var failedRuns = Guard{
 				e = doubt
 			}
 			p.report(e, scope{cas: cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
-				"%d of %d runs%s in %s gave no value, the last because: %s", lost, len(runs), ofCase(cas.ID), arm, why)
+				"%d of %d runs%s in %s gave no value; reason of the last failure: %s", lost, len(runs), ofCase(cas.ID), arm, why)
 		}
 	},
 }

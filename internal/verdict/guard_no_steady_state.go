@@ -9,7 +9,7 @@ func unsteady(r *result.Run) bool { return r.Warmup != nil && !r.Warmup.Steady }
 var noSteadyState = Guard{
 	ID:     "no-steady-state",
 	Doc:    "Runs never reached a steady state, so their mean is the mean of a warm-up. They give no ratio.",
-	Effect: "invalid if at least half of an arm's runs never settled, else a warning",
+	Effect: "invalid if at least half of an arm's runs never reached a steady state, otherwise a warning",
 	Help:   "make the runs longer; the series in the report shows what keeps changing",
 	check: func(p *guardRun) {
 		for cas, arm := range p.each {

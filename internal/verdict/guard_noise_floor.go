@@ -22,7 +22,7 @@ var noiseFloor = Guard{
 			}
 			f, ok := p.o.Calibration.covers(p.e, k)
 			if !ok {
-				p.unknown(scope{}, "whether the difference is more than identical arms show: there is no A/A calibration of this host and job")
+				p.unknown(scope{}, "whether the difference exceeds what identical arms show: there is no A/A calibration of this host and job")
 				continue
 			}
 			floor := p.floor(k)

@@ -14,7 +14,7 @@ var severalDimensions = Guard{
 	ID:     "several-dimensions",
 	Doc:    "The arms differ in more than the declared subject, so the ratio has several possible causes. The message lists the fields.",
 	Effect: "invalid if the arms should differ only in parameters and the environments differ too; a warning if the environments are the subject, or the arms are unpaired",
-	Help:   "make the arms equal in everything else, or add environments in between, each of which changes one thing",
+	Help:   "make the arms equal in everything else, or add intermediate environments that each change only one thing",
 	check: func(p *guardRun) {
 		if p.e.Design.Subject != "environment" && strings.Contains(p.e.Design.Subject, "+") {
 			p.report(warn, scope{}, nil, "the arms are declared to differ in more than one thing: %s", p.e.Design.Subject)
@@ -29,7 +29,7 @@ var severalDimensions = Guard{
 					if n := len(fields) - 5; n > 0 {
 						fields = append(fields[:5], fmt.Sprintf("%d more fields", n))
 					}
-					p.unknown(scope{arm: e.ID}, "whether %s differs in %s: not read there", e.ID, strings.Join(fields, ", "))
+					p.unknown(scope{arm: e.ID}, "whether %s differs in %s: these fields were not read there", e.ID, strings.Join(fields, ", "))
 				}
 			}
 			dims := otherDimensions(p.e.Design.Subject, k.changed)

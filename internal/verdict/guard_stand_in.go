@@ -37,7 +37,7 @@ var declaredStandIn = Guard{
 	ID:     "stand-in",
 	Doc:    "The experiment declares that an arm stands in for something else (stands_for), or the measured device is simulated. The ratio is right for what ran. It says nothing about the cost of the real thing.",
 	Effect: "a warning; the comparison is grey, with the word stand-in before its numbers, without a grade, and is not called a cost",
-	Help:   "measure the real thing, or name the arm as what it is",
+	Help:   "measure the real thing, or name the arm after what really runs",
 	check: func(p *guardRun) {
 		for i := range p.e.Environments {
 			if e := &p.e.Environments[i]; e.StandsFor != "" {

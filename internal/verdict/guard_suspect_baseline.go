@@ -10,7 +10,7 @@ import (
 
 var suspectBaseline = Guard{
 	ID:     "suspect-baseline",
-	Doc:    "More processors gained more than proportionally (an efficiency above 105 %), so that arm's runs with the fewest processors were probably too slow. The message names the arm, and gives its cost ratio to the first environment at both ends.",
+	Doc:    "An arm gained more than proportionally from more processors (an efficiency above 105 %), so its runs with the fewest processors were probably too slow. The message names the arm and gives its cost ratio to the first environment at both ends.",
 	Effect: "inconclusive for the case with the fewest processors; a warning for the others",
 	Help:   "measure the smallest case again with more pairs and a fixed clock rate; report absolute ratios, not efficiency",
 	check: func(p *guardRun) {

@@ -60,7 +60,7 @@ var teeInBaseline = Guard{
 			}
 			switch t := k.treat; {
 			case isInTEE(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && p.o.Diff == nil:
-				p.unknown(k.arms(), "in what %s and %s differ, which both run in %s: they were not compared", base.ID, t.ID, base.TEE.Type)
+				p.unknown(k.arms(), "what differs between %s and %s, which both run in %s: they were not compared", base.ID, t.ID, base.TEE.Type)
 			case isInTEE(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && !settingsDiffer(k.changed):
 				p.report(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings, although one should run without it", base.ID, t.ID, base.TEE.Type)
 			default:
@@ -81,7 +81,7 @@ func settingsDiffer(changed []result.Difference) bool {
 var teeDebug = Guard{
 	ID:     "tee-debug",
 	Doc:    "A TEE is open for debugging (SGX DEBUG attribute, TDX debug attribute, SNP debug policy). Its protection is off and its speed may differ from production.",
-	Effect: "invalid against an arm that is not; a warning if both are",
+	Effect: "invalid if only one arm is in debug mode; a warning if both are",
 	Help:   "build and launch it for production; compare debug arms only with each other",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {

@@ -12,7 +12,7 @@ import (
 var wideInterval = Guard{
 	ID:     "wide-interval",
 	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many would probably decide.",
-	Effect: "a note: the verdict is inconclusive by its interval",
+	Effect: "a note: the interval already makes the verdict inconclusive",
 	Help:   "run the stated number of pairs, or choose a wider margin before looking at the result",
 	check: func(p *guardRun) {
 		for i := range p.e.Comparisons {
@@ -35,7 +35,7 @@ var wideInterval = Guard{
 func (p *guardRun) outlook(c *result.Comparison) string {
 	s := ""
 	if c.MDE != nil {
-		s = fmt.Sprintf("; %s find a difference of %s four times in five", metric.Plural(c.Pairs, c.Replicate()), metric.Percent(*c.MDE))
+		s = fmt.Sprintf("; %s would detect a difference of %s with a probability of 80 %%", metric.Plural(c.Pairs, c.Replicate()), metric.Percent(*c.MDE))
 	}
 	doubted := slices.ContainsFunc(p.spoken, func(f spoken) bool { return f.effect == doubt && f.ID != tooFewPairs.ID && f.scope.has(c) })
 	if pairs := c.Deciding(); pairs != "" && !doubted {

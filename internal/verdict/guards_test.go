@@ -227,7 +227,7 @@ var guardTrials = map[string]trials{
 			if r.Pair == 3 {
 				r.Status, r.Reason, r.Metrics[0].Value = result.Failed, "killed by signal 9", nil
 			}
-		}), Options{}, "1 of 10 runs in gramine-sgx gave no value, the last because: killed by signal 9", result.Warn, stats.Cost},
+		}), Options{}, "1 of 10 runs in gramine-sgx gave no value; reason of the last failure: killed by signal 9", result.Warn, stats.Cost},
 			{latency().each("gramine-sgx", func(r *result.Run) {
 				if r.Pair < 3 {
 					r.Status, r.Reason = result.Failed, "timeout"
@@ -385,7 +385,7 @@ var guardTrials = map[string]trials{
 			}), "whether the time of messages_per_second grows"),
 	},
 	"wide-interval": {
-		speaks: []trial{{newLab("s", "seconds", "lower").add("default", "native", 10, 1, 0.1).add("default", "gramine-sgx", 10, 1, 0.1), Options{}, "a cost ratio of 1.012x [0.923, 1.11], with a margin of 3 %; 10 pairs find a difference of 13.6 % four times in five; 149 pairs in all would probably decide (4 in 5)", result.Note, stats.Inconclusive}},
+		speaks: []trial{{newLab("s", "seconds", "lower").add("default", "native", 10, 1, 0.1).add("default", "gramine-sgx", 10, 1, 0.1), Options{}, "a cost ratio of 1.012x [0.923, 1.11], with a margin of 3 %; 10 pairs would detect a difference of 13.6 % with a probability of 80 %; 149 pairs in all would probably decide (4 in 5)", result.Note, stats.Inconclusive}},
 		silent: one(newLab("s", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 1, 0.001), ""),
 		always: "an interval is there or too-few-pairs speaks",
 	},
@@ -557,7 +557,7 @@ func TestFailedAlone(t *testing.T) {
 	})
 	Conclude(l.Experiment, Options{})
 	if i := slices.IndexFunc(l.Guards, func(g result.Guard) bool { return g.ID == "failed-runs" }); i < 0 || l.Guards[i].Level != result.Warn ||
-		!strings.Contains(l.Guards[i].Message, "1 of 10 runs in native gave no value, the last because: killed by signal 9") {
+		!strings.Contains(l.Guards[i].Message, "1 of 10 runs in native gave no value; reason of the last failure: killed by signal 9") {
 		t.Errorf("guards %+v", l.Guards)
 	}
 }

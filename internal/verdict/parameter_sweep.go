@@ -39,7 +39,7 @@ func Sweeps(e *result.Experiment, param string) ([]Sweep, error) {
 	}
 	maps.DeleteFunc(swept, func(_ string, v map[string]bool) bool { return len(v) < 2 })
 	if swept[param] == nil {
-		return nil, fmt.Errorf("the result has fewer than two values of it; parameters with several values: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
+		return nil, fmt.Errorf("the result has fewer than two values of this parameter; parameters with several values: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
 	}
 	by := map[string]*Sweep{}
 	for _, c := range e.Comparisons {

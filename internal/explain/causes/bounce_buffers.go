@@ -8,5 +8,5 @@ var BounceBuffers = explain.Cause{
 	Name: "bounce_buffers",
 	Remedy: "Enlarge the pool with the kernel option swiotlb=SLOTS of 2 KiB each (swiotlb=524288 is 1 GiB; the default in a confidential VM is 6 % of its memory, at most 1 GiB). " +
 		"Or reduce requests in flight (queue depth, number and size of network queues), or use a kernel with CONFIG_SWIOTLB_DYNAMIC. " +
-		"`teescope bench run knob-bounce-fio` (needs qemu-system-x86 and fio) measures what the size changes.",
+		"`teescope bench run knob-bounce-fio` (needs qemu-system-x86 and fio) measures the effect of the pool's size.",
 }

@@ -10,7 +10,7 @@ var BouncedIO = explain.Cause{
 	Doing: "copying data through bounce buffers",
 	Remedy: "Move fewer bytes: compress, cache, keep data in memory, read only what you need. Encrypt once: disk encryption below and TLS above a bounce buffer make three passes over each byte. " +
 		"Devices that are trusted with private memory (TDISP, trusted I/O) need no bounce buffers. " +
-		"Before Linux 6.0 one lock protects the pool: use a later kernel, whose pool has an area for each CPU (`teescope bench run knob-bounce-areas`, which needs qemu-system-x86 and fio, measures that).",
+		"Before Linux 6.0 one lock protects the pool: use a later kernel, whose pool has an area for each CPU (`teescope bench run knob-bounce-areas`, which needs qemu-system-x86 and fio, measures the effect).",
 	Matches: func(e explain.Event, _ explain.Circumstances) bool {
 		return e.Metric == explain.BouncedBytes || e.Metric == explain.BounceTime || e.Metric == explain.ProcessBounceTime
 	},

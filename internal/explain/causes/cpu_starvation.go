@@ -6,6 +6,6 @@ import "github.com/teescope/teescope/internal/explain"
 var CPUStarvation = explain.Cause{
 	Name:    explain.Queueing,
 	Doing:   "waiting for a free CPU",
-	Remedy:  "More threads want to run than there are CPUs. Move or limit what uses them (CPUWeight=, CPUQuota=, nice, cpu.max), or use fewer threads or more CPUs.",
+	Remedy:  "More threads want to run than there are CPUs. Move or limit the processes that use the CPUs (CPUWeight=, CPUQuota=, nice, cpu.max), or use fewer threads or more CPUs.",
 	Matches: func(e explain.Event, _ explain.Circumstances) bool { return waits(e, "cpu") },
 }

@@ -16,9 +16,9 @@ var Logging = explain.Cause{
 	What:  "waiting until written data is safe on the disk",
 	Fix:   "gather writes and synchronise them together, or put them on a disk that completes flushes fast",
 	Doing: "waiting until written data is safe on the disk",
-	Remedy: "See which files with `strace -f -y -e trace=fsync,fdatasync,write -p PID`. Log less, or to memory and another thread; gather records and synchronise " +
-		"them together (group commit, redis appendfsync everysec, PostgreSQL commit_delay); put the log on its own device that completes flushes fast. " +
-		"In an enclave each write is also an exit, and a protected file system encrypts each block again: buffer inside.",
+	Remedy: "Find the files with `strace -f -y -e trace=fsync,fdatasync,write -p PID`. Log less, or log to memory and write from another thread; gather records and synchronise " +
+		"them together (group commit, redis appendfsync everysec, PostgreSQL commit_delay); put the log on a device of its own with fast flushes. " +
+		"In an enclave each write is also an exit, and a protected file system encrypts each block again: buffer the log inside the enclave.",
 	Matches: func(e explain.Event, _ explain.Circumstances) bool {
 		return called(e, SyncCalls) || waits(e, "disk") && slices.Contains(SyncCalls, e.Label("call"))
 	},

@@ -16,7 +16,7 @@ var VDSOCalls = alternatives(vdsoCalls)
 var VDSOBypass = explain.Cause{
 	Name: "vdso_bypass",
 	What: "asking the kernel for the time, which the vDSO could answer in user space",
-	Fix: "clear the way to the vDSO (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), " +
+	Fix: "make the vDSO usable (a clock source that user space can read, no sandbox, static binary or enclave runtime in between), " +
 		"or read the time once per turn of the event loop",
 	Doing: "asking the kernel for the time with {event}{often}",
 	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`. Read the time once per turn of the event loop, " +

@@ -6,7 +6,7 @@ import "github.com/teescope/teescope/internal/explain"
 var VMExitStorm = explain.Cause{
 	Name: "vm_exit_storm",
 	Remedy: "See what the guest does with `perf kvm stat live -p PID` on the host, and with teescope in the guest: system calls, faults, interrupts. " +
-		"For a confidential guest, tee_vm_vmgexits_total and tee_vm_tdvmcalls_total show what it asks its host for.",
+		"For a confidential guest, tee_vm_vmgexits_total and tee_vm_tdvmcalls_total show the guest's requests to its host.",
 	ByReason: ExitRemedy,
 }
 
@@ -15,17 +15,17 @@ var VMExitStorm = explain.Cause{
 func ExitRemedy(reason string) string { return exitRemedies[exitKinds[reason]] }
 
 var exitRemedies = map[string]string{
-	"hlt": "Let virtual CPUs poll before they halt (cpuidle_haltpoll or idle=poll in the guest, halt_poll_ns of KVM), and pass work on in batches: they go idle and wake up again for very little work. " +
-		"Polling keeps the host's CPUs busy while the guest is idle: `teescope bench run knob-idle` measures how many, and knob-idle-redis what it gains.",
+	"hlt": "Let virtual CPUs poll before they halt (cpuidle_haltpoll or idle=poll in the guest, halt_poll_ns of KVM), and pass work on in batches: virtual CPUs go idle and wake up again for very little work. " +
+		"Polling keeps the host's CPUs busy while the guest is idle: `teescope bench run knob-idle` measures how many CPUs that costs, and knob-idle-redis measures the gain.",
 	"timer": "Use tsc or kvm-clock as the guest's clock source, a lower timer frequency, nohz_full, and fewer very short sleeps: the guest sets timers or reads its clock through the host.",
 	"io": "Use virtio (modern, with packed rings and vhost) instead of emulated disks, networks and consoles, and larger requests: the guest drives emulated devices through ports or registers. " +
-		"`teescope bench run knob-network-redis` measures what vhost changes.",
-	"cpuid": "Find the caller of CPUID with a debugger in the guest and have it ask once: a program checks for features or serialises with it over and over.",
+		"`teescope bench run knob-network-redis` measures the effect of vhost.",
+	"cpuid": "Find the caller of CPUID with a debugger in the guest and let it run CPUID only once: a program checks for features or serialises with it over and over.",
 	"memory": "Populate the guest's memory at the start (prealloc=on, huge pages) and disable the balloon: the guest accesses memory that its host has not mapped. " +
-		"`teescope bench run knob-pages-redis` measures what huge pages change.",
-	"pause": "Pin the virtual CPUs, give the guest fewer, or take load off the host: they spin on locks whose holders do not run, because the host has too few CPUs.",
+		"`teescope bench run knob-pages-redis` measures the effect of huge pages.",
+	"pause": "Pin the virtual CPUs, give the guest fewer, or take load off the host: virtual CPUs spin on locks whose holders do not run, because the host has too few CPUs.",
 	"irq":   "Keep the host's interrupts off the CPUs on which the guest runs (irqbalance --banirq, isolcpus), and use posted interrupts where the processor has them.",
-	"hostcall": "See what the confidential guest calls its host for in tee_vm_vmgexits_total and tee_vm_tdvmcalls_total; page_state_change and map_gpa are memory that is shared and taken back, " +
+	"hostcall": "See in tee_vm_vmgexits_total and tee_vm_tdvmcalls_total why the confidential guest calls its host. page_state_change and map_gpa are memory that is shared and made private again, " +
 		"which larger or longer-lived buffers avoid.",
 }
 

@@ -4,7 +4,7 @@ import "github.com/teescope/teescope/internal/explain"
 
 var epcSwap = Price{
 	Price: explain.Price{Event: "epc_swap", Metric: explain.LoadedBack, Literature: &EPCSwap},
-	unit:  absent("paging takes an enclave larger than the EPC, and none is made for this"),
+	unit:  absent("paging needs an enclave larger than the EPC, and the calibration makes none"),
 }
 
 // EPCSwap is one page of the EPC written out and another one loaded back, with its fault.

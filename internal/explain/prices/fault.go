@@ -30,13 +30,13 @@ var faultWrite = Price{
 // faultUnseen is what sampled times of faults lack.
 var faultUnseen = Price{
 	Price:  explain.Price{Event: "fault_unseen"},
-	method: "the share of such a fault's time in which the CPU clock's samples find the program and not the kernel, as the processor leaves a fault of any cause with interrupts off, less the program's loop",
+	method: "the share of such a fault's time that CPU samples attribute to the program instead of the kernel, because the processor leaves any fault with interrupts off; the time of the program's loop is subtracted",
 	jobs:   map[string][]string{"write": writing["write"], "sampled write": {"thread", "sampled", "write", "70", "53000"}}, unit: unseen("write"),
 }
 
 var faultProtection = Price{
 	Price: fault("protection", "", "").Price,
-	unit:  absent("a program can cause it only by touching memory that it must not, and then gets a signal"),
+	unit:  absent("a program can cause such a fault only by touching forbidden memory, and then gets a signal"),
 }
 
 // faultFile is no cause of its own: tee_page_faults_total counts it as no_page_found.

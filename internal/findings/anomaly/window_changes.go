@@ -116,11 +116,11 @@ func (c *comparison) fit(ctx context.Context) (note string, err error) {
 		c.before, c.after = Window{first, middle}, Window{middle, c.after.To}
 	case adjacent:
 		missing := max(time.Second, 2*LeastWindow-c.after.To.Sub(first))
-		return "", fmt.Errorf("the first reading is of %s; changes need %s of readings: ask again in %s", clock(first), metric.Length((2 * LeastWindow).Seconds()), metric.Length(missing.Round(time.Second).Seconds()))
+		return "", fmt.Errorf("the first reading is from %s; changes need %s of readings: ask again in %s", clock(first), metric.Length((2 * LeastWindow).Seconds()), metric.Length(missing.Round(time.Second).Seconds()))
 	default:
-		return "", fmt.Errorf("no samples in the window before, from %s to %s: the first reading is of %s; choose a later one", clock(c.before.From), clock(c.before.To), clock(first))
+		return "", fmt.Errorf("no samples in the window before, from %s to %s: the first reading is from %s; choose a later window", clock(c.before.From), clock(c.before.To), clock(first))
 	}
-	return "The first reading is of " + clock(first) + ", so the windows are shorter than asked for.", nil
+	return "The first reading is from " + clock(first) + ", so the windows are shorter than requested.", nil
 }
 
 // firstReading returns the time of the first reading of any series since the window before.

@@ -24,7 +24,7 @@ var unusual = &findings.Rule{
 	Needs:   []string{"tee_process_cpu_seconds_total"},
 	Patient: true,
 	Thresholds: []findings.Threshold{
-		{Name: "ratio", Doc: "how many times above or below the usual", Unit: "ratio", Default: 2},
+		{Name: "ratio", Doc: "factor above or below the usual level", Unit: "ratio", Default: 2},
 		{Name: "events", Doc: "smallest difference in events", Unit: "1/s", Default: 1000},
 		{Name: "cpu", Doc: "smallest difference in CPU time", Unit: "cores", Default: 0.1},
 	},

@@ -12,16 +12,16 @@ import (
 var cacheThrash = &findings.Rule{
 	Name:  "cache_thrash",
 	Title: "Last-level cache misses",
-	Doc: "A process that the source llc is limited to, or else the whole machine, misses the last-level cache at least 20 times in 1,000 instructions and " +
-		"completes at most 0.5 instructions a cycle, while it runs for at least a billion cycles a second, over either window and over its newest half minute. " +
-		"At 0.5 instructions a cycle, 1,000 instructions need 2,000 cycles. 20 misses explain all of these cycles at 100 cycles each: a miss takes 200 to 300 cycles, and two or three overlap. Memory encryption makes misses more expensive, but not hits, so a TEE slows down such programs most. " +
-		"The rule needs performance counters, and SGX hides the counts of production enclaves. On AMD Zen the kernel's two events are those of the " +
+	Doc: "A process that the source llc is limited to, or else the whole machine, misses the last-level cache at least 20 times per 1,000 instructions and " +
+		"completes at most 0.5 instructions per cycle, while it uses at least a billion cycles a second, over each window and over its newest half minute. " +
+		"At 0.5 instructions per cycle, 1,000 instructions need 2,000 cycles. At 100 cycles each, 20 misses explain all of them: a miss takes 200 to 300 cycles, and two or three misses overlap. Memory encryption makes misses more expensive, but not hits, so a TEE slows down such programs most. " +
+		"The rule needs performance counters, and SGX hides the counts of production enclaves. On AMD Zen the kernel's two cache events count the " +
 		"second-level cache.",
 	Needs: []string{"tee_llc_misses_total", "tee_llc_references_total", "tee_instructions_total", "tee_cycles_total"},
 	Thresholds: []findings.Threshold{
-		{Name: "misses", Doc: "misses in 1,000 instructions", Unit: "", Default: 20},
-		{Name: "ipc", Doc: "instructions a cycle, at most", Unit: "", Default: 0.5},
-		{Name: "cycles", Doc: "cycles, below which there is too little work to judge", Unit: "1/s", Default: 1e9},
+		{Name: "misses", Doc: "misses per 1,000 instructions", Unit: "", Default: 20},
+		{Name: "ipc", Doc: "largest number of instructions per cycle", Unit: "", Default: 0.5},
+		{Name: "cycles", Doc: "cycles; below this rate there is too little work", Unit: "1/s", Default: 1e9},
 	},
 	Remedy: "Find the data with `perf mem record -p PID` or `perf c2c record -p PID` (lines that cores take from each other). Make the working set smaller or " +
 		"its layout denser, process it in blocks, use huge pages, keep threads on their node, and keep other tenants out of the cache (resctrl).",
@@ -69,12 +69,12 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 				return rate("instructions_total", pt.Labels, w) + " / " + rate("cycles_total", pt.Labels, w)
 			}
 			e, mean := evidence{pass: p}, ", mean of the last "+window(p)
-			missed := e.add(ctx, "misses of the last-level cache in 1,000 instructions, mean of the last "+window(p), "", misses(pt.Labels, window(p)))
-			missedNow := e.add(ctx, "misses of the last-level cache in 1,000 instructions, mean of the last "+newest(p), "", misses(pt.Labels, newest(p)))
-			done := e.add(ctx, "instructions a cycle, mean of the last "+window(p), "", ipc(window(p)))
-			doneNow := e.add(ctx, "instructions a cycle, mean of the last "+newest(p), "", ipc(newest(p)))
-			e.add(ctx, "share of its references that missed"+mean, "ratio", rate("llc_misses_total", pt.Labels, window(p))+" / "+rate("llc_references_total", pt.Labels, window(p)))
-			lost := e.add(ctx, "misses of the last-level cache"+mean, "1/s", rate("llc_misses_total", pt.Labels, window(p)))
+			missed := e.add(ctx, "last-level cache misses per 1,000 instructions, mean of the last "+window(p), "", misses(pt.Labels, window(p)))
+			missedNow := e.add(ctx, "last-level cache misses per 1,000 instructions, mean of the last "+newest(p), "", misses(pt.Labels, newest(p)))
+			done := e.add(ctx, "instructions per cycle, mean of the last "+window(p), "", ipc(window(p)))
+			doneNow := e.add(ctx, "instructions per cycle, mean of the last "+newest(p), "", ipc(newest(p)))
+			e.add(ctx, "share of its cache references that missed"+mean, "ratio", rate("llc_misses_total", pt.Labels, window(p))+" / "+rate("llc_references_total", pt.Labels, window(p)))
+			lost := e.add(ctx, "last-level cache misses"+mean, "1/s", rate("llc_misses_total", pt.Labels, window(p)))
 			cycles := e.add(ctx, "cycles"+mean, "1/s", rate("cycles_total", pt.Labels, window(p)))
 			if e.err != nil {
 				return e.err
@@ -91,11 +91,11 @@ func findCacheThrash(ctx context.Context, p *findings.Pass) error {
 				Machine:    query.MachineOf(pt.Labels),
 				Subject:    subject,
 				Life:       lifeOf(pt.Labels),
-				Title:      fmt.Sprintf("%s completes only %s instructions a cycle: %s in 1,000 of them miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),
+				Title:      fmt.Sprintf("%s completes only %s instructions per cycle: %s of 1,000 instructions miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),
 				Severity:   findings.Warning,
 				Confidence: findings.Medium,
 				Evidence:   e.list,
-				Cost: fmt.Sprintf("%s cache lines a second come from memory; each nanosecond that a miss takes longer, for example by encryption, costs up to %s.",
+				Cost: fmt.Sprintf("%s cache lines a second come from memory. Each extra nanosecond per miss, for example by memory encryption, costs up to %s.",
 					metric.Count(lost), metric.Value(lost*1e-9, "cores")),
 			})
 		}

@@ -17,9 +17,9 @@ var clockSource = &findings.Rule{
 	Name:  "clock_source",
 	Title: "Slow clock source",
 	Doc: "User space cannot read the kernel's clock source, such as hpet or acpi_pm, so every program that asks for the time enters the " +
-		"kernel, and in a virtual machine usually leaves the guest too. Often the kernel has dropped tsc because it found it unstable. A clock source " +
-		"that is neither known to be fast (tsc, kvm-clock, hyperv_clocksource_tsc_page, arch_sys_counter) nor known to be slow is information only. " +
-		"It must be in use for the whole of either window. No threshold: there is nothing to compare.",
+		"kernel, and in a virtual machine usually leaves the guest too. Often the kernel has dropped tsc because it found tsc unstable. A clock source " +
+		"that is neither known to be fast (tsc, kvm-clock, hyperv_clocksource_tsc_page, arch_sys_counter) nor known to be slow is for information only. " +
+		"The clock source must be in use for the whole of each window. No threshold: there is nothing to compare.",
 	Needs: []string{"tee_clocksource_info"},
 	Remedy: "Find the reason with `dmesg | grep -i -e clocksource -e tsc`. Where tsc is available and the host keeps it stable, select it with " +
 		"`clocksource=tsc tsc=reliable` on the kernel's command line; in a virtual machine ask for a paravirtual clock (kvm-clock, Hyper-V's page) or for an " +
@@ -50,18 +50,18 @@ func findClockSource(ctx context.Context, p *findings.Pass) error {
 		share := e.add(ctx, fmt.Sprintf("share of the readings in the last %s with %s", window(p), name), "ratio",
 			fmt.Sprintf("sum(count_over_time(%s[%s])) / sum(count_over_time(%s[%s]))", query.Narrow(here, fmt.Sprintf("name=%q", name)), window(p), here, window(p)))
 		changes := e.add(ctx, "changes of the clock source since the monitor started", "", "sum("+onMachine("tee_clocksource_changes_total", pt.Labels)+")")
-		tsc := e.add(ctx, "1 where tsc is available", "", "sum("+onMachine("tee_clocksource_available", pt.Labels, `name="tsc"`)+")")
+		tsc := e.add(ctx, "1 if tsc is available", "", "sum("+onMachine("tee_clocksource_available", pt.Labels, `name="tsc"`)+")")
 		asked := e.add(ctx, "system calls that ask for the time, mean of the last "+window(p), "1/s",
 			query.SumRate(onMachine("tee_syscalls_total", pt.Labels, `syscall=~"clock_gettime|gettimeofday|time"`), window(p)))
 		f := findings.Finding{
 			Machine:  query.MachineOf(pt.Labels),
 			Subject:  subject,
-			Title:    fmt.Sprintf("The clock source of the %s is %s in %s of the last %s: reading the time enters the kernel.", subject, name, metric.Percent(share), window(p)),
+			Title:    fmt.Sprintf("The %s uses the clock source %s (%s of the last %s): each reading of the time enters the kernel.", subject, name, metric.Percent(share), window(p)),
 			Severity: findings.Warning,
 			Remedy:   p.Rule.Remedy,
 		}
 		if !isOneOf(name, slowClocks) {
-			f.Title = fmt.Sprintf("The clock source of the %s is %s in %s of the last %s; user space may be unable to read it.", subject, name, metric.Percent(share), window(p))
+			f.Title = fmt.Sprintf("The %s uses the clock source %s (%s of the last %s): user space may be unable to read it.", subject, name, metric.Percent(share), window(p))
 			f.Severity, f.Confidence = findings.Info, findings.Low
 		}
 		switch {

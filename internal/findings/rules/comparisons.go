@@ -24,12 +24,12 @@ var comparisons = []comparison{
 			Title: "Enclave churn",
 			Topic: enclaveMemoryFull,
 			Role:  findings.RoleEffect,
-			Doc: "At least one enclave is created every 10 seconds, over either window and over its newest half minute, and enclaves live for less than 30 seconds on average. The average life is the number of enclaves divided by the number created per second (Little's law). Creating an enclave copies and measures each of its pages, " +
+			Doc: "At least one enclave is created every 10 seconds, over each window and over its newest half minute, and enclaves live for less than 30 seconds on average. The average life is the number of enclaves divided by the number created per second (Little's law). Creating an enclave copies and measures each of its pages, " +
 				"so the start can take longer than the work.",
 			Needs: []string{pagesAdded, "tee_sgx_enclaves"},
 			Thresholds: []findings.Threshold{
 				{Name: "made", Doc: "enclaves created", Unit: "1/s", Default: 0.1},
-				{Name: "life", Doc: "average life of an enclave, less than", Unit: "seconds", Default: 30},
+				{Name: "life", Doc: "upper limit of the average life of an enclave", Unit: "seconds", Default: 30},
 			},
 			Remedy: "Reuse enclaves: use a pool, or a server instead of one program for each task. Make enclaves that must start small: use a smaller heap, " +
 				"or one that grows (SGX2: sgx.edmm_enable in Gramine, a small HeapInitSize in the Intel SDK).",
@@ -50,10 +50,10 @@ var comparisons = []comparison{
 				when:     []limit{{numbers: "rate mean", threshold: "made"}, {numbers: "life", op: "<", threshold: "life"}},
 				severity: findings.Warning,
 				titles:   []string{"{rate} enclaves a second are created on the {subject} and live for {life} on average."},
-				costs:    []string{"{added} are copied into the EPC and measured, {each} for each enclave; Intel states several seconds for 1 GB (from literature, not measured here)."},
+				costs:    []string{"{added} are copied into the EPC and measured: {each} for each enclave. Intel states several seconds for 1 GB (from literature, not measured here)."},
 			}},
 			details: []number{
-				{name: "added", text: "EPC filled for new enclaves", unit: "bytes/s", expr: fmt.Sprintf("sum(rate(%s{$here}[$window])) * 4096", pagesAdded)},
+				{name: "added", text: "EPC memory filled for new enclaves", unit: "bytes/s", expr: fmt.Sprintf("sum(rate(%s{$here}[$window])) * 4096", pagesAdded)},
 				{name: "each", unit: "bytes", derived: func(of func(string) float64) float64 { return of("added") / of("mean") }},
 			},
 		}},
@@ -65,7 +65,7 @@ var comparisons = []comparison{
 			Topic: sharedMemoryShort,
 			Role:  findings.RoleCause,
 			Doc: "At least 70 % of the bounce buffer pool (SWIOTLB), which carries all I/O of a confidential VM, was in use at a reading of the last half minute, or a mapping did not fit. A mapping needs adjacent slots, so it can fail long before the pool is full. I/O then waits or fails. " +
-				"A pool that was 90 % full at any time since boot is information.",
+				"A finding about a pool that was 90 % full at any time since boot is for information only.",
 			Needs: []string{poolSize, poolUsed},
 			Thresholds: []findings.Threshold{
 				{Name: "used", Doc: "share of the pool that is in use", Unit: "ratio", Default: 0.7},
@@ -109,7 +109,7 @@ var comparisons = []comparison{
 					titles:   []string{"The {subject}'s bounce buffers were {mark} full at some time since boot."},
 				},
 			},
-			details: []number{{text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$newest]))"}},
+			details: []number{{text: "bytes that pass through bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$newest]))"}},
 		}},
 	},
 	{
@@ -118,12 +118,12 @@ var comparisons = []comparison{
 			Title: "I/O through bounce buffers",
 			Topic: sharedMemoryShort,
 			Role:  findings.RoleEffect,
-			Doc: "At least 100 MB a second pass through bounce buffers, over either window and over its newest half minute: the kernel copies each byte once more, because the host's devices " +
+			Doc: "At least 100 MB a second pass through bounce buffers, over each window and over its newest half minute: the kernel copies each byte once more, because the host's devices " +
 				"cannot reach the private memory of a confidential VM. The cost of a copy is calibrated on this machine; at 100 MB a second it is a few percent of a core. " +
-				"This is the normal cost of confidential I/O, so the finding is information until the copies alone are 5 % of the CPU time in use.",
+				"This is the normal cost of confidential I/O, so the finding is for information only, until the copies alone use 5 % of the CPU time in use.",
 			Needs: []string{bounced},
 			Thresholds: []findings.Threshold{
-				{Name: "bounced", Doc: "bytes that request bounce buffers", Unit: "bytes/s", Default: 100e6},
+				{Name: "bounced", Doc: "bytes that pass through bounce buffers", Unit: "bytes/s", Default: 100e6},
 				{Name: "share", Doc: "share of copies in the CPU time in use, for a warning", Unit: "ratio", Default: 0.05},
 			},
 			Remedy: causes.BouncedIO.Remedy,
@@ -134,14 +134,14 @@ var comparisons = []comparison{
 			value: "sum by (job, instance) ($rate(" + bounced + "{$here}))", least: "bounced",
 			subject: machine, of: bounced, trust: "swiotlb_bounces",
 			numbers: []number{
-				{name: "rate", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: last},
-				{name: "mean", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: whole},
+				{name: "rate", text: "bytes that pass through bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: last},
+				{name: "mean", text: "bytes that pass through bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: whole},
 				{text: "bytes of networks and disks in the same time", unit: "bytes/s",
 					expr: "(sum(" + counted("node_network_receive_bytes_total", last) + ") + sum(" + counted("node_network_transmit_bytes_total", last) + "))" +
 						" + ((sum(" + counted("node_disk_read_bytes_total", last) + ") + sum(" + counted("node_disk_written_bytes_total", last) + ")) or vector(0))"},
-				{name: "copy", text: "CPU time of one copy of them, at the calibrated cost of a page", unit: "cores", expr: copied("median")},
-				{name: "low", text: "that as a share of all CPU time in use, at least", unit: "ratio", expr: copied("low") + " / " + inUse, after: "copy"},
-				{name: "high", text: "that as a share of all CPU time in use, at most", unit: "ratio", expr: copied("high") + " / " + inUse, after: "copy"},
+				{name: "copy", text: "CPU time of copying these bytes once, at the calibrated cost of a page", unit: "cores", expr: copied("median")},
+				{name: "low", text: "this time as a share of all CPU time in use, at least", unit: "ratio", expr: copied("low") + " / " + inUse, after: "copy"},
+				{name: "high", text: "this time as a share of all CPU time in use, at most", unit: "ratio", expr: copied("high") + " / " + inUse, after: "copy"},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate mean", threshold: "bounced"}},
@@ -149,8 +149,8 @@ var comparisons = []comparison{
 				raise:    []limit{{numbers: "low", threshold: "share"}}, raised: findings.Warning,
 				titles: []string{"The {subject} copies {rate} of I/O through bounce buffers."},
 				costs: []string{
-					"One copy of each byte, the minimum, costs {copy} at the cost calibrated on this machine.",
-					"The cost of the copies is unknown here; others measured over 50 % of the CPU cycles of network servers in confidential VMs for bounce buffers and packets (from literature, Bifrost).",
+					"Copying each byte once, the minimum, uses {copy} at the cost calibrated on this machine.",
+					"The cost of the copies is unknown here. In network servers in confidential VMs, bounce buffers and packets used over 50 % of the CPU cycles (from literature, Bifrost).",
 				},
 			}},
 			share: [2]string{"low", "high"},
@@ -162,7 +162,7 @@ var comparisons = []comparison{
 			Title: "Repeated memory conversions",
 			Topic: sharedMemoryShort,
 			Role:  findings.RoleEffect,
-			Doc: "A confidential VM makes memory shared with the hypervisor and private again, each at least 100 times a second, over either window and over its newest half minute. " +
+			Doc: "A confidential VM makes memory shared with the hypervisor at least 100 times a second, and makes memory private again as often, over each window and over its newest half minute. " +
 				"Each conversion calls the hypervisor, changes page tables of guest and host, and flushes TLBs; buffers that the driver keeps are converted only once. Memory that stays shared does not count.",
 			Needs: []string{conversions},
 			Thresholds: []findings.Threshold{
@@ -195,9 +195,9 @@ var comparisons = []comparison{
 			details: []number{
 				{text: "memory converted", unit: "bytes/s", expr: "sum(rate(tee_private_memory_converted_bytes_total{$here}[$newest]))"},
 				{name: "time", text: "time in conversions", unit: "cores", expr: "sum(rate(tee_private_memory_conversion_duration_seconds_sum{$here}[$newest]))"},
-				{name: "share", text: "that as a share of all CPU time in use", unit: "ratio",
+				{name: "share", text: "this time as a share of all CPU time in use", unit: "ratio",
 					expr: "sum(rate(tee_private_memory_conversion_duration_seconds_sum{$here}[$newest])) / " + inUse, after: "time"},
-				{text: "conversions that failed, whose memory the kernel does not use again", unit: "1/s", expr: "sum(rate(tee_private_memory_conversion_failures_total{$here}[$newest]))"},
+				{text: "failed conversions; the kernel does not use their memory again", unit: "1/s", expr: "sum(rate(tee_private_memory_conversion_failures_total{$here}[$newest]))"},
 			},
 			share: [2]string{"share", "share"},
 		}},
@@ -206,7 +206,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "unaccepted_memory",
 			Title: "Memory still being accepted",
-			Doc: "This confidential VM accepts at least 16 MiB of memory a second over either window, and has more to accept. A guest accepts memory when it first needs it, " +
+			Doc: "This confidential VM accepts at least 16 MiB of memory a second over each window, and has more to accept. A guest accepts memory when it first needs it, " +
 				"each time with calls to the hypervisor or to the TDX module, so programs are slower soon after boot than later, and measurements include that. Memory that is never used stays unaccepted and costs nothing.",
 			Needs: []string{unaccepted, "tee_memory_accepted_bytes_total"},
 			Thresholds: []findings.Threshold{
@@ -227,7 +227,7 @@ var comparisons = []comparison{
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate mean", threshold: "accepted"}},
 				severity: findings.Info,
-				titles:   []string{"The {subject} still accepts memory at {rate}; {left} are left."},
+				titles:   []string{"The {subject} still accepts memory at {rate}; {left} are not accepted yet."},
 				costs: []string{
 					"Accepting memory uses {time} (measured).",
 					"The cost of accepting is unknown here. When acceptance is postponed, guests of 4 GB boot 2.5 times and guests of 64 GB 4 times as fast (from literature); the postponed work happens now.",
@@ -235,8 +235,8 @@ var comparisons = []comparison{
 			}},
 			details: []number{
 				{text: "time until all is accepted at this rate", unit: "seconds", expr: "sum(" + unaccepted + "{$here}) / sum(rate(tee_memory_accepted_bytes_total{$here}[$newest]))"},
-				{name: "time", text: "time of tasks that first have to accept memory", unit: "cores", expr: "sum(rate(tee_memory_acceptance_duration_seconds_sum{$here}[$newest]))"},
-				{name: "share", text: "that as a share of all CPU time in use", unit: "ratio",
+				{name: "time", text: "time that tasks spend accepting memory", unit: "cores", expr: "sum(rate(tee_memory_acceptance_duration_seconds_sum{$here}[$newest]))"},
+				{name: "share", text: "this time as a share of all CPU time in use", unit: "ratio",
 					expr: "sum(rate(tee_memory_acceptance_duration_seconds_sum{$here}[$newest])) / " + inUse, after: "time"},
 			},
 			share: [2]string{"share", "share"},
@@ -248,7 +248,7 @@ var comparisons = []comparison{
 			Title: "CPU steal",
 			Topic: cpuSaturated,
 			Role:  findings.RoleCause,
-			Doc: "The host gave at least 5 % of a virtual machine's CPU time to others while the machine wanted to run, over either window and over its newest half minute. " +
+			Doc: "The host gave at least 5 % of a virtual machine's CPU time to others while the machine wanted to run, over each window and over its newest half minute. " +
 				"That exceeds the usual cost of a confidential VM, so results measured during that time say little. " +
 				"On bare metal steal is always 0.",
 			Needs: []string{"node_cpu_seconds_total"},
@@ -273,7 +273,7 @@ var comparisons = []comparison{
 				severity: findings.Warning,
 				raise:    []limit{{numbers: "stolen", threshold: "share_critical"}}, raised: findings.Critical,
 				titles: []string{"The {subject} loses {stolen} of its CPU time to its host."},
-				costs:  []string{"The {subject} wanted {cores} more than it got."},
+				costs:  []string{"The {subject} needed {cores} more than it got."},
 			}},
 			share: [2]string{"stolen", "stolen"}, shareOf: "the machine's CPU time",
 		}},
@@ -284,9 +284,9 @@ var comparisons = []comparison{
 			Title: "CPU throttling",
 			Topic: cpuSaturated,
 			Role:  findings.RoleEffect,
-			Doc: "A container or unit exhausted its CPU quota in at least 25 % of the scheduling periods in which it had work, over either window and over its newest half " +
-				"minute; the share is that of Kubernetes' usual alert CPUThrottlingHigh. Three quarters are critical. A group with work in less than one period " +
-				"a second is left out, because its share says little. Groups without a quota are never throttled and show no periods.",
+			Doc: "A container or unit exhausted its CPU quota in at least 25 % of the scheduling periods in which the group had work, over each window and over its newest half " +
+				"minute; this limit is that of Kubernetes' usual alert CPUThrottlingHigh. A share of 75 % is critical. A container or unit with work in less than one period " +
+				"a second is left out, because its share says little. Containers and units without a quota are never throttled and show no periods.",
 			Needs: []string{cfsPeriods, cfsThrottled},
 			Thresholds: []findings.Threshold{
 				{Name: "share", Doc: "share of the periods that exhausted the quota", Unit: "ratio", Default: 0.25},
@@ -305,7 +305,7 @@ var comparisons = []comparison{
 			numbers: []number{
 				{name: "ran", text: "share of the periods that exhausted the quota", unit: "ratio", expr: throttled, over: whole},
 				{name: "now", text: "share of the periods that exhausted the quota", unit: "ratio", expr: throttled, over: last},
-				{name: "periods", text: "periods in which it had work", unit: "1/s", expr: "sum($rate(" + cfsPeriods + "{$here}))", over: whole},
+				{name: "periods", text: "periods in which the group had work", unit: "1/s", expr: "sum($rate(" + cfsPeriods + "{$here}))", over: whole},
 				{name: "stopped", text: "time for which its tasks were stopped in the last $window, summed over CPUs", unit: "seconds", expr: "sum(increase(" + cfsSeconds + "{$here}[$window]))"},
 				{text: "CPU time that it used", unit: "cores", expr: "sum($rate(container_cpu_usage_seconds_total{$here}))", over: whole},
 				{name: "quota", text: "its quota", unit: "cores", expr: "container_spec_cpu_quota{$here} / container_spec_cpu_period{$here}"},
@@ -331,9 +331,9 @@ var comparisons = []comparison{
 			Title: "Machine under pressure",
 			Role:  findings.RoleCause,
 			Early: 25 * time.Second,
-			Doc: "Some task waits for memory at least 10 % of the time, or for the CPU 90 %, by the kernel's pressure stall information, " +
-				"over either window and over its newest half minute. The CPU's limit is high because a busy server and its load generator on one CPU reach 89 %. " +
-				"It opens early at 50 % and 95 % of the newest 25 s. " +
+			Doc: "At least one task waits for memory at least 10 % of the time, or for the CPU at least 90 %, according to the kernel's pressure stall information, " +
+				"over each window and over its newest half minute. The CPU's limit is high because a busy server and its load generator on one CPU reach 89 %. " +
+				"The finding opens early at 50 % (memory) or 95 % (CPU) over the newest 25 s. " +
 				"The rule io_saturation covers waiting for I/O.",
 			Needs: []string{"node_pressure_memory_waiting_seconds_total", "node_pressure_cpu_waiting_seconds_total"},
 			Thresholds: []findings.Threshold{
@@ -353,16 +353,16 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "network_loss",
 			Title: "Network loss",
-			Doc:   "One of these holds. (1) A machine that sends at least 100 TCP segments a second retransmits 1 % of them. (2) Its network devices drop at least 1 % of the packets and 10 a second. (3) A listening socket refuses at least one connection a second because its queue is full. (4) As information, at least half of the connections and 50 a second end in a reset. Over either window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 segments in flight, however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. Counters of devices are the sum over the devices that `tee_network_device_counted` marks, or those of one other device with more drops, such as a tunnel whose queue overflows. The loopback is left out. The share of drops is drops divided by packets plus drops, because an unsent packet is counted as a drop only.",
+			Doc:   "One of these holds. (1) A machine that sends at least 100 TCP segments a second retransmits at least 1 % of them. (2) Its network devices drop at least 1 % of the packets and 10 a second. (3) A listening socket refuses at least one connection a second because its queue is full. (4) At least half of the connections and 50 a second end in a reset; this finding is for information only. Each must hold over each window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 segments in flight, however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. Counters of devices are the sum over the devices that `tee_network_device_counted` marks, or those of one other device with more drops, such as a tunnel whose queue overflows. The loopback is left out. The share of drops is drops divided by packets plus drops, because an unsent packet is counted as a drop only.",
 			Needs: []string{tcpAgain, tcpOut},
 			Thresholds: []findings.Threshold{
 				{Name: "retransmits", Doc: "share of the TCP segments sent again", Unit: "ratio", Default: 0.01},
-				{Name: "segments", Doc: "TCP segments sent, below which that share says little", Unit: "1/s", Default: 100},
+				{Name: "segments", Doc: "TCP segments sent; below this rate the share says little", Unit: "1/s", Default: 100},
 				{Name: "drops", Doc: "share of the packets that network devices drop", Unit: "ratio", Default: 0.01},
-				{Name: "dropped", Doc: "packets dropped, below which that share says little", Unit: "1/s", Default: 10},
+				{Name: "dropped", Doc: "packets dropped; below this rate the share says little", Unit: "1/s", Default: 10},
 				{Name: "refused", Doc: "connections refused by full queues", Unit: "1/s", Default: 1},
 				{Name: "resets", Doc: "share of the connections that end in a reset", Unit: "ratio", Default: 0.5},
-				{Name: "reset", Doc: "connections reset, below which that share says little", Unit: "1/s", Default: 50},
+				{Name: "reset", Doc: "connections reset; below this rate the share says little", Unit: "1/s", Default: 50},
 			},
 			Remedy: whereLost,
 			Reference: "https://docs.kernel.org/networking/snmp_counter.html and Mathis, Semke, Mahdavi, Ott: The Macroscopic Behavior of the TCP Congestion Avoidance " +
@@ -385,7 +385,7 @@ var comparisons = []comparison{
 				severity: findings.Warning, text: "packets dropped by network devices", wholes: "packets and drops of network devices",
 				title: "The {subject}'s network devices drop {share} of the packets.",
 				remedy: "Use larger rings (`ethtool -G`), more queues (`ethtool -L`) or a larger net.core.netdev_max_backlog, and relieve the CPU of soft interrupts: " +
-					"packets arrive faster than they are taken, or nobody wants them. In a confidential VM a full bounce buffer also drops packets.",
+					"packets arrive faster than the machine takes them, or no program wants them. In a confidential VM a full bounce buffer also drops packets.",
 			}.sign(),
 			loss{
 				floor:    "refused",
@@ -401,8 +401,8 @@ var comparisons = []comparison{
 				whole:    []string{"node_netstat_Tcp_ActiveOpens", "node_netstat_Tcp_PassiveOpens"},
 				severity: findings.Info, text: "TCP connections that ended in a reset", wholes: "TCP connections opened",
 				title: "{share} of the TCP connections of the {subject} end in a reset.",
-				remedy: "See on which side and when with tee_tcp_resets_sent_total and tee_tcp_resets_received_total. Load generators and health checks close connections with data unread or " +
-					"with SO_LINGER set to 0 on purpose; a middlebox or a timeout also cuts them.",
+				remedy: "tee_tcp_resets_sent_total and tee_tcp_resets_received_total show which side resets connections, and when. Load generators and health checks reset connections on purpose " +
+					"(data left unread, or SO_LINGER set to 0); a middlebox or a timeout resets them too.",
 			}.sign(),
 		},
 	},
@@ -411,8 +411,8 @@ var comparisons = []comparison{
 			Name:  "blind_counters",
 			Title: "Blind counters",
 			Role:  findings.RoleMonitor,
-			Doc: "Hardware or hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
-				"virtual machine. Hidden values are missing; they are not 0. The finding is information, because no setting on this machine makes the values available. It must hold for the whole of either window. Sources that the monitor's budget restricts are not part of this rule. No threshold: there is nothing to compare.",
+			Doc: "The hardware or the hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
+				"virtual machine. Hidden values are missing; they are not 0. The finding is for information only, because no setting on this machine makes the values available. The values must be hidden for the whole of each window. Sources that the monitor's budget restricts are not part of this rule. No threshold: there is nothing to compare.",
 			Needs:     []string{"teescope_source_up"},
 			Remedy:    "Measure on a machine that exposes the counters: bare metal, a virtual machine with a virtual PMU, an enclave in debug mode (not for production), or a trust domain with the attribute PERFMON. If you do not need the values, switch the source off.",
 			Reference: "docs/metrics.md, \"Cannot see\" of each source; Intel SDM volume 3D, Enclave Code Debug and Profiling, Interaction with Performance Monitoring",
@@ -424,7 +424,7 @@ var comparisons = []comparison{
 			numbers: []number{
 				{name: "share", text: "share of the readings in the last $window without its counters", unit: "ratio", together: true,
 					expr: "sum by (job, instance, source) (count_over_time(teescope_source_blind{$here}[$window])) / sum by (job, instance, source) (count_over_time(teescope_source_up{$here}[$window]))"},
-				{text: "1 where it delivers the rest of its values", expr: "sum by (job, instance, source) (teescope_source_up{$here})", together: true},
+				{text: "1 if the source delivers its other values", expr: "sum by (job, instance, source) (teescope_source_up{$here})", together: true},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "share", least: 0.5}}, // otherwise it has just begun, or comes and goes
@@ -439,14 +439,14 @@ var comparisons = []comparison{
 			Title: "Monitor over budget",
 			Topic: cpuSaturated,
 			Role:  findings.RoleMonitor,
-			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
-				"over either window and over its newest half minute; ten times that is critical. In the first two minutes after the monitor's start only a critical finding opens. Measurements include the monitor's cost. Answers to open pages are not counted: they end with the page.",
+			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds its budget, which is what `--budget` allows for each CPU times the number of CPUs, " +
+				"over each window and over its newest half minute; ten times that is critical. In the first two minutes after the monitor's start only a critical finding opens. Measurements include the monitor's cost. The cost of an open page is not counted: it ends with the page.",
 			Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
 				{Name: "critical", Doc: "the same multiple, for a critical finding", Unit: "ratio", Default: 10},
 			},
-			Remedy:    "If most of it is in the eBPF programs: " + lowerFirst(overBudgetKernel) + " If most of it is in teescope's own process: " + lowerFirst(overBudgetUser),
+			Remedy:    "If the eBPF programs use most of it: " + lowerFirst(overBudgetKernel) + " If teescope's own process uses most of it: " + lowerFirst(overBudgetUser),
 			Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
 		},
 		signs: []sign{{
@@ -476,7 +476,7 @@ var comparisons = []comparison{
 			Title: "Samples lost",
 			Role:  findings.RoleMonitor,
 			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or single samples were refused. " +
-				"Charts have a gap at that time, and rates across the gap are means. The finding appears once the store takes samples again; until then *samples are not stored* is open.",
+				"Charts have a gap at that time, and rates across the gap are means. The finding appears once the store takes samples again; until then the finding *Samples are not stored* is open.",
 			Needs: []string{"teescope_store_lost_samples_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "samples", Doc: "samples lost within 15 minutes", Unit: "", Default: 1},
@@ -492,7 +492,7 @@ var comparisons = []comparison{
 				{name: "lost", text: "samples lost in the last 15m", expr: lost},
 				{text: "samples lost since the monitor started", expr: "teescope_store_lost_samples_total{$here}"},
 				{text: "samples refused one by one since the monitor started", expr: "sum(teescope_store_refused_samples_total{$here})"},
-				{text: "failed writes after which the log was repaired", expr: "teescope_store_wal_errors_total{$here}"},
+				{text: "failed writes after which the write-ahead log was repaired", expr: "teescope_store_wal_errors_total{$here}"},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "lost", threshold: "samples"}},
@@ -506,7 +506,7 @@ var comparisons = []comparison{
 			Name:  "names_full",
 			Title: "Table of names full",
 			Role:  findings.RoleMonitor,
-			Doc: "A source counts at least one event a second under the name other, over either window and over its newest half minute, because its table of names is full. " +
+			Doc: "A source counts at least one event a second under the name other, over each window and over its newest half minute, because its table of names is full. " +
 				"Sums stay right, but names outside the table are on no chart and in no finding. A name without events loses its place to a new name. While the table is full, the quarter of the names with the fewest events lose their places too, so the busiest stay. The source interrupts is left out, because it always adds up small counts.",
 			Needs: []string{folded},
 			Thresholds: []findings.Threshold{
@@ -595,7 +595,7 @@ const (
 
 	// budgetReason is the reason label of a source limited by the monitor's own budget.
 	budgetReason = "budget"
-	whereLost    = "Look where with `nstat -az`, `ip -s -s link`, `ethtool -S DEVICE` and `dropwatch -l kas`."
+	whereLost    = "Find the place of the loss with `nstat -az`, `ip -s -s link`, `ethtool -S DEVICE` and `dropwatch -l kas`."
 
 	// inUse is the machine's CPU use, in cores.
 	inUse          = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
@@ -644,8 +644,8 @@ func groupName(labels map[string]string) string {
 
 // The advice on a monitor over its budget, by where most of its CPU time is. Queries of open pages are not part of either.
 const (
-	overBudgetKernel = "Sources drop detail within seconds, then count only part of the time. If it lasts, switch off the source with the largest cost (page Settings), or allow more with --budget."
-	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or allow more with --budget. The scan of all threads already runs up to four times less often."
+	overBudgetKernel = "Sources drop detail within seconds, then count only part of the time. If the cost stays high, switch off the source with the largest cost (page Settings), or raise --budget."
+	overBudgetUser   = "Read less often (--interval), switch off sources that you do not need (page Settings), or raise --budget. The scan of all threads already runs up to four times less often."
 )
 
 // lowerFirst makes a sentence the second half of another.
@@ -731,8 +731,8 @@ func (l loss) sign() sign {
 		s.value, s.least = part+" / "+all, l.share
 		s.where = " and " + takenOver(floor, whole) + " >= $" + l.floor
 		s.numbers = append(s.numbers,
-			number{name: "share", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: whole, together: true},
-			number{name: "share_now", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: last, together: true},
+			number{name: "share", text: "their share of the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: whole, together: true},
+			number{name: "share_now", text: "their share of the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: last, together: true},
 			number{name: "all", text: l.wholes, unit: "1/s", expr: all, over: whole, together: true},
 			number{name: "flight", derived: func(of func(string) float64) float64 { return math.Round(1.22 / math.Sqrt(of("share"))) }})
 		out.when = []limit{{numbers: "share share_now", threshold: l.share}, {numbers: enough, threshold: l.floor}}

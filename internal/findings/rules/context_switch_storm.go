@@ -19,13 +19,13 @@ var contextSwitchStorm = &findings.Rule{
 	Topic: cpuSaturated,
 	Role:  findings.RoleEffect,
 	Doc: "A process is switched out at least 10,000 times a second, voluntarily or involuntarily, and at least twice " +
-		"for each of its calls that move data; redis-server, nginx and their load generators stay below 0.55 at any rate. " +
-		"The rate must hold as the mean of either window and in every reading of the last 20 s. " +
+		"for each of its calls that move data (read, write, send, receive and the like). redis-server, nginx and their load generators stay below 0.55 switches per such call at any rate. " +
+		"The rate must hold as the mean of each window and in every reading of the last 20 s. " +
 		"Kernel threads, which make no system calls, are left out.",
 	Needs: []string{"tee_context_switches_total", "tee_syscalls_total"},
 	Thresholds: []findings.Threshold{
-		{Name: "rate", Doc: "switches of one kind, voluntary or not, of a process", Unit: "1/s", Default: 10_000},
-		{Name: "factor", Doc: "such switches for each call that moves data", Unit: "ratio", Default: 2},
+		{Name: "rate", Doc: "voluntary or involuntary switches of a process", Unit: "1/s", Default: 10_000},
+		{Name: "factor", Doc: "such switches per read, write, send or receive call", Unit: "ratio", Default: 2},
 	},
 	Remedy:    causes.ContextSwitchStorm.Remedy,
 	Reference: "https://docs.kernel.org/scheduler/index.html and " + teemon,
@@ -52,8 +52,8 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 		}
 		e := evidence{pass: p}
 		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, %s", kind, process, s.spanText()), "1/s", s.rate(s.series))
-		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
-		calls := e.add(ctx, "all its system calls, in the same time", "1/s", "("+s.rate(s.siblingCounter("tee_syscalls_total"))+" or vector(0))")
+		useful := e.add(ctx, "its read, write, send and receive calls in the same time", "1/s", s.useful())
+		calls := e.add(ctx, "all its system calls in the same time", "1/s", "("+s.rate(s.siblingCounter("tee_syscalls_total"))+" or vector(0))")
 		if e.err != nil {
 			return e.err
 		}

@@ -21,14 +21,14 @@ var cpuStarvation = &findings.Rule{
 	Topic: cpuSaturated,
 	Role:  findings.RoleEffect,
 	Doc: "The threads of a process wait for a CPU at least 60 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU), and on average at least half a thread waits. " +
-		"At a higher share fewer waiting threads are enough: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth. The reason is a server that sleeps between its requests: few of its threads wait, but it answers each request late. " +
-		"Over either window and over its newest half minute, by samples of all threads. It opens early if the lower bound of the share is 70 % over the newest 25 s, and at least one thread waits. At 60 % the process takes two and a half times as long as on an idle machine. " +
-		"The finding names the processes that use the CPUs during the waiting. Some processes compete for the CPUs rather than suffer, and their finding is information: a process that uses at least four fifths as much CPU time as the largest of those, or that hardly ever gives up a CPU voluntarily (fewer than 1 % of its switches are voluntary). If the processes of one name run in several service units or containers, each unit that meets the limits has its own finding, and processes of the same name in other units count among its rivals. Otherwise the processes of one name are added up. The rule pressure is about the machine as a whole, and cpu_throttling about quotas.",
+		"At a higher share fewer waiting threads are enough: a quarter of a thread at 75 %, a tenth at 88 %, and never less than a twentieth. This catches servers that sleep between requests: few of their threads wait, but each answer is late. " +
+		"This must hold over each window and over its newest half minute, by samples of all threads. The finding opens early if the lower bound of the share is at least 70 % over the newest 25 s, and at least one thread waits. At 60 % the process takes two and a half times as long as on an idle machine. " +
+		"The finding names the processes that use the CPUs during the waiting. The finding is for information only if the process itself competes for the CPUs. Such a process uses at least four fifths as much CPU time as the largest of the named processes, or hardly ever gives up a CPU voluntarily (fewer than 1 % of its switches are voluntary). If the processes of one name run in several service units or containers, each unit that meets the limits has its own finding, and processes of the same name in other units count among its rivals. Otherwise the processes of one name are added up. The rule pressure covers the machine as a whole, and the rule cpu_throttling covers quotas.",
 	Needs: []string{sampledWait, sampledCPU},
 	Early: 25 * time.Second,
 	Thresholds: []findings.Threshold{
-		{Name: "share", Doc: "share of waiting for a CPU in the active time of a process; early: the lower bound of its interval", Unit: "ratio", Default: 0.60, Early: 0.70},
-		{Name: "waiting", Doc: "threads that wait for a CPU, on average, at that share; at a higher one fewer are enough, down to a tenth of it", Unit: "", Default: 0.5, Early: 1},
+		{Name: "share", Doc: "share of waiting for a CPU in the active time of a process; for an early finding, the lower bound of the share's interval", Unit: "ratio", Default: 0.60, Early: 0.70},
+		{Name: "waiting", Doc: "threads that wait for a CPU, on average, at that share; at a higher share fewer threads are enough, down to a tenth of this limit", Unit: "", Default: 0.5, Early: 1},
 	},
 	Remedy:    causes.CPUStarvation.Remedy,
 	Reference: "https://docs.kernel.org/scheduler/sched-design-CFS.html",
@@ -81,7 +81,7 @@ func (e *waiting) blame(ctx context.Context, f *findings.Finding) {
 		f.Title = fmt.Sprintf("%s, but itself uses %s, about as much as any other process or more.", title, metric.Value(c.Own, "cores"))
 	case c.Greedy:
 		f.Severity = findings.Info
-		f.Title = fmt.Sprintf("%s: %s. It hardly ever gives up a CPU voluntarily.", title, rivals.UsagePhrase(lead, "uses"))
+		f.Title = fmt.Sprintf("%s: %s. The waiting process hardly ever gives up a CPU voluntarily.", title, rivals.UsagePhrase(lead, "uses"))
 	default:
 		f.Title = fmt.Sprintf("%s: %s.", title, rivals.UsagePhrase(lead, "uses"))
 	}

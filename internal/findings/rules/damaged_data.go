@@ -16,7 +16,7 @@ var damagedData = &findings.Rule{
 	Role:  findings.RoleMonitor,
 	Doc:   "A part of the monitor's data folder was damaged. If the part could not be opened, it was moved to the folder quarantine, with a note of the reason. If only some chunks of a block are damaged, the block stays, and answers leave these chunks out. The monitor continues with the rest. If the clock went back, samples from the future were moved to the quarantine too. The finding stays until the part is deleted from the quarantine; for damaged chunks, until the monitor restarts. No threshold: one damaged part is a finding.",
 	Needs: []string{"teescope_store_damaged_parts"},
-	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): damage comes back otherwise. Read the note in the folder quarantine of --data. " +
+	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): otherwise the damage comes back. Read the note in the folder quarantine of --data. " +
 		"Restore the part from a backup while the monitor is stopped, or delete it and its note.",
 	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 	Run:       findDamagedData,
@@ -31,7 +31,7 @@ func findDamagedData(ctx context.Context, p *findings.Pass) error {
 		l := maps.Clone(pt.Labels)
 		delete(l, "__name__")
 		e := evidence{pass: p}
-		lost := e.add(ctx, "1 if samples were lost with it", "", query.Selector("teescope_store_damaged", l))
+		lost := e.add(ctx, "1 if samples were lost with this part", "", query.Selector("teescope_store_damaged", l))
 		all := e.add(ctx, "damaged parts of this store", "", query.Selector("teescope_store_damaged_parts", map[string]string{"job": l["job"], "instance": l["instance"]}))
 		if e.err != nil {
 			return e.err

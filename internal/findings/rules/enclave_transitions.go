@@ -22,12 +22,12 @@ var enclaveTransitions = &findings.Rule{
 	Name:  "enclave_transitions",
 	Title: "Enclave transitions",
 	Doc: "A process enters and leaves its enclaves at least 10,000 times a second, including asynchronous exits (interrupts, faults), and at least 20,000 times " +
-		"for each second of its CPU time where that is known, over either window and over its newest half minute. Others measured 8,200 to 17,000 cycles for a call into or out of " +
-		"an enclave: 20,000 of them a second are at least 5 % of a core at 3 GHz. Calls without a transition (switchless, exitless) are not counted and do not have this cost.",
+		"for each second of its CPU time (if that time is known), over each window and over its newest half minute. A call into or out of " +
+		"an enclave costs 8,200 to 17,000 cycles, as published: 20,000 calls a second are at least 5 % of a core at 3 GHz. Calls without a transition (switchless, exitless) are not counted and do not have this cost.",
 	Needs: []string{enclaveEntries, enclaveExits},
 	Thresholds: []findings.Threshold{
 		{Name: "transitions", Doc: "entries, exits and asynchronous exits of a process", Unit: "1/s", Default: 10_000},
-		{Name: "per_cpu_second", Doc: "the same for each second of CPU time of the process", Unit: "1/s", Default: 20_000},
+		{Name: "per_cpu_second", Doc: "the same transitions per second of the process's CPU time", Unit: "1/s", Default: 20_000},
 		{Name: "critical", Doc: "the same transitions, for a critical finding", Unit: "1/s", Default: 100_000},
 	},
 	Remedy:    causes.EnclaveTransitions.Remedy,
@@ -37,7 +37,7 @@ var enclaveTransitions = &findings.Rule{
 
 // asyncRemedy is for processes that interrupts and faults force out of their enclaves.
 const asyncRemedy = "Keep interrupts off the CPUs of the enclave's threads (irqbalance --banirq, isolcpus, nohz_full), use fewer threads than CPUs, and touch memory before it is needed: " +
-	"most of these exits are asynchronous, by interrupts and page faults. See also epc_paging."
+	"most of these exits are asynchronous, caused by interrupts and page faults. See also the rule epc_paging."
 
 func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 	const by = "job, instance, process"
@@ -87,7 +87,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 			Life:     lifeOf(pt.Labels),
 			Title:    fmt.Sprintf("%s enters and leaves its enclaves %s times a second.", subject, metric.Count(all)),
 			Severity: findings.Warning,
-			Cost:     prices.EnclaveTransition.Cost(max(entries, exits), entries+exits) + " Asynchronous exits come on top; their cost is unknown here.",
+			Cost:     prices.EnclaveTransition.Cost(max(entries, exits), entries+exits) + " Asynchronous exits are not included; their cost is unknown here.",
 		}
 		if all >= p.Limit("critical", subject) {
 			f.Severity = findings.Critical

@@ -17,15 +17,15 @@ var epcNearlyFull = &findings.Rule{
 	Title: "EPC nearly full",
 	Topic: enclaveMemoryFull,
 	Role:  findings.RoleCause,
-	Doc: "At most 5 % of the Enclave Page Cache is free, or free EPC fell in each third of the last 15 minutes and at that trend is used up within the hour. " +
-		"Once the EPC is full, the kernel pages and enclaves slow down abruptly. " +
+	Doc: "At most 5 % of the Enclave Page Cache is free, or free EPC fell in each third of the last 15 minutes and will be used up within an hour at that rate. " +
+		"Once the EPC is full, the kernel starts paging, and enclaves slow down abruptly. " +
 		"The start of one enclave is a step, not a trend. A monitor that has run for less than 15 minutes cannot see a trend.",
 	Needs: []string{epcFree, epcSize},
 	Thresholds: []findings.Threshold{
-		{Name: "free", Doc: "share of the EPC that is free, at most", Unit: "ratio", Default: 0.05},
+		{Name: "free", Doc: "largest share of the EPC that is free", Unit: "ratio", Default: 0.05},
 		{Name: "horizon", Doc: "time within which the trend uses up the EPC", Unit: "seconds", Default: 3600},
 	},
-	Remedy: "Stop idle enclaves, give enclaves smaller heaps, or move some to another machine before this one pages. " +
+	Remedy: "Stop idle enclaves, give enclaves smaller heaps, or move some to another machine before paging starts on this one. " +
 		"Growth may be a leak inside an enclave with dynamic memory (SGX2): tee_sgx_process_epc_pages_total shows which process allocates.",
 	Reference: sgxDocument + " (EPC, and the reclaimer ksgxd)",
 	Run:       findEPCNearlyFull,
@@ -61,7 +61,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		e.add(ctx, "enclaves", "", "sum("+onMachine("tee_sgx_enclaves", pt.Labels)+")")
-		f.Cost = "Once it is full, each page written out and loaded back costs about 40,000 cycles (from literature, VAULT, not measured here)."
+		f.Cost = "Once the EPC is full, each page written out and loaded back costs about 40,000 cycles (from literature, VAULT, not measured here)."
 		if out := e.add(ctx, "pages being written out", "1/s", query.SumRate(onMachine(pagesEvicted, pt.Labels), newest(p))); out > 0 {
 			f.Title += " Pages are already being written out."
 		}

@@ -22,8 +22,8 @@ var epcPaging = &findings.Rule{
 	Topic: enclaveMemoryFull,
 	Role:  findings.RoleEffect,
 	Doc: "Enclaves need more protected memory than there is, so the kernel writes pages of the Enclave Page Cache out, encrypted, and loads them back " +
-		"when they are accessed. At least 1,000 pages a second are loaded back, over either window and over its newest half minute; at 40,000 cycles each, " +
-		"as published, that is 1.3 % of a core at 3 GHz, and a thread waits for all of it. Pages that are written out but not loaded back are information only, because new enclaves evict pages of others once.",
+		"when they are accessed. At least 1,000 pages a second are loaded back, over each window and over its newest half minute; at 40,000 cycles each, " +
+		"as published, that is 1.3 % of a core at 3 GHz, and a thread waits during all of that time. A finding about pages that are written out but not loaded back is for information only, because a new enclave evicts pages of other enclaves once.",
 	Needs: []string{pagesBack, pagesEvicted},
 	Thresholds: []findings.Threshold{
 		{Name: "loaded_back", Doc: "pages loaded back, for a warning", Unit: "1/s", Default: 1_000},
@@ -58,14 +58,14 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 		f := findings.Finding{Machine: query.MachineOf(pt.Labels), Subject: subject, Severity: findings.Warning}
 		switch limit := p.Limit("loaded_back", subject); {
 		case min(back, meanBack) >= limit:
-			f.Title = fmt.Sprintf("Enclaves of the %s load %s EPC pages a second back, because the EPC is too small.", subject, metric.Count(back))
+			f.Title = fmt.Sprintf("The %s loads back %s EPC pages a second, because the EPC is too small for its enclaves.", subject, metric.Count(back))
 			if back >= p.Limit("loaded_back_critical", subject) {
 				f.Severity = findings.Critical
 			}
 			f.Cost = prices.EPCSwap.Cost(back, back)
 		case min(out, meanOut) >= p.Limit("evicted", subject):
 			f.Severity = findings.Info
-			f.Title = fmt.Sprintf("The %s writes %s EPC pages a second out and loads %s back.", subject, metric.Count(out), metric.Count(back))
+			f.Title = fmt.Sprintf("The %s writes out %s EPC pages a second and loads back %s.", subject, metric.Count(out), metric.Count(back))
 		default:
 			continue
 		}
@@ -73,7 +73,7 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 		waited := e.add(ctx, "CPU time of the SGX driver for page faults on enclave memory, including loading back", "cores", query.SumRate(onMachine(faults, pt.Labels), newest(p)))
 		if waited > 0 {
 			f.Cost = fmt.Sprintf("The SGX driver uses %s for page faults on enclave memory (measured).", metric.Value(waited, "cores"))
-			f.Share = e.shareOf(ctx, "that as a share of all CPU time in use on the machine", query.SumRate(onMachine(faults, pt.Labels), newest(p)), pt.Labels)
+			f.Share = e.shareOf(ctx, "this time as a share of all CPU time in use on the machine", query.SumRate(onMachine(faults, pt.Labels), newest(p)), pt.Labels)
 		}
 		e.add(ctx, "time that threads spend reclaiming pages for themselves (direct)", "cores",
 			query.SumRate(onMachine("tee_sgx_epc_reclaim_duration_seconds_sum", pt.Labels, `context="direct"`), newest(p)))

@@ -24,14 +24,14 @@ var ioSaturation = &findings.Rule{
 	Topic: diskSaturated,
 	Role:  findings.RoleCause,
 	Early: 25 * time.Second,
-	Doc: "Some task waits for I/O at least 60 % of the time, by the kernel's pressure stall information, or a disk is busy at least 90 % of the time and needs " +
-		"20 ms for a request, including its queue; over either window and over its newest half minute. It opens early at 80 %, or 95 % and 40 ms, of the newest 25 s. Busy time alone says little about a device that works on many " +
+	Doc: "At least one task waits for I/O at least 60 % of the time, according to the kernel's pressure stall information. Or a disk is busy at least 90 % of the time and needs " +
+		"20 ms for a request, including the queue. This must hold over each window and over its newest half minute. The finding opens early at 80 %, or at 95 % and 40 ms, over the newest 25 s. Busy time alone says little about a device that works on many " +
 		"requests at once (iostat(1)), so latency decides: 20 ms is more than the 13 ms that a hard disk with 7,200 rpm needs without a queue. " +
 		"Without pressure stall information the rule checks disks only, and never reports that I/O is fine.",
 	Thresholds: []findings.Threshold{
 		{Name: "waiting", Doc: "share of time in which a task waits for I/O", Unit: "ratio", Default: 0.60, Early: 0.80},
 		{Name: "busy", Doc: "share of time in which a disk is busy", Unit: "ratio", Default: 0.90, Early: 0.95},
-		{Name: "latency", Doc: "time of a request to such a busy disk, including its queue", Unit: "seconds", Default: 0.020, Early: 0.040},
+		{Name: "latency", Doc: "time of a request to such a busy disk, including the queue", Unit: "seconds", Default: 0.020, Early: 0.040},
 	},
 	Needs:     []string{diskBusy},
 	Remedy:    causes.IOSaturation.Remedy,
@@ -72,7 +72,7 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 	}
 	known, err := p.Query(ctx, fmt.Sprintf("count(count_over_time(%s[%s]) >= 2)", ioWaiting, window(p)), p.To)
 	if err == nil && len(known) == 0 {
-		err = errors.New("no disk is saturated, but waiting for I/O is not checked: needs " + ioWaiting + " (pressure stall information), two readings of it")
+		err = errors.New("no disk is saturated, but waiting for I/O is not checked: needs two readings of " + ioWaiting + " (pressure stall information)")
 	}
 	return err
 }
@@ -102,14 +102,14 @@ func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map
 		}
 		busy := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, window(p)), "ratio", atMostOne(of(diskBusy, window(p))))
 		busyNow := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, newest(p)), "ratio", atMostOne(of(diskBusy, newest(p))))
-		took := e.add(ctx, "time of a request to it, including its queue"+mean, "seconds", latency(window(p)))
+		took := e.add(ctx, "time of a request to the disk, including the queue"+mean, "seconds", latency(window(p)))
 		e.add(ctx, "requests queued or in progress"+mean, "", of("node_disk_io_time_weighted_seconds_total", window(p)))
 		e.add(ctx, "99th percentile of the time in the device itself"+mean, "seconds",
 			"histogram_quantile(0.99, sum by (le) ("+query.Rate(onMachine("tee_block_io_latency_seconds_bucket", labels, fmt.Sprintf("device=%q", name)), window(p))+"))")
-		e.add(ctx, "bytes read and written by it"+mean, "bytes/s", of("node_disk_read_bytes_total", window(p))+" + "+of("node_disk_written_bytes_total", window(p)))
+		e.add(ctx, "bytes read from and written to the disk"+mean, "bytes/s", of("node_disk_read_bytes_total", window(p))+" + "+of("node_disk_written_bytes_total", window(p)))
 		if f.Title == "" && min(busy, busyNow) >= p.Limit("busy", subject) && took >= p.Limit("latency", subject) {
 			f.Title = fmt.Sprintf("The disk %s of the %s is busy %s of the time and needs %s for a request.", name, subject, metric.Percent(busy), metric.Value(took, "seconds"))
-			f.Cost = fmt.Sprintf("Each request to the disk waits %s.", metric.Value(took, "seconds"))
+			f.Cost = fmt.Sprintf("Each request to the disk takes %s on average.", metric.Value(took, "seconds"))
 		}
 	}
 	if f.Title != "" {

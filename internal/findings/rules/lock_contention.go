@@ -15,8 +15,8 @@ var lockContention = &findings.Rule{
 	Name:  "lock_contention",
 	Title: "Lock contention",
 	Doc: "The threads of a process spend at least 20 % of their active time (on a CPU, or waiting for a lock, a disk or a CPU) asleep in a futex, waiting for a lock of glibc or Rust; " +
-		"on average at least a tenth of a thread waits, while the process uses at least a tenth of a core. Over either window and over its newest half " +
-		"minute, by samples of all threads. At 20 %, by Amdahl's law, more threads make the program at most five times as fast. The rate of futex calls is the second sign. Without it, a lock is probably held for long rather than contended, for example if workers take turns to accept connections; confidence is then low. If runnable threads wait for a CPU at least as long as they run, the finding names the processes that use the CPUs, because a lock is held longer while its holder has no CPU. The finding names the lock with the longest waits, if the source waits knows its variable or the function that takes it. If the processes of one name run in several units, each unit that meets the limits has its own finding. Locks of Java and Go sleep in other ways and are not covered.",
+		"on average at least a tenth of a thread waits, while the process uses at least a tenth of a core. This must hold over each window and over its newest half " +
+		"minute, by samples of all threads. At 20 %, by Amdahl's law, more threads make the program at most five times as fast. A high rate of futex calls is the second sign. Without it, a lock is probably held for a long time rather than contended, for example if workers take turns to accept connections. Confidence is then low. If runnable threads wait for a CPU at least as long as they run, the finding names the processes that use the CPUs, because a lock is held longer while its holder has no CPU. The finding names the lock with the longest waits, if the source `waits` knows the lock's variable or the function that takes the lock. If the processes of one name run in several units, each unit that meets the limits has its own finding. Locks of Java and Go sleep in other ways and are not covered.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of lock waits in the active time of a process", Unit: "ratio", Default: 0.20},
@@ -71,5 +71,5 @@ func (e *waiting) blameForHolder(ctx context.Context, f *findings.Finding, cpu f
 		return
 	}
 	f.Takers = lead
-	f.Title = fmt.Sprintf("%s, and its threads that could run wait for a CPU: %s.", strings.TrimSuffix(f.Title, "."), rivals.UsagePhrase(lead, "uses"))
+	f.Title = fmt.Sprintf("%s, and its runnable threads wait for a CPU: %s.", strings.TrimSuffix(f.Title, "."), rivals.UsagePhrase(lead, "uses"))
 }

@@ -22,14 +22,14 @@ var logging = &findings.Rule{
 	Title: "Logging is the bottleneck",
 	Topic: diskSaturated,
 	Role:  findings.RoleEffect,
-	Doc: "A process spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) writing to disk, and on average at least a tenth of a thread does so. Writing to disk is the time in fsync and the like, on the CPU or waiting, and the time in which write and the like wait for a disk. Over either window and over its newest half minute, by samples of " +
+	Doc: "A process spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) writing to disk, and on average at least a tenth of a thread does so. Two times count as writing to disk: the time in fsync and similar calls, on the CPU or waiting, and the time in which write and similar calls wait for a disk. This must hold over each window and over its newest half minute, by samples of " +
 		"all threads. The CPU time of write itself is left out, because in a server most of it is for sockets. " +
-		"At least 10 synchronising calls a second mean that each request or message waits for the device (commit logs, audit logs, a logger that flushes every line). Fewer mean that the process writes faster than the disk can.",
+		"At least 10 synchronising calls a second mean that each request or message waits for the device (commit logs, audit logs, a logger that flushes every line). Fewer such calls mean that the process writes faster than the disk can.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []findings.Threshold{
 		{Name: "share", Doc: "share of writing to disk in the active time of a process", Unit: "ratio", Default: 0.20},
 		{Name: "writing", Doc: "threads that write to disk, on average", Unit: "", Default: 0.1},
-		{Name: "syncs", Doc: "synchronising calls above which they are named as the reason", Unit: "1/s", Default: 10},
+		{Name: "syncs", Doc: "synchronising calls; at this rate the finding names them as the reason", Unit: "1/s", Default: 10},
 	},
 	Remedy:    causes.Logging.Remedy,
 	Reference: "https://man7.org/linux/man-pages/man2/fsync.2.html",
@@ -64,7 +64,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		now := e.add(ctx, "share of writing to disk, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
 		busy := e.add(ctx, "threads that write to disk"+mean, "", writing(window(p)))
 		rate := e.add(ctx, fmt.Sprintf("calls of %s that force data to disk (fsync, msync, sync and others)%s", process, mean), "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
-		e.add(ctx, "its writing calls, including those to sockets"+mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
+		e.add(ctx, "its write calls, including those to sockets"+mean, "1/s", query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
 		e.add(ctx, "share of time in which a task of the machine waited for I/O"+mean, "ratio",
 			atMostOne(query.Rate(onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p))))
 		if e.err != nil {
@@ -88,7 +88,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		case rate >= p.Limit("syncs", subject):
 			f.Cost = fmt.Sprintf("Each of its %s synchronising calls a second blocks a thread for %s on average.", metric.Count(rate), metric.Value(busy/rate, "seconds"))
 		case rate >= 0:
-			f.Remedy = p.Rule.Remedy + " The process hardly synchronises: it writes faster than the disk can."
+			f.Remedy = p.Rule.Remedy + " The process makes few synchronising calls: it writes faster than the disk can."
 		}
 		if e.nameWaitedFor(ctx, &f, pt.Labels, byFile(calls)); e.err != nil {
 			return e.err

@@ -49,7 +49,7 @@ func TestManyMachines(t *testing.T) {
 		want     func(machine int) float64
 	}{
 		{"cpu_steal", steal, 1, "share of CPU time stolen", func(i int) float64 { return (2 + float64(i)/8) / (5 + float64(i)/8) }},
-		{"blind_counters", hidden, 2, "1 where it delivers the rest of its values", func(i int) float64 { return float64(i % 2) }},
+		{"blind_counters", hidden, 2, "1 if the source delivers its other values", func(i int) float64 { return float64(i % 2) }},
 	} {
 		var asks []int
 		for _, machines := range []int{3, 20} {

@@ -77,7 +77,7 @@ func (o Own) comparison() comparison {
 	if o.For > 0 {
 		held := fmt.Sprintf("%s_over_time(%s)", mildest, over)
 		holds = fmt.Sprintf("%s %s %g and count_over_time(%s) >= %d", held, op, o.Limit, over, enough)
-		numbers = append(numbers, number{name: "held", text: "$title, at its mildest in the last " + query.PromDuration(o.For), unit: o.Unit, expr: dollars(held) + "$only"})
+		numbers = append(numbers, number{name: "held", text: "$title, value nearest to the limit in the last " + query.PromDuration(o.For), unit: o.Unit, expr: dollars(held) + "$only"})
 	}
 	numbers = append(numbers, number{name: "value", unit: o.Unit, derived: func(of func(string) float64) float64 {
 		if v := of("now"); !math.IsNaN(v) {

@@ -13,10 +13,10 @@ import (
 var pageFaultStorm = &findings.Rule{
 	Name:  "page_fault_storm",
 	Title: "Page fault storm",
-	Doc: "A process takes at least 20,000 page faults a second in user space, or in the kernel on its behalf, as the mean of either window " +
-		"and in every reading of the last 20 s. The number is from TEEMon's analysis script, which does not state a time; redis-server and " +
+	Doc: "A process takes at least 20,000 page faults a second in user space, or in the kernel on its behalf, as the mean of each window " +
+		"and in every reading of the last 20 s. The threshold is from TEEMon's analysis script, which names no unit of time; redis-server and " +
 		"nginx under full load take fewer than 10 a second. In an enclave or a " +
-		"confidential VM a fault can also load, accept or convert a page first, with an exit.",
+		"confidential VM a fault may first have to load, accept or convert a page, which causes an exit.",
 	Needs: []string{"tee_page_faults_total"},
 	Thresholds: []findings.Threshold{
 		{Name: "rate", Doc: "page faults of a process in one space, user or kernel", Unit: "1/s", Default: 20_000},
@@ -63,11 +63,11 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		if cause != "" {
-			e.add(ctx, "share of the cause "+cause, "ratio", s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
+			e.add(ctx, "share of faults with the cause "+cause, "ratio", s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
 		}
 		all := s.rate(s.siblingCounter(faults))
-		e.add(ctx, "its page faults in user space and in the kernel, in the same time", "1/s", all)
-		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.siblingCounter("tee_process_cpu_seconds_total")))
+		e.add(ctx, "its page faults in user space and in the kernel in the same time", "1/s", all)
+		e.add(ctx, "page faults per second of its CPU time", "1/s", all+" / "+s.rate(s.siblingCounter("tee_process_cpu_seconds_total")))
 		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		f := findings.Finding{
 			Machine:    query.MachineOf(s.labels),
@@ -101,7 +101,7 @@ func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string
 		in := func(w string) string { return query.SumRate(s.siblingCounter(sampledCPU, `mode="fault"`), w) }
 		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 			_, share := e.sampled(ctx, "share of page faults in its active time", in, s.active, "cpu|wait", s.labels)
-			return fmt.Sprintf("Page faults use %s, by samples.", metric.Value(took, "cores")), share
+			return fmt.Sprintf("Page faults use %s, estimated from CPU samples.", metric.Value(took, "cores")), share
 		}
 	}
 	if price := e.priced(ctx, "fault_"+cause, s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {

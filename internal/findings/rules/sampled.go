@@ -37,7 +37,7 @@ func (e *evidence) sampled(ctx context.Context, text string, part, whole func(wi
 	share := e.add(ctx, text, "ratio", part(w)+" / "+whole(w))
 	interval := onMachine("tee_sample_interval_seconds", labels, fmt.Sprintf("clock=~%q", clocks))
 	covered := fmt.Sprintf("(min(min_over_time(%s[%s])) or vector(1))", onMachine("teescope_source_coverage_ratio", labels, `source=~"samples|waits"`), w)
-	n := e.add(ctx, "samples behind that share", "", fmt.Sprintf("%s * %g / scalar(max(%s)) * %s", whole(w), seconds, interval, covered))
+	n := e.add(ctx, "number of samples for that share", "", fmt.Sprintf("%s * %g / scalar(max(%s)) * %s", whole(w), seconds, interval, covered))
 	if !(share >= 0 && share <= 1 && n >= 1) {
 		return share, nil
 	}

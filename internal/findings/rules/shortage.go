@@ -78,9 +78,9 @@ func nameCallers(ctx context.Context, e *evidence, labels map[string]string, f *
 		e.add(ctx, "socket calls of "+name+", mean of the last "+window(e.pass), "1/s", query.SumRate(selector(fmt.Sprintf("process=%q", name)), window(e.pass)))
 		names = append(names, fmt.Sprintf("%s (%s a second)", name, metric.Count(p.Value)))
 	}
-	who := "Who sends or receives the bytes is not counted"
+	who := "The bytes are not counted by process"
 	if len(names) > 0 {
-		who += "; the most calls that send or receive are those of " + strings.Join(names, ", ")
+		who += "; the processes with the most send and receive calls are " + strings.Join(names, ", ")
 	}
 	f.Cost = strings.TrimSpace(f.Cost + " " + who + ".")
 }

@@ -23,15 +23,15 @@ var syscallStorm = &findings.Rule{
 	Name:  "syscall_storm",
 	Title: "System call storm",
 	Doc: "A process makes one system call at least 10,000 times a second and at least 4 times as often as all its calls " +
-		"that move data (read, write, send, receive and the like) together. Event loops stay below: the highest measured factor is 2.5, of epoll_ctl in redis-benchmark. The rate must hold as the mean of either window and in every reading of the " +
-		"last 20 s; a storm of 100,000 calls a second opens early, after five readings. " +
-		"Programs that walk file trees are information only. The rule vdso_bypass covers calls that the vDSO answers.",
+		"that move data (read, write, send, receive and the like) together. Event loops stay below that factor: the highest measured one is 2.5, for epoll_ctl in redis-benchmark. The rate must hold as the mean of each window and in every reading of the " +
+		"last 20 s; a storm of 100,000 calls a second opens a finding early, after five readings. " +
+		"For programs that walk file trees the finding is for information only. The rule vdso_bypass covers calls that the vDSO answers.",
 	Needs: []string{"tee_syscalls_total"},
 	Early: earlyStorm,
 	Thresholds: []findings.Threshold{
 		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000, Early: 100_000},
 		{Name: "rate_critical", Doc: "calls of one kind by a process, for a critical finding", Unit: "1/s", Default: 100_000},
-		{Name: "factor", Doc: "such calls for each call that moves data", Unit: "ratio", Default: 4, Early: 8},
+		{Name: "factor", Doc: "such calls per read, write, send or receive call", Unit: "ratio", Default: 4, Early: 8},
 	},
 	Remedy:    causes.SyscallStorm.Remedy,
 	Reference: teemon,
@@ -54,7 +54,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 		call, process := s.labels["syscall"], s.labels["process"]
 		e := evidence{pass: p}
 		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, process, s.spanText()), "1/s", s.rate(s.series))
-		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		useful := e.add(ctx, "its read, write, send and receive calls in the same time", "1/s", s.useful())
 		if e.err != nil {
 			return e.err
 		}
@@ -62,9 +62,9 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		seen[who] = true
-		versus := "and no read, write, send or receive of it was counted"
+		versus := "and no read, write, send or receive call was counted"
 		if useful > 0 {
-			ratio := e.add(ctx, call+" calls for each call that moves data", "ratio", s.rate(s.series)+" / "+s.useful())
+			ratio := e.add(ctx, call+" calls per read, write, send or receive call", "ratio", s.rate(s.series)+" / "+s.useful())
 			versus = metric.Count(ratio) + " times as often as it reads, writes, sends and receives"
 		}
 		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.siblingCounter("tee_syscalls_total")))
@@ -97,7 +97,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 }
 
 // insideEnclave cites HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208) for its figure.
-const insideEnclave = "Inside an enclave runtime each such call is also an exit from the enclave: 8,200 cycles and more instead of some 150."
+const insideEnclave = "Inside an enclave runtime each such call also exits the enclave: it costs at least 8,200 cycles instead of about 150."
 
 // callCost returns the cost of a process's calls of one kind as a sentence: their sampled time with its share of the
 // process's active time, or else the cost of entering the kernel alone.
@@ -110,7 +110,7 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 		return fmt.Sprintf("%s spends about %s in %s, estimated from CPU samples.", s.labels["process"], metric.Value(took, "cores"), call), share
 	}
 	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
-		return fmt.Sprintf("Entering and leaving the kernel for these calls uses %s, without the work of the calls.", price), nil
+		return fmt.Sprintf("Entering and leaving the kernel for these calls uses %s; the work of the calls is not included.", price), nil
 	}
 	return "", nil
 }
@@ -156,7 +156,7 @@ var classes = []class{
 	},
 	{
 		calls:     "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getpgid getsid getrusage times uname sysinfo",
-		remedy:    "Ask once and keep the answer: it hardly ever changes.",
+		remedy:    "Ask once and cache the answer: it hardly ever changes.",
 		reference: teemon,
 	},
 	{
@@ -171,7 +171,7 @@ var classes = []class{
 	},
 	{
 		calls: "stat fstat lstat newfstatat statx access faccessat faccessat2 open openat openat2 close lseek getdents getdents64 readlink readlinkat",
-		remedy: "In a server, keep descriptors and answers (nginx: open_file_cache): the process asks about files rather than reading " +
+		remedy: "In a server, cache descriptors and answers (nginx: open_file_cache): the process asks about files rather than reading " +
 			"them, like programs that walk file trees.",
 		reference: "https://nginx.org/en/docs/http/ngx_http_core_module.html#open_file_cache",
 		ordinary:  true,
@@ -186,5 +186,5 @@ func classOf(call string) class {
 			}
 		}
 	}
-	return class{remedy: "Check why the process makes this call: it moves no data.", reference: teemon}
+	return class{remedy: "Check why the process makes this call: the call moves no data.", reference: teemon}
 }

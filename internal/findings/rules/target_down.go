@@ -16,7 +16,7 @@ import (
 var targetDown = &findings.Rule{
 	Name:  "target_down",
 	Title: "Scrape target down",
-	Doc:   "At least half of a target's scrapes in either window failed, including the last one: the target does not answer, or its answer is refused. The finding shows the error. It also opens if the target is still in the configuration, but its last scrape was at least 150 s and three usual intervals ago. The target's series are then old, and rules that need them are not checked. Without scraped targets this rule is not checked either.",
+	Doc:   "At least half of a target's scrapes in each window failed, including the last one: the target does not answer, or its answer is refused. The finding shows the error. It also opens if the target is still in the configuration, but its last scrape was at least 150 s ago, and at least three times the usual interval ago. The target's series are then old, and rules that need them are not checked. Without scraped targets this rule is not checked either.",
 	Thresholds: []findings.Threshold{
 		{Name: "failed", Doc: "share of the scrapes that failed", Unit: "ratio", Default: 0.5},
 		{Name: "age", Doc: "time since the last scrape", Unit: "seconds", Default: 150},
@@ -144,11 +144,11 @@ func ofTargets(ctx context.Context, p *findings.Pass, targets []metric.Point, fo
 // rule's.
 var scrapeRemedies = []struct{ part, remedy string }{
 	{"Content-Type", "Make the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
-	{"limit", "Raise the limit that the error names for the target's job in scrape_configs (sample_limit, body_size_limit, label_limit ...) and send SIGHUP, or have the target show less."},
+	{"limit", "Raise the limit that the error names for the target's job in scrape_configs (sample_limit, body_size_limit, label_limit ...) and send SIGHUP, or make the target's page smaller."},
 	{"server returned HTTP status", "The target answers, but with an error: check its log, and metrics_path, password and certificate of its job in scrape_configs."},
-	{"UTF-8", "The target answers, but names are not UTF-8, so its whole page is refused, as by Prometheus: correct the name in the target."},
-	{"expected", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused, as by Prometheus: check the page with `curl URL | promtool check metrics`."},
-	{"parse", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused, as by Prometheus: check the page with `curl URL | promtool check metrics`."},
+	{"UTF-8", "The target answers, but a name on its page is not UTF-8. The whole page is refused; Prometheus refuses it too. Correct the name in the target."},
+	{"expected", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused; Prometheus refuses it too. Check the page with `curl URL | promtool check metrics`."},
+	{"parse", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused; Prometheus refuses it too. Check the page with `curl URL | promtool check metrics`."},
 	{"too many open files", "The monitor has no file descriptors left: raise `ulimit -n`, or LimitNOFILE of its systemd unit, and restart it."},
 }
 

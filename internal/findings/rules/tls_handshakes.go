@@ -14,7 +14,7 @@ var tlsHandshakes = &findings.Rule{
 	Name:  "tls_handshakes",
 	Title: "TLS handshakes",
 	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) in them, by samples of what runs inside libssl's " +
-		"handshake, over either window and over its newest half minute. A connection that stays open needs only one handshake. Below 20 % the handshakes are probably those of new visitors; above, connections are probably not reused, or sessions not resumed. Programs with their own TLS library " +
+		"handshake, over each window and over its newest half minute. A connection that stays open needs only one handshake. Below 20 % the handshakes are probably those of new visitors; above, connections are probably not reused, or sessions not resumed. Programs with their own TLS library " +
 		"(Go, Rust's rustls, BoringSSL inside a binary) are not covered.",
 	Needs: []string{"tee_tls_handshakes_total", sampledCPU},
 	Thresholds: []findings.Threshold{
@@ -51,10 +51,10 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 		now := e.add(ctx, "share of handshakes, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
 		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
 		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
-		e.add(ctx, "CPU time of one of them"+mean, "seconds", inside(window(p))+" / "+made)
+		e.add(ctx, "CPU time of one handshake"+mean, "seconds", inside(window(p))+" / "+made)
 		opened := query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"accept|accept4|connect"`), window(p))
 		each := e.add(ctx, "handshakes for each connection that it accepts or opens"+mean, "ratio", made+" / "+opened)
-		e.add(ctx, "its calls that move data, for each handshake"+mean, "ratio",
+		e.add(ctx, "its read, write, send and receive calls per handshake"+mean, "ratio",
 			query.SumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"`+usefulCalls+`"`), window(p))+" / "+made)
 		if e.err != nil {
 			return e.err
@@ -72,7 +72,7 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 			Evidence:   e.list,
 			Share:      around,
 			ShareOf:    findings.ActiveTime,
-			Cost:       fmt.Sprintf("The handshakes use %s, and %s of CPU time each.", metric.Value(took, "cores"), metric.Value(took/rate, "seconds")),
+			Cost:       fmt.Sprintf("The handshakes use %s: %s of CPU time for each handshake.", metric.Value(took, "cores"), metric.Value(took/rate, "seconds")),
 		}
 		if each >= 0.9 {
 			f.Remedy = p.Rule.Remedy + " Nearly every connection makes its own handshake."

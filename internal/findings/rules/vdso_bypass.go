@@ -23,8 +23,8 @@ const fastClocks = "tsc|tsc-early|kvm-clock|hyperv_clocksource_tsc_page|arch_sys
 var vdsoBypass = &findings.Rule{
 	Name:  "vdso_bypass",
 	Title: "Calls around the vDSO",
-	Doc: "A process asks the kernel for the time or for its CPU number at least 10,000 times a second, by a system call that the vDSO can answer in user space. A server that uses the vDSO makes almost no such calls at any load. The rate must hold as the mean of either window and in " +
-		"every reading of the last 20 s; 100,000 a second open early, after five readings. At about 200 ns for entering the kernel, that is 0.2 % of a core; at 8,200 cycles for leaving an enclave, 2.3 % of a core at 3.5 GHz. The share of these calls in the active time decides the severity. If the share is unknown, ten times the rate is critical. The rule syscall_storm does not report these calls. Clocks of CPU time (CLOCK_PROCESS_CPUTIME_ID and the like) are counted too, although no vDSO answers them: the calls look the same.",
+	Doc: "A process asks the kernel for the time or for its CPU number at least 10,000 times a second, by a system call that the vDSO can answer in user space. A server that uses the vDSO makes almost no such calls at any load. The rate must hold as the mean of each window and in " +
+		"every reading of the last 20 s; at 100,000 calls a second the finding opens early, after five readings. If entering the kernel takes about 200 ns, 10,000 calls a second use 0.2 % of a core; if leaving an enclave takes 8,200 cycles, they use 2.3 % of a core at 3.5 GHz. The share of these calls in the active time decides the severity. If the share is unknown, ten times the rate is critical. The rule syscall_storm does not report these calls. Clocks of CPU time (CLOCK_PROCESS_CPUTIME_ID and the like) are counted too, although no vDSO answers them: the calls look the same.",
 	Needs: []string{"tee_syscalls_total"},
 	Early: earlyStorm,
 	Thresholds: []findings.Threshold{
@@ -51,7 +51,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 		call := s.labels["syscall"]
 		e := evidence{pass: p}
 		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, s.labels["process"], s.spanText()), "1/s", s.rate(s.series))
-		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		useful := e.add(ctx, "its read, write, send and receive calls in the same time", "1/s", s.useful())
 		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.siblingCounter("tee_syscalls_total")))
 		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", query.SumRate(s.series, window(p)))
 		why, err := whyAround(ctx, p, &e, s.labels)
@@ -92,9 +92,9 @@ func whyAround(ctx context.Context, p *findings.Pass, e *evidence, labels map[st
 	}
 	if len(points) > 0 {
 		name := points[0].Labels["name"]
-		e.add(ctx, "1 for the clock source of the machine, "+name, "", onMachine("tee_clocksource_info", labels, fmt.Sprintf("name=%q", name)))
+		e.add(ctx, "1 if the machine's clock source is "+name, "", onMachine("tee_clocksource_info", labels, fmt.Sprintf("name=%q", name)))
 		if !isOneOf(name, fastClocks) {
-			return fmt.Sprintf("User space may be unable to read the machine's clock source, %s, so every program's question enters the kernel: see the rule clock_source.", name), nil
+			return fmt.Sprintf("User space may be unable to read the machine's clock source, %s, so every reading of the time enters the kernel: see the rule clock_source.", name), nil
 		}
 		return fmt.Sprintf("User space can read the machine's clock source, %s, so something bypasses the vDSO: %s.", name, bypass), nil
 	}

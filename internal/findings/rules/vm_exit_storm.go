@@ -16,11 +16,11 @@ const vmExits = "tee_vm_exits_total"
 var vmExitStorm = &findings.Rule{
 	Name:  "vm_exit_storm",
 	Title: "VM exit storm",
-	Doc: "A virtual machine exits to this host at least 50,000 times a second for one reason, over either window and over its newest half minute. " +
+	Doc: "A virtual machine exits to this host at least 50,000 times a second for one reason, over each window and over its newest half minute. " +
 		"Leaving a plain guest and returning costs about 1,350 cycles, without the work in between. For a confidential guest it costs more: registers are saved, scrubbed and loaded (SEV-ES), or the TDX module takes part.",
 	Needs: []string{vmExits},
 	Thresholds: []findings.Threshold{
-		{Name: "exits", Doc: "exits of one machine for one reason", Unit: "1/s", Default: 50_000},
+		{Name: "exits", Doc: "exits of one virtual machine for one reason", Unit: "1/s", Default: 50_000},
 		{Name: "critical", Doc: "the same exits, for a critical finding", Unit: "1/s", Default: 500_000},
 	},
 	Remedy:    causes.VMExitStorm.Remedy,

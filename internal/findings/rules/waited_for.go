@@ -59,7 +59,7 @@ func (e *evidence) nameWaitedFor(ctx context.Context, f *findings.Finding, label
 		matchers = append(matchers, fmt.Sprintf("%s=%q", name, points[0].Labels[name]))
 	}
 	name := d.words(points[0].Labels)
-	share, around := e.sampled(ctx, fmt.Sprintf("share of %s in that waiting, mean of the last %s", name, window(e.pass)),
+	share, around := e.sampled(ctx, fmt.Sprintf("share of that waiting that is for %s, mean of the last %s", name, window(e.pass)),
 		func(w string) string { return query.SumRate(ofProcess(d.series, labels, matchers...), w) },
 		func(w string) string { return query.SumRate(ofProcess(sampledWait, labels, d.whole...), w) }, "wait", labels)
 	if around != nil && share >= leastNamed {

@@ -164,9 +164,9 @@ func (s waitingFor) note(p *findings.Pass, labels map[string]string, subject str
 	case !s.near || !(worst >= nearShare*limit):
 		return
 	case worst < limit:
-		n.Text = fmt.Sprintf("%s: %s of its active time; a finding needs %s.", subject, metric.Percent(worst), metric.Percent(limit))
+		n.Text = fmt.Sprintf("%s waits %s of its active time; a finding needs %s.", subject, metric.Percent(worst), metric.Percent(limit))
 	default:
-		n.Text = fmt.Sprintf("%s: %s of its active time, but only %s threads wait; a finding needs %s.", subject, metric.Percent(share), metric.Count(threads), metric.Count(least))
+		n.Text = fmt.Sprintf("%s waits %s of its active time, but on average only %s threads wait; a finding needs %s.", subject, metric.Percent(share), metric.Count(threads), metric.Count(least))
 	}
 	p.Note(n)
 }

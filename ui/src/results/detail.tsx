@@ -57,7 +57,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
               <>
                 <div className="section-head">
                   <h2 id="costs">Cost ratios</h2>
-                  <p>Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.</p>
+                  <p>A cost ratio above 1 is worse, whether lower or higher values of the metric are better: at 1.25x the same work takes 1.25 times as long.</p>
                 </div>
                 <Figures drawings={drawings} section="costs" none="No ratio to draw: each comparison below says why." />
                 <details>
@@ -134,7 +134,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="why">
               <div className="section-head">
                 <h2 id="why">Why</h2>
-                <p>Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.</p>
+                <p>Counters of the monitor during the runs. A counter that changed with a cost is a hint, not a proof.</p>
                 {caseChoice}
               </div>
               <Attribution document={call} />
@@ -168,7 +168,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
           <section className="card" aria-labelledby="harness">
             <div className="section-head">
               <h2 id="harness">What the harness itself costs</h2>
-              <p>It is not subtracted from any value.</p>
+              <p>The harness's own cost is not subtracted from any value.</p>
             </div>
             <ServedTables tables={tables} section="harness" envs={envs} />
           </section>
@@ -176,7 +176,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="published">
               <div className="section-head">
                 <h2 id="published">Published figures</h2>
-                <p>What others measured, on other machines and with other methods: grey behind our cost ratios. It does not affect the verdicts.</p>
+                <p>Others measured these figures on other machines and with other methods. They do not affect the verdicts. The grey bands behind our cost ratios show them.</p>
               </div>
               <ServedTables tables={tables} section="published" envs={envs} />
             </section>
@@ -185,7 +185,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="specification">
               <div className="section-head">
                 <h2 id="specification">Beside the vendor's specification</h2>
-                <p>What a data sheet says that the hardware can do at most: not a measurement. It does not affect the verdicts.</p>
+                <p>The limits of the hardware, as the data sheet states them: specifications, not measurements. They do not affect the verdicts.</p>
               </div>
               <ServedTables tables={tables} section="specification" envs={envs} />
             </section>
@@ -262,7 +262,7 @@ function Facts({ doc, origin }: { doc: ResultExperiment; origin: string }) {
     ["Workload", `${w.name}${w.version > 0 ? ` version ${w.version}` : ""}`],
     ["What it does", w.doc],
     ["Parameters from", doc.origin?.source ?? ""],
-    ["What misleads in the original, and what differs here", doc.origin?.corrects ?? ""],
+    ["Flaws of the original, and corrections here", doc.origin?.corrects ?? ""],
     ["Design", `${designText(doc.design.kind)}${doc.design.calibration ? ", both arms the same on purpose (A/A)" : ""}`],
     ["Grade", doc.design.grade ? `${doc.design.grade}, ${gradeMeans(doc.design.grade)}` : gradeMeans("")],
     ["Environments", envs.join(", ")],
