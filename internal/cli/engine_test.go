@@ -94,7 +94,7 @@ func TestExplainFromEngine(t *testing.T) {
 			t.Errorf("explain %v does not say that there is none:\n%s", args, out)
 		case !slices.Contains(args, "nobody") && !strings.Contains(out, "redis-server"):
 			t.Errorf("explain %v:\n%s", args, out)
-		case !slices.Contains(args, "--json") && !strings.Contains(out, "Findings are not among the series of an engine"):
+		case !slices.Contains(args, "--json") && !strings.Contains(out, "A query engine stores no findings"):
 			t.Errorf("explain %v does not say where findings are:\n%s", args, out)
 		}
 	}
