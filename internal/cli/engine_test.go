@@ -137,7 +137,7 @@ func TestElsewhereRefused(t *testing.T) {
 		{[]string{"--query-url", dead, "--config", sends}, "remote_write: nothing is stored here"},
 		{[]string{"--query-url", other.URL}, "no Prometheus-compatible engine answers there"},
 		{[]string{"--query-url", "localhost:9090"}, "--query-url: want the URL"},
-		{[]string{"--query-config", empty}, "name that too"},
+		{[]string{"--query-config", empty}, "give --query-url too"},
 		{[]string{"--query-url", dead, "--query-config", file("http.yaml", "basic_autt: {}\n")}, "http.yaml: line 1: basic_autt is not a known key"},
 		{[]string{"--query-url", dead, "--query-config", filepath.Join(dir, "none")}, "no such file"},
 	} {
