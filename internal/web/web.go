@@ -308,7 +308,7 @@ func refuseFiles(w http.ResponseWriter, r *http.Request, o Options, patterns []s
 	case i < 0:
 		refuse(w, o, fmt.Errorf("set source %q: %w", name, ErrNotFound))
 	case list[i].Configure == nil:
-		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: the source reads no files that a user names"})
+		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: this source reads no files that a user can choose"})
 	case len(patterns) == 0:
 		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: " + list[i].Configure.Advice + "\n" + list[i].Configure.Lines})
 	default:

@@ -59,7 +59,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
                   <h2 id="costs">Cost ratios</h2>
                   <p>Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.</p>
                 </div>
-                <Figures drawings={drawings} section="costs" none="No ratio to draw: each comparison below says why." />
+                <Figures drawings={drawings} section="costs" none="No ratio to draw: the comparisons below state why." />
                 <details>
                   <summary>All comparisons, with their medians</summary>
                   <Comparisons doc={doc} />
@@ -176,7 +176,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="published">
               <div className="section-head">
                 <h2 id="published">Published figures</h2>
-                <p>What others measured, on other machines and with other methods: grey behind our cost ratios. It does not affect the verdicts.</p>
+                <p>Values that others measured, on other machines and with other methods; shown in grey behind our cost ratios. They do not affect the verdicts.</p>
               </div>
               <ServedTables tables={tables} section="published" envs={envs} />
             </section>
@@ -185,7 +185,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="specification">
               <div className="section-head">
                 <h2 id="specification">Beside the vendor's specification</h2>
-                <p>What a data sheet says that the hardware can do at most: not a measurement. It does not affect the verdicts.</p>
+                <p>The hardware's maximum according to its data sheet, not a measurement. It does not affect the verdicts.</p>
               </div>
               <ServedTables tables={tables} section="specification" envs={envs} />
             </section>
@@ -210,13 +210,13 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       {tab === "reproduce" && (
         <section className="card" aria-labelledby="again">
           <h2 id="again">How to do it again</h2>
-          {doc.design.kind === "unpaired" && <p>The command of the first result; the others have theirs on their own pages.</p>}
+          {doc.design.kind === "unpaired" && <p>This is the command of the first result. The other results' pages have their commands.</p>}
           {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The document does not contain the command.</p>}
           <dl className="facts">
             <dt>Tool</dt>
             <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
             <dt>Seed of the order</dt>
-            <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "in the document: it has more digits than a browser keeps"}</dd>
+            <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "see the document: the number has more digits than a browser can store"}</dd>
             <dt>Document</dt>
             <dd className="mono">{doc.experiment_id}</dd>
             {(doc.cases ?? []).map((c) => (
