@@ -131,7 +131,7 @@ func TestRequests(t *testing.T) {
 	})
 	await.Event(t, "the server that does not answer is named", func() error {
 		body, err := fetch(m.url + "/api/teescope/v1/sources")
-		if err != nil || !strings.Contains(body, "it has not answered ") {
+		if err != nil || !strings.Contains(body, "the server has not answered ") {
 			return fmt.Errorf("%v, %s", err, body)
 		}
 		return nil

@@ -74,7 +74,7 @@ func TestOwnRules(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"refused": "cannot tell: parse the expression",
-			"nobodys": "cannot tell: the metric nobodys_metric has no reading in the last 1m: no source of this monitor emits it",
+			"nobodys": "cannot tell: the metric nobodys_metric has no reading in the last 1m: neither a source of this monitor nor a scraped target emits this metric",
 			"uptime":  "fires",
 		} {
 			if !strings.HasPrefix(reasons[name], want) {

@@ -477,7 +477,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     await page.getByRole("button", { name: "Arrange and edit" }).click();
     await put("Theirs", "Ours");
     await page.getByRole("button", { name: "Delete one" }).click();
-    await page.getByRole("alert").getByText(/Nothing was saved: somebody else has changed the dashboards/).waitFor();
+    await page.getByRole("alert").getByText(/Nothing was saved, because somebody else changed the dashboards/).waitFor();
     await page.getByRole("link", { name: "Theirs", exact: true }).waitFor(); // the present version
     assert.deepEqual(await kept(), ["Theirs,one,two", "Ours,one,two"]);
     await page.getByRole("button", { name: "Delete one" }).click();
@@ -490,7 +490,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     await form.getByRole("textbox", { name: "Title" }).fill("mine");
     await put("Theirs");
     await form.getByRole("button", { name: "Save" }).click();
-    await form.getByRole("alert").getByText(/somebody else has changed the dashboards/).waitFor();
+    await form.getByRole("alert").getByText(/somebody else changed the dashboards/).waitFor();
     assert.deepEqual(await kept(), ["Theirs,one,two"]);
     await form.getByRole("button", { name: "Save" }).click();
     await chart(page, "mine").waitFor();

@@ -124,7 +124,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     await page.getByRole("region", { name: "What differs between the environments" }).waitFor();
     await chart(page, "Runs, by environment").scrollIntoViewIfNeeded();
     // These runs were long before the monitor of this test.
-    await page.getByText("The monitor was not running in this window").waitFor();
+    await page.getByText("The monitor did not run in this window").waitFor();
     await tab("Trust");
     for (const title of ["Warnings and refusals", "How it was measured", "What the harness itself costs"]) await page.getByRole("region", { name: title }).waitFor();
     const nullRun = await page.getByRole("region", { name: "What the harness itself costs" }).getByRole("row", { name: /^container/ }).getByTitle(/^mean /).getAttribute("title");
@@ -152,7 +152,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     const { page, check } = await openPage(at());
     const tick = (e) => page.locator(`[data-result="${e.experiment_id}"]`).getByRole("checkbox").check();
     await tick(native);
-    await page.getByText(/1 result ticked/).waitFor();
+    await page.getByText(/1 result selected/).waitFor();
     await tick(gvisor);
     await page.getByRole("link", { name: "Put 2 results side by side" }).click();
     await page.getByRole("heading", { name: "2 results side by side" }).waitFor();

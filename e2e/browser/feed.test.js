@@ -288,7 +288,7 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     await form.getByRole("button", { name: "Show" }).click();
     await until("the window is shown", () => page.url().includes("from="));
     await page.goto(`${url}/?page=processes&from=1767348000&to=1767344400`);
-    await page.getByText("The window in the address ends before it begins. The live one is shown instead.").waitFor();
+    await page.getByText("The window in the address ends before it begins. The live window is shown instead.").waitFor();
     await page.goto(`${url}/?page=processes&from=1767344400&to=1767344404`);
     await page.getByText(/^The window in the address is shorter than 10 s/).waitFor();
     await check();
@@ -311,8 +311,8 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     await cell("web", "cpu").waitFor();
     for (const [name, cores] of [["web", 0.5], ["batch", 0.2]]) assert.ok(Math.abs(Number(await cell(name, "cpu").getAttribute("data-value")) - cores) < 1e-6, name);
     assert.deepEqual([await cell("web", "memory").innerText(), await cell("batch", "memory").innerText(), await cell("batch", "limit").innerText()], ["256 MiB", "–", "none"]);
-    assert.equal(await cell("batch", "memory").getAttribute("title"), "No controller accounts its memory.");
-    await page.getByText(/– under Working set: no controller accounts its memory\./).waitFor();
+    assert.equal(await cell("batch", "memory").getAttribute("title"), "No cgroup controller counts its memory.");
+    await page.getByText(/– under Working set: no cgroup controller counts its memory\./).waitFor();
     await check();
   });
 

@@ -87,7 +87,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     assert.equal(await cpu("redis-0001"), "0.7000");
     assert.equal(await cpu("enclave-app"), "1.1000");
     assert.equal(await data(page, "name", "nginx").count(), 0, "a process of vm-1");
-    await page.getByText("Why a source is off, process ids and the evidence of TEEs are known only there").waitFor();
+    await page.getByText("Reasons why sources are off, process ids and TEE evidence are available only on the machine").waitFor();
     await page.goBack();
     assert.equal(await cpu("redis-0001"), "0.3000");
     await check();
@@ -101,12 +101,12 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     assert.equal(Number(await page.locator('[data-tile="CPU in use"]').getAttribute("data-value")).toFixed(3), "0.900");
     assert.match(await verdict.innerText(), /Watching 2 process names at a cost of 1\.2 % of one core/);
     for (const [target, texts] of [
-      ["page=tee", [/This machine runs inside an SEV-SNP guest/, /Its agent could not tell/, /Its agent found none/]],
+      ["page=tee", [/This machine runs inside an SEV-SNP guest/, /This machine's agent could not check this/, /This machine's agent found none/]],
       ["page=machine", [/Linux 6\.12\.7, amd64/, /AMD EPYC 9654, 4 CPUs/, /16 GiB/, /1\.2\.3/]],
       ["page=settings", [/The agent uses 1\.2 % of one core, within its budget of 8 % on these 4 CPUs/, /These sources belong to another machine/, /delivered nothing in its last reading/]],
-      ["page=processes&subject=redis-0001", [/Its process ids are known only on that machine/, /70 % of one core/]],
+      ["page=processes&subject=redis-0001", [/Process ids are available only on that machine/, /70 % of one core/]],
       ["page=findings", [/The machine node-2 loses 40 %/]],
-      ["page=benchmarks", [/each names the machine that it was measured on/]],
+      ["page=benchmarks", [/Each result names the machine on which it was measured/]],
       ["page=explore", [/Queries cover all machines/]],
     ]) {
       await page.goto(`${url}/?${target}&${node("node-2")}&range=5m`);

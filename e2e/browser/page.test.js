@@ -93,7 +93,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     assert.match(page.url(), /process=%5Eredis-/, "charts go on with the last expression");
     assert.equal(await page.getByRole("alert").count(), 0, "no chart complains of it");
     await field.fill("no-such-process");
-    await chart(page, calls).getByText(/No process matching no-such-process/).waitFor();
+    await chart(page, calls).getByText(/No samples of a process that matches no-such-process/).waitFor();
     // From an address there is no last expression: charts say what is wrong, without the query around it.
     await page.goto(`${url}/?page=processes&range=5m&refresh=0&process=red(`);
     await chart(page, calls).getByText(/Not a regular expression: missing closing \)\./).waitFor();

@@ -141,7 +141,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       });
       await item.getByText("level count, latency requested").waitFor();
       await item.getByText("Runs at count: the budget does not allow latency.").waitFor();
-      await page.getByRole("region", { name: "Losses to the budget" }).getByText(/syscalls runs at level count instead of latency/).waitFor();
+      await page.getByRole("region", { name: "Effects of the budget" }).getByText(/syscalls runs at level count instead of latency/).waitFor();
       await page.unrouteAll({ behavior: "ignoreErrors" });
     } finally {
       await set("syscalls", { level: "count" });
@@ -161,7 +161,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     const covered = await chart(page, "Coverage by source, share of all events").locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.dataset.name));
     assert.ok(covered.includes("syscalls") && !covered.includes("memory"), `sources that count in the kernel: ${covered}`);
     await drawn(page, "CPU of the monitor by part, percent of one core");
-    await page.getByRole("region", { name: "Losses to the budget" }).getByText(/costs nothing now|To stay within 100 % of each core/).waitFor();
+    await page.getByRole("region", { name: "Effects of the budget" }).getByText(/limits nothing now|To stay within 100 % of each core/).waitFor();
     await check();
   });
 
@@ -180,7 +180,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await page.getByRole("button", { name: /^Data quality: estimates ±\d/ }).click();
       const reasons = page.getByRole("dialog", { name: "Data quality" });
       await reasons.locator("[data-limits=pagecache]").getByText(/Counts .* % of events, scaled, ± /).waitFor();
-      await reasons.locator("[data-limits=pagecache]").getByText(/the rate that was set/i).waitFor();
+      await reasons.locator("[data-limits=pagecache]").getByText(/as configured/i).waitFor();
       await page.keyboard.press("Escape");
       await reasons.waitFor({ state: "detached" });
 

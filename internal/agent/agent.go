@@ -35,10 +35,10 @@ func Command(p Program) *cobra.Command {
 	var costs bool
 	c := &cobra.Command{
 		Use:   p.Name,
-		Short: "Serve this machine's metrics to a Prometheus or a monitor elsewhere",
+		Short: "Serve this machine's metrics to Prometheus or to a monitor on another machine",
 		Long: `Agent opens the sources and serves /metrics. It stores nothing: each scrape reads
-the sources once. Its configuration file has the sections sources and requests;
-analysis, notify and dashboards belong to a monitor.
+the sources once. Its configuration file has the sections sources and requests. The
+sections analysis, notify and dashboards are only for a monitor.
 
 ` + p.Doc,
 		Example: p.Example,

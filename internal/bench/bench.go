@@ -67,7 +67,7 @@ func (t Tool) lack(h *host.Host, p Params) string {
 	case err == nil:
 		return ""
 	case command != t.Command:
-		return fmt.Sprintf("%s=%s on this machine: %v; name another, or install the package %s", t.Param, command, err, t.Package)
+		return fmt.Sprintf("%s=%s on this machine: %v; name another program, or install the package %s", t.Param, command, err, t.Package)
 	case t.isOutsidePath(h):
 		return ""
 	}
@@ -214,9 +214,9 @@ const (
 
 // beside are the commands of these programs, or names of their files, and what makes them.
 var beside = map[string]struct{ command, made string }{
-	Worker: {"teescope-work", "`make build` makes it"},
-	Prover: {"teescope-prove", "`make build` makes it"},
-	ZKVM:   {"teescope-zkvm", "`make zkvm` makes it with Rust in about five minutes"},
+	Worker: {"teescope-work", "`make build` builds it"},
+	Prover: {"teescope-prove", "`make build` builds it"},
+	ZKVM:   {"teescope-zkvm", "`make zkvm` builds it with Rust in about five minutes"},
 
 	Llama:   {"llama-server", "`make llm` builds it in about 20 minutes"},
 	Weights: {"smollm2-135m-instruct.gguf", "`make llm` downloads it"},
@@ -457,7 +457,7 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 				names[i] = p.Name
 			}
 			if len(names) == 0 {
-				return nil, fmt.Errorf("%s: no parameter %q; it has none", what, name)
+				return nil, fmt.Errorf("%s: no parameter %q; it has no parameters", what, name)
 			}
 			return nil, fmt.Errorf("%s: no parameter %q; it has %s", what, name, strings.Join(names, ", "))
 		}

@@ -58,7 +58,7 @@ func ParseClient(text string) (*Client, error) {
 		case k == "host": // last
 		case k == "server":
 			if net.ParseIP(v) == nil {
-				return nil, wrong(fmt.Sprintf("server=%s is no address", v))
+				return nil, wrong(fmt.Sprintf("server=%s is not an address", v))
 			}
 			c.Server = v
 		case k == "port":
@@ -148,7 +148,7 @@ func ownLoads(p *Plan) (places []string) {
 // refuses returns an error if the load of a plan comes from elsewhere.
 func (c *Client) refuses(p *Plan) error {
 	if own := ownLoads(p); c != nil && own != nil {
-		return fmt.Errorf("client %s: an environment runs the load itself (%s): leave out --client", c.Name, strings.Join(own, "; "))
+		return fmt.Errorf("client %s: this environment runs the load itself (%s): leave out --client", c.Name, strings.Join(own, "; "))
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 	}
 	if c.Server == "" { // sshd(8): the first word is the other side, which is this machine
 		if c.Server, _, _ = strings.Cut(lines[2], " "); net.ParseIP(c.Server) == nil {
-			return errors.Join(fmt.Errorf("client %s: it does not report this machine's address: add ,server=ADDRESS", c.Name), c.close(ctx, h))
+			return errors.Join(fmt.Errorf("client %s: it does not report this machine's address: add ,server=ADDRESS to --client", c.Name), c.close(ctx, h))
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		UnitCosts:  o.UnitCosts,
 	}
 	if ownKernels(p, o) {
-		doc.UnitCosts = &result.UnitCosts{Reason: "the counters are those of the kernels inside the environments, where events were not priced"}
+		doc.UnitCosts = &result.UnitCosts{Reason: "the counters come from the kernels inside the environments, where the costs of events were not measured"}
 	}
 	for _, d := range p.metrics() {
 		doc.Workload.Metrics = append(doc.Workload.Metrics, result.Describe(d))
@@ -63,7 +63,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		return nil, err
 	}
 	if w.Version != doc.Workload.Version {
-		return nil, fmt.Errorf("it was started with version %d of workload %s, this program has %d: finish it with the program that started it", doc.Workload.Version, w.Name, w.Version)
+		return nil, fmt.Errorf("the experiment was started with version %d of workload %s, but this program has version %d: finish it with the program that started it", doc.Workload.Version, w.Name, w.Version)
 	}
 	d := &doc.Design
 	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Spare: d.SparePairs, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings,
@@ -84,7 +84,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 			return nil, err
 		}
 		if c.Identity != doc.Cases[i].Identity {
-			return nil, fmt.Errorf("case %s: its data have changed since it was started; start over", c.ID)
+			return nil, fmt.Errorf("case %s: its data have changed since the start; start a new experiment", c.ID)
 		}
 	}
 	return p, nil

@@ -56,7 +56,7 @@ func (s *session) entry(ctx context.Context, env Environment, job Job) (cost *re
 	}
 	slices.Sort(each)
 	if each[0] <= 0 {
-		return nil, "launching the job took as much CPU time as the calls"
+		return nil, "launching the job used as much CPU time as the calls"
 	}
 	return &result.CallCost{Seconds: each[len(each)/2], Low: each[0], High: each[len(each)-1], Seen: seen, Form: form}, ""
 }
@@ -79,7 +79,7 @@ func (s *session) form(job Job) (string, error) {
 	}
 	form, err := linkage(s.o.Host, job)
 	if err != nil {
-		return "", fmt.Errorf("a library OS answers the calls of static and dynamic programs at different costs, and it is unknown which kind these programs are: %w", err)
+		return "", fmt.Errorf("a library OS answers the calls of static and dynamic programs at different costs, and it is unknown whether these programs are static or dynamic: %w", err)
 	}
 	if err := micro.Missing(form); err != nil {
 		return "", fmt.Errorf("the workload's programs are %s: %w", form, err)
@@ -103,7 +103,7 @@ func (s *session) calls(ctx context.Context, env Environment, form string, n int
 		return called{}, err
 	}
 	if counted.CPU == nil || len(out.Processes) == 0 {
-		return called{}, errors.New("this machine's kernel does not see the CPU time of the environment's processes")
+		return called{}, errors.New("this machine's kernel does not count the CPU time of the environment's processes")
 	}
 	c := called{cpu: *counted.CPU}
 	for _, k := range counted.Counters {

@@ -94,7 +94,7 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	case e.Name == "":
 		return nil, fmt.Errorf("experiment %s: name is missing", name)
 	case strings.ContainsAny(e.Name, "/ "):
-		return nil, fmt.Errorf("experiment %s: name %q: want one without spaces and slashes: it names the results", name, e.Name)
+		return nil, fmt.Errorf("experiment %s: name %q: want a name without spaces and slashes, because it names the result files", name, e.Name)
 	case e.Workload == "":
 		return nil, fmt.Errorf("experiment %s: workload is missing", name)
 	case e.Pairs < 0:
@@ -110,7 +110,7 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 			return nil, fmt.Errorf("experiment %s: %w", name, err)
 		}
 		if slices.ContainsFunc(e.Then[:i], func(t Pass) bool { return t.Name == e.Then[i].Name }) {
-			return nil, fmt.Errorf("experiment %s: then %s is there twice", name, e.Then[i].Name)
+			return nil, fmt.Errorf("experiment %s: then: %s is there twice", name, e.Then[i].Name)
 		}
 	}
 	for p, vs := range e.Sweep {

@@ -50,5 +50,5 @@ func (s *session) reaches(ctx context.Context, a *Arm, env Environment) (uncheck
 		}
 		return "whether the load reaches the servers started there: " + out.withCause(err).Error(), nil
 	}
-	return "", fmt.Errorf("the load does not reach the servers started there (%s): %w", s.reached[a.Label].way, host.WithReason(err, out.Outside))
+	return "", fmt.Errorf("the load does not reach the servers that were started there (%s): %w", s.reached[a.Label].way, host.WithReason(err, out.Outside))
 }

@@ -25,7 +25,7 @@ func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 			return out, err
 		}
 		if i > 0 && digest != out.DataDigest {
-			return out, fmt.Errorf("case %s: the data of %s differ from those of %s: not the same job", c.ID, p.Arms[i].Label, p.Arms[0].Label)
+			return out, fmt.Errorf("case %s: the data of %s differ from the data of %s, so the jobs are not the same", c.ID, p.Arms[i].Label, p.Arms[0].Label)
 		}
 		out.DataDigest = digest
 	}
@@ -60,7 +60,7 @@ func (l Lists) Edited(e *result.Experiment) error {
 			return err
 		}
 		if c.Identity != "" && c.Identity != want {
-			return fmt.Errorf("case %s: its parameters and data are not those of its identity: the file was changed after the benchmark; use the original file", c.ID)
+			return fmt.Errorf("case %s: its parameters and data do not match its identity: the file was changed after the benchmark; use the original file", c.ID)
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ type Lists struct {
 }
 
 // ErrUnknown is wrapped if a name is in no list.
-var ErrUnknown = errors.New("unknown; `teescope bench list` shows what there is")
+var ErrUnknown = errors.New("unknown; `teescope bench list` shows the known ones")
 
 // Workload finds a workload by name.
 func (l Lists) Workload(name string) (*Workload, error) {
@@ -223,7 +223,7 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	}
 	if c.Calibrate {
 		if len(c.Envs) > 1 {
-			return nil, errors.New("calibrate: compares one environment with itself; give one --env")
+			return nil, errors.New("calibrate compares one environment with itself: give only one --env")
 		}
 		envs = []string{"a=" + unlabelled(envs[0]), "b=" + unlabelled(envs[0])}
 	}
@@ -377,7 +377,7 @@ func arms(envs []string, w *Workload, l Lists) ([]Arm, error) {
 		}
 		for _, b := range out {
 			if a.Label == b.Label {
-				return nil, fmt.Errorf("environment %q is there twice: give the two labels (A=%s), or use `teescope bench calibrate` for an A/A run", env, unlabelled(env))
+				return nil, fmt.Errorf("environment %q is there twice: give each a label (A=%s), or use `teescope bench calibrate` for an A/A run", env, unlabelled(env))
 			}
 		}
 		out = append(out, a)
@@ -407,7 +407,7 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	}
 	a := Arm{Label: label, Launcher: launcher, Subject: Params{}, StandsFor: all[standsFor]}
 	if v, declared := all[standsFor]; declared && v == "" {
-		return Arm{}, errors.New("stands_for: want what it stands in for, like stands_for=tdx")
+		return Arm{}, errors.New("stands_for: want the TEE that this environment stands in for, like stands_for=tdx")
 	}
 	delete(all, standsFor)
 	given := Params{}
@@ -422,7 +422,7 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 		if i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == k }); i >= 0 &&
 			!slices.ContainsFunc(launcher.Params, func(p Param) bool { return p.Name == k }) {
 			if !w.Params[i].Subject {
-				return Arm{}, fmt.Errorf("%s is a parameter of the job, which must be the same in all arms; set it with --param", k)
+				return Arm{}, fmt.Errorf("%s is a parameter of the job, which must be the same in all environments; set it with --param", k)
 			}
 			full, err := Complete("workload "+w.Name, w.Params[i:i+1], Params{k: v})
 			if err != nil {
@@ -534,9 +534,9 @@ func (p *Plan) Refused(a *Arm) error {
 		case err != nil:
 			return err
 		case job.Boots && (a.Launcher.Boots == nil || !a.Launcher.Boots(a.Params)):
-			return fmt.Errorf("workload %s measures the boot of a machine, and this environment boots none for each run; use the launcher qemu with fresh=true", p.Workload.Name)
+			return fmt.Errorf("workload %s measures the boot of a machine, but this environment does not boot a machine for each run; use the launcher qemu with fresh=true", p.Workload.Name)
 		case job.Monitor && !a.Launcher.Monitor:
-			return fmt.Errorf("workload %s measures what a virtual machine costs this one, and this environment is not one; use the launcher qemu", p.Workload.Name)
+			return fmt.Errorf("workload %s measures the cost of a virtual machine to its host, but this environment is not a virtual machine; use the launcher qemu", p.Workload.Name)
 		case a.Launcher.Refuses != nil:
 			if err := a.Launcher.Refuses(a.Params, job); err != nil {
 				return err

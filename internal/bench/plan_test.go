@@ -86,7 +86,7 @@ func TestPlanOfAChoice(t *testing.T) {
 		"value not allowed":    {Choice{Experiment: job(), Params: Params{"kind": "z"}}, "", "", "one of x, y"},
 		"the job refuses":      {Choice{Experiment: job(), Params: Params{"size": "0"}}, "", "", "more than nothing"},
 		"alternative twice":    {Choice{Experiment: job(), Params: Params{"size": "4|4"}}, "", "", "twice"},
-		"job differs in arms":  {Choice{Experiment: job(), Envs: []string{"native", "tee,size=3"}}, "", "", "same in all arms"},
+		"job differs in arms":  {Choice{Experiment: job(), Envs: []string{"native", "tee,size=3"}}, "", "", "same in all environments"},
 		"no value":             {Choice{Experiment: job(), Envs: []string{"native,cpus"}}, "", "", "want K=V"},
 		"empty environment":    {Choice{Experiment: job(), Envs: []string{""}}, "", "", "LAUNCHER"},
 		"unknown metric":       {Choice{Experiment: job(), Primary: "speed"}, "", "", "it has took_seconds"},

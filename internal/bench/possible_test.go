@@ -84,9 +84,9 @@ func TestCutOutput(t *testing.T) {
 	}{
 		{Outcome{}, ""},
 		{Outcome{Inside: host.Output{Cut: host.Cut{Lines: 9}}}, ""},
-		{Outcome{Inside: host.Output{Cut: host.Cut{Stdout: 10, Lines: 1}}}, "10 bytes in the middle of standard output were not kept; at most 4 MiB of an output are"},
+		{Outcome{Inside: host.Output{Cut: host.Cut{Stdout: 10, Lines: 1}}}, "10 bytes in the middle of standard output were dropped; at most 4 MiB of an output are stored"},
 		{Outcome{Inside: host.Output{Cut: host.Cut{Stderr: 10}}, Outside: host.Output{Cut: host.Cut{Stdout: 7}}},
-			"10 bytes in the middle of standard error and 7 bytes in the middle of standard output of the load generator were not kept; at most 4 MiB of an output are"},
+			"10 bytes in the middle of standard error and 7 bytes in the middle of standard output of the load generator were dropped; at most 4 MiB of an output are stored"},
 	} {
 		if got := cutOf(c.out); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

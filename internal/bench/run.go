@@ -98,7 +98,7 @@ var ErrStopped = errors.New("stopped")
 
 // ErrLeft is wrapped if an environment could not be taken down, and nothing else went
 // wrong: the document is finished.
-var ErrLeft = errors.New("parts of it are left behind")
+var ErrLeft = errors.New("parts of the environment are left behind")
 
 // ErrKept is wrapped if an experiment ended early and its runs are kept.
 var ErrKept = errors.New("completed runs are kept")
@@ -304,7 +304,7 @@ func (s *session) hopeless(label string) error {
 	if failed < result.GiveUp || len(tried) < len(s.Cases) {
 		return nil
 	}
-	s.lost[label] = fmt.Errorf("environment %s: %d runs of %d failed, the last because: %s: %w", label, failed, failed, last, ErrArm)
+	s.lost[label] = fmt.Errorf("environment %s: %d runs of %d failed; the last failed because: %s: %w", label, failed, failed, last, ErrArm)
 	if len(s.Arms)-len(s.lost) >= 2 {
 		return nil
 	}

@@ -142,7 +142,7 @@ func cutOf(out Outcome) string {
 	if parts == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s were not kept; at most %s of an output are", strings.Join(parts, " and "), metric.Value(host.MostKept, "bytes"))
+	return fmt.Sprintf("%s were dropped; at most %s of an output are stored", strings.Join(parts, " and "), metric.Value(host.MostKept, "bytes"))
 }
 
 // placed is a job of an arm with its ports, and its outside at the load's location.
@@ -205,7 +205,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	defer waited()
 	s.watch.Begin()
 	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
-	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended (--timeout allows it more)", limit))
+	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended (allow more time with --timeout)", limit))
 	out, err := env.Run(rctx, job)
 	if err != nil && rctx.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", context.Cause(rctx), err)
@@ -217,7 +217,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	case counting != "":
 		r.Missing["counters"] = counting
 	case len(out.Processes) == 0 && err == nil:
-		r.Missing["counters"] = "the workload's processes are not seen by this machine's kernel"
+		r.Missing["counters"] = "the workload's processes do not run on this machine's kernel"
 	default:
 		var cerr error
 		if counted, cerr = s.o.Counters.Finish(ctx, out.Processes); cerr != nil {
@@ -233,7 +233,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			if !out.Machine {
 				r.Counters = append(r.Counters, k)
 			} else if inside == nil {
-				r.Missing[k.Name] = "the run had a kernel of its own, which was not asked"
+				r.Missing[k.Name] = "the run had its own kernel, whose counters were not read"
 			}
 		}
 		maps.Copy(r.Missing, counted.Missing)
@@ -270,7 +270,7 @@ func whyUncounted(out Outcome, c Counted) string {
 	if !out.Whole || c.CPU == nil || used < least || *c.CPU >= used.Seconds()/2 {
 		return ""
 	}
-	return fmt.Sprintf("processes named %s used %s of CPU time and the whole command %s: it works under other names, whose events cannot be separated from those of others",
+	return fmt.Sprintf("processes named %s used %s of CPU time and the whole command %s: the command also works under other process names, and their events cannot be separated from those of other programs",
 		strings.Join(out.Processes, ", "), metric.Value(*c.CPU, "seconds"), metric.Value(used.Seconds(), "seconds"))
 }
 
@@ -322,7 +322,7 @@ func workCPU(out Outcome, c Counted) (own float64, partial string) {
 		own = max(own, out.Monitor.CPU.Seconds())
 	}
 	if len(out.Processes) > 0 && !out.Whole && c.CPU == nil && out.Monitor == nil {
-		partial = "a service of the launcher did the work, and only the counters, which had no value of its CPU time, tell it from others"
+		partial = "a service of the launcher did the work; only the counters can separate it from other programs, and they have no value of its CPU time"
 	}
 	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds(), partial
 }

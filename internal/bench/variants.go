@@ -17,7 +17,7 @@ func (e *Experiment) SelectEnvironments(labels []string) error {
 	}
 	for _, l := range labels {
 		if !slices.Contains(have, l) {
-			return fmt.Errorf("experiment %s: no variant %q; there are %s", e.Name, l, strings.Join(have, ", "))
+			return fmt.Errorf("experiment %s: no variant %q; the variants are %s", e.Name, l, strings.Join(have, ", "))
 		}
 	}
 	var left []string

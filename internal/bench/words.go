@@ -19,7 +19,7 @@ const mostWord = 32<<12 - 1
 func recordable(word string) error {
 	switch {
 	case strings.Contains(word, "\x00"):
-		return errors.New("it holds a zero byte, at which the kernel ends an argument (execve(2))")
+		return errors.New("the argument contains a zero byte, at which the kernel ends an argument (execve(2))")
 	case !utf8.ValidString(word):
 		return errors.New(`it is not UTF-8, so neither a result nor a container's configuration can hold it; let a script make the bytes, as printf '\377' does`)
 	}
@@ -38,7 +38,7 @@ func (j *Job) passable() error {
 			return errors.New("run: empty command")
 		}
 		if c.Argv[0] == "" || strings.HasPrefix(c.Argv[0], "-") {
-			return fmt.Errorf("run %q: a program's name is neither empty nor an option of what starts it: name it by its path, ./NAME", c.Argv[0])
+			return fmt.Errorf("run %q: the program's name is empty or looks like an option: give its path, ./NAME", c.Argv[0])
 		}
 		words := slices.Concat(c.Argv, []string{c.Dir})
 		for _, name := range slices.Sorted(maps.Keys(c.Env)) {
@@ -47,7 +47,7 @@ func (j *Job) passable() error {
 		for _, word := range words {
 			err := recordable(word)
 			if len(word) > mostWord {
-				err = fmt.Errorf("it has %d bytes, and the kernel passes %d at most: put it into a file", len(word), mostWord)
+				err = fmt.Errorf("the argument has %d bytes, but the kernel passes at most %d: put it into a file", len(word), mostWord)
 			}
 			if err != nil {
 				return fmt.Errorf("pass %.60q to %s: %w", word, c.Argv[0], err)

@@ -25,14 +25,14 @@ func TestPassable(t *testing.T) {
 	}{
 		"plain":             {inside("./-x", "-x", "", "\n", "{{", "\u202e", "\x7f"), ""},
 		"as long as may be": {most, ""},
-		"a zero byte":       {inside("a", "b\x00c"), `pass "b\x00c" to a: it holds a zero byte`},
+		"a zero byte":       {inside("a", "b\x00c"), `pass "b\x00c" to a: the argument contains a zero byte`},
 		"other than UTF-8":  {inside("a", "\xff"), `pass "\xff" to a: it is not UTF-8`},
 		"a folder":          {folder, "it is not UTF-8"},
 		"a load's":          {load, `pass "\x00" to b`},
-		"a long word":       {inside("a", strings.Repeat("x", mostWord+1)), "it has 131072 bytes, and the kernel passes 131071 at most"},
+		"a long word":       {inside("a", strings.Repeat("x", mostWord+1)), "the argument has 131072 bytes, but the kernel passes at most 131071"},
 		"a long variable":   {variable, "it has 131072 bytes"},
 		"no program":        {inside(""), `run ""`},
-		"an option":         {inside("--help"), `run "--help": a program's name is neither empty nor an option of what starts it: name it by its path, ./NAME`},
+		"an option":         {inside("--help"), `run "--help": the program's name is empty or looks like an option: give its path, ./NAME`},
 		"no command":        {inside(), "empty command"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestMostWord(t *testing.T) {
 func TestUnrecordable(t *testing.T) {
 	params := []Param{{Name: "command", Text: true}}
 	for value, want := range map[string]string{
-		"a\x00b": `workload custom: parameter command="a\x00b": it holds a zero byte`,
+		"a\x00b": `workload custom: parameter command="a\x00b": the argument contains a zero byte`,
 		"\xff":   `workload custom: parameter command="\xff": it is not UTF-8`,
 	} {
 		if _, err := Complete("workload custom", params, Params{"command": value}); err == nil || !strings.Contains(err.Error(), want) {

@@ -20,12 +20,12 @@ func agentCommand(env Env) *cobra.Command {
 	c := agent.Command(agent.Program{
 		Stdout: env.Stdout, Stderr: env.Stderr, Read: config.Reader(true),
 		Name: "agent", Example: "  teescope agent --listen 127.0.0.1:9781",
-		Doc: `With remote_write in --config it reads the sources every --interval and sends each
-reading there too, with what it scrapes, as monitor --agent-mode does. What waits for a
-receiver is in --data.`,
+		Doc: `With remote_write in --config, the agent also reads the sources every --interval and sends
+each reading and all scraped samples to the receivers, as monitor --agent-mode does. Samples
+that wait for a receiver are stored in --data.`,
 		Reloaded: func(c observe.Config) error {
 			if c.(*config.Config).Scraping().Receivers() > 0 {
-				return errors.New("remote_write: an agent that was started without it has no queue: restart it")
+				return errors.New("remote_write: this agent was started without remote_write and has no queue; restart the agent")
 			}
 			return nil
 		},
@@ -36,6 +36,6 @@ receiver is in --data.`,
 			return true, monitor.Run(ctx, o, m)
 		},
 	})
-	queueFlags(c, &m, "folder for samples that wait for the receivers of remote_write")
+	queueFlags(c, &m, "folder for samples that wait for the remote_write receivers")
 	return c
 }

@@ -41,31 +41,31 @@ func (a *attesting) command(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "attest RESULT.json",
 		Short: "Bind a result to the TEE that made it, or sign it with a key",
-		Long: `Attest asks the TEE of this machine for a quote about the digest of a result, asks the
-vendor's service for what is needed to verify it, and stores both in the result. Run it
+		Long: `Attest asks this machine's TEE for a quote over the digest of a result. It also asks the
+vendor's service for the data that verify needs, and stores both in the result. Run attest
 where the experiment ran: in the confidential VM or the enclave.
 
 Without a TEE a result stays unattested. A key (--key, --new-key) can sign the result instead.
 That proves who holds the key, not where the result was made.
 
-With --provider nvidia the GPUs of this machine sign reports about the result. They say
-nothing of the CPU, so verify accepts them only with a policy that names nvidia-gpu.
+With --provider nvidia, this machine's GPUs sign reports about the result. The reports say
+nothing about the CPU, so verify accepts them only with a policy that names nvidia-gpu.
 
-Nothing else of the file changes, and it is replaced as a whole or not at all.
+Nothing else in the file changes. The file is replaced completely or not at all.
 
-Exit status: 0 attested or signed, 1 attested, but verify refuses it (a TCB that is out
-of date, say), 4 neither; the file is then as it was.`,
+Exit status: 0 attested or signed; 1 attested, but verify refuses the result (for example
+because the TCB is out of date); 4 neither, and the file is unchanged.`,
 		Example: "  teescope attest result.json\n" +
 			"  teescope attest result.json --provider nvidia  # asks the GPUs with NVIDIA's nvattest\n" +
 			"  teescope attest result.json --new-key me.pem   # signs, and writes me.pem and me.pem.pub",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), env, args[0]) },
 	}
-	c.Flags().StringVar(&a.provider, "provider", "", "where the quote comes from: "+a.names()+" (default: the TEE that is here)")
+	c.Flags().StringVar(&a.provider, "provider", "", "source of the quote: "+a.names()+" (default: this machine's TEE)")
 	c.Flags().StringVar(&a.key, "key", "", "sign with the private key in `FILE` (Ed25519 or ECDSA P-256, PEM) instead")
-	c.Flags().StringVar(&a.newKey, "new-key", "", "sign with a new key instead, and write it to `FILE` and its public part to FILE.pub")
-	c.Flags().StringVar(&a.nonce, "nonce", "", "`HEX` chosen by the verifier: proves that the quote is newer than it")
-	c.Flags().BoolVar(&a.offline, "offline", false, "do not ask the vendor's service: verify then cannot say whether the TCB was current")
+	c.Flags().StringVar(&a.newKey, "new-key", "", "sign with a new key instead; write the private key to `FILE` and the public key to FILE.pub")
+	c.Flags().StringVar(&a.nonce, "nonce", "", "nonce in `HEX` that the verifier chose; it proves that the quote was made after the nonce was chosen")
+	c.Flags().BoolVar(&a.offline, "offline", false, "do not ask the vendor's service; verify then cannot check whether the TCB was current")
 	c.Flags().BoolVar(&a.replace, "replace", false, "replace the attestation or signature of the result")
 	a.tpm.flags(c)
 	c.Flags().StringVar(&a.gpuCommand, "gpu-command", "", "with --provider nvidia: `COMMAND` that prints evidence as nvattest does, with {nonce} for the nonce (default \""+attest.NVIDIACommand+"\")")
@@ -90,25 +90,25 @@ func (a *attesting) run(ctx context.Context, env Env, path string) error {
 	case err != nil:
 		return err
 	case !bytes.Equal(file, doc):
-		return fmt.Errorf("attest %s: it is compressed; expand it first, with gunzip", path)
+		return fmt.Errorf("attest %s: the file is compressed; run gunzip first", path)
 	}
 	if e.Attestation != nil && !a.replace {
-		return fmt.Errorf("attest %s: it is attested or signed already (%s, %s); see `teescope verify`, or replace that with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
+		return fmt.Errorf("attest %s: the result is already attested or signed (%s, %s); check it with `teescope verify`, or replace the attestation with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
 	}
 	at, err := a.attestation(ctx, env, doc)
 	if err != nil {
-		return fmt.Errorf("attest %s: %w; the file is as it was", path, err)
+		return fmt.Errorf("attest %s: %w; the file is unchanged", path, err)
 	}
 	out, err := result.Attach(doc, at)
 	if err != nil {
-		return fmt.Errorf("attest %s: %w; the file is as it was", path, err)
+		return fmt.Errorf("attest %s: %w; the file is unchanged", path, err)
 	}
 	r, err := proof.Verify(out, proof.Options{Now: a.now(), Roots: a.roots, Policy: proof.Policy{Debug: true}})
 	if err != nil {
-		return fmt.Errorf("attest %s: %w; the file is as it was", path, err)
+		return fmt.Errorf("attest %s: %w; the file is unchanged", path, err)
 	}
 	if r.Origin == proof.Refused && at.Quote == nil {
-		return fmt.Errorf("attest %s: %s; the file is as it was", path, r.Line)
+		return fmt.Errorf("attest %s: %s; the file is unchanged", path, r.Line)
 	}
 	if err := result.Rewrite(path, doc, out); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation,
 	if a.provider != "" {
 		return nil, fmt.Errorf("--provider %q: want %s", a.provider, a.names())
 	}
-	return nil, fmt.Errorf("no TEE here (%s), so the result is unattested; sign it with --key or --new-key, which proves who holds the key", strings.Join(lacks, "; "))
+	return nil, fmt.Errorf("no TEE on this machine (%s), so the result is unattested; --key or --new-key signs it instead, which proves who holds the key", strings.Join(lacks, "; "))
 }
 
 // signer reads the key, or makes one and writes it before anything is signed with it.
@@ -209,7 +209,7 @@ func readSecret(flag, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if m := info.Mode().Perm(); m&0o077 != 0 {
-		return nil, fmt.Errorf("%s %s: its mode %04o lets others use it; chmod 600 %s", flag, name, m, name)
+		return nil, fmt.Errorf("%s %s: file mode %04o lets other users read or write the key; run chmod 600 %s", flag, name, m, name)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -282,12 +282,12 @@ that is needed cannot be checked, 4 usage error or no result.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
 	}
-	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with what the evidence must say: tee, measurements, min_tcb and others (docs/attested-results.md)")
-	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; given several times, any one of them")
-	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; given several times, any one of them")
+	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with the requirements on the evidence: tee, measurements, min_tcb and others (docs/attested-results.md)")
+	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; may be repeated, and then one of them must match")
+	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; may be repeated, and then one of them must match")
 	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); its signature is not verified")
-	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, whose memory its host can read")
-	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, by the clock that it states")
+	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, although the host can read its memory")
+	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, from the time that the attestation states")
 	c.Flags().StringVar(&v.nonce, "nonce", "", "expected nonce in `HEX`")
 	c.Flags().StringVar(&v.asOf, "as-of", "", "check certificates and revocation lists for this time instead of the attestation's (2026-11-25T12:00:00Z, or now)")
 	c.Flags().BoolVar(&v.asJSON, "json", false, "print data instead of text")

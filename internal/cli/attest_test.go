@@ -90,7 +90,7 @@ func TestAttestCommand(t *testing.T) {
 		if out, _, code := run(t, "verify", path); code != exitRegression || !strings.Contains(out, "refused: signature") {
 			t.Errorf("%s: status %d\n%s", name, code, out)
 		}
-		if _, errs, code := onMachine(t, m, "attest", path); code != exitUsage || !strings.Contains(errs, "attested or signed already") {
+		if _, errs, code := onMachine(t, m, "attest", path); code != exitUsage || !strings.Contains(errs, "already attested or signed") {
 			t.Errorf("%s, twice: status %d, %s", name, code, errs)
 		}
 		if _, errs, code := onMachine(t, m, "attest", path, "--replace"); code != exitOK {
@@ -207,7 +207,7 @@ func TestAttestRefuses(t *testing.T) {
 		{"a key that is there", []string{"attest", good, "--new-key", key}, "file exists; name another file"},
 		{"a folder that is not", []string{"attest", good, "--new-key", filepath.Join(dir, "none", "key.pem")}, "no such file"},
 		{"a nonce that is none", []string{"attest", good, "--key", key, "--nonce", "hello"}, "want at most 64 bytes as hex"},
-		{"a file that cannot be replaced", []string{"attest", unwritable, "--key", key}, "the file is as it was"},
+		{"a file that cannot be replaced", []string{"attest", unwritable, "--key", key}, "the file is unchanged"},
 		{"a number without canonical form", []string{"attest", big, "--key", key}, "JSON keeps integers up to 2^53 exactly"},
 		{"cut off", []string{"attest", file("cut.json", string(whole[:300]), 0o644), "--key", key}, "not a complete JSON document"},
 		{"another document", []string{"attest", file("other.json", `{"a": 1}`, 0o644), "--key", key}, "not a result"},

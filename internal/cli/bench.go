@@ -34,7 +34,7 @@ import (
 func benchCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what a TEE costs, in interleaved pairs, with an interval",
+		Short: "Measure the cost of a TEE in interleaved pairs, with a confidence interval",
 		Example: "  teescope bench list\n" +
 			"  teescope bench run cause-clock --quick --out cause-clock.json\n" +
 			"  teescope report cause-clock.json",
@@ -75,24 +75,24 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (default: the experiment's, or %d)", bench.StandardPairs))
 	fs.IntVar(&f.pairs, "runs", 0, "runs in each environment: the same as --pairs")
-	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("one short case in %d pairs, the minimum for a verdict, with up to %d spare ones for pairs that are lost", bench.QuickPairs, bench.QuickSpare))
-	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("%d pairs, for results to publish", bench.PublishPairs))
-	fs.StringVar(&f.out, "out", "", "result file, or a folder for several names (default: in the monitor's data folder, so the page shows it)")
+	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("measure one short case with %d pairs, the minimum for a verdict; up to %d spare pairs replace lost ones", bench.QuickPairs, bench.QuickSpare))
+	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("measure %d pairs, enough for results to publish", bench.PublishPairs))
+	fs.StringVar(&f.out, "out", "", "result file, or a folder if several names are given (default: a file in the monitor's data folder, so the page shows it)")
 	fs.StringVar(&f.data, "data", dataDir(), "data folder of the monitor whose page shows the results")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would run, how long and with how much disk space, and start nothing")
-	fs.BoolVar(&f.resume, "resume", false, "continue the experiment that stopped, at --out")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would run, how long it takes and how much disk space it needs; start nothing")
+	fs.BoolVar(&f.resume, "resume", false, "continue the stopped experiment whose result file is --out")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: random; the result records it)")
 	fs.StringVar(&f.margin, "margin", "", "smallest cost that matters (default: the experiment's, or "+defaultMargin+")")
 	fs.StringVar(&f.metric, "metric", "", "metric of the verdict (default: the workload's primary metric)")
-	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "physical limit of a device or link, as METRIC=VALUE,SOURCE in base units; higher values are refused")
-	fs.StringVar(&f.ceilingFile, "ceilings", "", "YAML file of such limits: date, and ceilings with metric, value, of, source and, for one environment, env")
+	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "physical limit of a device or link, as METRIC=VALUE,SOURCE in base units; higher measured values are refused")
+	fs.StringVar(&f.ceilingFile, "ceilings", "", "YAML file of physical limits: date, and ceilings, each with metric, value, of, source and optionally env (one environment)")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
-	fs.BoolVar(&f.noCounters, "no-counters", false, "run without counters (an experiment may set this itself; repeat it with --resume)")
+	fs.BoolVar(&f.noCounters, "no-counters", false, "run without counters (an experiment may set this itself); with --resume, give the flag again")
 	fs.StringVar(&f.client, "client", "", "machine for the load generators (default: this machine; the result says so), as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from HOST")
 	fs.DurationVar(&f.timeout, "timeout", 0, "stop a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "output format: "+formatNames())
-	fs.BoolVar(&f.strict, "strict", false, "refuse an experiment if one of its environments cannot run here, instead of leaving that one out")
-	fs.StringVar(&f.price, "price", "", "YAML file with per_hour, currency, source, date and of, for the price of a million units in the table of the platform suite")
+	fs.BoolVar(&f.strict, "strict", false, "refuse an experiment if one of its environments cannot run here, instead of leaving that environment out")
+	fs.StringVar(&f.price, "price", "", "YAML file with per_hour, currency, source, date and of; the platform suite's table then shows the price of a million units")
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
 	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
@@ -104,10 +104,12 @@ func benchRunCommand(env Env) *cobra.Command {
 		Short: "Run a workload, an experiment or all workloads",
 		Long: `Run measures one or more workloads in one or more environments. A NAME is a workload or
 an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
-a fixed suite that characterizes this machine. An experiment runs without the environments
-that this machine cannot provide, and says what they lack; one is enough. Each run is a fresh process;
-the environments alternate in random order, pair by pair. Every run is saved when it ends,
-so an interruption loses only the current run: --resume continues, and skips finished passes.
+a fixed suite that characterizes this machine. An experiment leaves out the environments
+that this machine cannot provide, and says what they lack; one environment is enough.
+
+Each run is a fresh process. Each pair runs the environments in a new random order. Every
+run is saved when it ends, so an interruption loses only the current run: --resume
+continues, and skips finished passes.
 
 Exit status: 0 measured, 3 a guard refused the result or no run gave a value, 4 usage error
 or something missing on this machine.`,
@@ -128,10 +130,10 @@ func benchCalibrateCommand(env Env) *cobra.Command {
 		Use:   "calibrate NAME",
 		Short: "Measure the noise floor of a workload on this machine: an environment against itself (A/A)",
 		Long: `Bench calibrate measures an environment against itself (A/A), so every difference is
-noise. What single events cost is another thing: ` + "`teescope calibrate`" + `.
+noise. (` + "`teescope calibrate`" + ` is another command: it measures the costs of single events.)
 
 The result shows the smallest cost that this machine can detect for this workload, and
-how often it would report one that is not there. Pass it to ` + "`teescope gate`" + ` and
+how often it would report a cost that does not exist. Pass the result to ` + "`teescope gate`" + ` and
 ` + "`teescope compare`" + ` with --calibration.`,
 		Example: "  teescope bench calibrate syscall --pairs 20 --out calibration.json",
 		Args:    cobra.ExactArgs(1),
@@ -169,7 +171,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		}
 		return f.tasks(ctx, env, o, format, []task{{p, p.Name, f.out}})
 	case len(names) == 0:
-		return errors.New("name a workload or an experiment; `teescope bench list` lists them")
+		return errors.New("name a workload or an experiment; `teescope bench list` shows both")
 	}
 	suite := slices.Contains(names, platformSuite)
 	plans, asked, err := f.plans(names, calibrate)
@@ -358,10 +360,10 @@ func printFloor(w io.Writer, e *result.Experiment) {
 			fmt.Fprintf(w, "  %s: none\n", c.ID)
 			continue
 		}
-		fmt.Fprintf(w, "  %s: in 19 of 20 experiments of %d pairs, equal environments differ by up to %s; separate results, by up to %s\n",
+		fmt.Fprintf(w, "  %s: in 19 of 20 experiments of %d pairs, equal environments differ by up to %s; two separate results differ by up to %s\n",
 			c.ID, f.Pairs, metric.Percent(f.Paired), metric.Percent(f.Drift))
 		if f.FalsePositives != nil {
-			fmt.Fprintf(w, "    false alarms: %s of random halves, where the test allows %s\n", metric.Percent(*f.FalsePositives), metric.Percent(f.Level))
+			fmt.Fprintf(w, "    false alarms: %s of random splits into halves; the test allows %s\n", metric.Percent(*f.FalsePositives), metric.Percent(f.Level))
 		} else {
 			fmt.Fprintln(w, "    false alarms: not measured; needs at least 12 pairs")
 		}

@@ -21,7 +21,7 @@ func (f *benchFlags) printAlone(w io.Writer, name, path string, e *result.Experi
 	here := e.Environments[0].ID
 	fmt.Fprintf(w, "\nNOTHING WAS COMPARED: %s ran alone.\n", here)
 	if name == "" {
-		fmt.Fprint(w, "  its load was a share of its own capacity: to compare under equal load, give --param rate on both machines.\n")
+		fmt.Fprint(w, "  The load was a share of this environment's own capacity. To compare under equal load, give --param rate on both machines.\n")
 		return
 	}
 	left := make([]string, len(e.Design.LeftOut))

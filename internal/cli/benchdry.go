@@ -81,7 +81,7 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 func lengthOf(p *bench.Plan) string {
 	took, _ := p.Estimate()
 	if more := p.Spared(); more > 0 {
-		return fmt.Sprintf("about %s plus launching (%s with %s, which replace lost ones)", round(took), round(took+more), metric.Plural(p.Spare, "spare pair"))
+		return fmt.Sprintf("about %s plus launching (%s with %s, which replace lost pairs)", round(took), round(took+more), metric.Plural(p.Spare, "spare pair"))
 	}
 	return fmt.Sprintf("about %s plus launching", round(took))
 }

@@ -31,10 +31,10 @@ func benchListCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [NAME...]",
 		Short: "List workloads, experiments and launchers; with names, their parameters and sources",
-		Long: `List shows what can be measured and where, and what each lacks on this machine. With the
-name of a workload, experiment or launcher it shows all of it, with parameters and sources.
-The first part of an experiment's name, such as e3, stands for all that begin with it, and the name
-of a published document, such as phala or teemon, for those that answer its tables.`,
+		Long: `List shows what can be measured, where it can run, and what this machine lacks. With the
+name of a workload, experiment or launcher it shows all details, with parameters and sources.
+The first part of a name, such as e3, selects all experiments whose names begin with it. The
+name of a published document, such as phala or teemon, selects the experiments for its tables.`,
 		Example: "  teescope bench list\n  teescope bench list e3\n  teescope bench list teemon\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
 		RunE: func(_ *cobra.Command, names []string) error {
 			l, err := catalogue(host.Local())
@@ -220,7 +220,7 @@ func (l listing) overview(w io.Writer) {
 		doc, _, _ = strings.Cut(doc, ": ")
 		switch {
 		case x.Asks != "":
-			doc += ", named by parameters"
+			doc += "; needs a parameter"
 		case x.Lacks != "":
 			doc = "not here: " + x.Lacks
 		}
@@ -331,7 +331,7 @@ func (l listing) print(w io.Writer) {
 			fmt.Fprintf(w, "  from: %s\n", x.Source)
 		}
 		if x.Corrects != "" {
-			fmt.Fprintf(w, "  differs from it, and why: %s\n", x.Corrects)
+			fmt.Fprintf(w, "  differs from the source, and why: %s\n", x.Corrects)
 		}
 		fmt.Fprintln(w)
 	}

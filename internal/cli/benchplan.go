@@ -64,7 +64,7 @@ func benchPlanCommand(env Env) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "plan NAME",
-		Short: "Print the commands to run on hardware that is not here",
+		Short: "Print the commands to run on hardware that this machine does not have",
 		Example: "  teescope bench plan startup\n" +
 			"  teescope bench plan memory --param size=1GiB",
 		Args: cobra.ExactArgs(1),
@@ -80,7 +80,7 @@ func benchPlanCommand(env Env) *cobra.Command {
 				envs = w.Environments
 			}
 			if len(envs) > 1 {
-				all = []target{{name: args[0], needs: "what its environments need, or it leaves them out:", envs: envs, own: true}}
+				all = []target{{name: args[0], needs: "what its environments need; environments that cannot run are left out:", envs: envs, own: true}}
 			}
 			for _, t := range all {
 				if err := t.print(env.Stdout, args[0], f, choices[0]); err != nil {

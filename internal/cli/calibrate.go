@@ -25,13 +25,13 @@ func calibrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure what one event (a system call, a page fault, a switch ...) costs on this host",
-		Long: `Calibrate measures what single events cost; explanations multiply rates by it. The noise
-floor of a benchmark is another thing: ` + "`teescope bench calibrate`" + `.
+		Long: `Calibrate measures the costs of single events; explanations multiply rates by these costs.
+(` + "`teescope bench calibrate`" + ` is another command: it measures a benchmark's noise floor.)
 
 It uses a second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
 calibrates automatically when it first starts on a machine, before it attaches
-anything to the kernel. Stop monitors and other tracers first: their probes are part of what
-is measured.`,
+anything to the kernel. Stop monitors and other tracers first: the measured costs would
+include their probes.`,
 		Example: "  teescope calibrate\n  teescope calibrate --json | jq '.units[] | {event, seconds}'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -76,7 +76,7 @@ func printCalibration(w io.Writer, c *prices.Calibration) error {
 		return err
 	}
 	if len(c.Traced) > 0 {
-		fmt.Fprintf(w, "\nPrograms on %s ran during the measurement and are part of the costs. Stop other monitors and tracers, and calibrate again.\n", strings.Join(c.Traced, ", "))
+		fmt.Fprintf(w, "\nBPF programs on %s ran during the measurement, so the costs include them. Stop other monitors and tracers, and calibrate again.\n", strings.Join(c.Traced, ", "))
 	}
 	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", metric.Value(c.CPUSeconds, "seconds"), cmp.Or(c.Fingerprint.CPU, "unknown"), cmp.Or(c.Fingerprint.Kernel, "unknown"))
 	return err

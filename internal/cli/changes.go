@@ -25,9 +25,9 @@ func changesCommand(env Env) *cobra.Command {
 		Short: "Rank what changed between two windows, over all series in a monitor's store",
 		Long: `Changes compares the last minutes with the time before them, for every series in the
 monitor's store. It needs no rules. Changes are ranked by their size relative to the
-spread within the windows; processes that started or stopped come first. On a monitor that
-is younger than both windows, they share the time that it has, at least two minutes. For a monitor behind TLS and basic authentication, see
-"teescope explain --help".`,
+spread within the windows; processes that started or stopped come first. If the monitor has
+run for less time than both windows need, the windows divide that time, at least two minutes.
+For a monitor behind TLS and basic authentication, see "teescope explain --help".`,
 		Example: "  teescope changes\n  teescope changes --last 5m --before 2h --process redis",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -37,8 +37,8 @@ is younger than both windows, they share the time that it has, at least two minu
 	fs := c.Flags()
 	serverFlag(c, &f.server, "address of the monitor")
 	f.last, f.before = duration(10*time.Minute), duration(time.Hour)
-	fs.Var(&f.last, "last", "length of the window, which ends now")
-	fs.Var(&f.before, "before", "how much time before the --last window to compare it with")
+	fs.Var(&f.last, "last", "length of the recent window, which ends now")
+	fs.Var(&f.before, "before", "length of the earlier window, directly before the --last window")
 	fs.StringVar(&f.process, "process", "", "only processes that match this regular expression (unanchored)")
 	fs.IntVar(&f.top, "top", 20, "number of changes to list")
 	fs.BoolVar(&f.json, "json", false, "print data instead of text")

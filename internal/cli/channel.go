@@ -32,10 +32,10 @@ func channelCommand(env Env) *cobra.Command {
 		Use:   "channel",
 		Short: "Carry TCP connections to a service in a TEE over an attested channel",
 		Long: `Channel puts an attested tunnel in front of any TCP service and client, as stunnel does
-with TLS. ` + "`listen`" + ` runs where the service is, in the confidential VM or the enclave, and
-proves it by a quote for each fresh handshake. ` + "`connect`" + ` runs where the clients are, and
-lets a connection pass only if the quote is what its policy wants. Neither the service nor
-the clients need a change. docs/channel.md says what that protects from, and what not.`,
+with TLS. ` + "`listen`" + ` runs next to the service, in the confidential VM or the enclave, and
+proves this with a quote in each full handshake. ` + "`connect`" + ` runs next to the clients, and
+lets a connection pass only if the quote meets its policy. The service and the clients
+need no change. docs/channel.md lists what the tunnel protects against and what it does not.`,
 		Example: "  teescope channel listen --listen 0.0.0.0:9443 --to 127.0.0.1:5432\n" +
 			"  teescope channel connect --listen 127.0.0.1:5432 --to server:9443 --policy policy.yaml",
 		Args: cobra.NoArgs,
@@ -81,18 +81,18 @@ func (t *tunneling) listenCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "listen",
 		Short: "Accept attested sessions, and connect each to a service",
-		Long: `Listen accepts sessions and connects each to the service. It proves what this machine is,
-and with --policy takes only clients that prove what they are.
+		Long: `Listen accepts sessions and connects each to the service. It proves the identity of this
+machine. With --policy it accepts only clients whose evidence meets the policy.
 
-SIGINT or SIGTERM closes the port, lets open connections go on for --grace, and then cuts
-them. Exit status: 0 stopped, 4 usage or tool error.`,
+SIGINT or SIGTERM closes the port, lets open connections continue for --grace, and then
+closes them. Exit status: 0 stopped, 4 usage or tool error.`,
 		Example: "  teescope channel listen --listen 0.0.0.0:9443 --to 127.0.0.1:5432\n" +
 			"  teescope channel listen --listen 127.0.0.1:9443 --to 127.0.0.1:5432 --provider mock   # to try it without a TEE",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return t.run(c.Context(), env) },
 	}
-	t.flags(c, "", "where sessions are accepted, `HOST:PORT`", "the service that each session is connected to, `HOST:PORT`",
-		"where this side's evidence comes from: "+t.names()+", mock (proves nothing), none (default: the TEE that is here)")
+	t.flags(c, "", "address on which to accept sessions, `HOST:PORT`", "address of the service to connect each session to, `HOST:PORT`",
+		"source of this side's evidence: "+t.names()+", mock (proves nothing), none (default: this machine's TEE)")
 	return c
 }
 
@@ -100,22 +100,22 @@ func (t *tunneling) connectCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "connect",
 		Short: "Accept connections of clients, and carry each to an attested listener",
-		Long: `Connect accepts connections and carries each over a session of its own to the listening
-side, if that proves what the policy wants. Later sessions resume earlier ones without a
-quote, for as long as max_age of the policy says (default 10m).
+		Long: `Connect accepts connections and carries each in its own session to the listening side,
+if that side's evidence meets the policy. Later sessions resume an earlier one without a
+new quote, for as long as the policy's max_age allows (default 10m).
 
-Clients and this end of the tunnel are not protected from each other: listen on loopback.
+Traffic between the clients and this end of the tunnel is not protected: listen on loopback.
 
-SIGINT or SIGTERM closes the port, lets open connections go on for --grace, and then cuts
-them. Exit status: 0 stopped, 4 usage or tool error.`,
+SIGINT or SIGTERM closes the port, lets open connections continue for --grace, and then
+closes them. Exit status: 0 stopped, 4 usage or tool error.`,
 		Example: "  teescope channel connect --listen 127.0.0.1:5432 --to server:9443 --policy policy.yaml\n" +
 			"  teescope channel connect --listen 127.0.0.1:5432 --to 127.0.0.1:9443 --mock-peer   # to try it without a TEE",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return t.run(c.Context(), env) },
 	}
-	t.flags(c, noProvider, "where connections are accepted, `HOST:PORT`", "the listening side that each is carried to, `HOST:PORT`",
-		"where this side's evidence comes from, if the other one wants it: "+t.names()+", mock (proves nothing), none")
-	c.Flags().DurationVar(&t.retry, "retry", 2*time.Second, "how long to retry a listening side that refuses, while its client waits")
+	t.flags(c, noProvider, "address on which to accept connections, `HOST:PORT`", "address of the listening side, `HOST:PORT`",
+		"source of this side's evidence, if the listening side requires evidence: "+t.names()+", mock (proves nothing), none")
+	c.Flags().DurationVar(&t.retry, "retry", 2*time.Second, "how long to retry while the listening side refuses the connection; the client waits for this time")
 	return c
 }
 
@@ -129,15 +129,15 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove (docs/channel.md)")
 	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy, accept mock evidence, which proves nothing")
 	t.tpm.flags(c)
-	f.StringVar(&t.metrics, "metrics", "", "serve /metrics there, `HOST:PORT`")
-	t.port.Flags(c.Flags(), "metrics", "metrics-insecure", "everyone who reaches this port can read how much the tunnel carries and what it refused, and nobody needs a password")
-	f.IntVar(&t.connections, "max-connections", 1000, "maximum number of open connections; further ones are closed at once")
-	f.IntVar(&t.handshakes, "max-handshakes", 100, "maximum number of connections without a session; a further one replaces the oldest")
+	f.StringVar(&t.metrics, "metrics", "", "address on which to serve /metrics, `HOST:PORT`")
+	t.port.Flags(c.Flags(), "metrics", "metrics-insecure", "everyone who reaches this port can read without a password how much the tunnel carries and what it refused")
+	f.IntVar(&t.connections, "max-connections", 1000, "maximum number of open connections; further connections are closed at once")
+	f.IntVar(&t.handshakes, "max-handshakes", 100, "maximum number of connections that are still in the handshake; a further connection replaces the oldest")
 	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, including its evidence")
 	f.DurationVar(&t.idle, "idle", 0, "close connections that are idle for this long (default: never)")
 	f.DurationVar(&t.session, "max-session", 0, "close connections that are older than this (default: never)")
-	f.DurationVar(&t.grace, "grace", 10*time.Second, "time that open connections have to end after a signal")
-	f.IntVar(&t.record, "record", 16<<10, fmt.Sprintf("bytes that are sealed at once, %d to %d", tunnel.LeastRecord, tunnel.MostRecord))
+	f.DurationVar(&t.grace, "grace", 10*time.Second, "how long open connections may continue after SIGINT or SIGTERM")
+	f.IntVar(&t.record, "record", 16<<10, fmt.Sprintf("size of a record in bytes: the data that is encrypted at once, %d to %d", tunnel.LeastRecord, tunnel.MostRecord))
 	for _, name := range []string{"listen", "to"} {
 		_ = c.MarkFlagRequired(name)
 	}
@@ -263,7 +263,7 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 	switch t.provider {
 	case noProvider:
 		if t.serves {
-			fmt.Fprintln(env.Stderr, "note: this side proves nothing (--provider none), so only a client that wants no evidence can connect")
+			fmt.Fprintln(env.Stderr, "note: this side proves nothing (--provider none), so only a client that requires no evidence can connect")
 		}
 		return nil
 	case mockProvider:
@@ -295,7 +295,7 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 	if t.provider != "" {
 		return fmt.Errorf("--provider %q: want %s, %s or %s", t.provider, t.names(), mockProvider, noProvider)
 	}
-	return fmt.Errorf("no TEE here (%s), so there is nothing to prove; --provider mock tries the tunnel without one", strings.Join(lacks, "; "))
+	return fmt.Errorf("no TEE on this machine (%s), so there is nothing to prove; --provider mock lets you try the tunnel without a TEE", strings.Join(lacks, "; "))
 }
 
 // verifier reads what the other side must prove.
@@ -324,7 +324,7 @@ func (t *tunneling) verifier(env Env, c *channel.Config) error {
 	}
 	switch snp := len(p.Formats) == 0 || slices.Contains(p.Formats, "sev-snp"); {
 	case p.TCBUnchecked:
-		fmt.Fprintf(env.Stderr, "note: %s says tcb: unchecked, so SEV-SNP machines with any firmware are accepted, also with known holes\n", t.policy)
+		fmt.Fprintf(env.Stderr, "note: %s says tcb: unchecked, so SEV-SNP machines with any firmware are accepted, even firmware with known vulnerabilities\n", t.policy)
 	case snp && len(p.MinTCB) == 0:
 		fmt.Fprintf(env.Stderr, "note: %s names no min_tcb, so SEV-SNP machines are refused (tcb: unchecked accepts any firmware)\n", t.policy)
 	}

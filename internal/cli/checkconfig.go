@@ -25,20 +25,20 @@ func checkConfigCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check-config FILE",
 		Short: "Check a configuration file without starting a monitor",
-		Long: `Check-config reads a file of --config as the monitor does, and says what is wrong with it,
-with the line. It starts nothing and asks nobody. As the monitor at its start, it reads the
-files of the tls_config of receivers; it reads no other secret that the file names.
+		Long: `Check-config reads a --config file as the monitor does, and prints each error with its
+line. It starts nothing and makes no network request. Like the monitor at its start, it reads
+the files in the receivers' tls_config. It reads no other secret that the file names.
 deploy/teescope.yaml is an example with every key.
 
-Exit status: 0 without a fault, 1 with one, 4 if the file cannot be read. A metric that
-nothing here emits is a remark: a scraped target may have it.`,
+Exit status: 0 no error, 1 an error, 4 the file cannot be read. A metric that no source of
+teescope emits is only a remark, because a scraped target may emit it.`,
 		Example: "  teescope check-config /etc/teescope/teescope.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return reviewConfig(env, args[0], probes, agent)
 		},
 	}
-	c.Flags().BoolVar(&agent, "agent", false, "check it as the configuration of an agent, which refuses the sections of a monitor")
+	c.Flags().BoolVar(&agent, "agent", false, "check the file as an agent's configuration; an agent refuses sections that only a monitor has")
 	observe.ProbesFlag(c.Flags(), &probes)
 	return c
 }
@@ -65,6 +65,6 @@ func reviewConfig(env Env, name, probes string, agent bool) error {
 	if c.Analysis.Broken() {
 		return outcome(exitRegression)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s: no fault\n", name)
+	_, err = fmt.Fprintf(env.Stdout, "%s: no errors\n", name)
 	return err
 }

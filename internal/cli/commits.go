@@ -35,12 +35,12 @@ func benchCommitsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "commits FIRST..LAST [EXPERIMENT]",
 		Short: "Build the commits of a range, run them interleaved and add them to the history",
-		Long: `Commits checks out the commits from FIRST to LAST, both included and along first parents,
-each in its own folder, builds them, and runs all builds in one interleaved experiment, so
-a disturbance of the machine affects all of them alike. It adds each commit to the history
+		Long: `Commits checks out the commits from FIRST to LAST, including both, along first parents.
+It builds each commit in its own folder, and runs all builds in one interleaved experiment,
+so a disturbance of the machine affects all builds alike. It adds each commit to the history
 with its counters per operation, and names the commits that changed the cost or the mix of
-system calls. A commit that does not build is skipped and listed. If all its runs fail, or guards
-refuse all its comparisons, the history keeps the commit with the reason.
+system calls. A commit that does not build is skipped and listed. If all runs of a commit fail,
+or guards refuse all its comparisons, the history keeps the commit with the reason.
 
 EXPERIMENT is a file or name as for ` + "`bench run`" + `, with a workload that takes a binary (default: custom).
 
@@ -59,10 +59,10 @@ or something missing on this machine.`,
 	f.add(c)
 	fs := c.Flags()
 	fs.StringVar(&f.Folder, "repo", ".", "repository of the program under test")
-	fs.StringVar(&f.Build, "build", "make", "shell command that builds a commit, run in its folder")
-	fs.StringVar(&f.Binary, "binary", "", "the built program, relative to that folder")
+	fs.StringVar(&f.Build, "build", "make", "shell command that builds a commit; it runs in the commit's folder")
+	fs.StringVar(&f.Binary, "binary", "", "path of the built program in the commit's folder")
 	fs.StringVar(&f.launcher, "launcher", "native", "environment of all commits, as LAUNCHER[,K=V]...")
-	fs.IntVar(&f.most, "most", 20, "maximum number of commits; a longer range is thinned out evenly, keeping both ends")
+	fs.IntVar(&f.most, "most", 20, "maximum number of commits; from a longer range, evenly spaced commits are used, always including both ends")
 	f.hide(c, "env", "variants", "commit", "resume", "dry-run", "format", "price", "strict")
 	_ = c.MarkFlagRequired("binary")
 	return c

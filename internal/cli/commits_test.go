@@ -52,7 +52,7 @@ func TestBenchCommits(t *testing.T) {
 	if code != 0 || len(lines) != 4 {
 		t.Fatalf("exit status %d, want a title and three commits: %s%s", code, out, errs)
 	}
-	if !strings.Contains(errs, "no counter counted all of this workload") { // --no-counters
+	if !strings.Contains(errs, "none counted exactly this workload") { // --no-counters
 		t.Errorf("that there are no counters is not said: %q", errs)
 	}
 	list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()

@@ -29,7 +29,7 @@ type judging struct {
 
 func (j *judging) flags(c *cobra.Command) {
 	c.Flags().StringVar(&j.margin, "margin", "", "smallest cost that matters (default: the result's)")
-	c.Flags().StringVar(&j.calibration, "calibration", "", "`FILE` with an A/A result of this host (teescope bench calibrate), as noise floor")
+	c.Flags().StringVar(&j.calibration, "calibration", "", "`FILE` with an A/A result of this host (teescope bench calibrate), used as the noise floor")
 }
 
 // judged are the options of every verdict.
@@ -116,9 +116,9 @@ func compareCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A.json [B.json]...",
 		Short: "Print the ratio, interval, verdict and grade of one or more results",
-		Long: `Compare prints what can be concluded. Within one interleaved result, that is a cost or
-a gain with its interval. Separate files are not paired, so a drift of the machine
-between them looks like an effect: grade B at best. Only grades A and B are overhead.
+		Long: `Compare prints what the results prove. One interleaved result gives a cost or a gain
+with its interval. Separate files are not paired, so a drift of the machine between
+them looks like an effect: they reach grade B at best. Only grades A and B are called overhead.
 
 Exit status: 0, or 3 if a guard refused a comparison.`,
 		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json\n  teescope compare --predict transitions=0.1x redis.json",

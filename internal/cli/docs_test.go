@@ -145,7 +145,7 @@ func notes(s *probe.Source) string {
 			what += "; optional: without it this part is missing"
 		}
 		if n.Open {
-			what += "; only when it is opened"
+			what += "; needed only to open the source"
 		}
 		line("Needs `"+n.Capability+"`", sentence(what))
 	}

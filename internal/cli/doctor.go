@@ -32,13 +32,13 @@ func doctorCommand(env Env) *cobra.Command {
 		Use:   "doctor",
 		Short: "Show what this machine is, which sources work here, and why others do not",
 		Long: `Doctor opens every source, reads it once and closes it, so its answers are tested,
-not guessed. It runs without root too, and says what root would add.
+not guessed. It also runs without root, and then says what root would add.
 
-It ends with up to three things to do, the most useful first, each with its command.
+Its last lines are up to three things to do, the most useful first, each with its command.
 
 If a monitor runs on this machine, doctor also shows which sources its settings change:
 switched off, at another level, narrowed, or counting only part of the time.
---server is that monitor's address; "" asks none.`,
+--server is that monitor's address; with --server "" doctor asks no monitor.`,
 		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -83,12 +83,12 @@ func TestThingsToDo(t *testing.T) {
 		"nobody": {diagnosis{Sources: []web.Source{bad("tls", "run as root"), bad("syscalls", "run as root"), bad("waits", "run as root"), bad("faults", "run as root")}}, url, syscall.ECONNREFUSED,
 			[]string{"sudo teescope doctor", "sudo teescope monitor"}, []string{"Two things", "not root: 4 sources", "tls, syscalls, waits and 1 more"}},
 		"root": {diagnosis{Platform: root, Sources: []web.Source{bad("kvm", "modprobe kvm_amd, then restart teescope"), bad("disk", "wait"), bad("syscalls", "boot another kernel."), hidden}}, url, syscall.ECONNREFUSED,
-			[]string{"teescope doctor", "teescope monitor", "modprobe kvm_amd"}, []string{"Three things", "1. The source syscalls is unavailable: boot another kernel. Then", "3. The source kvm is unavailable: type the command, then restart teescope."}},
+			[]string{"teescope doctor", "teescope monitor", "modprobe kvm_amd"}, []string{"Three things", "1. The source syscalls is unavailable: boot another kernel. Then", "3. The source kvm is unavailable: run the command, then restart teescope."}},
 		"a monitor runs": {diagnosis{Platform: root, Sources: []web.Source{bad("cgroups", "mount -t cgroup2 cgroup2 /sys/fs/cgroup")}}, "", nil,
 			[]string{"mount -t cgroup2 cgroup2 /sys/fs/cgroup"}, []string{"One thing"}},
 		"nothing": {diagnosis{Platform: root, Sources: []web.Source{hidden, {Name: "cpu", State: "available"}}}, "", nil, nil, []string{"Nothing to do"}},
 		"a monitor that refuses": {diagnosis{Platform: root}, url, errors.New("ask the monitor: it asks for a user name and a password."),
-			[]string{"teescope doctor --server " + url}, []string{"One thing", "how a monitor has set the sources: ask the monitor: it asks for a user name and a password."}},
+			[]string{"teescope doctor --server " + url}, []string{"One thing", "could not ask the monitor about its sources: ask the monitor: it asks for a user name and a password."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.d.ThingsToDo = tt.d.thingsToDo(tt.monitor, tt.failed)

@@ -51,7 +51,7 @@ func (d diagnosis) thingsToDo(server string, failed error) []thing {
 	switch {
 	case server == "":
 	case !client.NothingListens(failed):
-		out = append(out, thing{fmt.Sprintf("It is not known how a monitor has set the sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + server})
+		out = append(out, thing{fmt.Sprintf("Doctor could not ask the monitor about its sources: %s.", strings.TrimSuffix(contain.OneLine(failed), ".")), "teescope doctor --server " + server})
 	default:
 		out = append(out, thing{fmt.Sprintf("No monitor answers at %s, so no samples are stored and nobody is notified. Start one; `%steescope top` shows the current state without one.", server, sudo), sudo + "teescope monitor"})
 	}
@@ -74,13 +74,13 @@ func remedyOf(s web.Source) thing {
 	command, more, _ := strings.Cut(remedy, ", ")
 	switch first, _, _ := strings.Cut(command, " "); first {
 	case "modprobe", "mount", "chmod":
-		what := fmt.Sprintf("The source %s is %s: type the command", s.Name, s.State)
+		what := fmt.Sprintf("The source %s is %s: run the command", s.Name, s.State)
 		if more != "" {
 			what += ", " + more
 		}
 		return thing{what + ".", strings.TrimSuffix(command, " as root")}
 	}
-	return thing{fmt.Sprintf("The source %s is %s: %s. Then look again.", s.Name, s.State, strings.TrimSuffix(remedy, ".")), "teescope doctor"}
+	return thing{fmt.Sprintf("The source %s is %s: %s. Then run doctor again.", s.Name, s.State, strings.TrimSuffix(remedy, ".")), "teescope doctor"}
 }
 
 // thingsText writes the things to do.
@@ -89,7 +89,7 @@ func (d diagnosis) thingsText() string {
 	t.Line("")
 	switch n := len(d.ThingsToDo); n {
 	case 0:
-		t.Line("Nothing to do: each source that this machine has works.")
+		t.Line("Nothing to do: every source that this machine supports works.")
 	case 1:
 		t.Line("One thing to do:")
 	default:

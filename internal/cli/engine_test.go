@@ -94,7 +94,7 @@ func TestExplainFromEngine(t *testing.T) {
 			t.Errorf("explain %v does not say that there is none:\n%s", args, out)
 		case !slices.Contains(args, "nobody") && !strings.Contains(out, "redis-server"):
 			t.Errorf("explain %v:\n%s", args, out)
-		case !slices.Contains(args, "--json") && !strings.Contains(out, "Findings are not among the series of an engine"):
+		case !slices.Contains(args, "--json") && !strings.Contains(out, "A query engine stores no findings"):
 			t.Errorf("explain %v does not say where findings are:\n%s", args, out)
 		}
 	}
@@ -137,7 +137,7 @@ func TestElsewhereRefused(t *testing.T) {
 		{[]string{"--query-url", dead, "--config", sends}, "remote_write: nothing is stored here"},
 		{[]string{"--query-url", other.URL}, "no Prometheus-compatible engine answers there"},
 		{[]string{"--query-url", "localhost:9090"}, "--query-url: want the URL"},
-		{[]string{"--query-config", empty}, "name that too"},
+		{[]string{"--query-config", empty}, "give --query-url too"},
 		{[]string{"--query-url", dead, "--query-config", file("http.yaml", "basic_autt: {}\n")}, "http.yaml: line 1: basic_autt is not a known key"},
 		{[]string{"--query-url", dead, "--query-config", filepath.Join(dir, "none")}, "no such file"},
 	} {

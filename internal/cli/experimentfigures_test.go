@@ -64,7 +64,7 @@ func TestCompressedResults(t *testing.T) {
 		{[]string{"report", file, "--format", "text", "--out", "-"}, "runsc costs 1.062x"},
 		{[]string{"compare", file}, "runsc costs 1.062x"},
 		{[]string{"verify", file}, "unattested"},
-		{[]string{"attest", file, "--provider", "sim"}, "expand it first"},
+		{[]string{"attest", file, "--provider", "sim"}, "run gunzip first"},
 	} {
 		out, errs, _ := run(t, c.args...)
 		if !strings.Contains(out+errs, c.want) {

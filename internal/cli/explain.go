@@ -34,17 +34,17 @@ is not taken for health. If no monitor runs and --server is not given, explain
 reads the machine itself for 10 s. These 10 s are then the window, and nothing is stored.
 
 With --process it shows where that process spent its time. Each row has a number of events,
-the cost of one, and their share of the time in which the process had work. The last row
-is the time that nothing explains. With --before it compares the window with an
-earlier one.
+the cost of one event, and the events' share of the time in which the process had work. The
+last row is the unexplained time. With --before it compares the window with an earlier
+window.
 
-With a RESULT.json of bench run it shows where the difference between the arms
-comes from: how much more often something happened, what one costs, and the rest
-that nothing explains. It uses the costs calibrated when the benchmark ran, or
-this machine's if an old result holds none.
+With a RESULT.json of bench run it shows where the difference between the environments
+comes from: how much more often each event happened, what one event costs, and the
+unexplained rest. It uses the costs that were calibrated when the benchmark ran. If an
+old result has no costs, it uses this machine's.
 
 With --query-url it explains from the series of a Prometheus-compatible engine, without
-a monitor; findings are then not among them, because a monitor keeps these.
+a monitor. It then shows no findings, because only a monitor stores findings.
 
 For a monitor behind TLS and basic authentication, use --server
 https://USER:PASSWORD@HOST:PORT. If its certificate is self-signed, name it in
@@ -63,14 +63,14 @@ the environment variable SSL_CERT_FILE.`,
 	f := c.Flags()
 	serverFlag(c, &x.server, "address of the monitor")
 	engineFlags(c, &x.at, "to explain from, instead of a monitor")
-	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects only that process. The kernel keeps 15 bytes of a name, so a longer exact name also selects its first 15")
+	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects only that process. The kernel keeps only 15 bytes of a name, so a longer exact name also selects processes with the same first 15 bytes")
 	f.StringVar(&x.instance, "instance", "", "machine (instance label), if several machines have a process of that name")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
 	x.last = duration(5 * time.Minute)
-	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
+	f.Var(&x.last, "last", "window to explain; findings that closed within it are shown too")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
-	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; its calibrated costs are used for a RESULT.json that has none")
-	f.BoolVar(&x.checks, "checks", false, "list the checks that did not run, and what each needs")
+	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; its calibrated costs are used if RESULT.json has none")
+	f.BoolVar(&x.checks, "checks", false, "list the checks that did not run and what each needs")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
 }
@@ -157,7 +157,7 @@ func (x *explainer) backend(ctx context.Context, env Env) (b client.Backend, end
 		return client.Monitor(base), end, nil
 	}
 	if x.before.set() {
-		return b, end, fmt.Errorf("--before compares with an earlier window, and no monitor answers at %s that has one; start one with `teescope monitor`, or name its URL with --server", base.Redacted())
+		return b, end, fmt.Errorf("--before compares with an earlier window, which only a monitor has, and none answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", base.Redacted())
 	}
 	return x.watchHere(ctx, env, base)
 }
@@ -191,7 +191,7 @@ func explanationText(found explained, x explainer) string {
 	near, shown := nearFindings(found, x)
 	switch {
 	case x.at.URL != "":
-		t.Line("Findings are not among the series of an engine: `teescope monitor --query-url` has them.")
+		t.Line("A query engine stores no findings; `teescope monitor --query-url` evaluates the rules and shows findings.")
 	case len(found.Findings.Findings) == 0:
 		about := ""
 		if x.process != "" {

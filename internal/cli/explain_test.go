@@ -248,7 +248,7 @@ func TestExplainSaysItsWindow(t *testing.T) {
 		if _, _, err := x.watchHere(ended, Env{Stderr: &errs}, base); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		if strings.Contains(errs.String(), "instead of --last 1h") != lasting {
+		if strings.Contains(errs.String(), "not --last 1h") != lasting {
 			t.Errorf("--last is given: %v: it says %q", lasting, &errs)
 		}
 	}

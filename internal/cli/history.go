@@ -148,7 +148,7 @@ func historyShowCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show",
 		Short:   "Print the values by commit, and where they changed",
-		Long:    "Show prints one table for each job, environment and fingerprint, so another machine or\nkernel starts a new table and does not look like a change. A commit whose runs all failed,\nor whose comparisons were all refused, is listed with the reason and not used to find\nchanges.",
+		Long:    "Show prints one table for each job, environment and fingerprint, so another machine or\nkernel starts a new table and does not look like a change. A commit whose runs all failed,\nor whose comparisons were all refused, is listed with the reason, but is not used to find\nchanges.",
 		Example: "  teescope history show --workload startup",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -162,14 +162,14 @@ func historyShowCommand(env Env) *cobra.Command {
 			for _, s := range ss {
 				f.show(env.Stdout, s)
 				if f.counters > 0 && len(s.Points) > 0 && len(shownCounters(s, f.counters)) == 0 {
-					fmt.Fprintf(env.Stderr, "%s: no counter counted all of this workload and nothing else; the counters in the result say why\n", seriesName(s.Key))
+					fmt.Fprintf(env.Stderr, "%s: no counters: none counted exactly this workload and nothing else; the result's counters say why\n", seriesName(s.Key))
 				}
 			}
 			return nil
 		},
 	}
 	f.add(c)
-	c.Flags().IntVar(&f.counters, "counters", 0, "also print this many counters per operation: first those that changed, then the most frequent")
+	c.Flags().IntVar(&f.counters, "counters", 0, "also print this many counters per operation: first the counters that changed, then the most frequent counters")
 	return c
 }
 
@@ -278,7 +278,7 @@ func historyDetectCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "detect",
 		Short:   "Name the commits that changed a cost",
-		Long:    "Detect looks for change points: E-Divisive with a t-test, confirmed by a robust z-score.\n\nExit status: 0, or 1 if the last change of a history made it worse.",
+		Long:    "Detect looks for change points: E-Divisive with a t-test, confirmed by a robust z-score.\n\nExit status: 0, or 1 if the last change in a history increased the cost.",
 		Example: "  teescope history detect --magnitude 5%",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -21,11 +21,11 @@ func monitorCommand(env Env) *cobra.Command {
 		Long: `Monitor reads the sources every --interval, stores the readings, evaluates the rules
 and serves the page. Findings go to the page, to the log, and to the receivers of --config.
 
-With --query-url it stores no samples: page, rules and explanations ask an engine that
-has them. With --agent-mode it has no page either, and sends every sample to the
-receivers of remote_write in --config; the two can be combined. docs/scale.md has the
-layouts for many machines.`,
-		Short: "Watch this machine: store, findings, page and API in one process",
+With --query-url it stores no samples: the page, the rules and explanations query an engine
+that has the samples. With --agent-mode it has no store and no page: it sends every sample to
+the remote_write receivers in --config. With both flags it sends the samples, and the page
+queries the engine. docs/scale.md shows layouts for many machines.`,
+		Short: "Watch this machine: store samples, find problems, and serve a page and an API",
 		Example: "  teescope monitor\n" +
 			"  teescope monitor --process 'redis|nginx' --data /var/lib/teescope --retention 30d",
 		Args: cobra.NoArgs,
@@ -43,9 +43,9 @@ layouts for many machines.`,
 	s.Flags(f, "127.0.0.1:9780")
 	queueFlags(c, &m, "folder for the store, the findings and the results")
 	f.Var(&retention, "retention", "how long to keep samples (like 36h or 15d)")
-	engineFlags(c, &m.Query, "that has the samples: the page, the rules and explanations ask it, and nothing is stored here")
-	f.BoolVar(&m.AgentMode, "agent-mode", false, "keep samples only until the receivers of remote_write have them: no local store")
-	f.StringVar(&m.Baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, with an unprotected arm as the baseline and an arm on this machine; explanations then give an upper bound of the cost of memory encryption")
+	engineFlags(c, &m.Query, "that has the samples: the page, the rules and explanations query it, and no samples are stored here")
+	f.BoolVar(&m.AgentMode, "agent-mode", false, "no local store: keep samples only until the remote_write receivers have them")
+	f.StringVar(&m.Baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, with an unprotected environment as the baseline and an environment on this machine; explanations then show an upper bound of the cost of memory encryption")
 	return c
 }
 

@@ -22,14 +22,14 @@ func openCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "open",
 		Short: "Print a link that lets a browser change a monitor's settings",
-		Long: `Open asks a monitor on this machine, over its Unix socket, for a link. The browser
-that opens it may change sources, silences and dashboards for eight hours. The link
+		Long: `Open asks a monitor on this machine for a link, through its Unix socket. The browser
+that opens the link may change sources, silences and dashboards for eight hours. The link
 works once, within two minutes.
 
 The socket lets in root, the monitor's user, and members of the group that
-monitor --operators names. A browser elsewhere reaches a monitor on loopback through
-ssh -L 9780:127.0.0.1:9780 MACHINE; --server then names the page's address there, if
-it is another.`,
+monitor --operators names. A browser on another machine reaches a monitor on loopback
+through ssh -L 9780:127.0.0.1:9780 MACHINE. If the page's address is different in that
+browser, give it with --server.`,
 		Example: "  teescope open\n  teescope open --socket /run/teescope/9780.sock --server https://monitor.example/",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

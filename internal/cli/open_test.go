@@ -48,7 +48,7 @@ func TestOpen(t *testing.T) {
 	}{
 		{"monitor", nil, "http://127.0.0.1:9780/open?link=abc\n", 0},
 		{"monitor", []string{"--server", "https://host.example/below"}, "https://host.example/below/open?link=abc\n", 0},
-		{"agent", nil, "an agent has none", exitUsage},
+		{"agent", nil, "an agent has no page", exitUsage},
 		{"strict", nil, "403 Forbidden: not you", exitUsage},
 		{"other", nil, "is it a teescope monitor?", exitUsage},
 		{"none", nil, "start one with `teescope monitor`", exitUsage},

@@ -23,8 +23,9 @@ func reproduceCommand(env Env, more ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Show a published document's tables next to your own numbers",
-		Long: `Reproduce knows published documents: their tables and figures with every value, and the experiment that
-answers each. list shows them, run makes the runs, report writes the document's own tables with yours beside them.`,
+		Long: `Reproduce knows published documents: their tables and figures with every value, and the experiments that
+measure them again. list shows the documents, run measures, and report writes a document's tables with your numbers
+next to the published ones.`,
 		Example: "  teescope reproduce list\n  teescope reproduce report channel --results experiments/results",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -37,7 +38,7 @@ answers each. list shows them, run makes the runs, report writes the document's 
 func reproduceListCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the published documents, and what answers their tables",
+		Short:   "List the published documents and the experiments for their tables",
 		Example: "  teescope reproduce list",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -155,7 +156,7 @@ func findSource(name string) (*reproduce.Source, error) {
 		}
 		known = append(known, s.ID)
 	}
-	return nil, fmt.Errorf("no source is called %q: want %s, or a file", name, strings.Join(known, ", "))
+	return nil, fmt.Errorf("no document is called %q: want %s, or a file", name, strings.Join(known, ", "))
 }
 
 // experimentsOfSource are the experiments that answer a published document of this name; none if there is no such document.
@@ -181,7 +182,7 @@ func experimentsOfSource(name string) (out []string, err error) {
 func readResults(warn io.Writer, folder string) (docs []*result.Experiment, files map[string]string, err error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(warn, "there are no results yet: the folder %s does not exist\n", folder)
+		fmt.Fprintf(warn, "no results yet: the folder %s does not exist\n", folder)
 		return nil, nil, nil
 	}
 	if err != nil {

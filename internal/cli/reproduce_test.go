@@ -207,7 +207,7 @@ func TestReproduceReport(t *testing.T) {
 	if out, errs, code = run(t, "reproduce", "report", file, "--results", t.TempDir()+"/none"); code != 0 || !strings.Contains(errs, "does not exist") || !strings.Contains(out, "Not tested here: no result has it.") {
 		t.Errorf("status %d: %s%s", code, out, errs)
 	}
-	if _, errs, code = run(t, "reproduce", "report", "nobody"); code != exitUsage || !strings.Contains(errs, `no source is called "nobody": want`) {
+	if _, errs, code = run(t, "reproduce", "report", "nobody"); code != exitUsage || !strings.Contains(errs, `no document is called "nobody": want`) {
 		t.Errorf("status %d: %s", code, errs)
 	}
 }

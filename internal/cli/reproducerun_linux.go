@@ -31,10 +31,10 @@ func reproduceRunCommand(env Env) *cobra.Command {
 	var f reproduceRun
 	c := &cobra.Command{
 		Use:   "run SOURCE",
-		Short: "Make the runs of a document's tables, one experiment after the other",
-		Long: `Run makes the runs of each table of a document, in its order, and keeps the result of each experiment when it ends.
-It can be stopped and started again, on this machine or with its folder on another: what has a result is not run again, what was
-interrupted is continued. With --within it begins no experiment that would not end in time.`,
+		Short: "Measure a document's tables, one experiment after the other",
+		Long: `Run measures each table of a document, in the document's order, and saves the result of each experiment when it ends.
+You can stop it and start it again, also on another machine if you copy the folder of results. Finished experiments are not
+run again; an interrupted experiment is continued. With --within it begins no experiment that would not end in time.`,
 		Example: "  teescope reproduce run channel --within 1h   # native alone where the machine has no TEE\n  teescope reproduce run channel --env native --env runsc --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,10 +52,10 @@ interrupted is continued. With --within it begins no experiment that would not e
 		},
 	}
 	c.Flags().StringVar(&f.folder, "results", "", "folder for the results (default reproduce-SOURCE)")
-	c.Flags().StringVar(&f.only, "only", "", "only this table or figure (see `teescope reproduce list`)")
-	c.Flags().DurationVar(&f.within, "within", 0, "begin no experiment that would end later than this from now, such as 2h")
-	c.Flags().StringArrayVar(&f.envs, "env", nil, "environments in place of the experiments' own, as of `teescope bench run`")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would run and how long it takes, and start nothing")
+	c.Flags().StringVar(&f.only, "only", "", "only this table or figure (`teescope reproduce list` shows the ids)")
+	c.Flags().DurationVar(&f.within, "within", 0, "time limit such as 2h; no experiment begins that would end later")
+	c.Flags().StringArrayVar(&f.envs, "env", nil, "environments to use instead of the experiments' own, as in `teescope bench run`")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would run and how long it takes; start nothing")
 	return c
 }
 
@@ -74,7 +74,7 @@ func (f *reproduceRun) run(ctx context.Context, env Env, s *reproduce.Source) er
 	}
 	if !f.dryRun && len(names) > 0 {
 		if err := os.MkdirAll(f.folder, 0o755); err != nil {
-			return fmt.Errorf("make the folder of the results: %w", err)
+			return fmt.Errorf("create the folder for the results: %w", err)
 		}
 	}
 	begun, failed, count := host.Local().Now(), 0, 0
@@ -91,7 +91,7 @@ func (f *reproduceRun) run(ctx context.Context, env Env, s *reproduce.Source) er
 				failed++
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("stopped; the same command continues: %w", bench.ErrStopped)
+				return fmt.Errorf("stopped; run the same command again to continue: %w", bench.ErrStopped)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func (f *reproduceRun) runJob(ctx context.Context, env Env, j reproduceJob, begu
 	}
 	took := longest(plan)
 	if f.within > 0 && host.Local().Now().Sub(begun)+took > f.within {
-		fmt.Fprintf(env.Stdout, "%s: left for later: it takes up to %s\n", label, round(took))
+		fmt.Fprintf(env.Stdout, "%s: not started: it takes up to %s\n", label, round(took))
 		return true
 	}
 	fmt.Fprintf(env.Stdout, "%s: up to %s\n", label, round(took))

@@ -18,11 +18,11 @@ func schemaCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema result|findings|config|template|version",
 		Short: "Print the JSON Schema of a document",
-		Long: `Schema prints the JSON Schema (draft 2020-12) of a benchmark result, of the answer to
-GET /api/teescope/v1/findings, of the configuration file (--config), of a command
-template (--env FILE.yaml), for editors that complete and check YAML, or of what
-"teescope version --json" prints. The configuration's sections
-global, scrape_configs and remote_write belong to Prometheus and are not checked.`,
+		Long: `Schema prints the JSON Schema (draft 2020-12) of one document: a benchmark result, the
+answer to GET /api/teescope/v1/findings, the configuration file (--config), a command
+template (--env FILE.yaml), or the output of "teescope version --json". Editors can use
+the schemas to complete and check YAML. The configuration's sections global,
+scrape_configs and remote_write belong to Prometheus; the schema does not check them.`,
 		Example:   "  teescope schema result > result.schema.json\n  teescope schema config > teescope.schema.json",
 		ValidArgs: documents,
 		Args:      cobra.ExactArgs(1),

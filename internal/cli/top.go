@@ -26,18 +26,18 @@ func topCommand(env Env) *cobra.Command {
 		Use:   "top",
 		Short: "Show what is wrong now and which process uses what, in the terminal",
 		Long: `Top shows what is wrong on the machine, a table of its processes, and where the time
-of one of them goes. It asks a running monitor. If none runs and --server is not
-given, it reads the machine in its own process: no port, nothing on disk, and nothing
-is left when it ends. The first line below the verdict says which of the two it is.
+of one process goes. It asks a running monitor. If no monitor runs and --server is not
+given, top reads the machine itself: it opens no port, writes nothing to disk and leaves
+nothing behind. The first line below the verdict says where the numbers come from.
 
-Columns that this machine has no data for are left out; ~ marks an estimate from
-samples or from part of the events. Rates are means over the last 15 seconds, or over
-the last minute if readings are further apart; in the first 15 seconds, they are means
-over the time watched so far. WAIT is how many threads of the process wait for a CPU.
-LAST MIN is the CPU time of the last minute, from 0 to its own maximum.
+Columns without data on this machine are left out. ~ marks an estimate from samples or
+from part of the events. Rates are means over the last 15 seconds, or over the last
+minute if readings are further apart. In the first 15 seconds, they are means over the
+time watched so far. WAIT is how many threads of the process wait for a CPU. LAST MIN
+shows the CPU time of the last minute, scaled from 0 to the process's own maximum.
 
-If the output is not a terminal, or a simple one (TERM=dumb), it prints a table
-each time.
+If the output is not a terminal, or is a simple terminal (TERM=dumb), top prints one
+table after the other.
 
 Keys: c w s x f or < > choose the column to sort by, / filters processes by a
 regular expression, up and down or a click select a process, enter shows where its
@@ -51,8 +51,8 @@ time goes, esc goes back, q ends.`,
 	}
 	f := c.Flags()
 	serverFlag(c, &t.server, "address of the monitor")
-	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
-	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor also between readings (1s to 5s; without this flag 5s after the first 20s)")
+	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); the kernel keeps only the first 15 bytes of a name, so only they are matched")
+	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor, also the time between readings, which is 1s to 5s (without this flag, 5s after the first 20s)")
 	f.BoolVar(&t.once, "once", false, "print one table and exit; without a monitor it watches for 10 s first")
 	return c
 }

@@ -20,8 +20,8 @@ import (
 type tpmFlags struct{ path, certificate string }
 
 func (t *tpmFlags) flags(c *cobra.Command) {
-	c.Flags().StringVar(&t.path, "tpm", "", "with --provider tpm: its device or socket (default "+attest.TPMDevice+")")
-	c.Flags().StringVar(&t.certificate, "tpm-certificate", "", "with --provider tpm: `FILE` with the certificates of its attestation key, in PEM, leaf first (teescope tpm activate)")
+	c.Flags().StringVar(&t.path, "tpm", "", "with --provider tpm: the TPM's device or socket (default "+attest.TPMDevice+")")
+	c.Flags().StringVar(&t.certificate, "tpm-certificate", "", "with --provider tpm: `FILE` with the certificates of the TPM's attestation key, in PEM, leaf first (teescope tpm activate)")
 }
 
 func (t *tpmFlags) settings() (attest.TPMSettings, error) {
@@ -71,8 +71,8 @@ key that signs quotes, for a TPM whose endorsement certificate leads to its make
   where the CA's key is     teescope tpm endorse identity.json --roots maker.pem --ca ca.pem --ca-key ca.key > sealed.json
   on the machine            teescope tpm activate sealed.json > tpm.pem
 
-Only the TPM of the identity can open sealed.json. A policy that has ca.pem in tpm_roots then
-knows this TPM (docs/attested-results.md).`,
+Only the TPM that made identity.json can open sealed.json. A policy with ca.pem in tpm_roots
+then accepts this TPM (docs/attested-results.md).`,
 		Example: "  teescope tpm identity > identity.json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -100,7 +100,7 @@ func tpmIdentityCommand(env Env) *cobra.Command {
 			return printJSON(env.Stdout, id)
 		},
 	}
-	c.Flags().StringVar(&path, "tpm", "", "its device or socket (default "+attest.TPMDevice+")")
+	c.Flags().StringVar(&path, "tpm", "", "the TPM's device or socket (default "+attest.TPMDevice+")")
 	return c
 }
 
@@ -109,10 +109,10 @@ func tpmEndorseCommand(env Env) *cobra.Command {
 	valid := duration(365 * 24 * time.Hour)
 	c := &cobra.Command{
 		Use:   "endorse IDENTITY.json",
-		Short: "Certify a TPM's key by a CA of yours, readable by that TPM alone",
+		Short: "Certify a TPM's key with your own CA, encrypted so only that TPM can read it",
 		Long: `Endorse verifies that the TPM's endorsement certificate leads to one of the roots, and
-certifies the key that signs its quotes. The certificate is encrypted to the endorsement key,
-so it is of no use if the two keys are not in one TPM.`,
+certifies the key that signs the TPM's quotes. The certificate is encrypted to the endorsement
+key, so it is useless if the two keys are not in the same TPM.`,
 		Example: "  teescope tpm endorse identity.json --roots maker.pem --ca ca.pem --ca-key ca.key > sealed.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -147,7 +147,7 @@ so it is of no use if the two keys are not in one TPM.`,
 			return printJSON(env.Stdout, sealed)
 		},
 	}
-	c.Flags().StringVar(&roots, "roots", "", "`FILE` with the certificates of the TPM's maker, in PEM: roots, and what is between them and the TPM's")
+	c.Flags().StringVar(&roots, "roots", "", "`FILE` with the certificates of the TPM's maker, in PEM: the roots and the intermediate certificates")
 	c.Flags().StringVar(&ca, "ca", "", "`FILE` with the certificate of the CA, in PEM")
 	c.Flags().StringVar(&key, "ca-key", "", "`FILE` with the CA's private key, in PEM (PKCS #8)")
 	c.Flags().Var(&valid, "valid", "how long the certificate is valid")
@@ -182,7 +182,7 @@ func tpmActivateCommand(env Env) *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use:     "activate SEALED.json",
-		Short:   "Open the certificate that was made for this TPM",
+		Short:   "Decrypt the certificate that was issued for this TPM",
 		Example: "  teescope tpm activate sealed.json > tpm.pem\n  teescope attest result.json --provider tpm --tpm-certificate tpm.pem",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -201,7 +201,7 @@ func tpmActivateCommand(env Env) *cobra.Command {
 			return pem.Encode(env.Stdout, &pem.Block{Type: "CERTIFICATE", Bytes: der})
 		},
 	}
-	c.Flags().StringVar(&path, "tpm", "", "its device or socket (default "+attest.TPMDevice+")")
+	c.Flags().StringVar(&path, "tpm", "", "the TPM's device or socket (default "+attest.TPMDevice+")")
 	return c
 }
 

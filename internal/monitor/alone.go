@@ -324,7 +324,7 @@ func (a *Alone) findings(ctx context.Context) (f web.Findings, err error) {
 		f = web.Findings{Findings: []findings.Record{}, Rules: []findings.RuleStat{}, At: a.Host.Now()}.WithSummary(a.PlatformNow().Started)
 	}
 	if s := &f.Summary; s.Youth != "" { // a monitor's words
-		words := fmt.Sprintf("This process has watched for %s; the first answers take some seconds.", metric.Length(max(1, f.At.Sub(a.PlatformNow().Started).Seconds())))
+		words := fmt.Sprintf("teescope has watched for %s; the first answers take a few seconds.", metric.Length(max(1, f.At.Sub(a.PlatformNow().Started).Seconds())))
 		if s.Headline == s.Youth {
 			s.Headline = words
 		}
@@ -337,7 +337,7 @@ func (a *Alone) findings(ctx context.Context) (f web.Findings, err error) {
 func (a *Alone) explained(ctx context.Context, q explain.Question, lack string, told bool) (e web.Explanation, err error) {
 	from, _ := a.span()
 	if !a.isOpen() || q.To.Sub(from) < leastExplained {
-		return e, &explain.Refusal{Reason: fmt.Sprintf("the first one needs readings of %s, and there are fewer yet", metric.Length(leastExplained.Seconds()))}
+		return e, &explain.Refusal{Reason: fmt.Sprintf("the first explanation needs %s of readings; there are fewer so far", metric.Length(leastExplained.Seconds()))}
 	}
 	if q.From.Before(from) {
 		q.From = from
@@ -347,12 +347,12 @@ func (a *Alone) explained(ctx context.Context, q explain.Question, lack string, 
 	if !errors.As(err, &no) || !no.NotFound || lack == "" {
 		return e, err
 	}
-	reason := fmt.Sprintf("no process %q was seen here", q.Process)
+	reason := fmt.Sprintf("teescope saw no process %q", q.Process)
 	if as := runsAs(a.Host, q.Process); as != "" {
 		reason += "; " + as
 	}
 	if a.runs(ctx, q) {
-		reason = "nothing that is read here shows where its time goes"
+		reason = "no source that works here shows where the process's time goes"
 		if !told {
 			reason += ". " + strings.TrimSuffix(lack, ".")
 		}
@@ -410,7 +410,7 @@ func (a *Alone) Backend(command string, told bool) client.Backend {
 
 // shownBy says what the sources show that tell processes apart.
 var shownBy = []shownSource{
-	{"syscalls", "system calls"}, {"faults", "page faults"}, {"switches", "context switches"}, {"samples", "what the CPU time is used for"}, {"waits", "what it waits for"},
+	{"syscalls", "system calls"}, {"faults", "page faults"}, {"switches", "context switches"}, {"samples", "CPU time by use"}, {"waits", "waiting time by cause"},
 }
 
 // ShowsProcesses reports whether a source tells processes apart.
@@ -439,7 +439,7 @@ func (a *Alone) Lacks(command string) string {
 	case len(lacks) == 0:
 		return ""
 	case os.Geteuid() != 0:
-		return fmt.Sprintf("Not root, so of a process it is not known: %s. `sudo teescope %s` shows them.", strings.Join(lacks, ", "), command)
+		return fmt.Sprintf("Without root, teescope cannot show for a process: %s. `sudo teescope %s` shows them.", strings.Join(lacks, ", "), command)
 	}
-	return fmt.Sprintf("Of a process it is not known here: %s (%s). `teescope doctor` says what would help.", strings.Join(lacks, ", "), why)
+	return fmt.Sprintf("Here teescope cannot show for a process: %s (%s). `teescope doctor` says what would help.", strings.Join(lacks, ", "), why)
 }

@@ -184,8 +184,8 @@ func TestAloneExplains(t *testing.T) {
 	a.reading()
 	const lack = "Not root."
 	for process, want := range map[string][2]string{
-		"steady":            {"nothing that is read here shows where its time goes. Not root", "nothing that is read here shows where its time goes"},
-		"teescope-nonesuch": {`no process "teescope-nonesuch" was seen here`, `no process "teescope-nonesuch" was seen here`},
+		"steady":            {"no source that works here shows where the process's time goes. Not root", "no source that works here shows where the process's time goes"},
+		"teescope-nonesuch": {`teescope saw no process "teescope-nonesuch"`, `teescope saw no process "teescope-nonesuch"`},
 	} {
 		t.Run(process, func(t *testing.T) {
 			for i, told := range []bool{false, true} {
@@ -204,7 +204,7 @@ func TestAloneYouth(t *testing.T) {
 	a := newSteady(t)
 	a.reading()
 	f, err := a.Backend("top", false).Findings(t.Context())
-	if want := "This process has watched for 1 s; the first answers take some seconds."; err != nil || f.Summary.Headline != want || f.Summary.Youth != want {
+	if want := "teescope has watched for 1 s; the first answers take a few seconds."; err != nil || f.Summary.Headline != want || f.Summary.Youth != want {
 		t.Errorf("%v, %+v, want %q", err, f.Summary, want)
 	}
 }

@@ -43,7 +43,7 @@ func (m *monitor) rulesOptions(c config.Config) findings.Options {
 // which of its rules cannot be evaluated.
 func (m *monitor) configure(c config.Config) error {
 	for _, err := range Doubts(&c, m.Sources) {
-		m.Log.Warn("a rule in the configuration is not evaluated; the others are", "error", contain.OneLine(err))
+		m.Log.Warn("a rule in the configuration is not evaluated; all other rules are", "error", contain.OneLine(err))
 	}
 	m.boards.lock(c.Dashboards)
 	err := m.notifier.ApplySettings(c.Notify.Settings(m.URL()))

@@ -61,7 +61,7 @@ func (d *dashboards) SetDashboards(list []web.Dashboard) error {
 		list = []web.Dashboard{}
 	}
 	if err := save(d.path, web.Dashboards{Dashboards: list}); err != nil {
-		return fmt.Errorf("keep the dashboards: %w", err)
+		return fmt.Errorf("save the dashboards: %w", err)
 	}
 	d.all.Dashboards = list
 	return nil

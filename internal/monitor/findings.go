@@ -28,9 +28,9 @@ const findingsKept = 5000
 
 var (
 	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity", "machine"},
-		Help: "1 for each open finding, silenced or not, except early ones. subject is \"SUBJECT of UNIT\" if the finding is about one unit; machine is the instance that it is about."}
+		Help: "1 for each open finding, silenced or not, except early findings. subject is \"SUBJECT of UNIT\" if the finding is about one unit; machine is the instance that the finding is about."}
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Lines of the history of findings that are not on disk yet."}
+		Help: "Lines of the findings history that are not on disk yet."}
 	evaluationDesc = &metric.Desc{Name: "teescope_findings_evaluation_seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time of the last evaluation of all rules in seconds; the next one waits for its end."}
 )

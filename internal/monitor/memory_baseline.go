@@ -19,7 +19,7 @@ import (
 
 // MemoryCostDesc is what the encryption of memory costs, which is no event.
 var MemoryCostDesc = &metric.Desc{Name: explain.MemoryCost, Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"access", "size", "bound"},
-	Help: "How many times as long this machine's memory takes as that of the declared baseline (--memory-baseline), by access and working set, from a result of the workload memory: bound is median, or low and high of the 95 % interval."}
+	Help: "Ratio of this machine's memory access time to that of the declared baseline (--memory-baseline), by access and working set, from a result of the workload memory: bound is median, or low and high of the 95 % interval."}
 
 // memoryBaseline reads the cost of memory on this machine, relative to a baseline, from a result of the workload memory.
 // Its baseline arm is unprotected, and another arm ran on this machine.
@@ -29,7 +29,7 @@ func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options)
 		return nil, err
 	}
 	if e.Workload.Name != "memory" {
-		return nil, fmt.Errorf("%s: is of workload %s; want one of `teescope bench run memory`", file, cmp.Or(e.Workload.Name, "(none)"))
+		return nil, fmt.Errorf("%s: the result's workload is %s; want a result of `teescope bench run memory`", file, cmp.Or(e.Workload.Name, "(none)"))
 	}
 	verdict.Conclude(e, judging)
 	here := map[string]bool{}
@@ -53,7 +53,7 @@ func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options)
 			continue
 		}
 		if treatment != "" && treatment != c.Treatment {
-			return nil, fmt.Errorf("%s: %s and %s both ran on this machine; want a result with one of them", file, treatment, c.Treatment)
+			return nil, fmt.Errorf("%s: %s and %s both ran on this machine; want a result with only one of them", file, treatment, c.Treatment)
 		}
 		treatment = c.Treatment
 		if c.Verdict == stats.Invalid || c.Cost == nil || c.CostLow == nil || c.CostHigh == nil {
@@ -73,7 +73,7 @@ func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options)
 	case refused > 0:
 		return nil, fmt.Errorf("%s: none of %d comparisons of this machine has a cost with an interval; `teescope compare %s` says why", file, refused, file)
 	case len(others) > 0:
-		return nil, fmt.Errorf("%s: no arm other than the baseline ran on this machine: %s", file, strings.Join(others, "; "))
+		return nil, fmt.Errorf("%s: only the baseline ran on this machine, no other environment: %s", file, strings.Join(others, "; "))
 	}
 	return nil, fmt.Errorf("%s: no comparison of this machine with a baseline", file)
 }

@@ -76,10 +76,10 @@ func TestMemoryBaseline(t *testing.T) {
 		e *result.Experiment
 		f machine.Fingerprint
 	}{
-		"is of workload redis; want one of `teescope bench run memory`": {other, here},
-		"no arm other than the baseline ran on this machine":            {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
-		"ran with microcode 0x21000283":                                 {e, updated},
-		"both ran on this machine; want a result with one of them":      {memoryResult(t, "ladder.json"), here},
+		"the result's workload is redis; want a result of `teescope bench run memory`": {other, here},
+		"only the baseline ran on this machine, no other environment":                  {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
+		"ran with microcode 0x21000283":                                                {e, updated},
+		"both ran on this machine; want a result with only one of them":                {memoryResult(t, "ladder.json"), here},
 	} {
 		if said, samples := read(x.e, x.f); !strings.Contains(said, want) || samples != nil {
 			t.Errorf("said %q, %d samples; want %q", said, len(samples), want)

@@ -137,7 +137,7 @@ func (m *monitor) openStore(ctx context.Context, opts store.Options) error {
 			return err
 		}
 		if err := r.Err(); err != nil {
-			m.Log.Warn("the engine of --query-url does not answer yet; trying again with each query", "error", contain.OneLine(err))
+			m.Log.Warn("the engine of --query-url does not answer yet; each query tries again", "error", contain.OneLine(err))
 		}
 		m.series, m.served = r, r
 	}

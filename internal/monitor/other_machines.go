@@ -121,22 +121,22 @@ func (m *monitor) readingInterval(ctx context.Context, on query.Machine, at time
 // unseen is why nothing is known of a machine now.
 func unseen(r fleet.Row) string {
 	if r.LastSeen.IsZero() {
-		return "its agent has never answered"
+		return "this machine's agent has never answered"
 	}
 	return "no reading of this machine since " + r.LastSeen.UTC().Format(time.RFC3339)
 }
 
 // lacks says in sentences what is not known of a machine elsewhere.
 func lacks(r fleet.Row) []string {
-	out := []string{"Shown from the stored series of this machine's agent. Why a source is off, process ids and the evidence of TEEs are known only there: run `teescope doctor` on it."}
+	out := []string{"These values are stored series from this machine's agent. Reasons why sources are off, process ids and TEE evidence are available only on the machine: run `teescope doctor` there."}
 	if r.Agents > 1 {
-		out = append(out, fmt.Sprintf("%d agents have the labels job=%q and instance=%q, so their numbers are added up. Give each target an instance label of its own (relabel_configs).", r.Agents, r.Job, r.Instance))
+		out = append(out, fmt.Sprintf("%d agents have the same labels job=%q and instance=%q, so their numbers are added up. Give each target its own instance label (relabel_configs).", r.Agents, r.Job, r.Instance))
 	}
 	switch {
 	case r.LastSeen.IsZero():
-		out = append(out, "Its agent has not answered yet, so there is no reading.")
+		out = append(out, "This machine's agent has not answered yet, so there are no readings.")
 	case r.Health == fleet.Gone:
-		out = append(out, "Its agent does not answer: nothing here is newer than its last reading.")
+		out = append(out, "This machine's agent does not answer: all values are from its last reading or older.")
 	}
 	return out
 }
@@ -159,12 +159,12 @@ func teesOf(r fleet.Row) []web.TEE {
 		if there[k.Name] {
 			continue
 		}
-		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "its agent found none"}
+		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "this machine's agent found none"}
 		switch {
 		case !r.TEEsKnown():
-			t.State, t.Reason = string(tee.Unknown), "there is no reading of its agent's source tee"
+			t.State, t.Reason = string(tee.Unknown), "this machine's agent sent no reading of its source tee"
 		case slices.Contains(r.Unsure(), k.Name):
-			t.State, t.Reason = string(tee.Unknown), "its agent could not tell; teescope doctor on that machine says why"
+			t.State, t.Reason = string(tee.Unknown), "this machine's agent could not check this; teescope doctor on that machine says why"
 		}
 		out = append(out, t)
 	}
@@ -185,7 +185,7 @@ func (m *monitor) sourcesOf(ctx context.Context, on query.Machine) ([]web.Source
 	index := map[string]int{}
 	for _, s := range m.Sources {
 		w := observe.DescribeSource(s)
-		w.State, w.Reason = string(probe.Absent), "its agent has no such reading: the source is off there, or that machine lacks what it reads"
+		w.State, w.Reason = string(probe.Absent), "this machine's agent sent no such reading: the source is off there, or the machine lacks the hardware or kernel feature"
 		index[s.Name] = len(out)
 		out = append(out, w)
 	}
@@ -201,7 +201,7 @@ func (m *monitor) sourcesOf(ctx context.Context, on query.Machine) ([]web.Source
 		i, ok := index[p.Labels["source"]]
 		if !ok {
 			i = len(out)
-			index[p.Labels["source"]], out = i, append(out, web.Source{Name: p.Labels["source"], Doc: "A source that this monitor does not know", Metrics: []string{}})
+			index[p.Labels["source"]], out = i, append(out, web.Source{Name: p.Labels["source"], Doc: "A source that this monitor's version does not know", Metrics: []string{}})
 		}
 		describeSource(&out[i], p)
 	}
@@ -239,7 +239,7 @@ func describeSource(s *web.Source, p metric.Point) {
 	case probe.Up.Name:
 		s.State, s.Reason = string(probe.Available), ""
 		if v != 1 {
-			s.State, s.Reason = string(probe.Unavailable), "it delivered nothing in its last reading; teescope doctor on that machine says why"
+			s.State, s.Reason = string(probe.Unavailable), "the source delivered nothing in its last reading; teescope doctor on that machine says why"
 		}
 	case probe.BlindDesc.Name:
 		if v == 1 {
@@ -334,7 +334,7 @@ func (m *monitor) findingsOf(ctx context.Context, on query.Machine) (web.Finding
 			s.Answer = findings.Fires
 		}
 		if j := slices.IndexFunc(s.Needs, lacks); j >= 0 && s.Answer == findings.Silent {
-			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("the metric %s has no reading of this machine", s.Needs[j])
+			s.Answer, s.Reason = findings.CannotTell, fmt.Sprintf("the metric %s has no reading from this machine", s.Needs[j])
 		}
 	}
 	started := m.Platform.Started

@@ -61,8 +61,8 @@ func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Du
 	}
 	few, none := "fewer than two readings in the last "+rated, "no reading is stored yet"
 	if m.Query.URL != "" {
-		few = "the engine of --query-url has fewer than two readings of it in the last " + rated
-		none = "the engine of --query-url has no reading of this monitor"
+		few = "the engine of --query-url has fewer than two readings of this value in the last " + rated
+		none = "the engine of --query-url has no reading from this monitor"
 	}
 	for _, part := range []string{"userspace", "page", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
@@ -102,7 +102,7 @@ func (m *monitor) overheadIn(ctx context.Context, on query.Machine, over time.Du
 	}
 	if m.isRemote(on) {
 		if o.Series == 0 {
-			o.Missing["series"] = "an agent stores none"
+			o.Missing["series"] = "an agent stores no series"
 		}
 		delete(o.Missing, "page") // an agent has none
 		return o, nil

@@ -160,5 +160,5 @@ func runsAs(h *host.Host, program string) string {
 	if out == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s runs as process %s, with all others of that name", program, strings.Join(out[:min(mostRunning, len(out))], ", "))
+	return fmt.Sprintf("%s runs under the process name %s, together with all other processes of that name", program, strings.Join(out[:min(mostRunning, len(out))], ", "))
 }

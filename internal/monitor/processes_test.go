@@ -60,10 +60,10 @@ func TestRunning(t *testing.T) {
 		t.Errorf("in a runtime: %+v, %v", got, err)
 	}
 	for program, want := range map[string]string{
-		"redis-server":     `redis-server runs as process "exe" (redis-server in Gramine), with all others of that name`,
-		"Main":             `Main runs as process "java" (java org.example.Main), with all others of that name`,
-		"org.example.Main": `org.example.Main runs as process "java" (java org.example.Main), with all others of that name`,
-		"other.jar":        `other.jar runs as process "java" (java other.jar), with all others of that name`,
+		"redis-server":     `redis-server runs under the process name "exe" (redis-server in Gramine), together with all other processes of that name`,
+		"Main":             `Main runs under the process name "java" (java org.example.Main), together with all other processes of that name`,
+		"org.example.Main": `org.example.Main runs under the process name "java" (java org.example.Main), together with all other processes of that name`,
+		"other.jar":        `other.jar runs under the process name "java" (java other.jar), together with all other processes of that name`,
 		"server":           "", // it has its own name
 		"java":             "",
 		"nobody":           "",

@@ -46,7 +46,7 @@ func (m *monitor) storeRound(at time.Time, samples []metric.Sample) {
 	partly := errors.As(err, &some)
 	if err != nil && !partly {
 		if !m.failing.Swap(true) {
-			m.Log.Error("cannot store a round; the next one will be tried", "error", contain.OneLine(err))
+			m.Log.Error("cannot store this round of readings; the next round is tried as usual", "error", contain.OneLine(err))
 		}
 		return
 	}
@@ -78,13 +78,13 @@ func (m *monitor) ready() error {
 // absent returns why a metric has no series, from the state of its source.
 func (m *monitor) absent(name string) string {
 	if m.Query.URL != "" {
-		return "the engine of --query-url has no series of it"
+		return "the engine of --query-url has no series of this metric"
 	}
 	if name == observe.UnitCostDesc.Name {
 		if c := m.costs.Load(); c != nil {
 			return c.Absent()
 		}
-		return "it is being measured; this takes seconds"
+		return "the costs are being measured; this takes a few seconds"
 	}
 	if strings.HasPrefix(name, "teescope_remote_write_") {
 		return "no receiver is configured (remote_write)"
@@ -100,12 +100,12 @@ func (m *monitor) absent(name string) string {
 			case s.Reason != "":
 				return fmt.Sprintf("source %s is %s: %s", s.Source.Name, s.State, s.Reason)
 			default:
-				idle = fmt.Sprintf("source %s works, but has seen no such event", s.Source.Name)
+				idle = fmt.Sprintf("source %s works, but has counted no such event", s.Source.Name)
 			}
 		}
 	}
 	if !emitted(m.Sources, name) {
-		return "no source of this monitor emits it, and no target that it scrapes has it"
+		return "neither a source of this monitor nor a scraped target emits this metric"
 	}
 	return idle
 }

@@ -24,7 +24,7 @@ import (
 
 // authorityFlags are the flags that say who may change settings.
 func (s *Settings) authorityFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.Socket, "socket", "", "Unix socket through which root, the monitor's user and --operators change settings (default /run/teescope/PORT.sock as root)")
+	f.StringVar(&s.Socket, "socket", "", "Unix socket through which root, the monitor's user and members of --operators can change settings (default /run/teescope/PORT.sock as root)")
 	f.StringVar(&s.Operators, "operators", "", "group whose members may change settings through the socket")
 }
 

@@ -71,16 +71,16 @@ const ProbesFolder = "/etc/teescope/probes"
 // Flags adds the flags; listen is the default of --listen.
 func (s *Settings) Flags(f *pflag.FlagSet, listen string) {
 	f.StringVar(&s.Listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
-	f.StringVar(&s.Process, "process", "", "only processes whose name matches this regular expression (unanchored); of a name over 15 bytes the first 15, which the kernel keeps, are matched")
-	f.StringVar(&s.Sources, "sources", "", "only sources whose name matches this regular expression (unanchored); a monitor of other machines takes ^self$")
+	f.StringVar(&s.Process, "process", "", "only processes whose name matches this regular expression (unanchored); the kernel keeps only the first 15 bytes of a name, so only they are matched")
+	f.StringVar(&s.Sources, "sources", "", "only sources whose name matches this regular expression (unanchored); for a monitor that only receives other machines, use ^self$")
 	f.StringVar(&s.File, "config", "", "configuration file (YAML)")
 	ProbesFlag(f, &s.Probes)
-	s.Port.Flags(f, "listen", "insecure", "everyone who reaches this port can read all that teescope sees of this machine, and nobody needs a password; "+
-		"to change anything, one needs this machine's Unix socket or an operator's password")
+	s.Port.Flags(f, "listen", "insecure", "everyone who reaches this port can read without a password all that teescope measures on this machine; "+
+		"changing anything still needs this machine's Unix socket or an operator's password")
 	s.Budget = DefaultBudget
-	f.Var(&s.Budget, "budget", "share of each core that teescope may use; to stay within it, sources drop detail, then count only part of the time, and say so")
+	f.Var(&s.Budget, "budget", "share of each core that teescope may use; above it, sources first drop detail, then count only part of the time, and report this")
 	s.Privileges = Least
-	f.Var(&s.Privileges, "privileges", "capabilities to keep once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep (all)")
+	f.Var(&s.Privileges, "privileges", "capabilities to keep after the sources are open: least (cap_bpf, cap_perfmon and those that open sources need), none, or keep (all)")
 	HostRootFlag(f, &s.Root)
 	s.authorityFlags(f)
 }
@@ -92,7 +92,7 @@ func ProbesFlag(f *pflag.FlagSet, folder *string) {
 
 // HostRootFlag adds the flag that names the tree of the machine.
 func HostRootFlag(f *pflag.FlagSet, root *string) {
-	f.StringVar(root, "host-root", "/", "where the host's file system is mounted, for use in a container")
+	f.StringVar(root, "host-root", "/", "folder where the host's file system is mounted, if teescope runs in a container")
 }
 
 // Observer is a machine under observation, with its port taken and, after Open,

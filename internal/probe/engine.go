@@ -147,7 +147,7 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *metric.Nam
 
 // postpone makes a source wait for Start.
 func (l *live) postpone() {
-	l.held, l.State, l.Reason, l.Remedy = true, Opening, "what events cost here is measured first; this takes seconds", ""
+	l.held, l.State, l.Reason, l.Remedy = true, Opening, "teescope first measures the cost of events on this machine; this takes a few seconds", ""
 }
 
 // open opens a source and puts its settings into force, apart from those that the error

@@ -148,12 +148,12 @@ func (s Setting) Check(source *Source) error {
 // suits returns an error where an open source cannot do what a status asks.
 func (l *live) suits(s Status) error {
 	if _, ok := l.reader.(Governed); !ok && s.Sample < 1 {
-		return errors.New("sample: the source reads what the kernel has counted, and cannot be sampled")
+		return errors.New("sample: this source reads the kernel's own counters, so it cannot be sampled")
 	}
 	if l.narrows() {
 		return nil
 	}
-	const cannot = ": the source reads values of the whole machine and cannot be narrowed"
+	const cannot = ": this source reads values of the whole machine, so it cannot be narrowed"
 	switch {
 	case len(s.Scope.PIDs) > 0:
 		return errors.New("pids" + cannot)
@@ -220,7 +220,7 @@ func (s Setting) applyTo(next Status) (Status, error) {
 	}
 	switch waits := next.Source.Waits != nil; {
 	case s.Auto != nil && *s.Auto && !waits:
-		return next, errors.New("auto: this source does not wait for a process; set on")
+		return next, errors.New("auto: this source does not wait for a process; set on instead")
 	case s.Auto != nil && *s.Auto && s.On != nil:
 		return next, errors.New("auto: contradicts on; set one of them")
 	case s.Auto != nil:
@@ -247,7 +247,7 @@ func (s Setting) applyTo(next Status) (Status, error) {
 	}
 	if s.Files != nil {
 		if len(*s.Files) > 0 && next.Source.Files == nil {
-			return next, errors.New("files: the source reads no files that a user names")
+			return next, errors.New("files: this source reads no files that a user can choose")
 		}
 		for _, f := range *s.Files {
 			if _, err := filepath.Match(f, ""); err != nil || !filepath.IsAbs(f) {

@@ -125,7 +125,7 @@ func (l *live) limited(level int, seen budget.Coverage) {
 	switch {
 	case seen.Off:
 		l.State, l.Blind, l.Reason = Degraded, true, budgetReason
-		l.Remedy = "raise --budget: counting these frequent events costs more than the budget even for a ten-thousandth of the time"
+		l.Remedy = "raise --budget: these events are so frequent that counting them for even a ten-thousandth of the time exceeds the budget"
 		return
 	case seen.Limited && l.Level != l.Wanted:
 		why = fmt.Sprintf("the budget allows level %s, not %s", l.Level, l.Wanted)
@@ -134,17 +134,17 @@ func (l *live) limited(level int, seen budget.Coverage) {
 		if why != "" {
 			why += "; "
 		}
-		why += fmt.Sprintf("it counts %s of the time", metric.Percent(seen.Share))
+		why += fmt.Sprintf("it counts only %s of the time", metric.Percent(seen.Share))
 		if l.Sample < 1 && !IsShort(seen.Share, l.Sample) {
-			why += ", the rate that was set"
+			why += ", as configured"
 		} else {
 			why += " to stay within the budget"
 		}
-		why += "; its counters are scaled to all events"
+		why += "; its counters are scaled up to all events"
 		if l.Error != nil {
-			why += ", with a standard error of " + metric.Percent(*l.Error) + " of their sum"
+			why += ", with a standard error of " + metric.Percent(*l.Error) + " for their sum"
 			if l.RestError != nil {
-				why += ", " + metric.Percent(*l.RestError) + " of those whose number the kernel does not give"
+				why += ", " + metric.Percent(*l.RestError) + " for the events without an exact kernel count"
 			}
 		}
 	}

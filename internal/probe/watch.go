@@ -193,7 +193,7 @@ func (e *Engine) follow(l *live, s sight) {
 func (l *live) rest() {
 	l.State, l.Reason, l.Remedy, l.Blind, l.Series = Off, "switched off", switchOn(l.Source.Name), false, 0
 	if l.Auto {
-		l.Reason, l.Remedy = "off until "+l.Source.Waits.For, "it then switches on by itself; sources."+l.Source.Name+".on overrides this"
+		l.Reason, l.Remedy = "off until "+l.Source.Waits.For, "it then switches on automatically; sources."+l.Source.Name+".on overrides this"
 	}
 }
 

@@ -268,7 +268,7 @@ func Rewrite(path string, was, now []byte) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := replace(path, now, info.Mode().Perm()); err != nil {
-		return fmt.Errorf("write %s: %w; the file is as it was", path, err)
+		return fmt.Errorf("write %s: %w; the file is unchanged", path, err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (m Model) treeLines() []string {
 			out.Wrap("", s.Text)
 		}
 	case t.err == nil:
-		out.Line("Asking where its time goes.")
+		out.Line("Finding where the process's time goes ...")
 	}
 	var lines []string
 	for l := range strings.Lines(out.String()) {

@@ -96,7 +96,7 @@ func (s *snapshot) others(limit int) []string {
 		}
 	}
 	if more := len(out) - limit; more > 0 {
-		out = append(out[:max(0, limit-1)], fmt.Sprintf("and %d more: teescope explain", min(more+1, len(out))))
+		out = append(out[:max(0, limit-1)], fmt.Sprintf("and %d more: see teescope explain", min(more+1, len(out))))
 	}
 	return out
 }

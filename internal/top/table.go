@@ -136,6 +136,6 @@ func (s *snapshot) notJudged() string {
 	if s.watched <= 0 || shorter == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Watched for %s only: %d of %d rules look at up to %s, and what needs longer to show was not judged. Leave `teescope top` running (without --once).",
+	return fmt.Sprintf("Watched for only %s. %d of %d rules need more time, up to %s, so slower problems may be missing. Leave `teescope top` running (without --once).",
 		metric.Length(s.watched.Truncate(time.Second).Seconds()), shorter, len(s.findings.Rules), metric.Length(longest))
 }

@@ -470,7 +470,7 @@ func TestNotJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const line = "Watched for 10 s only: 2 of 4 rules look at up to 2 min, and what needs longer to show was not judged. Leave `teescope top` running (without --once)."
+	const line = "Watched for only 10 s. 2 of 4 rules need more time, up to 2 min, so slower problems may be missing. Leave `teescope top` running (without --once)."
 	for _, c := range []struct {
 		watched time.Duration
 		want    string

@@ -38,7 +38,7 @@ type DashboardKeeper interface {
 var ErrNotKept = errors.New("not kept")
 
 // errChanged refuses to overwrite dashboards that changed since they were read.
-var errChanged = errors.New("the dashboards have changed since they were read, so this change was not made; read them again and send their new ETag in If-Match")
+var errChanged = errors.New("the dashboards have changed since you read them, so this change was not made; read the dashboards again and send the new ETag in If-Match")
 
 // dashboards adds the routes of the dashboards: GET returns all, to show and to export; PUT replaces those that are
 // not locked. Both answer with an ETag; a PUT with If-Match replaces the dashboards only if they have that tag (RFC

@@ -220,7 +220,7 @@ func TestDashboardsMeanwhile(t *testing.T) {
 		t.Fatalf("%d %s: read with %s, left with %s, now %s", first.Code, first.Body, read, left, now)
 	}
 	for _, tags := range []string{read, "W/" + left, strings.Trim(left, `"`), `"x", ` + read, ""} {
-		if w := put("second", "If-Match", tags); w.Code != http.StatusPreconditionFailed || !strings.Contains(w.Body.String(), "read them again") || k.boards[0].Name != "first" {
+		if w := put("second", "If-Match", tags); w.Code != http.StatusPreconditionFailed || !strings.Contains(w.Body.String(), "read the dashboards again") || k.boards[0].Name != "first" {
 			t.Errorf("If-Match: %s: %d %s, %+v", tags, w.Code, w.Body, k.boards)
 		}
 	}

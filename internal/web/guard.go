@@ -46,20 +46,20 @@ type Unlock struct {
 func (u Unlock) sentence() string {
 	switch {
 	case u.Socket == "":
-		return "Locked: there is no Unix socket through which this could be unlocked: " + u.NoSocket + "."
+		return "Locked: there is no Unix socket to unlock this: " + u.NoSocket + "."
 	case u.Command == "":
-		return "Locked: this needs the Unix socket `" + u.Socket + "`."
+		return "Locked. Unlocking needs the Unix socket `" + u.Socket + "`."
 	}
-	return "Locked. To change it, type `" + u.Command + "` " + u.Where + " and open the link that it prints."
+	return "Locked. To unlock, run `" + u.Command + "` " + u.Where + " and open the link that it prints."
 }
 
 // refusal says to a client that may not make a request what to type.
 func (u Unlock) refusal(r *http.Request) string {
 	s := u.sentence()
 	if u.Socket != "" {
-		s += fmt.Sprintf(" A program uses the socket: `curl --unix-socket %s -X %s http://localhost%s`.", u.Socket, r.Method, r.URL.EscapedPath())
+		s += fmt.Sprintf(" Programs can use the socket: `curl --unix-socket %s -X %s http://localhost%s`.", u.Socket, r.Method, r.URL.EscapedPath())
 	}
-	return s + " A name and password or a client certificate of --web-config is enough for those whom operators in --config names."
+	return s + " Operators listed in --config can use their password or client certificate of --web-config instead."
 }
 
 // routes registers handlers. Everything that is not GET needs authority, unless it is listed as reading.
@@ -239,7 +239,7 @@ func unlocking(mux *routes, o Options) {
 		}
 		cookie, who, ok := o.Authority.Enter(r.URL.Query().Get("link"), r.TLS != nil)
 		if !ok {
-			http.Error(w, fmt.Sprintf("This link was used, or is older than %.0f minutes. Type `%s` %s for a new one.", authority.LinkLife.Minutes(), o.Unlock.Command, o.Unlock.Where), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("This link was already used, or is older than %.0f minutes. Run `%s` %s for a new link.", authority.LinkLife.Minutes(), o.Unlock.Command, o.Unlock.Where), http.StatusForbidden)
 			return
 		}
 		http.SetCookie(w, cookie)

@@ -176,7 +176,7 @@ func TestLink(t *testing.T) {
 		time.Sleep(authority.SessionLife - time.Nanosecond) // clock: virtual
 		may(`"may":true`, 200)
 		time.Sleep(time.Nanosecond) // clock: virtual
-		may("{\"may\":false,\"locked\":\"Locked. To change it, type `sudo teescope open` on vm and open", 403)
+		may("{\"may\":false,\"locked\":\"Locked. To unlock, run `sudo teescope open` on vm and open", 403)
 	})
 }
 

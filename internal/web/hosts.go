@@ -38,7 +38,7 @@ func CleanHostName(name string) (string, error) {
 	}
 	plain := strings.TrimPrefix(clean, "*.")
 	if plain == "" || len(clean) > 253 || strings.Contains(plain, "..") || strings.HasPrefix(plain, ".") {
-		return "", fmt.Errorf("%q: want a name like monitor.example, or *.example for each name with one label more", name)
+		return "", fmt.Errorf("%q: want a name like monitor.example, or *.example for all names with one more label", name)
 	}
 	for _, r := range plain {
 		if r > 'z' || !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_", r) {

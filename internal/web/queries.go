@@ -29,7 +29,7 @@ func queries(mux *routes, o Options) {
 		var asked Queries
 		err := body(w, r, queriesLimit, &asked)
 		if errors.As(err, new(*http.MaxBytesError)) {
-			reply(w, o, http.StatusRequestEntityTooLarge, Error{fmt.Sprintf("the call is longer than %d KiB: ask for less at once", queriesLimit>>10)})
+			reply(w, o, http.StatusRequestEntityTooLarge, Error{fmt.Sprintf("the request is longer than %d KiB; send fewer queries at once", queriesLimit>>10)})
 			return
 		}
 		list, e := asked.feed()

@@ -113,7 +113,7 @@ func Handler(o Options) http.Handler {
 func ownSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && (strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics") {
-			http.Error(w, "a page of another site sent this request; open the monitor's own page, or ask from a program", http.StatusForbidden)
+			http.Error(w, "a page of another site sent this request; open the monitor's own page, or send the request from a program", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -308,7 +308,7 @@ func refuseFiles(w http.ResponseWriter, r *http.Request, o Options, patterns []s
 	case i < 0:
 		refuse(w, o, fmt.Errorf("set source %q: %w", name, ErrNotFound))
 	case list[i].Configure == nil:
-		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: the source reads no files that a user names"})
+		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: this source reads no files that a user can choose"})
 	case len(patterns) == 0:
 		reply(w, o, http.StatusBadRequest, Error{"set source " + name + ": files: " + list[i].Configure.Advice + "\n" + list[i].Configure.Lines})
 	default:
@@ -413,7 +413,7 @@ func servePacked(w http.ResponseWriter, r *http.Request, files fs.FS, p string) 
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		http.Error(w, "this binary's page is damaged: "+err.Error()+"; build it again with make build", http.StatusInternalServerError)
+		http.Error(w, "the page in this binary is damaged: "+err.Error()+"; build it again with make build", http.StatusInternalServerError)
 		return true
 	}
 	_, _ = io.Copy(w, z)

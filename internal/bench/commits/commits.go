@@ -104,7 +104,7 @@ func (r Repository) BuildCommit(ctx context.Context, h *host.Host, id, dir strin
 	}
 	b.Binary = filepath.Join(dir, filepath.Base(r.Binary))
 	if err := h.Rename(filepath.Join(tree, r.Binary), b.Binary); err != nil {
-		return b, fmt.Errorf("the build made no --binary %s: %w", r.Binary, err)
+		return b, fmt.Errorf("the build did not create --binary %s: %w", r.Binary, err)
 	}
 	return b, nil
 }

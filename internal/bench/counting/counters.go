@@ -174,7 +174,7 @@ func (c *Counters) Finish(ctx context.Context, processes []string) (bench.Counte
 	shared := ""
 	for _, p := range processes {
 		if c.names[p] {
-			shared = "another process named " + p + " was already running, and its events are included"
+			shared = "another process named " + p + " was already running; the counts include its events"
 		}
 	}
 	var out []result.Counter
@@ -220,7 +220,7 @@ func (c *Counters) uncounted(have []result.Counter) map[string]string {
 		}
 		for _, d := range st.Source.Metrics {
 			if eventCounter(d) {
-				missing[d.Name] = cmp.Or(missing[d.Name], "source "+st.Source.Name+": "+cmp.Or(st.Reason, "it has nothing new of a process of this name"))
+				missing[d.Name] = cmp.Or(missing[d.Name], "source "+st.Source.Name+": "+cmp.Or(st.Reason, "it counted nothing new for a process of this name"))
 			}
 		}
 	}
@@ -293,7 +293,7 @@ func (c *Counters) counter(s metric.Sample, delta float64, process bool, now rea
 		k.Trust = result.Full
 	}
 	if s.Trust == metric.Estimated {
-		k.Trust, k.Note = result.Partial, "estimated from part of the time"
+		k.Trust, k.Note = result.Partial, "estimated from counting part of the time"
 	}
 	return k
 }

@@ -18,11 +18,11 @@ import (
 // beside measures the cost of a program that runs next to a job: the same job natively is the baseline.
 var beside = bench.Launcher{
 	Name: "beside",
-	Doc: "Runs the job as native does while another program, such as a monitor, runs on the machine: measures what that program costs the job. " +
-		"The program starts anew for each run and ends after it, so it does not disturb the other arms.",
+	Doc: "Runs the job as native does, while another program, such as a monitor, runs on the machine: measures the cost of that program to the job. " +
+		"The program starts for each run and ends after it, so it does not disturb other environments.",
 	Params: []bench.Param{
-		{Name: "program", Doc: "The other program and its arguments, separated by spaces. {teescope} is this program, {own} a folder that is empty at the start of each run, {port} a free TCP port. " +
-			"The value cannot hold a comma; use a script for a command that needs one.", Default: "{teescope} monitor --listen 127.0.0.1:{port} --data {own}"},
+		{Name: "program", Doc: "The other program and its arguments, separated by spaces. {teescope} is this program, {own} is a folder that is empty at the start of each run, and {port} is a free TCP port. " +
+			"The value cannot contain a comma; if the command needs one, put the command into a script.", Default: "{teescope} monitor --listen 127.0.0.1:{port} --data {own}"},
 		{Name: "settle", Doc: "Time between the program's start and the job's.", Default: "4s"},
 		nativeParam("cpus"),
 		nativeParam("data"),

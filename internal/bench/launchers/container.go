@@ -21,17 +21,17 @@ import (
 var container = bench.Launcher{
 	Name: "container",
 	Doc: "Runs the job in a container of podman or docker. Without image=, the image is built from scratch and holds only the job's files; " +
-		"a job whose program is a tool of the machine gets the machine's programs and libraries read-only.",
+		"if the job's program is a tool of the machine, the container also gets the machine's programs and libraries, read-only.",
 	Params: []bench.Param{
 		{Name: "runtime", Doc: "The container engine; auto prefers podman, then docker.", Default: "auto", Values: []string{"auto", "podman", "docker"}},
 		imageParam("one built from the job's files"),
-		{Name: "fresh", Doc: "Whether each run starts its own container, so that the start is part of the run as in other launchers; " +
-			"false keeps one container, paused while other arms run, and starts the job in it with exec.", Default: "true", Values: []string{"true", "false"}},
+		{Name: "fresh", Doc: "Whether each run starts its own container, so the start is part of the run, as in other launchers; " +
+			"false keeps one container, starts the job in it with exec, and pauses it while other environments run.", Default: "true", Values: []string{"true", "false"}},
 		networkParam,
-		{Name: "memory", Doc: "Memory limit in the engine's notation, like 512m. Empty: none."},
-		{Name: "cpu-limit", Doc: "CPU time limit in CPUs, like 1.5. Empty: none."},
-		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
-		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
+		{Name: "memory", Doc: "Memory limit in the engine's notation, like 512m. Empty: no limit."},
+		{Name: "cpu-limit", Doc: "CPU time limit in CPUs, like 1.5. Empty: no limit."},
+		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: no restriction."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test; teescope makes its own folder in it and removes it at the end. Empty: the temporary folder."},
 	},
 	Aliases: map[string]bench.Params{"docker": {"runtime": "docker"}, "podman": {"runtime": "podman"}},
 	Check:   checkContainer,

@@ -234,7 +234,7 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	}
 	for _, limit := range []string{"memory", "cpu-limit", "cpus"} {
 		if e.params[limit] != "" && e.readBack[limit] == "" {
-			return fmt.Errorf("limit a container with %s=%s: %s accepted it without an error, but the container has no such limit", limit, e.params[limit], e.engine.command)
+			return fmt.Errorf("limit a container with %s=%s: %s accepted the limit without an error, but the container does not have it", limit, e.params[limit], e.engine.command)
 		}
 	}
 	if nano, err := strconv.ParseFloat(e.readBack["cpu-limit"], 64); err == nil {

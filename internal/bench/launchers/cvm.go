@@ -62,7 +62,7 @@ func confidentialNeeds(h *host.Host, p bench.Params) []need {
 		return nil
 	}
 	if on, _ := h.ReadString(parameter); on != "Y" && on != "1" {
-		needs = append(needs, need{Path: parameter + "=Y", Hint: "a host kernel and CPU that can make such guests, and the module's parameter"})
+		needs = append(needs, need{Path: parameter + "=Y", Hint: "needs a host kernel and CPU that support such guests, and the module's parameter set"})
 	}
 	if image := p["firmware"]; image != "" {
 		needs = append(needs, need{Path: image, Hint: "the OVMF image that firmware names"})

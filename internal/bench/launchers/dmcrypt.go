@@ -25,13 +25,13 @@ const plainCipher = "none"
 var dmcrypt = bench.Launcher{
 	Name: "dmcrypt",
 	Doc: "Runs the job as native does, with {data} on a new ext4 file system over dm-crypt and a loop device (needs root). " +
-		"cipher=none leaves out dm-crypt alone: the baseline that prices storage encryption.",
+		"cipher=none leaves out only dm-crypt: the baseline for the cost of storage encryption.",
 	Params: []bench.Param{
 		{Name: "cipher", Doc: "Cipher of dm-crypt in the kernel's notation, or none.", Default: "aes-xts-plain64"},
 		{Name: "key-bits", Doc: "Length of the key; 512 is AES-256 in XTS.", Default: "512", Values: []string{"128", "256", "512"}},
 		{Name: "size", Doc: "Size of the device.", Default: "4GiB"},
-		{Name: "data", Path: true, Doc: "Folder on the disk under test, in which the device's file is made. Empty: in the temporary folder."},
-		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)); dm-crypt's own threads are not bound. Empty: as found."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test, for the file that backs the device. Empty: the temporary folder."},
+		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)); dm-crypt's own threads are not restricted. Empty: no restriction."},
 		{Name: "drop-caches", Doc: "Whether the page cache is written out and dropped before each run.", Default: "false", Values: []string{"false", "true"}},
 	},
 	Check: checkDMCrypt,

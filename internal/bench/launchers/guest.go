@@ -226,7 +226,7 @@ func (g guest) addLibrary(h *host.Host, name string) error {
 func modulesOf(kernel string) (folder string, err error) {
 	release, ok := strings.CutPrefix(path.Base(kernel), "vmlinuz-")
 	if !ok {
-		return "", fmt.Errorf("kernel %s: want a name like vmlinuz-RELEASE: the release says where its modules are", kernel)
+		return "", fmt.Errorf("kernel %s: want a name like vmlinuz-RELEASE, because the release gives the folder of its modules", kernel)
 	}
 	return path.Join(path.Dir(path.Dir(kernel)), "lib/modules", release), nil
 }

@@ -68,7 +68,7 @@ func (e *qemuEnv) Reach(_ context.Context, offered bench.Place) (inside, outside
 func (v *vm) forward(at bench.Place) error {
 	for _, port := range at.Ports {
 		if err := v.qmp.human(fmt.Sprintf("hostfwd_add %s tcp:%s:%d-%s:%d", netName, at.Host, port, guestAddress, port)); err != nil {
-			return fmt.Errorf("forward port %d of %s to the guest: %w (another program may have taken the port: run again)", port, at.Host, err)
+			return fmt.Errorf("forward port %d of %s to the guest: %w (another program may use the port: run again)", port, at.Host, err)
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ var killed = regexp.MustCompile(`Out of memory: Killed process \d+ \(([^)]*)\)`)
 // so.
 func exhausted(err error, console []byte) error {
 	if m := killed.FindSubmatch(console); err != nil && m != nil {
-		return fmt.Errorf("the guest ran out of memory and its kernel killed %s: give it more with memory=: %w", m[1], err)
+		return fmt.Errorf("the guest ran out of memory and its kernel killed %s: give the guest more memory with memory=: %w", m[1], err)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ import (
 // imageParam returns the parameter of that name; without describes the environment without an
 // image.
 func imageParam(without string) bench.Param {
-	return bench.Param{Name: "image", Path: true, Named: true, Doc: "Root file system: an OCI image in podman's store by its name, or the path of a folder or of a file with an ext4 file system. Empty: " + without + "."}
+	return bench.Param{Name: "image", Path: true, Named: true, Doc: "Root file system: the name of an OCI image in podman's store, or the path of a folder or of a file with an ext4 file system. Empty: " + without + "."}
 }
 
 // isPath distinguishes the path of an image from the name of one in a store.
@@ -50,14 +50,14 @@ func refuseImage(h *host.Host, image string) error {
 	if !isPath(image) {
 		return nil
 	}
-	const advice = "name a folder of files only, such as an unpacked podman export"
+	const advice = "name a folder that has only files, such as an unpacked podman export"
 	folder, err := filepath.EvalSymlinks(h.Path(image))
 	if err != nil {
 		return nil
 	}
 	folder = path.Join("/", strings.TrimPrefix(folder, h.Root))
 	if folder == "/" {
-		return fmt.Errorf("pack image %s: it is this machine's root, with /proc and /sys: %s", image, advice)
+		return fmt.Errorf("pack image %s: this is the machine's root folder, with /proc and /sys: %s", image, advice)
 	}
 	const file = "/proc/self/mountinfo"
 	b, err := h.ReadFile(file)

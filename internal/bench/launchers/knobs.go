@@ -43,11 +43,11 @@ func bounceParams(p bench.Params, cpus int64) error {
 	case err != nil:
 		return err
 	case pool < bounceSegment || bits.OnesCount64(uint64(pool)) != 1:
-		return fmt.Errorf("parameter bounce-pool=%q: want a power of two from 256KiB on, to which the kernel would round it up", p["bounce-pool"])
+		return fmt.Errorf("parameter bounce-pool=%q: want a power of two of at least 256KiB; the kernel would round other sizes up", p["bounce-pool"])
 	case p["bounce"] == "off" && p["cvm"] == "none":
-		return errors.New("parameter bounce-pool: nothing passes through the pool without bounce=on or cvm")
+		return errors.New("parameter bounce-pool: without bounce=on or cvm, nothing uses the pool")
 	case p["cvm"] != "none" && pool == bounceDefault: // swiotlb_adjust_size in kernel/dma/swiotlb.c
-		return fmt.Errorf("parameter bounce-pool=%s: a confidential guest's kernel treats its default size as if none was given, and chooses its own; use another size", p["bounce-pool"])
+		return fmt.Errorf("parameter bounce-pool=%s: a confidential guest's kernel treats this default size as not given, and chooses its own size; use another size", p["bounce-pool"])
 	}
 	areas := int64(1) << bits.Len64(uint64(max(cpus, 1)-1)) // the kernel's own number
 	if p["bounce-areas"] != "" {
@@ -61,7 +61,7 @@ func bounceParams(p bench.Params, cpus int64) error {
 		areas = given
 	}
 	if pool/areas < bounceSegment {
-		return fmt.Errorf("parameter bounce-pool=%s: too small for %d areas, which have at least 256KiB each", p["bounce-pool"], areas)
+		return fmt.Errorf("parameter bounce-pool=%s: too small for %d areas; each area has at least 256KiB", p["bounce-pool"], areas)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func queueParams(p bench.Params, cpus int64) error {
 	case err != nil:
 		return err
 	case n > cpus:
-		return fmt.Errorf("parameter queues=%d: a guest uses at most one queue for each CPU, and has cpus=%d", n, cpus)
+		return fmt.Errorf("parameter queues=%d: a guest uses at most one queue per CPU, and cpus=%d", n, cpus)
 	case p["disk"] == "" && p["image"] == "" && !onTap(p):
 		return errors.New("parameter queues: the guest has neither a disk nor a network with a tap (net=tap or net=vhost); QEMU's own network has one queue")
 	}
@@ -94,7 +94,7 @@ func pageParams(p bench.Params) error {
 	switch {
 	case err != nil: // reported by qemuParams
 	case p["pages"] != "auto" && p["cvm"] != "none":
-		return fmt.Errorf("parameter pages=%s: the private memory of a confidential guest is the kernel's (guest_memfd), which chooses its pages", p["pages"])
+		return fmt.Errorf("parameter pages=%s: the kernel provides a confidential guest's private memory (guest_memfd) and chooses its page size", p["pages"])
 	case huge && memory%size.bytes != 0:
 		return fmt.Errorf("parameter memory=%s: want a multiple of pages=%s", p["memory"], p["pages"])
 	}
@@ -122,7 +122,7 @@ func knobNeeds(h *host.Host, p bench.Params, kernel string) (needs []need) {
 		const shmem = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 		if text, err := h.ReadString(shmem); err == nil {
 			if mode, _ := machine.Chosen(text); mode != "never" && mode != "deny" {
-				needs = append(needs, need{Path: shmem + "=never", Hint: "it is " + mode + ", so the guest's memory would have huge pages"})
+				needs = append(needs, need{Path: shmem + "=never", Hint: "it is " + mode + ", so the guest's memory would get huge pages"})
 			}
 		}
 	}
@@ -144,11 +144,11 @@ func kernelNeeds(h *host.Host, p bench.Params, kernel string) (needs []need) {
 		return []need{{Path: "a kernel with a name like vmlinuz-RELEASE", Hint: "its release says whether it has bounce-areas or idle=haltpoll"}}
 	}
 	if p["bounce-areas"] != "" && byRelease(path.Base(folder), "6.0") < 0 {
-		needs = append(needs, need{Path: "a guest's kernel from 6.0 on", Hint: "an older one has no areas, and would ignore force after their number"})
+		needs = append(needs, need{Path: "a guest's kernel from 6.0 on", Hint: "an older kernel has no areas, and would ignore the option force after their number"})
 	}
 	builtin, err := h.ReadString(path.Join(folder, "modules.builtin"))
 	if p["idle"] == "haltpoll" && (err != nil || !strings.Contains(builtin, "/cpuidle-haltpoll.ko")) {
-		needs = append(needs, need{Path: "cpuidle-haltpoll in " + path.Join(folder, "modules.builtin"), Hint: "a guest's kernel with CONFIG_HALTPOLL_CPUIDLE=y: a module would not get its parameter"})
+		needs = append(needs, need{Path: "cpuidle-haltpoll in " + path.Join(folder, "modules.builtin"), Hint: "use a guest kernel with CONFIG_HALTPOLL_CPUIDLE=y; a module would not get its parameter"})
 	}
 	return needs
 }

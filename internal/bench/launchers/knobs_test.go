@@ -28,10 +28,10 @@ func TestBadKnobs(t *testing.T) {
 	}{
 		{bench.Params{"bounce": "on", "bounce-pool": "64MiB"}, ""},
 		{bench.Params{"cvm": "snp", "bounce-pool": "128MiB", "bounce-areas": "1"}, ""},
-		{bench.Params{"cvm": "snp", "bounce-pool": "64MiB"}, "treats its default size as if none was given"},
+		{bench.Params{"cvm": "snp", "bounce-pool": "64MiB"}, "treats this default size as not given"},
 		{bench.Params{"bounce": "on", "bounce-pool": "64MiB", "cpus": "3", "bounce-areas": "4"}, ""},
 		{bench.Params{"bounce-pool": "64MiB"}, "bounce-pool: nothing passes"},
-		{bench.Params{"bounce": "on", "bounce-pool": "128KiB"}, "power of two from 256KiB"},
+		{bench.Params{"bounce": "on", "bounce-pool": "128KiB"}, "power of two of at least 256KiB"},
 		{bench.Params{"bounce": "on", "bounce-pool": "96MiB"}, "power of two"},
 		{bench.Params{"bounce": "on", "bounce-pool": "512KiB", "cpus": "3"}, "too small for 4 areas"},
 		{bench.Params{"bounce": "on", "bounce-pool": "much"}, "bounce-pool"},

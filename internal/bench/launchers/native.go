@@ -15,11 +15,11 @@ import (
 // native is the usual baseline: the job as a plain process of this machine.
 var native = bench.Launcher{
 	Name: "native",
-	Doc: "Runs the job as a process of this machine, in a work folder of its own. " +
-		"What the machine itself is (bare metal, a VM, a confidential VM) is detected, not assumed.",
+	Doc: "Runs the job as a process of this machine, in its own work folder. " +
+		"The type of machine (bare metal, VM, confidential VM) is detected, not assumed.",
 	Params: []bench.Param{
-		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
-		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)). Empty: as found."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test; teescope makes its own folder in it and removes it at the end. Empty: the temporary folder."},
+		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)). Empty: no restriction."},
 		{Name: "drop-caches", Doc: "Whether the page cache is written out and dropped before each run (needs root).", Default: "false", Values: []string{"false", "true"}},
 	},
 	Check: func(h *host.Host, p bench.Params) error {

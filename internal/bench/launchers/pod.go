@@ -18,31 +18,31 @@ import (
 // pod compares node pools and runtime classes of a cluster, confidential ones with others.
 var pod = bench.Launcher{
 	Name: "pod",
-	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl: one pod per arm, on the nodes and with the runtime class that are named. Its image needs " +
-		"a shell and the job's tools; this machine's counters do not see it. The pod ends with the connection, and is removed at the end. A load from outside " +
+	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl: one pod per environment, on the selected nodes and with the selected runtime class. The image needs " +
+		"a shell and the job's tools; this machine's counters do not count the pod's events. The pod ends with the connection, and is removed at the end. A load from outside " +
 		"comes from this machine, which must reach the pods' network, or from a second pod (load=pod).",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
 	OwnLoad:   podLoadAt,
 	Params: []bench.Param{
-		{Name: "kubeconfig", Path: true, Doc: "File that names the cluster. Empty: as kubectl is configured."},
-		{Name: "context", Doc: "Context of that file. Empty: its current one."},
+		{Name: "kubeconfig", Path: true, Doc: "File that configures the cluster. Empty: kubectl's own configuration."},
+		{Name: "context", Doc: "Context in the kubeconfig file. Empty: the file's current context."},
 		{Name: "namespace", Doc: "Namespace of the pod. Empty: the context's."},
 		{Name: "selector", Doc: "Labels of the nodes, as NAME=VALUE words. Empty: any node."},
 		{Name: "runtimeClass", Doc: "RuntimeClass of the pod, such as one of Kata's for confidential VMs. Empty: the cluster's default runtime."},
 		{Name: "image", Default: "debian:stable-slim", Doc: "Its image."},
-		{Name: "cpus", Doc: "CPUs, requested and as the limit, like 2. Empty: no limit."},
-		{Name: "memory", Doc: "Memory, requested and as the limit, like 4Gi. Empty: no limit."},
-		{Name: "size", Doc: "Size of a volume for {data}, like 20Gi, which is made for the pod and removed with it. Empty: no volume."},
-		{Name: "storageClass", Doc: "StorageClass of that volume. Empty: the cluster's default."},
-		{Name: "work", Doc: "Folder there in which the work folder is made.", Default: "/tmp"},
-		{Name: "address", Doc: "IPv4 address at which the load reaches servers in the pod. Empty: the pod's."},
-		{Name: "load", Default: "here", Values: []string{"here", "pod"}, Doc: "Where a load runs: here, on the harness's machine, or in a second pod with the same image, runtime class and limits."},
-		{Name: "via", Default: "pod", Values: []string{"pod", "service", "node"}, Doc: "How the load reaches servers: at the pod's address, at that of a service (ClusterIP), " +
-			"or at the node's. For node, the pods use the network of their nodes: the baseline without the cluster's."},
+		{Name: "cpus", Doc: "CPUs, both as request and as limit, like 2. Empty: no limit."},
+		{Name: "memory", Doc: "Memory, both as request and as limit, like 4Gi. Empty: no limit."},
+		{Name: "size", Doc: "Size of a volume for {data}, like 20Gi; the volume is made for the pod and removed with it. Empty: no volume."},
+		{Name: "storageClass", Doc: "StorageClass of the volume for {data}. Empty: the cluster's default."},
+		{Name: "work", Doc: "Folder in the pod in which the work folder is made.", Default: "/tmp"},
+		{Name: "address", Doc: "IPv4 address at which the load reaches servers in the pod. Empty: the pod's own address."},
+		{Name: "load", Default: "here", Values: []string{"here", "pod"}, Doc: "Where a load runs. here: on the harness's machine. pod: in a second pod with the same image, runtime class and limits."},
+		{Name: "via", Default: "pod", Values: []string{"pod", "service", "node"}, Doc: "Address at which the load reaches servers: the pod's, a service's (ClusterIP), " +
+			"or the node's. With node, the pods use their nodes' network: the baseline without the cluster's network."},
 		{Name: "nodes", Default: "any", Values: []string{"any", "same", "other"}, Doc: "Node of the load's pod: any, the server's, or another one."},
-		{Name: "loadSelector", Doc: "Labels of the nodes for the load's pod, as for selector. Empty: those of selector."},
-		{Name: "lifetime", Default: "12h", Doc: "After this time the cluster ends the pod, even if nobody removes it."},
+		{Name: "loadSelector", Doc: "Labels of the nodes for the load's pod, as for selector. Empty: the labels of selector."},
+		{Name: "lifetime", Default: "12h", Doc: "Time after which the cluster ends the pod, even if nobody removes it."},
 	},
 	Check: func(h *host.Host, p bench.Params) error {
 		needs := []need{{Command: "kubectl", Hint: "package kubernetes-client, or that of the cluster's version"}}
@@ -185,7 +185,7 @@ func (e *podEnv) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
 	if out, err := e.h.Exec(ctx, podDelete(e.name, e.params)); err != nil {
-		return fmt.Errorf("remove pod %s: %w%s (remove it by hand; the cluster ends it after %s)", e.name, err, lastWords(out), e.params["lifetime"])
+		return fmt.Errorf("remove pod %s: %w%s (remove the pod by hand; the cluster ends it after %s)", e.name, err, lastWords(out), e.params["lifetime"])
 	}
 	return nil
 }

@@ -137,14 +137,14 @@ func (e *podEnv) describeNetwork(ctx context.Context, d *result.Environment) {
 	}
 	p, set := findPlugin(all.Items)
 	if p == nil {
-		const why = "no DaemonSet of the cluster is that of a network plugin known to teescope"
+		const why = "no DaemonSet of the cluster belongs to a network plugin that teescope knows"
 		lacks(version, why)
 		lacks(encryption, why)
 		return
 	}
 	d.Software.Versions = withEntry(d.Software.Versions, "cni", strings.TrimSpace(p.name+" "+set.image()))
 	if p.encryption == nil {
-		lacks(encryption, "teescope does not know where "+p.name+" says whether it encrypts")
+		lacks(encryption, "teescope does not know where "+p.name+" states whether it encrypts")
 		return
 	}
 	var config object

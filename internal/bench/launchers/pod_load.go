@@ -23,13 +23,13 @@ import (
 func loadParams(p bench.Params) error {
 	if p["load"] == "pod" {
 		if p["via"] == "service" && p["address"] != "" {
-			return errors.New("parameter address: a service has its own, so leave out address= or via=service")
+			return errors.New("parameter address: a service has its own address, so leave out address= or via=service")
 		}
 		return nil
 	}
 	switch {
 	case p["via"] == "service":
-		return errors.New("parameter via=service needs load=pod: the address of a service is reachable within the cluster only")
+		return errors.New("parameter via=service needs load=pod: a service's address is reachable only within the cluster")
 	case p["nodes"] != "any" || p["loadSelector"] != "":
 		return errors.New("parameters nodes and loadSelector need load=pod: they place the load's pod")
 	}

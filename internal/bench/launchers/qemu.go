@@ -24,34 +24,34 @@ import (
 // needs.
 var qemu = bench.Launcher{
 	Name: "qemu",
-	Doc: "Runs the job in a virtual machine under QEMU, booted once per arm from a kernel image and our own initramfs, and stopped while another arm runs. " +
-		"Programs of this machine that the job calls are copied in with their libraries. Plain, with forced bounce buffers, or as an SEV-SNP or TDX guest where the host can.",
+	Doc: "Runs the job in a virtual machine under QEMU. It boots once per environment, from a kernel image and our own initramfs, and is stopped while another environment runs. " +
+		"This machine's programs that the job calls are copied into it with their libraries. The guest is plain, has forced bounce buffers, or is an SEV-SNP or TDX guest if the host supports that.",
 	Params: []bench.Param{
 		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
 		{Name: "cpus", Doc: "CPUs of the guest.", Default: "1"},
-		{Name: "prealloc", Doc: "Whether QEMU allocates all of the guest's memory when it starts, or the host when the guest touches it. Of an SEV-SNP guest this is the shared memory only.", Default: "off", Values: []string{"off", "on"}},
-		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Use the same in all compared arms."},
-		{Name: "accel", Doc: "kvm, tcg (software emulation, whose times are not a VM's cost), or auto: kvm where a guest boots with it.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
+		{Name: "prealloc", Doc: "on: QEMU allocates all of the guest's memory when it starts. off: the host allocates memory when the guest touches it. For an SEV-SNP guest, this applies only to shared memory.", Default: "off", Values: []string{"off", "on"}},
+		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's model (host); for snp EPYC-v4; under tcg max. Use the same model in all compared environments."},
+		{Name: "accel", Doc: "Accelerator. kvm: hardware virtualization. tcg: software emulation, whose times do not show a VM's cost. auto: kvm if a guest boots with it, otherwise tcg.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
 		{Name: "bounce", Doc: "Whether device I/O is forced through bounce buffers, as in a confidential VM (swiotlb=force).", Default: "off", Values: []string{"off", "on"}},
-		{Name: "bounce-pool", Doc: "Size of the guest's pool of bounce buffers, a power of two from 256KiB on. Empty: the kernel's own, 64 MiB or a share of a confidential guest's memory."},
-		{Name: "bounce-areas", Doc: "Areas of that pool, each with a lock of its own: a power of two, at most one a CPU (Linux 6.0). Empty: one a CPU."},
+		{Name: "bounce-pool", Doc: "Size of the guest's pool of bounce buffers: a power of two, at least 256KiB. Empty: the kernel's default, 64 MiB or a share of a confidential guest's memory."},
+		{Name: "bounce-areas", Doc: "Number of areas of the bounce-buffer pool, each with its own lock: a power of two, at most one per CPU (Linux 6.0). Empty: one per CPU."},
 		{Name: "cvm", Doc: "Type of confidential VM: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
-		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: where distributions put it."},
-		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: memory of the guest."},
-		{Name: "data", Path: true, Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
+		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: the image at the usual path of distributions."},
+		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: no disk; test files are in the guest's memory."},
+		{Name: "data", Path: true, Doc: "Folder on this machine for the disk's new image. Empty: the temporary folder."},
 		{Name: "cache", Doc: "QEMU's cache mode for the disk; none bypasses this machine's page cache.", Default: "none", Values: []string{"none", "writeback", "writethrough", "directsync", "unsafe"}},
-		imageParam("memory, with the programs of this machine that the job calls, and their libraries"),
-		{Name: "net", Doc: "Network of the guest (virtio-net): none; user: QEMU's own network stack, in which nothing but the server's ports is reached, from this machine; " +
-			"tap: a tap interface of this machine, with QEMU moving the packets; vhost: the same with this machine's kernel moving them. auto is user if a load comes from outside, otherwise none.",
+		imageParam("a file system in memory, with this machine's programs that the job calls and their libraries"),
+		{Name: "net", Doc: "Network of the guest (virtio-net). none: no network. user: QEMU's own network stack; only the server's ports can be reached, from this machine. " +
+			"tap: a tap interface of this machine; QEMU moves the packets. vhost: a tap interface; this machine's kernel moves the packets. auto: user if a load comes from outside, otherwise none.",
 			Default: "auto", Values: []string{"auto", netNone, netUser, netTap, netVhost}},
-		{Name: "queues", Doc: "Queues of each disk and of a network with a tap, at most one a CPU. Empty: QEMU's own, one a CPU for a disk and one for the network."},
-		{Name: "pages", Doc: "This machine's pages under the guest's memory: auto (transparent huge pages as this machine allows them), 4KiB, or 2MiB and 1GiB from its reserve of huge pages.",
+		{Name: "queues", Doc: "Number of queues of each disk and of a network with a tap, at most one per CPU. Empty: QEMU's default, one per CPU for a disk and one for the network."},
+		{Name: "pages", Doc: "Size of this machine's pages that back the guest's memory. auto: transparent huge pages as this machine allows them. 4KiB: no huge pages. 2MiB and 1GiB: pages from this machine's reserve of huge pages.",
 			Default: "auto", Values: []string{"auto", "4KiB", "2MiB", "1GiB"}},
-		{Name: "idle", Doc: "What an idle CPU of the guest does: default (it halts, which is an exit), haltpoll (it polls before it halts; cpuidle_haltpoll.force=1), or poll (it never halts; idle=poll).",
+		{Name: "idle", Doc: "What an idle CPU of the guest does. default: it halts, which causes an exit. haltpoll: it polls before it halts (cpuidle_haltpoll.force=1). poll: it never halts (idle=poll).",
 			Default: "default", Values: []string{"default", "haltpoll", "poll"}},
-		{Name: "append", Doc: "Further words for the guest's kernel command line."},
-		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
+		{Name: "append", Doc: "More words for the guest's kernel command line."},
+		{Name: "fresh", Doc: "Whether a guest is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
 	},
 	Aliases:   map[string]bench.Params{"vm": {}, "kvm": {"accel": "kvm"}, "tdx": {"cvm": "tdx"}, "snp": {"cvm": "snp"}, "sev-snp": {"cvm": "snp"}},
 	Foresee:   foreseeAccel,
@@ -63,9 +63,9 @@ var qemu = bench.Launcher{
 		case p["net"] == netNone:
 			return noLoad(job, "the guest has no network (net=none)")
 		case job.Datagrams && p["net"] == netUser:
-			return errors.New("the load sends UDP, and QEMU's own network (net=user) forwards TCP only here; use net=tap or net=vhost")
+			return errors.New("the load sends UDP, but QEMU's own network (net=user) forwards only TCP; use net=tap or net=vhost")
 		case onTap(p) && p["fresh"] == "true":
-			return errors.New("fresh=true: the network of a machine with a tap does not outlive the machine; use net=user")
+			return errors.New("fresh=true: a guest's tap network ends with the guest; use net=user")
 		}
 		return nil
 	},
@@ -170,10 +170,10 @@ func qemuParams(p bench.Params) error {
 		err3 = errors.Join(err3, errors.New("parameter accel=tcg: a confidential VM needs kvm"))
 	}
 	if p["idle"] == "haltpoll" && p["accel"] == "tcg" {
-		err3 = errors.Join(err3, errors.New("parameter idle=haltpoll: the guest's kernel has it under kvm only"))
+		err3 = errors.Join(err3, errors.New("parameter idle=haltpoll: the guest's kernel supports it only under kvm"))
 	}
 	if slices.Contains(strings.Fields(p["append"]), "--") { // what follows is for the first program, which is the agent
-		err3 = errors.Join(err3, errors.New("parameter append: the kernel's words end at --, so it cannot be one of them"))
+		err3 = errors.Join(err3, errors.New("parameter append: the kernel's options end at --, so -- cannot be one of them"))
 	}
 	return errors.Join(err, err2, err3, knobParams(p))
 }
@@ -193,9 +193,9 @@ func checkQEMU(h *host.Host, p bench.Params) error {
 	if kernel == "" {
 		kernel = bootImages // not the name of any file
 	}
-	needs = append(needs, need{Path: kernel, Hint: "a kernel image, as kernel=PATH, Debian's is in package linux-image-cloud-amd64"})
+	needs = append(needs, need{Path: kernel, Hint: "name a kernel image with kernel=PATH; Debian's is in package linux-image-cloud-amd64"})
 	if p["accel"] == "kvm" || p["cvm"] != "none" {
-		needs = append(needs, need{Path: "/dev/kvm", Hint: "virtualization that the firmware has switched on, and the module kvm_intel or kvm_amd"})
+		needs = append(needs, need{Path: "/dev/kvm", Hint: "virtualization enabled in the firmware, and the module kvm_intel or kvm_amd"})
 	}
 	if modules := modulesFor(p); modules != nil {
 		if folder, err := modulesOf(kernel); err != nil {
@@ -314,7 +314,7 @@ func (e *qemuEnv) start(ctx context.Context) error {
 			}
 		}
 		if e.params["idle"] == "haltpoll" {
-			return fmt.Errorf("parameter idle=haltpoll: the guest's kernel has it under kvm only: %s", e.fallback)
+			return fmt.Errorf("parameter idle=haltpoll: the guest's kernel supports it only under kvm: %s", e.fallback)
 		}
 		accel = "tcg"
 	}
@@ -330,7 +330,7 @@ func noKVM(h *host.Host) string {
 	intel, _ := h.Exists("/sys/module/kvm_intel")
 	amd, _ := h.Exists("/sys/module/kvm_amd")
 	if !intel && !amd {
-		return "/dev/kvm is of neither kvm_intel nor kvm_amd"
+		return "/dev/kvm belongs to neither kvm_intel nor kvm_amd"
 	}
 	return ""
 }

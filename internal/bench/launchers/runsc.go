@@ -16,14 +16,14 @@ import (
 // https://gvisor.dev/docs/architecture_guide/platforms/.
 var gvisor = bench.Launcher{
 	Name: "runsc",
-	Doc: "Runs the job in gVisor's sandbox: each system call enters a kernel in user space, computing costs nothing extra. " +
-		"It is not a TEE and protects the host from the job, not the job from the host; " +
-		"it stands in for the profile of expensive kernel entries where there is no TEE. The machine's files are read-only below an overlay in memory.",
+	Doc: "Runs the job in gVisor's sandbox: each system call enters a kernel in user space, but computing has no extra cost. " +
+		"It is not a TEE: it protects the host from the job, not the job from the host. " +
+		"Without a TEE, use it to see the effect of expensive kernel entries. The machine's files are read-only, below an overlay in memory.",
 	Params: []bench.Param{
-		{Name: "platform", Doc: "How system calls are caught.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},
-		imageParam("that of this machine"),
+		{Name: "platform", Doc: "How gVisor intercepts system calls.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},
+		imageParam("this machine's root file system"),
 		networkParam,
-		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test; teescope makes its own folder in it and removes it at the end. Empty: the temporary folder."},
 	},
 	Aliases:   map[string]bench.Params{"gvisor": {}},
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },

@@ -16,21 +16,21 @@ import (
 // ssh reaches a confidential VM that someone else has started.
 var ssh = bench.Launcher{
 	Name: "ssh",
-	Doc: "Runs the job on another Linux machine through the system's ssh client: one connection per arm, and a work folder there that is removed with it. " +
-		"The other machine's programs are used as they are; this machine's counters do not see them. A load from outside reaches its servers directly, or with through=ssh by ssh's port forwarding.",
+	Doc: "Runs the job on another Linux machine through the system's ssh client: one connection per environment. The work folder on that machine is removed at the end. " +
+		"The job uses the other machine's installed programs; this machine's counters do not count their events. A load from outside reaches the servers directly, or with through=ssh through ssh's port forwarding.",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
 	Short:     "host",
 	Params: []bench.Param{
-		{Name: "host", Doc: "The other machine, as HOST or USER@HOST or a name of the ssh client's configuration; ssh:HOST is ssh,host=HOST."},
-		{Name: "port", Doc: "Its port. Empty: as the ssh client is configured."},
-		{Name: "identity", Path: true, Doc: "File of the private key. Empty: as the ssh client is configured."},
-		{Name: "options", Doc: "Further options of the ssh client, as NAME=VALUE words (ssh_config(5))."},
-		{Name: "address", Doc: "Its IPv4 address, on which servers listen there and at which the load reaches them. Empty: that of the ssh connection."},
-		{Name: "through", Doc: "How a load from outside reaches servers there: direct, or ssh: through a connection of the ssh client that forwards the ports. Its encryption is then part of the result.",
+		{Name: "host", Doc: "The other machine, as HOST, USER@HOST or a name in the ssh client's configuration; ssh:HOST is short for ssh,host=HOST."},
+		{Name: "port", Doc: "Port of the other machine's sshd. Empty: the ssh client's configuration."},
+		{Name: "identity", Path: true, Doc: "File of the private key. Empty: the ssh client's configuration."},
+		{Name: "options", Doc: "More options for the ssh client, as NAME=VALUE words (ssh_config(5))."},
+		{Name: "address", Doc: "IPv4 address of the other machine: servers listen on it, and the load reaches them at it. Empty: the address of the ssh connection."},
+		{Name: "through", Doc: "How a load from outside reaches servers on the other machine. direct: through the network. ssh: through an ssh connection that forwards the ports; its encryption is then part of the result.",
 			Default: throughDirect, Values: []string{throughDirect, throughSSH}},
-		{Name: "work", Doc: "Folder there in which the work folder is made.", Default: "/tmp"},
-		{Name: "data", Doc: "Folder there on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the work folder."},
+		{Name: "work", Doc: "Folder on the other machine in which the work folder is made.", Default: "/tmp"},
+		{Name: "data", Doc: "Folder of the other machine on the disk under test; teescope makes its own folder in it and removes it at the end. Empty: the work folder."},
 	},
 	Check: func(h *host.Host, p bench.Params) error {
 		needs := []need{{Command: "ssh", Hint: "package openssh-client"}}
@@ -44,7 +44,7 @@ var ssh = bench.Launcher{
 	},
 	Refuses: func(p bench.Params, job bench.Job) error {
 		if p["through"] == throughSSH && job.Datagrams {
-			return errors.New("ssh forwards no UDP (through=ssh), which the load sends: use through=direct")
+			return errors.New("the load sends UDP, which ssh does not forward (through=ssh): use through=direct")
 		}
 		return nil
 	},

@@ -221,7 +221,7 @@ var notInType = regexp.MustCompile(` (in|into) (type )?(\[\]|map\[string\])*laun
 func (t *template) launcher() *bench.Launcher {
 	doc := strings.Join(strings.Fields(t.Doc), " ")
 	if t.Untried {
-		doc += " Never run by the authors of teescope: written from its documentation."
+		doc += " The authors of teescope never ran this: they wrote it from the documentation."
 	}
 	params := []bench.Param{dataParam}
 	for _, p := range t.Params {
@@ -243,7 +243,7 @@ func (t *template) launcher() *bench.Launcher {
 			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool {
 				return f.Data != nil && (bytes.Equal(f.Data, micro.Program) || bytes.Equal(f.Data, micro.In(micro.Dynamic)))
 			}) {
-				return fmt.Errorf("%s runs only programs built for it, and teescope's worker is not", t.Name)
+				return fmt.Errorf("%s runs only programs that were built for it, and teescope's worker was not", t.Name)
 			}
 			_, err := t.commands(p, job) // what the generated files cannot hold
 			return err
@@ -255,21 +255,21 @@ func (t *template) launcher() *bench.Launcher {
 	}
 }
 
-var dataParam = bench.Param{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."}
+var dataParam = bench.Param{Name: "data", Path: true, Doc: "Folder on the disk under test; teescope makes its own folder in it and removes it at the end. Empty: the temporary folder."}
 
 // validate checks what the types cannot express, and expands every text once.
 func (t *template) validate() error {
 	switch {
 	case t.Name == "" || strings.ContainsAny(t.Name, " =,./"):
-		return fmt.Errorf("name %q: want a word without blanks, \"=\", \",\", \".\" and \"/\"", t.Name)
+		return fmt.Errorf("name %q: want a word without spaces, \"=\", \",\", \".\" and \"/\"", t.Name)
 	case !strings.HasSuffix(strings.TrimSpace(t.Doc), "."):
 		return errors.New("doc: want sentences that describe the environment")
 	case len(t.Run.Argv) == 0:
 		return errors.New("run: want the argv of a run")
 	case t.TEE.Kind == "":
-		return errors.New("tee: want the kind that is declared: none, sgx, …")
+		return errors.New("tee: want the kind of TEE that the template declares: none, sgx, …")
 	case t.Ready != nil && t.Start == nil:
-		return errors.New("ready: want start too, the program that ready waits for")
+		return errors.New("ready: also needs start, the program that ready waits for")
 	}
 	params := bench.Params{"data": ""}
 	for _, p := range t.Params {
@@ -451,7 +451,7 @@ func (s scope) expand(w words) (string, error) {
 			return s.Data
 		case "job", "program", "name":
 			if s.jobless {
-				err = fmt.Errorf("line %d: %s: start, ready, stop and versions belong to no job, so they cannot use it", w.line, p)
+				err = fmt.Errorf("line %d: %s: start, ready, stop and versions do not belong to a job, so they cannot use this placeholder", w.line, p)
 			}
 			switch name {
 			case "job":
@@ -461,9 +461,9 @@ func (s scope) expand(w words) (string, error) {
 			}
 			return s.Program
 		case "argv", "args":
-			err = fmt.Errorf("line %d: %s: it stands for several words, so it must be an argument of its own, in an argv that knows the job", w.line, p)
+			err = fmt.Errorf("line %d: %s: this placeholder expands to several words, so it must be an argument of its own, in an argv that knows the job", w.line, p)
 		default:
-			err = fmt.Errorf("line %d: %s: no such placeholder; there are {work} {data} {job} {program} {name} {argv} {args} {params.NAME}", w.line, p)
+			err = fmt.Errorf("line %d: %s: no such placeholder; the placeholders are {work} {data} {job} {program} {name} {argv} {args} {params.NAME}", w.line, p)
 		}
 		return p
 	})

@@ -232,7 +232,7 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 		d.TEE.Settings = withEntry(d.TEE.Settings, k, v)
 	}
 	if e.t.Untried {
-		d.TEE.Settings = withEntry(d.TEE.Settings, "template", "written from documentation, never run by the authors of teescope")
+		d.TEE.Settings = withEntry(d.TEE.Settings, "template", "written from the documentation; the authors of teescope never ran it")
 	}
 	for k, v := range e.versions {
 		d.Software.Versions = withEntry(d.Software.Versions, k, v)
@@ -255,7 +255,7 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 	case e.t.TEE.Kind == "none":
 	case len(e.prepared) == 0:
 		for _, field := range []string{"tee.active", "tee.debug", "tee.settings"} {
-			d.Missing = withEntry(d.Missing, field, "no job has been prepared yet, and the evidence is a job's")
+			d.Missing = withEntry(d.Missing, field, "no job has been prepared yet, and the evidence belongs to a job")
 		}
 	case e.settings["debug"] == "":
 		d.TEE.Settings = withEntry(d.TEE.Settings, "debug", "unknown")

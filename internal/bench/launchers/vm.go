@@ -348,7 +348,7 @@ func (v *vm) freeze(on bool) error {
 }
 
 // errDisk says that QEMU had an error with the files of the guest's disks, which the guest sees as a broken disk.
-var errDisk = errors.New("a disk of the guest failed on this machine (data= names a folder with more room)")
+var errDisk = errors.New("a disk of the guest failed on this machine (choose a folder with more space with data=)")
 
 // diskFault returns the disk error since the last call; "" is none. Events come with the next answer.
 func (v *vm) diskFault() string {

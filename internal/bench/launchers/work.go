@@ -84,7 +84,7 @@ func newFolders(h *host.Host, launcher, data string, first ...func(work, short s
 	f := &folders{h: h, work: work, data: path.Join(work, "data"), short: work, placed: map[string]string{}}
 	switch {
 	case !quotable(work):
-		err = fmt.Errorf("%s has a quote or a line break, and scripts of jobs name it in quotes: set TMPDIR to another folder", work)
+		err = fmt.Errorf("the path %s has a quote or a line break, but scripts of jobs put it in quotes: set TMPDIR to another folder", work)
 	case data != "":
 		f.data = path.Join(data, path.Base(work))
 		_, err = h.Stat(data)
@@ -201,7 +201,7 @@ func network(p bench.Params, job bench.Job) string {
 
 // networkParam is the parameter that network reads.
 var networkParam = bench.Param{Name: "network", Default: "auto", Values: []string{"auto", "none", "host"},
-	Doc: "Network of the job; auto is the machine's own if a load comes from outside, otherwise none."}
+	Doc: "Network of the job; auto is the machine's own network if a load comes from outside, otherwise none."}
 
 // poll is the interval at which a wait checks again.
 const poll = 2 * time.Millisecond

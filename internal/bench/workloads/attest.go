@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside, including the wait for the device, excluding the way to the server and back. "+
-		"It is over the whole run, in which the device's queue has to form twice: many callers wait longer in the measured time.")
+	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside. It includes the wait for the device, but not the way to the server and back. "+
+		"It covers the whole run, in which the device's queue builds up twice; in the measured time alone, many callers wait longer.")
 	attestFailed = loadGauge("failed_ratio", "ratio", metric.Lower, "Share of the operations that failed inside, over the whole run.")
 	attestBytes  = loadGauge("quote_bytes", "bytes", metric.Lower, "Size of a quote in bytes.")
 )
@@ -31,11 +31,11 @@ var attestation = bench.Workload{
 		"Without a TEE (provider=simulated) the device is simulated with stated times, and each metric's name begins with simulated.",
 	Version: 1,
 	Params: append([]bench.Param{
-		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "The operation measured: verify-cached fetches collateral once, verify-fetched for each verification."},
-		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Configfs-tsm is the TEE of the environment (TDX, SEV-SNP; Linux 6.7 or newer, root); simulated is not a TEE."},
+		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "The operation to measure. verify-cached fetches the collateral once, verify-fetched once per verification."},
+		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Source of quotes. configfs-tsm: the environment's TEE (TDX or SEV-SNP; Linux 6.7 or newer, as root). simulated: no TEE."},
 		{Name: "delay", Default: "39ms", Doc: "Duration of a simulated quote; the default was measured for a TDX quote on Google's cloud (flashbots/attested-tls-benchmarks)."},
-		{Name: "parallel", Default: "1", Doc: "Simulated quotes made at once; a hardware device makes one at a time."},
-		{Name: "fetch", Default: "1s", Doc: "Duration of fetching simulated collateral; the default is close to what that study measured for Intel's service."},
+		{Name: "parallel", Default: "1", Doc: "Number of simulated quotes made at the same time; a hardware device makes one at a time."},
+		{Name: "fetch", Default: "1s", Doc: "Duration of fetching simulated collateral; the default is close to what the same study measured for Intel's service."},
 	}, loadParams("1")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := append(loadMetrics(p), attestInside, attestFailed, attestBytes)
@@ -108,7 +108,7 @@ var attestation = bench.Workload{
 		case inside.Provider != o.Params["provider"]:
 			return "", fmt.Errorf("the quotes are of provider %q, want %s", inside.Provider, o.Params["provider"])
 		case inside.Simulated != (o.Params["provider"] == "simulated"):
-			return "", errors.New("simulated and real quotes do not match what was requested")
+			return "", errors.New("the quotes do not match the requested provider (simulated or real)")
 		case t.Done == 0 || inside.Bytes == 0:
 			return "", fmt.Errorf("the server did %d operations and %d failed; a quote has %d bytes", t.Done, t.Failed, inside.Bytes)
 		}

@@ -12,11 +12,11 @@ import (
 var (
 	bootSeconds = &metric.Desc{Name: "boot_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from the start of the virtual machine monitor to the first answer of a service in the guest, in seconds on the harness's clock: the sum of the phases."}
-	bootVMM = bootPhase("vmm", "from the start of the virtual machine monitor until it answers: memory, devices, and of a confidential guest the launch with its measurement; on the harness's clock")
-	bootROM = bootPhase("firmware", "from there until the kernel's clock begins: firmware, the kernel's decompression and its first steps, with its memory map and acceptance of memory unless it defers them; by both clocks")
-	bootCPU = bootPhase("kernel", "from there until the first program begins: the rest of the kernel's start, with what it defers of its memory map and of acceptance; on the guest's clock")
-	bootRun = bootPhase("init", "from there until the guest takes jobs: modules, file systems, network; on the guest's clock")
-	bootAsk = bootPhase("service", "from there until a service in the guest has started and given its first answer; on the harness's clock")
+	bootVMM = bootPhase("vmm", "from the start of the virtual machine monitor until it answers: memory, devices, and for a confidential guest the launch with its measurement; on the harness's clock")
+	bootROM = bootPhase("firmware", "from the end of the previous phase until the kernel's clock begins: firmware, decompression and first steps of the kernel, including its memory map and acceptance of memory unless the kernel defers them; by both clocks")
+	bootCPU = bootPhase("kernel", "from the end of the previous phase until the first program begins: the rest of the kernel's start, including deferred work on the memory map and acceptance; on the guest's clock")
+	bootRun = bootPhase("init", "from the end of the previous phase until the guest accepts jobs: modules, file systems, network; on the guest's clock")
+	bootAsk = bootPhase("service", "from the end of the previous phase until a service in the guest has started and given its first answer; on the harness's clock")
 )
 
 func bootPhase(name, what string) *metric.Desc {
@@ -59,7 +59,7 @@ var boot = bench.Workload{
 		last := time.Duration(0)
 		for _, m := range marks {
 			if m.end <= last {
-				return samples, &bench.MetricError{Metric: m.desc.Name, Err: fmt.Errorf("it would end %v after the start and the phase before it %v: the harness was late (the machine is busy), or the guest's clock is wrong", m.end, last)}
+				return samples, &bench.MetricError{Metric: m.desc.Name, Err: fmt.Errorf("this phase would end %v after the start, but the phase before it ended after %v: the harness was late (the machine is busy), or the guest's clock is wrong", m.end, last)}
 			}
 			samples = append(samples, metric.Sample{Desc: m.desc, Value: (m.end - last).Seconds()})
 			last = m.end

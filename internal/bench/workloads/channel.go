@@ -116,19 +116,19 @@ var channelMeasures = map[string]*channelMeasure{
 
 var (
 	channelOverPlain = loadGauge("channel_over_plain_seconds", "seconds", metric.Lower,
-		"What the channel adds to the plain transport, per message in seconds: both from the same run. A percentage would shrink where the plain transport is slow.")
+		"Extra time of the channel over the plain transport, per message in seconds, both from the same run. (A percentage would be smaller where the plain transport is slow.)")
 	channelOverPlainRatio = quotient(loadGauge("channel_over_plain_ratio", "ratio", metric.Lower,
-		"The channel's time divided by that of the plain transport in the same run. Compare machines by it, because it cancels what slows both. A slow plain transport makes it small."))
+		"The channel's time divided by the plain transport's time in the same run. Use it to compare machines, because effects that slow both cancel out. A slow plain transport makes the ratio small."))
 	channelOverTLS = quotient(loadGauge("channel_over_tls_ratio", "ratio", metric.Lower,
-		"The channel's cost over that of TLS 1.3 in the same run; below 1 the channel is faster."))
+		"The channel's cost divided by the cost of TLS 1.3 in the same run; below 1 the channel is faster."))
 	channelOverX25519 = quotient(loadGauge("bare_over_x25519_ratio", "ratio", metric.Lower,
-		"A fresh handshake without evidence over the X25519 operations of both sides, in the same run."))
+		"Time of a fresh handshake without evidence divided by the time of the X25519 operations of both sides, in the same run."))
 	channelPerCore = loadGauge("channel_stream_per_core_bytes_per_second", "bytes_per_second", metric.Higher,
-		"Bytes over the channel per second of CPU time, the sealing and the opening side together.")
+		"Bytes over the channel per second of CPU time, of the sealing and the opening side together.")
 	measuredShare = loadGauge("inference_share_ratio", "ratio", metric.Lower,
-		"Time of a message and its echo over the channel, as a share of it and an inference, whose time was measured elsewhere.")
+		"Share of the total time that a message and its echo over the channel take, if the rest is one inference. The inference time was measured elsewhere.")
 	assumedShare = loadGauge("assumed_inference_share_ratio", "ratio", metric.Lower,
-		"Time of a message and its echo over the channel, as a share of it and an inference, whose time is assumed.")
+		"Share of the total time that a message and its echo over the channel take, if the rest is one inference. The inference time is assumed.")
 )
 
 func inferenceShare(p bench.Params) *metric.Desc {
@@ -146,23 +146,23 @@ func inferenceShare(p bench.Params) *metric.Desc {
 // which has the clock, on the harness's machine.
 var secureChannel = bench.Workload{
 	Name:    "channel",
-	Doc:     "An attested secure channel against the plain transport and TLS 1.3: handshakes, echo, streaming, sealing alone.",
+	Doc:     "An attested secure channel, compared with the plain transport and TLS 1.3: handshakes, echo, streaming, sealing alone.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "measure", Default: "echo", Values: []string{"handshake", "echo", "stream", "codec"}, Doc: "Handshake: fresh, resumed, with evidence. Echo: a message and its echo. Stream: one way until the receiver has all. Codec: sealing and framing alone, without a connection."},
-		{Name: "transport", Default: "tcp", Values: []string{"pipe", "tcp", "unix", "vsock"}, Doc: "Pipe stays in the process; vsock is within the machine (it needs the module vsock_loopback)."},
-		{Name: "peer", Default: "inside", Values: []string{"inside", "outside"}, Doc: "Inside has both sides in the environment; outside the far one there and the near one on the harness's machine, over TCP."},
-		{Name: "suite", Default: "aes-gcm", Values: []string{"aes-gcm", "chacha20-poly1305"}, Doc: "Cipher of the channel; that of TLS is Go's choice."},
-		{Name: "threads", Default: "cross", Values: []string{"same", "cross"}, Doc: "Same runs both sides on one thread, without a wake-up of another; cross each on its own."},
-		{Name: "evidence", Default: "mock", Values: []string{"mock", "simulated", "configfs-tsm"}, Doc: "The server's evidence in attested handshakes: a signature that proves nothing, a provider without hardware, or the TEE's quote."},
+		{Name: "measure", Default: "echo", Values: []string{"handshake", "echo", "stream", "codec"}, Doc: "What is measured. handshake: fresh and resumed handshakes, and handshakes with evidence. echo: a message and its echo. stream: data in one direction until the receiver has all. codec: sealing and framing alone, without a connection."},
+		{Name: "transport", Default: "tcp", Values: []string{"pipe", "tcp", "unix", "vsock"}, Doc: "Transport below the channel. pipe stays in the process; vsock stays on the machine and needs the module vsock_loopback."},
+		{Name: "peer", Default: "inside", Values: []string{"inside", "outside"}, Doc: "Where the two sides run. inside: both in the environment. outside: the far side in the environment, the near side on the harness's machine, over TCP."},
+		{Name: "suite", Default: "aes-gcm", Values: []string{"aes-gcm", "chacha20-poly1305"}, Doc: "Cipher of the channel; Go chooses the cipher of TLS."},
+		{Name: "threads", Default: "cross", Values: []string{"same", "cross"}, Doc: "Threads of the two sides. same: one thread for both, so no wake-up of another thread. cross: one thread for each side."},
+		{Name: "evidence", Default: "mock", Values: []string{"mock", "simulated", "configfs-tsm"}, Doc: "The server's evidence in attested handshakes. mock: a signature that proves nothing. simulated: a provider without hardware. configfs-tsm: the TEE's quote."},
 		{Name: "mutual", Default: "no", Values: []string{"no", "yes"}, Doc: "Whether the client also gives evidence."},
 		{Name: "quote-delay", Default: "39ms", Doc: "Duration of a simulated quote; 39 ms was measured on a TDX guest (flashbots/attested-tls-benchmarks, 2026)."},
-		{Name: "message", Default: "bytes", Values: []string{"bytes", "tensor"}, Doc: "Tensor has a head with name, type and shape, F32 with 768 in a row."},
+		{Name: "message", Default: "bytes", Values: []string{"bytes", "tensor"}, Doc: "Content of a message: bytes, or a tensor of F32 values, 768 in a row, with a header of name, type and shape."},
 		{Name: "size", Default: "384KiB", Doc: "Bytes of a message (16 to 16MiB) or of a tensor's data."},
-		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to, from which its share is computed."},
-		{Name: "inference-source", Default: "assumed", Values: []string{"assumed", "measured"}, Doc: "Whether that time was measured."},
-		{Name: "windows", Default: "20", Doc: "Timed windows of each variant, in random order."},
-		{Name: "window", Default: "100ms", Doc: "Length of one."},
+		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to; the share of the message is computed from it."},
+		{Name: "inference-source", Default: "assumed", Values: []string{"assumed", "measured"}, Doc: "Whether the inference time was measured or is assumed."},
+		{Name: "windows", Default: "20", Doc: "Number of timed windows of each variant, in random order."},
+		{Name: "window", Default: "100ms", Doc: "Length of a window."},
 		{Name: "warm", Default: "500ms", Doc: "Warm-up before the windows, for all variants together."},
 	},
 	Metrics:    channelMetrics,

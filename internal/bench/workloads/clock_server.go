@@ -11,6 +11,6 @@ var clockServer = knownCause(bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "clock", Default: "vdso", Values: []string{"vdso", "syscall"}, Subject: true, Doc: "How the server reads the clock."},
-		{Name: "reads", Default: "16", Doc: "How often it reads the clock for each request."},
+		{Name: "reads", Default: "16", Doc: "Number of times that the server reads the clock for each request."},
 	},
 }, "4", "8", "clockserver", "reads")

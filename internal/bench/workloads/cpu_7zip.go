@@ -56,12 +56,12 @@ var (
 var sevenZip = bench.Workload{
 	Name: "cpu-7zip",
 	Doc: "The benchmark of 7-Zip: LZMA compression, which depends on memory latency and the TLB, and decompression, " +
-		"which leans on the integer units, by number of threads.",
+		"which depends on the integer units, by number of threads.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "threads", Doc: "Threads of the benchmark (-mmt).", Default: "1"},
-		{Name: "dictionary", Doc: "Largest dictionary as a power of two, 22 is 4 MiB (-md); with threads it sets the memory. A pass begins at 22, or at 18 when that is less.", Default: "22"},
-		{Name: "passes", Doc: "How often the benchmark is repeated within a run.", Default: "1"},
+		{Name: "dictionary", Doc: "Largest dictionary as a power of two; 22 is 4 MiB (-md). Together with threads it determines the memory use. A pass begins at 22, or at 18 if the largest dictionary is smaller than 22.", Default: "22"},
+		{Name: "passes", Doc: "Number of times that the benchmark is repeated within a run.", Default: "1"},
 		{Name: "program", Path: true, Named: true, Doc: "The 7-Zip program, by name or path; 7z or 7za with the older p7zip package.", Default: "7zz", Subject: true},
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
@@ -176,7 +176,7 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 		}
 	}
 	// Before 21.00 the line Avr has no speeds; the rows have them in every version.
-	const noSpeeds = "a row of 7-Zip's table is not there or has other columns than its head"
+	const noSpeeds = "a row of 7-Zip's table is missing or does not match the table's header"
 	t.found.value(sevenZipCompress.speed, mean(compress, t.rows)*kib, noSpeeds)
 	t.found.value(sevenZipDecompress.speed, mean(decompress, t.rows)*kib, noSpeeds)
 	for i, h := range []half{sevenZipCompress, sevenZipDecompress, sevenZipTotal} {
@@ -193,7 +193,7 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 			if !ok {
 				v = math.NaN()
 			}
-			t.found.value(c.desc, v*c.scale, fmt.Sprintf("7-Zip's line %s is not there or has other columns than its head", line))
+			t.found.value(c.desc, v*c.scale, fmt.Sprintf("7-Zip's line %s is missing or does not match the table's header", line))
 		}
 	}
 	t.frequency(frequency, million)

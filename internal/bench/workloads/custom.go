@@ -20,10 +20,10 @@ import (
 )
 
 var wallSeconds = &metric.Desc{Name: "wall_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "Wall time of the command in seconds, on the harness's clock, including the launcher's own cost, which the null workload shows."}
+	Help: "Wall time of the command in seconds, on the harness's clock. It includes the launcher's own cost, which the workload null shows."}
 
 var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
-	Help: "Operations of the run, by which its counters are divided: the program's own number, or 1 for the run itself."}
+	Help: "Operations of the run; the run's counters are divided by them. Either the program's own number, or 1 for the run itself."}
 
 // custom is any command. By default a run's number is its wall time; a program
 // that measures itself prints a number, which a pattern or a path finds.
@@ -35,20 +35,20 @@ var custom = bench.Workload{
 	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program compared, {work} and {data} are folders, {host} an address and {port} a free port; any other text is passed on as it is."},
-		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Sh runs the command by sh -c, for pipes and variables; the environment then needs a shell, and the shell's start counts in the time."},
-		{Name: "binary", Path: true, Subject: true, Doc: "A program on the harness's machine, copied into the environment; arms may differ in it."},
-		{Name: "files", Path: true, List: true, Doc: "Files to copy into its folder, separated by commas; PATH:NAME renames one."},
+		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program that is compared, {work} and {data} are folders, {host} is an address and {port} a free port. Any other text is passed on unchanged."},
+		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Whether the command runs through a shell. sh runs it with sh -c, for pipes and variables; the environment then needs a shell, and the measured time includes the shell's start."},
+		{Name: "binary", Path: true, Subject: true, Doc: "A program on the harness's machine, copied into the environment. Environments may use different programs."},
+		{Name: "files", Path: true, List: true, Doc: "Files to copy into the command's folder, separated by commas; PATH:NAME renames a file."},
 		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
-		{Name: "json", Text: true, Doc: "Path of the number in a standard output that is one JSON document: jobs[0].read.iops, with [\"...\"] for a key that has dots."},
-		{Name: "operations", Text: true, Doc: "Regular expression, likewise, for the number of operations of the run (such as requests), by which counters are divided; without it the run is one operation."},
+		{Name: "json", Text: true, Doc: "Path of the number, if standard output is one JSON document: for example jobs[0].read.iops, with [\"...\"] for a key that has dots."},
+		{Name: "operations", Text: true, Doc: "Regular expression as for pattern, for the number of operations of the run (such as requests). Counters are divided by this number. Without it, the run is one operation."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
-		{Name: "unit", Default: "seconds", Doc: "Its base unit (seconds, bytes_per_second, requests_per_second, ...)."},
+		{Name: "unit", Default: "seconds", Doc: "Base unit of the number (seconds, bytes_per_second, requests_per_second, ...)."},
 		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},
 		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which direction is better."},
-		{Name: "expect", Text: true, Doc: "Regular expression, likewise, that standard output must match, or the run is refused."},
-		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Stdout requires every run to print the same bytes."},
-		{Name: "estimate", Default: "1s", Doc: "About how long a run takes, for the plan."},
+		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match it, the run is refused."},
+		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. stdout: every run must print the same bytes to standard output."},
+		{Name: "estimate", Default: "1s", Doc: "Approximate duration of a run, for the plan."},
 	},
 	Operations: customOperations,
 	Metrics: func(p bench.Params) []*metric.Desc {
@@ -97,7 +97,7 @@ var custom = bench.Workload{
 			}
 		}
 		if o.Params["digest"] == "stdout" && o.Inside.Cut.Stdout > 0 {
-			return "", fmt.Errorf("digest=stdout compares whole outputs, and this one has %d bytes too many: let the command print a checksum (sha256sum)", o.Inside.Cut.Stdout)
+			return "", fmt.Errorf("digest=stdout compares whole outputs, and this output is %d bytes too long: let the command print a checksum (sha256sum)", o.Inside.Cut.Stdout)
 		}
 		if o.Params["digest"] == "stdout" {
 			return digest("custom", string(o.Inside.Stdout)), nil
@@ -177,7 +177,7 @@ func customJob(p bench.Params) (bench.Job, error) {
 	case binary == "" && strings.Contains(command, "{binary}"):
 		return bench.Job{}, errors.New("parameter command names {binary}: give the parameter binary, the path of a program")
 	case binary != "" && !strings.Contains(command, "{binary}"):
-		return bench.Job{}, errors.New("parameter command: want {binary} in it, since a binary is given")
+		return bench.Job{}, errors.New("parameter command: must contain {binary}, because the parameter binary is given")
 	}
 
 	job := bench.Job{Inside: host.Cmd{Argv: argv, Dir: "{work}"}}
@@ -233,7 +233,7 @@ func words(s string) ([]string, error) {
 			}
 			word, in = nil, false
 		case strings.IndexByte("|&;<>()$`*?~#", c) >= 0:
-			return nil, fmt.Errorf("%q has a meaning for a shell: quote it, or set shell=sh", c)
+			return nil, fmt.Errorf("%q has a special meaning in a shell: quote it, or set shell=sh", c)
 		default:
 			word, in = append(word, c), true
 		}

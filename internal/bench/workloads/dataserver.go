@@ -68,7 +68,7 @@ type dataSet struct {
 var (
 	serverRequests = &metric.Desc{Name: "server_requests_total", Unit: "requests", Kind: metric.Counter,
 		Help: "Requests by the server's own count, between its two readings; for PostgreSQL this includes the warm-up."}
-	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory of the server at the end, by its own count: that of the data, and for Redis also the connection buffers.")
+	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory of the server at the end, by the server's own count: memory of the data, for Redis also of the connection buffers.")
 	serverCPU    = loadGauge("server_cpu_per_request_seconds", "seconds", metric.Lower, "CPU time of the server per request, as the server counts both, in seconds.")
 	serverHits   = loadGauge("server_hit_ratio", "ratio", metric.Higher, "Share of the requested keys that the server had.")
 	serverPages  = loadGauge("server_buffer_hit_ratio", "ratio", metric.Higher, "Share of the pages that the server found in its own buffers, without asking the kernel.")
@@ -118,8 +118,8 @@ func (s *dataServer) allParams() []bench.Param {
 	return append(append(out,
 		bench.Param{Name: "keys", Default: "720000", Doc: "Number of keys loaded into the server."},
 		bench.Param{Name: "value", Default: "32", Doc: "Bytes of each value."},
-		bench.Param{Name: "working-set", Doc: "Approximate size of the data in the server's memory, instead of keys: 105MiB, say, or 150% of the parameter epc. The server reports the actual size."},
-		bench.Param{Name: "epc", Doc: "Size of the enclave page cache, to which a working-set in percent refers, like 93MiB; `teescope doctor` shows this machine's."},
+		bench.Param{Name: "working-set", Doc: "Approximate size of the data in the server's memory, instead of keys: for example 105MiB, or 150% of the parameter epc. The server reports the actual size."},
+		bench.Param{Name: "epc", Doc: "Size of the enclave page cache, like 93MiB; a working-set in percent refers to it. `teescope doctor` shows the size on this machine."},
 	), s.params...)
 }
 
@@ -222,7 +222,7 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	if s.cpu != nil {
 		used, why := sumOfStatistics(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or values that are impossible"
 		if used <= 0 { // as in a library OS that keeps no account
-			used, why = math.NaN(), "the server reports no CPU time, so the system under it keeps no account"
+			used, why = math.NaN(), "the server reports no CPU time; the system below it does not count CPU time"
 		}
 		found.derived(serverCPU, used/requests, why)
 	}

@@ -13,9 +13,9 @@ var (
 	exitSeconds = &metric.Desc{Name: "exit_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time of one operation that a hypervisor handles, in seconds on the harness's clock: the median of the windows."}
 	exitInside = &metric.Desc{Name: "exit_inside_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "The same in seconds on the worker's own clock: the median of the windows."}
+		Help: "Time of one operation that a hypervisor handles, in seconds on the worker's own clock: the median of the windows."}
 	exitLatency = &metric.Desc{Name: "exit_latency_seconds", Unit: "seconds", Kind: metric.Histogram, Better: metric.Lower,
-		Help: "Time of single operations, with a reading of the worker's clock, in seconds; the value is the mean."}
+		Help: "Time of single operations in seconds, each including one reading of the worker's clock; the value is the mean."}
 )
 
 // exitTimes are the times of single operations.
@@ -31,9 +31,9 @@ var exitCost = bench.Workload{
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "reason", Default: "cpuid", Values: []string{"cpuid", "port", "hypercall", "msr", "ipi", "mmio"},
-			Doc: "Cpuid is the instruction, port a byte to the unused I/O port 0x80 (as root), hypercall KVM's, which it refuses to programs after the exit, msr a read of IA32_APIC_BASE through the kernel's module msr (as root, with the system call), ipi an interrupt of a thread on another core by membarrier (with the system call, and two CPUs; while another program has the second, no interrupt is sent, which lowers the time), mmio a read of a register of the HPET through /dev/hpet (as root, where that timer is)."},
+			Doc: "The operation. cpuid: the CPUID instruction. port: a byte to the unused I/O port 0x80 (as root). hypercall: a KVM hypercall, which KVM refuses to user programs after the exit. msr: a read of IA32_APIC_BASE through the kernel module msr (as root; includes a system call). ipi: an interrupt of a thread on another core by membarrier (needs two CPUs; includes a system call; while another program runs on the second CPU, no interrupt is sent, which lowers the time). mmio: a read of an HPET register through /dev/hpet (as root, on machines with that timer)."},
 		{Name: "leaf", Default: "0x0", Doc: "Leaf of cpuid: 0x0, 0x7, 0xd, 0x15, 0x40000000."},
-		{Name: "samples", Default: "10000", Doc: "Operations that are timed one by one, after the windows."},
+		{Name: "samples", Default: "10000", Doc: "Number of operations that are timed one by one, after the windows."},
 	}, windowParams("100ms", "200ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		return append([]*metric.Desc{exitSeconds, exitInside, exitLatency, clockDisagreement, operations}, exitTimes.quantilesFor(p)...)

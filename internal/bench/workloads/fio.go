@@ -61,8 +61,8 @@ var (
 		Help: "CPU time of fio's jobs per operation, in seconds."}
 	fioBlockLayer = quotient(&metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Requests that the disk's block layer saw (with merged ones) divided by the operations that fio made: " +
-			"far below 1, a cache answered; above 1, requests were split or others used the disk. " +
-			"fio looks at the disk every 250 ms and misses what comes after its last look, a few hundredths of a run of some seconds."})
+			"far below 1, a cache answered; above 1, requests were split or other programs used the disk. " +
+			"fio reads the disk's counters every 250 ms and misses what comes after its last reading: a few percent of a run of some seconds."})
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Page cache left after dropping it, just before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )
@@ -99,26 +99,26 @@ const fioCold = "sync && echo 3 > /proc/sys/vm/drop_caches && grep ^Cached: /pro
 var fio = bench.Workload{
 	Name: "fio",
 	Doc: "Reads and writes of a file in {data} by fio: operations, bandwidth and latency, steady state by fio, " +
-		"and a look at the block layer that tells disks from caches.",
+		"and counters of the block layer, which show whether the disk or a cache answered.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "rw", Default: "randread", Values: []string{"read", "write", "randread", "randwrite", "rw", "randrw"}, Doc: "Access pattern."},
 		{Name: "bs", Default: "4KiB", Doc: "Size of an operation."},
-		{Name: "iodepth", Default: "1", Doc: "Operations in flight per job; psync has one."},
-		{Name: "numjobs", Default: "1", Doc: "Jobs (threads) at once, on the same file."},
+		{Name: "iodepth", Default: "1", Doc: "Operations in flight per job; psync always has one."},
+		{Name: "numjobs", Default: "1", Doc: "Number of parallel jobs (threads), all on the same file."},
 		{Name: "size", Default: "1GiB", Doc: "Size of the file."},
 		{Name: "runtime", Default: "30s", Doc: "Maximum measurement time after the ramp; a steady state ends it earlier."},
-		{Name: "ramp", Default: "2s", Doc: "Time of the same work before the measurement, in a separate job; 0s means none."},
-		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run, or off: the whole runtime."},
+		{Name: "ramp", Default: "2s", Doc: "Duration of the same work before the measurement, in a separate job; 0s means none."},
+		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run early; off measures for the whole runtime."},
 		{Name: "steady-window", Default: "5s", Doc: "How long the criterion must hold."},
-		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 bypasses the page cache of the machine that fio runs on (O_DIRECT), 0 uses it."},
-		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there); otherwise it is as found."},
+		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 bypasses the page cache of the machine that fio runs on (O_DIRECT); 0 uses the page cache."},
+		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there). false leaves the page cache as it is."},
 		{Name: "ioengine", Default: "libaio", Values: []string{"libaio", "io_uring", "psync"}, Doc: "How operations are submitted."},
 		{Name: "rwmixread", Default: "50", Doc: "Share of reads in a mixed pattern, in percent."},
-		{Name: "offset-increment", Default: "0", Doc: "Distance between the offsets at which the jobs begin in the file; 0: all at its start."},
-		{Name: "cpus", Doc: "CPUs that fio's jobs may use, as a list like 0,2-3. Empty: as found."},
+		{Name: "offset-increment", Default: "0", Doc: "Distance between the offsets at which the jobs begin in the file; 0: all jobs begin at the start of the file."},
+		{Name: "cpus", Doc: "CPUs that fio's jobs may use, as a list like 0,2-3. Empty: no restriction."},
 		{Name: "gtod-reduce", Default: "false", Values: []string{"false", "true"}, Doc: "Fewer clock readings: no latencies and no CPU use are measured."},
-		{Name: "verify", Default: "off", Values: []string{"off", "crc32c"}, Doc: "A checked run: the file is written once and read back against checksums; runtime, ramp and steady do not apply."},
+		{Name: "verify", Default: "off", Values: []string{"off", "crc32c"}, Doc: "Whether the run is checked: the file is written once, and read back and compared with checksums. The parameters runtime, ramp and steady then do not apply."},
 	},
 	Metrics:    fioMetrics,
 	Primary:    func(bench.Params) *metric.Desc { return fioRate },
@@ -266,7 +266,7 @@ func fioOptions(p bench.Params) (fioJobs, error) {
 // verifiable refuses a checked run that has more than one writer, or reads.
 func verifiable(p bench.Params) error {
 	if len(ways(p["rw"])) != 1 || ways(p["rw"])[0] != fioWrites || p["numjobs"] != "1" || p["gtod-reduce"] == "true" {
-		return errors.New("parameter verify: a checked run wants rw=write or randwrite, numjobs=1 and gtod-reduce=false")
+		return errors.New("parameter verify: a checked run needs rw=write or randwrite, numjobs=1 and gtod-reduce=false")
 	}
 	return nil
 }

@@ -326,7 +326,7 @@ func (r *reading) pageCache(o bench.Outcome) {
 			}
 		}
 	}
-	why := "the page cache could not be dropped (needs root and a writable /proc/sys/vm/drop_caches inside the environment)"
+	why := "the page cache could not be dropped (this needs root and a writable /proc/sys/vm/drop_caches inside the environment)"
 	if said := o.Inside.FailureReason(); math.IsNaN(v) && len(o.Inside.Stderr) > 0 {
 		why += ": " + said
 	}
@@ -361,7 +361,7 @@ func checkFio(o bench.Outcome) (string, error) {
 		case j.Error == nil:
 			return "", fmt.Errorf("fio does not report whether job %s had errors", j.Name)
 		case *j.Error != 0:
-			return "", host.WithReason(fmt.Errorf("fio ended job %s with error %d (errno; 84 is data that differ from what was written)", j.Name, *j.Error), host.Output{Stderr: o.Inside.Stderr})
+			return "", host.WithReason(fmt.Errorf("fio ended job %s with error %d (an errno; 84 means that data read back differ from the data written)", j.Name, *j.Error), host.Output{Stderr: o.Inside.Stderr})
 		}
 	}
 	j, p := r.main, o.Params

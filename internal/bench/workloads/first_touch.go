@@ -12,27 +12,27 @@ import (
 
 var (
 	firstTouchSeconds = &metric.Desc{Name: "first_touch_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time to touch a page of memory that is new to the process, in seconds on the harness's clock: the mean of all pages, each touched every 4 KiB."}
+		Help: "Time to touch a page of memory that is new to the process, in seconds on the harness's clock: the mean over all pages, each touched every 4 KiB."}
 	secondTouchSeconds = &metric.Desc{Name: "second_touch_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "The same in memory of the same size right after that was given back, whose pages the kernel has at hand, in seconds on the harness's clock."}
+		Help: "Time to touch a page again after the process gave the same amount of memory back, so the kernel has free pages at hand, in seconds on the harness's clock."}
 	touchAgainSeconds = &metric.Desc{Name: "touch_again_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "The same once more, without a page fault, in seconds on the worker's clock."}
+		Help: "Time to touch a page once more without a page fault, in seconds on the worker's clock."}
 	firstGibibyte = &metric.Desc{Name: "first_touch_gibibyte_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time to touch 1 GiB of new memory in seconds, from the first touch of the measured pages."}
 	secondGibibyte = &metric.Desc{Name: "second_touch_gibibyte_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time to touch 1 GiB of memory that was given back before, in seconds, from the second touch of the measured pages."}
 	firstOverSecond = quotient(&metric.Desc{Name: "first_over_second_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "The first touch over the second in the same run: above 1, memory costs something once, such as its acceptance in a confidential guest or its backing by the host."})
+		Help: "Time of the first touch divided by the second in the same run. Above 1, new memory has a one-time cost, such as acceptance in a confidential guest or backing by the host."})
 	firstFaults = &metric.Desc{Name: "first_touch_faults_total", Unit: "faults", Kind: metric.Counter,
 		Help: "Minor page faults of the first touch, counted by the kernel: one for each page."}
 	secondFaults = &metric.Desc{Name: "second_touch_faults_total", Unit: "faults", Kind: metric.Counter,
 		Help: "Minor page faults of the second touch, counted by the kernel: one for each page."}
 	firstAccepted = &metric.Desc{Name: "accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
-		Help: "Memory that the guest accepted during the first touch: the fall of Unaccepted in /proc/meminfo (Linux 6.5 and later). 0 if all was accepted before, as with accept_memory=eager."}
+		Help: "Memory that the guest accepted during the first touch: the fall of Unaccepted in /proc/meminfo (Linux 6.5 and later). 0 if all memory was accepted before, as with accept_memory=eager."}
 	secondAccepted = &metric.Desc{Name: "second_accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
 		Help: "Memory that the guest accepted during the second touch, by the same count. If it is not 0, the second touch also paid for acceptance, and the ratio to the first is too small."}
 	pagesTouched = &metric.Desc{Name: "pages_total", Unit: "pages", Kind: metric.Counter,
-		Help: "Pages of each of the two areas. Counters of the run are of both and are not divided by it."}
+		Help: "Pages of each of the two areas. The run's counters cover both areas and are not divided by this number."}
 )
 
 // firstTouch measures what memory costs once. A page fault clears the page, whatever the machine. In a confidential guest
@@ -41,12 +41,12 @@ var (
 // what was paid once. A guest pays it once between boots: fresh=true boots one for each run.
 var firstTouch = bench.Workload{
 	Name:    "first-touch",
-	Doc:     "Time to touch new memory in pages of 4 KiB, 2 MiB or 1 GiB, then memory that was given back, and how much of it a guest accepted.",
+	Doc:     "Time to touch new memory in pages of 4 KiB, 2 MiB or 1 GiB, then memory that was given back, and how much memory a guest accepted.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "page", Default: "4KiB", Values: []string{"4KiB", "2MiB", "1GiB"},
-			Doc: "Size of the pages: 2MiB are transparent huge pages, 1GiB pages that the kernel has reserved (hugepagesz=1G hugepages=NUMBER); those were accepted when they were reserved."},
-		{Name: "size", Default: "256MiB", Doc: "The memory to touch, a multiple of the page: up to what is available in the environment."},
+			Doc: "Size of the pages. 2MiB uses transparent huge pages. 1GiB uses pages that the kernel has reserved (hugepagesz=1G hugepages=NUMBER); they were accepted when they were reserved."},
+		{Name: "size", Default: "256MiB", Doc: "Amount of memory to touch, a multiple of the page size, at most the memory available in the environment."},
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{firstTouchSeconds, secondTouchSeconds, touchAgainSeconds, firstGibibyte, secondGibibyte, firstOverSecond, clockDisagreement,

@@ -21,15 +21,15 @@ import (
 // include what the layers below use in addition.
 var (
 	gatewayCost = loadGauge("gateway_cpu_per_request_seconds", "seconds", metric.Lower,
-		"CPU time of the gateway's processes per request, in seconds; of the server itself if nothing is in front of it.")
+		"CPU time of the gateway's processes per request, in seconds; without a gateway, CPU time of the server itself.")
 	gatewayCPU = loadGauge("server_cpu_ratio", "ratio", metric.Lower, "CPU time of the gateway's processes, as a share of all CPUs that it may use.")
 	originCPU  = loadGauge("origin_cpu_ratio", "ratio", metric.Lower, "CPU time of the server behind the gateway, as a share of all CPUs that it may use.")
-	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that was used by anything, excluding stolen time.")
+	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that any program used, excluding stolen time.")
 	softirqCPU = loadGauge("softirq_busiest_ratio", "ratio", metric.Lower,
-		"Share of its time that the CPU with most of them spent in soft interrupts (the network's mostly); above 0.9 it was the bottleneck, however idle the others were.")
+		"Share of time that the busiest CPU spent in soft interrupts (mostly the network's). Above 0.9 that CPU was the bottleneck, even if other CPUs were idle.")
 	softirqCost = loadGauge("softirq_per_request_seconds", "seconds", metric.Lower, "Time of all CPUs in soft interrupts per request, in seconds, including those of other programs.")
 	logBusy     = loadGauge("log_busy_ratio", "ratio", metric.Lower,
-		"Share of the time in which a line of the log was being written, of which there is one at a time; above 0.9 the log was the bottleneck.")
+		"Share of time in which a line of the log was being written. Only one line is written at a time; above 0.9 the log was the bottleneck.")
 	logBytes = loadGauge("log_per_request_bytes", "bytes", metric.Lower, "Bytes that the gateway added to its log per request.")
 )
 
@@ -48,7 +48,7 @@ var gatewayParts = []struct {
 
 func gatewayPart(name, what string) *metric.Desc {
 	return loadGauge(name+"_cpu_per_request_seconds", "seconds", metric.Lower,
-		"CPU time per request of our own proxy (or server) for "+what+", in seconds: its share of the samples of the CPU profile, 100 a second, of "+gatewayCost.Name+".")
+		"CPU time per request of our own proxy (or server) for "+what+", in seconds: "+gatewayCost.Name+" times the share of samples in the CPU profile (100 samples a second).")
 }
 
 // Kinds of gateways.
@@ -62,7 +62,7 @@ const (
 // gatewayParams are the parameters of a gateway and the server behind it, without a load.
 var gatewayParams = []bench.Param{
 	{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
-		Doc: "The gateway measured: our own proxy on Go's standard library, none (direct: the server itself answers), nginx, or command."},
+		Doc: "The gateway to measure. own: our own proxy on Go's standard library. direct: no gateway, the server itself answers. nginx: nginx. command: the parameter command."},
 	{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
 		"It listens on {host}:{port}, forwards to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
 	{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
@@ -103,7 +103,7 @@ var gateway = bench.Workload{
 // httpParam is the version between the client and the gateway. The hop behind it stays HTTP/1.1,
 // as with nginx, so the versions differ in one thing.
 var httpParam = bench.Param{Name: "http", Default: "1.1", Values: []string{"1.1", "2"}, Subject: true,
-	Doc: "Version of HTTP from the client to the gateway; 2 needs TLS, which negotiates it (ALPN), and pipeline is then the number of concurrent streams. Behind the gateway it stays 1.1."}
+	Doc: "HTTP version between client and gateway. 2 needs TLS, because the TLS handshake negotiates it (ALPN); pipeline is then the number of concurrent streams. Behind the gateway the version is always 1.1."}
 
 // mostStreams is the number of streams that any HTTP/2 server should allow on a connection: RFC
 // 9113, section 6.5.2, recommends no lower limit.
@@ -181,7 +181,7 @@ func gatewayInside(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if (p["gateway"] == commandGateway) != (p["command"] != "") {
-		return bench.Job{}, errors.New("parameter command: give it with gateway=command, and only then")
+		return bench.Job{}, errors.New("parameter command: gateway=command needs it, and only gateway=command accepts it")
 	}
 	kind, argv, processes, programs := p["gateway"], []string(nil), []string{"gateway", "origin"}, []string(nil)
 	switch kind {
@@ -228,7 +228,7 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 // gateway adds the metrics of the worker's page: differences between the two ends of the measured
 // time.
 func (r *reading) gateway(rep *load.Report, p bench.Params) {
-	const silent = "not on the gateway's page: the kernel inside keeps no such account"
+	const silent = "not on the gateway's page: the kernel inside does not count this"
 	seconds := sumOfStatistics(rep, "seconds_total") // between the two readings
 	requests := float64(rep.Expected)                // in that time
 	available := seconds * sumOfStatistics(rep, "cpus")
@@ -258,12 +258,12 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	r.derived(machineCPU, timeShare(sumOfStatistics(rep, "machine_cpu_seconds_total")/seconds/cpus), silent)
 	r.derived(softirqCPU, timeShare(most/seconds), silent)
 	r.derived(softirqCost, soft/requests, silent)
-	r.derived(logBytes, sumOfStatistics(rep, "log_bytes_total")/requests, "the gateway's log is not at the path that it was given")
+	r.derived(logBytes, sumOfStatistics(rep, "log_bytes_total")/requests, "the gateway's log is not at the given path")
 	writing := sumOfStatistics(rep, "log_write_seconds_total")
 	if sumOfStatistics(rep, "log_bytes_total") == 0 {
 		writing = 0 // regardless of which side wrote nothing
 	}
-	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports how long it writes its log")
+	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports how long it takes to write its log")
 	if !ownProgram(p) {
 		return
 	}
@@ -275,7 +275,7 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 		samples = math.NaN()
 	}
 	for _, part := range gatewayParts {
-		r.derived(part.desc, sumOfStatistics(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has too few samples to be divided; measure for longer")
+		r.derived(part.desc, sumOfStatistics(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has too few samples; measure for longer")
 	}
 }
 

@@ -20,15 +20,15 @@ import (
 // from outside.
 var (
 	foreignRate = loadGauge("requests_per_second", "requests_per_second", metric.Higher,
-		"Correctly answered requests of all processes, over the time from the first start to the last end, including starting and connecting.")
+		"Correctly answered requests of all processes, divided by the time from the first start to the last end, including starting and connecting.")
 	foreignSaid = loadGauge("said_requests_per_second", "requests_per_second", metric.Higher,
-		"Sum of the rates that the processes report. Each divides by its own time, so the sum is above the true rate if they did not run together.")
+		"Sum of the rates that the processes report. Each process divides by its own time, so the sum is above the true rate if they did not all run at the same time.")
 	foreignTogether = loadGauge("together_ratio", "ratio", metric.Higher,
-		"Share of the time from the first start to the last end in which all processes ran; in the rest the load was smaller than stated.")
+		"Share of the time from the first start to the last end in which all processes ran; in the rest of the time the load was smaller than stated.")
 	foreignMean = loadGauge("said_mean_seconds", "seconds", metric.Lower,
-		"Mean of the mean response times that the processes report. In a closed loop it is the number of connections divided by the rate, so it adds nothing to the rate.")
+		"Mean of the mean response times that the processes report. In a closed loop it equals the number of connections divided by the rate, so it adds no information to the rate.")
 	foreignTail = loadGauge("said_p99_seconds", "seconds", metric.Lower,
-		"Mean of the 99th percentiles that the processes report; with more than one process it is not a percentile of anything.")
+		"Mean of the 99th percentiles that the processes report; with more than one process it is not a true percentile.")
 )
 
 // gatewayLoad is the gateway under the user's load generator. Its figures are that
@@ -36,27 +36,27 @@ var (
 // check.
 var gatewayLoad = bench.Workload{
 	Name: "gateway-load",
-	Doc: "The same gateway under any load generator (ab, wrk, h2load, hey) in one or more processes at once: the usual sum of their own figures, " +
-		"next to all requests over the total time.",
+	Doc: "The workload gateway under any load generator (ab, wrk, h2load, hey) in one or more parallel processes: the usual sum of their own figures, " +
+		"next to all requests divided by the total time.",
 	Version: 1,
 	Params: slices.Concat([]bench.Param{
-		{Name: "load", Text: true, Doc: "The load generator's command, split into words as a shell does, with {host}:{port} for the gateway, and {requests} and {connections} for these parameters: " +
-			"ab -q -n {requests} -c {connections} https://{host}:{port}/64. The path is the size of the answer."},
-		{Name: "processes", Default: "1", Doc: "Number of processes at once."},
+		{Name: "load", Text: true, Doc: "The load generator's command, split into words as a shell does, with {host}:{port} for the gateway, and {requests} and {connections} for the parameters of these names: " +
+			"ab -q -n {requests} -c {connections} https://{host}:{port}/64. The path is the size of the answer in bytes."},
+		{Name: "processes", Default: "1", Doc: "Number of parallel processes."},
 		{Name: "requests", Default: "5000", Doc: "Requests of each process; replaces {requests}."},
 		{Name: "connections", Default: "200", Doc: "Connections of each process; replaces {connections}."},
-		{Name: "answered", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number of requests that a process's standard output says were answered. " +
-			"This and the next ones are known for ab, wrk, wrk2, h2load and hey."},
-		{Name: "failed", Text: true, Doc: "Likewise, of those answered wrongly; all groups of all matches are added up, and an empty one counts 0: " +
-			`for wrk, which prints nothing if nothing failed, ^\s+Non-2xx or 3xx responses: (\d+)|^Requests/sec:. "none" if it cannot print it.`},
-		{Name: "lost", Text: true, Doc: "Likewise, of those that got no answer and are not among the answered ones (connection errors, timeouts): for wrk " +
+		{Name: "answered", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number of answered requests in a process's standard output. " +
+			"For ab, wrk, wrk2, h2load and hey, teescope knows this pattern and the following ones."},
+		{Name: "failed", Text: true, Doc: "Likewise, for the number of wrong answers; all groups of all matches are added up, and an empty group counts 0: " +
+			`for wrk, which prints nothing if nothing failed, ^\s+Non-2xx or 3xx responses: (\d+)|^Requests/sec:. "none" if the load generator does not print this number.`},
+		{Name: "lost", Text: true, Doc: "Likewise, for the number of requests without an answer, which are not among the answered ones (connection errors, timeouts): for wrk " +
 			`^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)|^Requests/sec:.`},
-		{Name: "rate", Text: true, Doc: "Likewise as answered, of the requests per second."},
-		{Name: "mean", Text: true, Doc: "Likewise, of the mean response time; the number may have a unit, as in 7.81ms."},
-		{Name: "tail", Text: true, Doc: "Likewise, of the 99th percentile."},
-		{Name: "time-scale", Doc: "Factor that converts times without a unit to seconds; 1 unless the load generator is known."},
-		{Name: "expect", Text: true, Doc: "Regular expression, likewise, that each standard output must match, or the run is refused."},
-		{Name: "client-cores", Default: "1", Doc: "CPUs that one process can use fully; ab has one thread."},
+		{Name: "rate", Text: true, Doc: "Regular expression as for answered, for the requests per second."},
+		{Name: "mean", Text: true, Doc: "Likewise, for the mean response time; the number may have a unit, as in 7.81ms."},
+		{Name: "tail", Text: true, Doc: "Likewise, for the 99th percentile of the response time."},
+		{Name: "time-scale", Doc: "Factor that converts times without a unit to seconds. Empty: the factor of a known load generator, otherwise 1."},
+		{Name: "expect", Text: true, Doc: "Regular expression as for answered. If the standard output of a process does not match it, the run is refused."},
+		{Name: "client-cores", Default: "1", Doc: "Number of CPUs that one process can use fully; ab has one thread."},
 		{Name: "estimate", Default: "20s", Doc: "Approximate duration of a run, for the plan."},
 	}, gatewayParams),
 	Metrics: func(p bench.Params) []*metric.Desc {

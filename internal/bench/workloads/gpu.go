@@ -15,15 +15,15 @@ import (
 
 var (
 	gpuClock = &metric.Desc{Name: "gpu_clock_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher, Most: metric.MostHertz,
-		Help: "Clock of the GPU's multiprocessors during the timed part: the median of what nvidia-smi said every 200 ms within it."}
+		Help: "Clock of the GPU's multiprocessors during the timed part: the median of nvidia-smi's readings, taken every 200 ms in that part."}
 	gpuPower = &metric.Desc{Name: "gpu_power_watts", Unit: "watts", Kind: metric.Gauge, Better: metric.Lower, Most: metric.MostWatts,
-		Help: "Power of the GPU during the timed part: the median of what nvidia-smi said every 200 ms within it."}
+		Help: "Power of the GPU during the timed part: the median of nvidia-smi's readings, taken every 200 ms in that part."}
 )
 
 // gpuTools are what every GPU workload needs. PyTorch is looked for by the script, which says in a line what is missing.
 var gpuTools = []bench.Tool{{Command: "nvidia-smi", Package: "nvidia-smi with NVIDIA's driver"}, {Command: "python3", Package: "python3 with PyTorch for CUDA", Param: "python"}}
 
-var gpuPython = bench.Param{Name: "python", Path: true, Named: true, Default: "python3", Subject: true, Doc: "The Python that has PyTorch, in the environment."}
+var gpuPython = bench.Param{Name: "python", Path: true, Named: true, Default: "python3", Subject: true, Doc: "The Python program with PyTorch, in the environment."}
 
 // gpuJob runs the script.
 func gpuJob(p bench.Params, mode string, size, repeats int64, more ...string) (bench.Job, error) {

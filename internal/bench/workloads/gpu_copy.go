@@ -19,15 +19,15 @@ var (
 var gpuCopy = bench.Workload{
 	Name: "gpu-copy",
 	Doc: "Copies between a machine and its GPU, both ways, from pinned or pageable memory, or within the GPU's memory, through the machine's PyTorch: " +
-		"bandwidth of large copies, and the time of small ones that are waited for, where confidential mode costs most. The copy is compared with its source.",
+		"bandwidth of large copies, and time of small copies that the program waits for, where confidential mode costs most. Each copy is checked against its source.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "To the GPU, from it, or within its memory."},
-		{Name: "memory", Default: "pinned", Values: []string{"pinned", "pageable"}, Doc: "The machine's memory: pinned, which the GPU reads and writes itself, or pageable, which the driver copies first."},
+		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction: to the GPU, from the GPU, or within the GPU's memory."},
+		{Name: "memory", Default: "pinned", Values: []string{"pinned", "pageable"}, Doc: "Type of the machine's memory. pinned: the GPU reads and writes it directly. pageable: the driver copies it first."},
 		{Name: "size", Default: "64MiB", Doc: "Bytes of a copy."},
-		{Name: "each", Default: "queued", Values: []string{"queued", "waited"}, Doc: "Queued: the next copy is requested at once. Waited: when the last has ended; with small sizes a storm of small copies."},
-		{Name: "repeats", Default: "0", Doc: "Copies in the timed part; 0 for seconds on a large GPU: enough for 128 GiB from or to pinned memory, 32 GiB pageable, 4 TiB within the GPU, at least 50 and at most 200,000."},
-		{Name: "warm", Default: "10", Doc: "Warm-up: copies before it."},
+		{Name: "each", Default: "queued", Values: []string{"queued", "waited"}, Doc: "When the next copy is requested. queued: at once. waited: when the previous copy has ended; with small sizes this is a storm of small copies."},
+		{Name: "repeats", Default: "0", Doc: "Number of copies in the timed part. 0 chooses a number that takes seconds on a large GPU: 128 GiB from or to pinned memory, 32 GiB pageable, 4 TiB within the GPU, at least 50 and at most 200,000 copies."},
+		{Name: "warm", Default: "10", Doc: "Warm-up: number of copies before the timed part."},
 		gpuPython,
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {

@@ -12,8 +12,8 @@ import (
 
 var (
 	gemmRate = loadGauge("gemm_operations_per_second", "operations_per_second", metric.Higher,
-		"Operations of multiplying square matrices, 2 x size^3 each, over their time on the harness's clock.")
-	gemmError = quotient(loadGauge("gemm_error_ratio", "ratio", metric.Lower, "Difference of sampled rows of the product from the same rows in FP64, relative to these, as Frobenius norms."))
+		"Operations of multiplying square matrices, 2 x size^3 for each product, divided by their time on the harness's clock.")
+	gemmError = quotient(loadGauge("gemm_error_ratio", "ratio", metric.Lower, "Relative error of sampled rows of the product: their difference from the same rows computed in FP64, as a ratio of Frobenius norms."))
 )
 
 var gpuGemm = bench.Workload{
@@ -22,10 +22,10 @@ var gpuGemm = bench.Workload{
 		"sampled rows of the product are compared with FP64.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "dtype", Default: "bf16", Values: []string{"fp32", "bf16", "fp8", "int8"}, Doc: "Type of the matrices. FP32 is without TF32; FP8 is e4m3 with results in BF16; INT8 has results in INT32."},
+		{Name: "dtype", Default: "bf16", Values: []string{"fp32", "bf16", "fp8", "int8"}, Doc: "Number type of the matrices. fp32 does not use TF32. fp8 is e4m3 with results in BF16. int8 has results in INT32."},
 		{Name: "size", Default: "8192", Doc: "Rows and columns of each matrix, a multiple of 32."},
-		{Name: "repeats", Default: "0", Doc: "Products in the timed part; 0 for seconds on a large GPU: enough for 130 x 10^12 operations in FP32, 2 x 10^15 in BF16 and 4 x 10^15 in FP8 and INT8, at least 50 and at most 200,000."},
-		{Name: "warm", Default: "10", Doc: "Warm-up: products before it."},
+		{Name: "repeats", Default: "0", Doc: "Number of products in the timed part. 0 chooses a number that takes seconds on a large GPU: 130 x 10^12 operations in FP32, 2 x 10^15 in BF16 and 4 x 10^15 in FP8 and INT8, at least 50 and at most 200,000 products."},
+		{Name: "warm", Default: "10", Doc: "Warm-up: number of products before the timed part."},
 		gpuPython,
 	},
 	Metrics: func(bench.Params) []*metric.Desc {

@@ -10,17 +10,17 @@ import (
 )
 
 var (
-	launchQueued = loadGauge("launch_seconds", "seconds", metric.Lower, "Time of one launch of a kernel that adds 1, many queued one after the other, on the harness's clock.")
-	launchWaited = loadGauge("launch_waited_seconds", "seconds", metric.Lower, "Time of one such launch when each is waited for.")
+	launchQueued = loadGauge("launch_seconds", "seconds", metric.Lower, "Time of one launch of a kernel that adds 1, if many launches are queued one after the other, on the harness's clock.")
+	launchWaited = loadGauge("launch_waited_seconds", "seconds", metric.Lower, "Time of one such launch, if the program waits for each launch to finish.")
 )
 
 var gpuLaunch = bench.Workload{
 	Name:    "gpu-launch",
-	Doc:     "Time to launch a kernel on a GPU through the machine's PyTorch: many queued, and each waited for. The kernels count themselves.",
+	Doc:     "Time to launch a kernel on a GPU through the machine's PyTorch: many launches queued, and with a wait for each launch. The kernels count themselves.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "repeats", Default: "500000", Doc: "Launches in each timed part."},
-		{Name: "warm", Default: "100", Doc: "Warm-up: launches before them."},
+		{Name: "repeats", Default: "500000", Doc: "Number of launches in each timed part."},
+		{Name: "warm", Default: "100", Doc: "Warm-up: number of launches before the timed parts."},
 		gpuPython,
 	},
 	Metrics: func(bench.Params) []*metric.Desc {

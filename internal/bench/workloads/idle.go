@@ -12,7 +12,7 @@ import (
 )
 
 var idleCPU = ofCores(loadGauge("idle_cpu_ratio", "ratio", metric.Lower,
-	"CPUs of the host that the guest's monitor and its vhost threads kept busy while nothing ran in the guest; 2 means two CPUs."))
+	"Number of host CPUs that the virtual machine monitor and its vhost threads kept busy while nothing ran in the guest."))
 
 // idle is the other side of what makes wake-ups cheap: a guest that polls instead of halting answers sooner, and keeps its
 // host's CPUs busy while it has nothing to do. Its kernel's own work (timers) is included. Counters are read on the host, because

@@ -20,9 +20,9 @@ import (
 var (
 	iperfRate     = loadGauge("received_bits_per_second", "bits_per_second", metric.Higher, "Bits of payload per second at the receiver, all streams together (iperf3's intervals at the receiver).")
 	iperfCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of both ends of iperf3 and of the tunnel, user and system, per bit received.")
-	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine (of both, if the ends are on two) per bit received, including interrupts and whatever else ran.")
-	iperfSoftirq  = ofCores(loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "CPUs busy with soft interrupts, of both machines if the ends are on two; 2 means two CPUs."))
-	iperfSender   = ofCores(loadGauge("sender_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's sender per second; near 1 the sender was the bottleneck, as iperf3 has one thread for all streams before 3.16."))
+	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine (of both machines, if the ends are on two) per bit received, including interrupts and all other programs.")
+	iperfSoftirq  = ofCores(loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "Number of CPUs busy with soft interrupts, on both machines if the ends are on two."))
+	iperfSender   = ofCores(loadGauge("sender_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's sender per second; near 1 the sender was the bottleneck, because iperf3 before 3.16 has one thread for all streams."))
 	iperfReceiver = ofCores(loadGauge("receiver_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's receiver per second; near 1 the receiver was the bottleneck."))
 	iperfTunnel   = ofCores(loadGauge("tunnel_cpu_ratio", "ratio", metric.Lower, "CPU time of both ends of the tunnel per second."))
 	iperfLost     = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive (UDP).")
@@ -45,16 +45,16 @@ var iperf = bench.Workload{
 		"Namespaces exist only for the run.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "peer", Default: peerInside, Values: []string{peerInside, peerOutside}, Doc: "Inside has both ends in the environment; outside the server there, and the client on the harness's machine or that of --client. Then the path must carry packets of the MTU in all arms."},
+		{Name: "peer", Default: peerInside, Values: []string{peerInside, peerOutside}, Doc: "Where the two ends run. inside: both in the environment. outside: the server in the environment, the client on the harness's machine or the --client machine; the path must then carry packets of the MTU in all environments."},
 		{Name: "direction", Default: toServer, Values: []string{toServer, toClient}, Doc: "Which end sends."},
 		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
-		{Name: "streams", Default: "1", Doc: "Streams at once, 1 to 128."},
+		{Name: "streams", Default: "1", Doc: "Number of parallel streams, 1 to 128."},
 		{Name: "rate", Default: "0", Doc: "Offered load in bits per second, for all streams together; 0 is unlimited."},
 		{Name: "tunnel", Default: "none", Values: []string{"none", "wireguard"}, Subject: true, Doc: "Tunnel around the streams; wireguard is golang.zx2c4.com/wireguard, a process at each end."},
-		{Name: "mtu", Default: "1500", Subject: true, Doc: "Largest packet of the link in bytes; that of the tunnel is 80 less."},
-		{Name: "congestion", Default: "cubic", Doc: "Congestion control of TCP, the same in all arms (kernels differ in theirs). Empty: the kernel's own."},
-		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "With peer=inside: off lets no packet larger than the MTU over the link, like a card without segmentation offload; on passes up to 64 KiB at once."},
-		{Name: "omit", Default: "1s", Doc: "Time at the start that is left out, in whole seconds."},
+		{Name: "mtu", Default: "1500", Subject: true, Doc: "Largest packet of the link in bytes; the tunnel's largest packet is 80 bytes smaller."},
+		{Name: "congestion", Default: "cubic", Doc: "TCP congestion control, the same in all environments, because kernels have different defaults. Empty: the kernel's default."},
+		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "Segmentation offload, with peer=inside. off: no packet on the link is larger than the MTU. on: up to 64 KiB pass at once."},
+		{Name: "omit", Default: "1s", Doc: "Time at the start that is not measured, in whole seconds."},
 		{Name: "measure", Default: "10s", Doc: "Measured time, in whole seconds."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
@@ -274,7 +274,7 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 		cores = math.NaN()
 	}
 	found.derived(iperfCost, cores/rate, "the CPU time of the processes is missing, or nothing arrived")
-	uncounted := cmp.Or(r.Unknown, "the kernel of the environment keeps no account of its CPUs")
+	uncounted := cmp.Or(r.Unknown, "the environment's kernel does not count CPU time")
 	core := func(of map[string]float64, name string) float64 {
 		if v, ok := of[name]; ok {
 			return v

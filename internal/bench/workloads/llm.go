@@ -17,18 +17,18 @@ import (
 
 var (
 	llmTTFT  = newTiming("ttft", "the time to the first token: from the moment a request was due (open loop) or sent to the first piece of its answer that has text", nil, false)
-	llmTPOT  = newTiming("tpot", "the time per output token: of each answer, the time from its first to its last piece of text over its tokens less one; missing where much of the text arrives at once", nil, false)
-	llmGap   = newTiming("gap", "the time between two arrivals of text of an answer; the server chooses how much comes at once", nil, false)
+	llmTPOT  = newTiming("tpot", "the time per output token: for each answer, the time from its first to its last piece of text, divided by its tokens minus one; missing if much of the text arrives at once", nil, false)
+	llmGap   = newTiming("gap", "the time between two arrivals of text in an answer; the server chooses how much text arrives at once", nil, false)
 	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
 
-	llmTokens   = loadGauge("output_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all answers, as the server counts them, over the time from the first request to the end of the last answer.")
-	llmAll      = loadGauge("total_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all prompts and answers over the same time.")
-	llmRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Whole answers over the same time.")
-	llmGoodput  = loadGauge("goodput_requests_per_second", "requests_per_second", metric.Higher, "Answers that met both objectives (parameters ttft and tpot) over the same time.")
+	llmTokens   = loadGauge("output_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all answers, as the server counts them, divided by the time from the first request to the end of the last answer.")
+	llmAll      = loadGauge("total_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all prompts and answers, divided by the time from the first request to the end of the last answer.")
+	llmRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Complete answers, divided by the time from the first request to the end of the last answer.")
+	llmGoodput  = loadGauge("goodput_requests_per_second", "requests_per_second", metric.Higher, "Answers that met both objectives (parameters ttft and tpot), divided by the time from the first request to the end of the last answer.")
 	llmGood     = loadGauge("objective_ratio", "ratio", metric.Higher, "Share of the requests whose answers met both objectives.")
-	llmCached   = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the tokens of prompts that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
-	llmRetried  = loadGauge("retried_ratio", "ratio", metric.Lower, "Share of the requests that were sent once more on a new connection, because the server had closed the one that they went out on.")
-	llmSingle   = loadGauge("new_connection_ratio", "ratio", metric.Lower, "1 if each request had a connection of its own, because the server ends connections after its answers; 0 if connections were used again.")
+	llmCached   = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the prompt tokens that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
+	llmRetried  = loadGauge("retried_ratio", "ratio", metric.Lower, "Share of the requests that were sent again on a new connection, because the server had closed the first connection.")
+	llmSingle   = loadGauge("new_connection_ratio", "ratio", metric.Lower, "1 if each request had its own connection, because the server closes connections after its answers; 0 if connections were reused.")
 	llmPrompted = &metric.Desc{Name: "prompt_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the prompts, as the server counts them."}
 	llmOutput   = &metric.Desc{Name: "output_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the answers, as the server counts them."}
 )
@@ -45,34 +45,34 @@ const (
 // which the server's own count of tokens must confirm.
 var llm = bench.Workload{
 	Name: "llm",
-	Doc: "A server of a language model that speaks OpenAI's protocol (vLLM, llama.cpp, TGI, or a small one of ours), under streamed chat completions: " +
-		"time to the first token and for each further one, gaps, tokens and requests per second, goodput.",
+	Doc: "A language-model server with OpenAI's protocol (vLLM, llama.cpp, TGI, or our own small server), under streamed chat completions: " +
+		"time to the first token, time for each further token, gaps, tokens and requests per second, goodput.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: llmSmall, Values: []string{llmSmall, llmLlama, llmCommand, llmURL}, Subject: true,
-			Doc: "Small is a transformer of ours on the CPU with random weights, which needs nothing installed; llama is llama.cpp's server on the CPU with a real model, SmolLM2 of 135 million weights in 4 bits (make llm); command is a command line of yours; url is a server that runs already, asked from inside the environment."},
-		{Name: "command", Text: true, Subject: true, Doc: "The server's command line, split into words as a shell does; it listens on {host}:{port}, as in \"vllm serve MODEL --host {host} --port {port}\"."},
-		{Name: "url", Subject: true, Doc: "The API of a server that runs already, like http://127.0.0.1:8000/v1."},
-		{Name: "model", Doc: "The model's name; empty: the first that the server lists."},
-		{Name: "weights", Path: true, Subject: true, Doc: "A model for llama.cpp's server, as a GGUF file of the harness's machine; empty: SmolLM2."},
+			Doc: "The server. small: our own transformer on the CPU with random weights, which needs no installation. llama: llama.cpp's server on the CPU with a real model, SmolLM2 with 135 million weights in 4 bits (make llm). command: your own command line. url: a server that already runs; requests come from inside the environment."},
+		{Name: "command", Text: true, Subject: true, Doc: "The server's command line, split into words as a shell does. The server must listen on {host}:{port}, as in \"vllm serve MODEL --host {host} --port {port}\"."},
+		{Name: "url", Subject: true, Doc: "URL of the API of a server that already runs, like http://127.0.0.1:8000/v1."},
+		{Name: "model", Doc: "The model's name. Empty: the first model that the server lists."},
+		{Name: "weights", Path: true, Subject: true, Doc: "A model for llama.cpp's server, as a GGUF file on the harness's machine. Empty: SmolLM2."},
 		{Name: "layers", Default: "4", Doc: "Layers of the small model."},
 		{Name: "width", Default: "128", Doc: "Width of the small model, a multiple of 32."},
-		{Name: "batch", Default: "8", Doc: "Answers that the small server or llama.cpp's computes at the same time."},
-		{Name: "threads", Default: "1", Doc: "Threads of the small server or llama.cpp's."},
-		{Name: "users", Default: "4", Doc: "Users, each of whom asks the next request when the last is answered (closed loop). Without effect with a rate."},
-		{Name: "rate", Default: "0", Doc: "Requests per second sent on schedule, whether answered or not (open loop); 0 for users; unlimited sends all at once."},
-		{Name: "arrivals", Default: "poisson", Values: []string{"poisson", "constant"}, Doc: "Distribution of the requests over time with a rate."},
-		{Name: "requests", Default: "32", Doc: "Requests that are measured."},
-		{Name: "warm", Default: "4", Doc: "Warm-up: requests before them."},
-		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers: spread like those of conversations in ShareGPT (many short, few long), or all equal. The words are ours."},
+		{Name: "batch", Default: "8", Doc: "Number of answers that the small server or llama.cpp's server computes at the same time."},
+		{Name: "threads", Default: "1", Doc: "Threads of the small server or of llama.cpp's server."},
+		{Name: "users", Default: "4", Doc: "Number of users. Each sends the next request when the previous one is answered (closed loop). No effect if rate is set."},
+		{Name: "rate", Default: "0", Doc: "Requests per second, sent on a schedule without waiting for answers (open loop). 0: closed loop with the parameter users. unlimited: all requests at once."},
+		{Name: "arrivals", Default: "poisson", Values: []string{"poisson", "constant"}, Doc: "Distribution of the requests over time, if rate is set."},
+		{Name: "requests", Default: "32", Doc: "Number of measured requests."},
+		{Name: "warm", Default: "4", Doc: "Warm-up: number of requests before the measured ones."},
+		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers: spread as in conversations of ShareGPT (many short, few long), or all equal. The words are our own."},
 		{Name: "input", Default: "64", Doc: "Mean number of words of a prompt."},
 		{Name: "output", Default: "64", Doc: "Mean number of tokens of an answer."},
-		{Name: "shared", Default: "0", Doc: "Words that all prompts begin with, which a server may keep in its cache. With 0 the first words of a prompt are different in each run."},
-		{Name: "ignore-end", Default: "on", Values: []string{"on", "off"}, Doc: "On asks for all tokens of an answer, whatever the model says (ignore_eos); servers that do not know it need off, and then the model's choice must be the same in all arms."},
+		{Name: "shared", Default: "0", Doc: "Number of words that all prompts begin with; a server may keep them in its cache. With 0, the first words of a prompt are different in each run."},
+		{Name: "ignore-end", Default: "on", Values: []string{"on", "off"}, Doc: "Whether an answer always has all tokens, even if the model would end it earlier (ignore_eos). Servers without this option need off; the model must then end its answers at the same places in all environments."},
 		{Name: "ttft", Default: "500ms", Doc: "Objective for the time to the first token."},
 		{Name: "tpot", Default: "50ms", Doc: "Objective for the time per output token."},
 		{Name: "seed", Default: "1", Doc: "Seed of prompts, lengths and arrivals."},
-		{Name: "wait", Default: "10m", Subject: true, Doc: "Longest wait for a server that is not ready: large models take minutes to load."},
+		{Name: "wait", Default: "10m", Subject: true, Doc: "Maximum wait until the server is ready; large models take minutes to load."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, llmRetried, llmSingle, loadCPU, loadRequests}
@@ -206,7 +206,7 @@ func llmHeld(r *load.Chat, most float64) string {
 		return ""
 	}
 	return fmt.Sprintf("buffered on the way, or read too late by a busy client: much of the text of %d of %d answers arrived together, so the time between tokens "+
-		"is not known; switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave the client CPU time", r.Held, r.Done)
+		"is unknown; switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave enough CPU time for the client", r.Held, r.Done)
 }
 
 func llmOpen(p bench.Params) bool { return p["rate"] != "0" && p["rate"] != "unlimited" }
@@ -264,7 +264,7 @@ func llmJob(p bench.Params) (bench.Job, error) {
 	server := p["server"]
 	for name, wanted := range map[string]bool{"command": server == llmCommand, "url": server == llmURL} {
 		if (p[name] != "") != wanted {
-			return bench.Job{}, fmt.Errorf("parameter %s: give it with server=%s, and only then", name, name)
+			return bench.Job{}, fmt.Errorf("parameter %s: server=%s needs it, and only that server accepts it", name, name)
 		}
 	}
 	url := "http://{host}:{port}/v1"
@@ -324,7 +324,7 @@ func llamaJob(p bench.Params, client []string) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if batch > llamaMost/room {
-		return bench.Job{}, fmt.Errorf("parameter batch=%d: want at most %d, as each answer has room for %d tokens", batch, llamaMost/room, room)
+		return bench.Job{}, fmt.Errorf("parameter batch=%d: want at most %d, because each answer reserves room for %d tokens", batch, llamaMost/room, room)
 	}
 	argv := []string{"{work}/llama-server", "--model", "{work}/model.gguf", "--alias", llamaModel(p), "--host", "{host}", "--port", "{port}", "--parallel", strconv.FormatInt(batch, 10),
 		"--ctx-size", strconv.FormatInt(room*batch, 10), "--threads", strconv.FormatInt(threads, 10), "--threads-batch", strconv.FormatInt(threads, 10), "--metrics", "--no-webui"}
@@ -356,7 +356,7 @@ func llamaRoom(p bench.Params) (int64, error) {
 	longest := int64(load.LongestTurn(int(requests+warm), l, uint64(seed)))
 	room := (longest + longest/3 + template + step - 1) / step * step
 	if p["weights"] == "" && room > known {
-		return 0, fmt.Errorf("parameters input=%s and output=%s: the longest prompt and its answer need %d tokens, and the model takes %d: lower them, or name other weights", p["input"], p["output"], room, known)
+		return 0, fmt.Errorf("parameters input=%s and output=%s: the longest prompt and its answer need %d tokens, but the model allows only %d: lower the parameters, or name other weights", p["input"], p["output"], room, known)
 	}
 	return room, nil
 }

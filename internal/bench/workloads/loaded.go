@@ -27,13 +27,13 @@ import (
 // loadParams are the parameters of a load; connections is the default number of connections.
 func loadParams(connections string) []bench.Param {
 	return []bench.Param{
-		{Name: "connections", Default: connections, Doc: "Connections of the load generator."},
+		{Name: "connections", Default: connections, Doc: "Number of connections of the load generator."},
 		{Name: "pipeline", Default: "1", Doc: "Concurrent requests per connection."},
-		{Name: "rate", Default: "0", Doc: "Requests per second sent on schedule, whether answered or not (open loop); 0 sends the next when one is answered (closed loop, for capacity)."},
+		{Name: "rate", Default: "0", Doc: "Requests per second, sent on a schedule without waiting for answers (open loop). 0: each next request is sent when the previous one is answered (closed loop, which measures the capacity)."},
 		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "Distribution of the requests over time."},
 		{Name: "warm", Default: "1s", Doc: "Warm-up: time under the same load before the measurement."},
 		{Name: "measure", Default: "10s", Doc: "Measured time."},
-		{Name: "requests", Default: "0", Doc: "Requests after the warm-up that end the measurement, however long they take; 0 measures for the time above. For exact counts: both arms then do the same work."},
+		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of them. 0: the measurement ends after the time of the parameter measure. Use it for exact counts: all environments then do the same work."},
 		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator; each can use one CPU fully."},
 	}
 }
@@ -41,7 +41,7 @@ func loadParams(connections string) []bench.Param {
 // Parameters that only some protocols have; loadOutside and loadMetrics look them up by name.
 var (
 	tlsParam       = bench.Param{Name: "tls", Default: "off", Values: []string{"off", "on"}, Doc: "Whether the connections are TLS."}
-	keepAliveParam = bench.Param{Name: "keep-alive", Default: "on", Values: []string{"on", "off"}, Doc: "Off makes a new connection for each request."}
+	keepAliveParam = bench.Param{Name: "keep-alive", Default: "on", Values: []string{"on", "off"}, Doc: "Whether connections are reused. off makes a new connection for each request."}
 	resumeParam    = bench.Param{Name: "resume", Default: "off", Values: []string{"off", "on"}, Doc: "Whether TLS sessions are resumed."}
 )
 
@@ -64,15 +64,15 @@ func loadGauge(name, unit string, better metric.Direction, help string) *metric.
 
 var (
 	loadRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Requests answered correctly, per second of the measured time.")
-	loadReceived = loadGauge("received_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of answers per second, including the protocol's, excluding those of TLS and TCP.")
+	loadReceived = loadGauge("received_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of answers per second, including the protocol's own bytes, but not those of TLS and TCP.")
 	loadErrors   = loadGauge("error_ratio", "ratio", metric.Lower, "Share of the requests that were not answered correctly.")
-	loadLate     = loadGauge("late_ratio", "ratio", metric.Lower, "Share of the requests that were sent more than 1 ms after they were due because of the load generator; above 0.01 it was the bottleneck.")
-	loadCPU      = loadGauge("client_cpu_ratio", "ratio", metric.Lower, "CPU time of the load generator over what its threads could use; above 0.9 it was the bottleneck.")
+	loadLate     = loadGauge("late_ratio", "ratio", metric.Lower, "Share of the requests that the load generator sent more than 1 ms too late; above 0.01 the load generator was the bottleneck.")
+	loadCPU      = loadGauge("client_cpu_ratio", "ratio", metric.Lower, "CPU time of the load generator divided by the CPU time that its threads could use; above 0.9 the load generator was the bottleneck.")
 	loadHello    = loadGauge("handshakes_per_second", "handshakes_per_second", metric.Higher, "TLS handshakes that were completed, per second of the measured time.")
 	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")
 
 	loadRequests = &metric.Desc{Name: "requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests answered correctly while the counters ran, which divide the counters: those of the measured time and the few just before and after it."}
+		Help: "Requests answered correctly while the counters ran; the counters are divided by this number. They include the few requests just before and after the measured time."}
 )
 
 // A timing is a histogram of the report with the metrics derived from it.
@@ -116,7 +116,7 @@ func newTiming(name, what string, encoded func(*load.Report) string, max bool) *
 var (
 	loadResponse  = newTiming("response", "the time from the moment a request was due to its answer", func(r *load.Report) string { return r.Response }, false)
 	loadService   = newTiming("service", "the time from the sending of a request to its answer", func(r *load.Report) string { return r.Service }, false)
-	loadConnect   = newTiming("connect", "the time to a usable connection (TCP, TLS and what the protocol adds)", func(r *load.Report) string { return r.Connect }, true)
+	loadConnect   = newTiming("connect", "the time until a connection is usable (TCP, TLS and the protocol's own set-up)", func(r *load.Report) string { return r.Connect }, true)
 	loadHandshake = newTiming("handshake", "the time of a TLS handshake", func(r *load.Report) string { return r.Handshake }, true)
 )
 
@@ -282,7 +282,7 @@ func (r *reading) load(rep *load.Report, p bench.Params) {
 // timing adds the metrics of a histogram.
 func (r *reading) timing(t *timing, encoded string) {
 	if encoded == "" {
-		r.lackTiming(t, "the load generator timed none")
+		r.lackTiming(t, "the load generator timed no such event")
 		return
 	}
 	h, err := decodeHistogram(encoded)
@@ -295,7 +295,7 @@ func (r *reading) timing(t *timing, encoded string) {
 	r.sample(mean, "the histogram has no mean")
 	for _, q := range t.quantiles {
 		if !q.supportedBy(n) {
-			r.lack(q.desc, fmt.Sprintf("fewer than %d of %d values lie above it; measure for longer", rare, n))
+			r.lack(q.desc, fmt.Sprintf("fewer than %d of %d values lie above this percentile; measure for longer", rare, n))
 			continue
 		}
 		r.value(q.desc, float64(h.ValueAtPercentile(q.rank))/1e9, "the histogram has no such percentile")

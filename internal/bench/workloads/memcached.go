@@ -13,7 +13,7 @@ var memcached = memcachedServer.workload()
 // threads that share one table.
 var memcachedServer = dataServer{
 	name:     "memcached",
-	doc:      "Memcached with keys in memory, under random gets with a fixed pipeline: requests, latency, its own CPU time and memory.",
+	doc:      "Memcached with keys in memory, under random gets with a fixed pipeline: requests, latency, the server's own CPU time and memory.",
 	tools:    []bench.Tool{{Command: "memcached", Package: "memcached"}},
 	params:   []bench.Param{{Name: "threads", Default: "4", Doc: "Threads that serve connections."}},
 	pipeline: "8", protocol: "memcached", command: "get key:{key}", stats: "memcached",

@@ -28,12 +28,12 @@ const lineBytes = 64
 // transparent huge pages change the latency of large sets.
 var memoryCost = bench.Workload{
 	Name:    "memory",
-	Doc:     "Memory bandwidth, and latency of dependent loads, for working sets from the first cache to beyond the last.",
+	Doc:     "Memory bandwidth, and latency of dependent loads, for working sets from the first-level cache to larger than the last-level cache.",
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "access", Default: "latency", Values: []string{"read", "write", "copy", "latency"},
-			Doc: "Access to the working set: read, write or copy it from end to end, or follow pointers through all of its cache lines in a random order that is the same in every run."},
-		{Name: "size", Default: "64MiB", Doc: "The working set; a copy has half of it on each side. A multiple of 128 bytes."},
+			Doc: "Access to the working set. read, write and copy go from end to end. latency follows pointers through all cache lines, in a random order that is the same in every run."},
+		{Name: "size", Default: "64MiB", Doc: "Size of the working set, a multiple of 128 bytes; a copy has half of it as source and half as target."},
 	}, windowParams("50ms", "100ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		return []*metric.Desc{memoryPrimary(p), clockDisagreement, cacheLines}

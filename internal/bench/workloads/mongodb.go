@@ -31,18 +31,18 @@ const (
 var mongodbServer = dataServer{
 	name: "mongodb",
 	doc: "MongoDB if it is installed (not run by us), or mongo-java-server, which speaks its protocol, under queries for one random document by its _id: " +
-		"requests, latency, its own CPU time and cache.",
+		"requests, latency, the server's own CPU time and cache.",
 	tools: []bench.Tool{
 		{Command: mongod, Package: "mongodb-org-server of MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/), " +
-			"or measure another server of its protocol with --param server=" + mongoInJVM,
+			"or measure another server with the same protocol, with --param server=" + mongoInJVM,
 			With: func(p bench.Params) bool { return p["server"] == mongod }},
 		{Command: javaCommand, Package: javaPackage, Param: "java", With: func(p bench.Params) bool { return p["server"] == mongoInJVM }},
 	},
 	params: []bench.Param{
-		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server: MongoDB's own, or the one in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},
+		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server: MongoDB's mongod, or the server in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with mongo-java-server.jar: workloads/mongodb/target after make -C workloads/mongodb."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
-		{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB. mongo-java-server has none."},
+		{Name: "cache", Default: "256MiB", Doc: "Size of the server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB. mongo-java-server has no such cache."},
 	},
 	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",
 	// 40 bytes of BSON, 30 in the index of _id, and as much again for pages that are not full.

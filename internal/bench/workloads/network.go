@@ -14,15 +14,15 @@ import (
 
 var (
 	networkRate     = loadGauge("received_bits_per_second", "bits_per_second", metric.Higher, "Bits of payload per second at the receiver, all streams together.")
-	networkCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the two processes per bit received, user and system; soft interrupts on other CPUs are not included.")
+	networkCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time (user and system) of the two processes per bit received; soft interrupts on other CPUs are not included.")
 	networkSender   = ofCores(loadGauge("sender_cpu_ratio", "ratio", metric.Lower, "CPU time of the sender per second; near 1 with one stream, the sender was the bottleneck."))
 	networkReceiver = ofCores(loadGauge("receiver_cpu_ratio", "ratio", metric.Lower, "CPU time of the receiver per second; near 1 with one stream or UDP, the receiver was the bottleneck."))
 	networkP50      = loadGauge("round_trip_p50_seconds", "seconds", metric.Lower, "Median time of a round trip of one byte over TCP without other load, in seconds.")
-	networkP99      = loadGauge("round_trip_p99_seconds", "seconds", metric.Lower, "The time within which 99 % of these round trips end, in seconds.")
+	networkP99      = loadGauge("round_trip_p99_seconds", "seconds", metric.Lower, "The time within which 99 % of the round trips of one byte over TCP end, in seconds.")
 	networkAgain    = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
 		Help: "TCP segments retransmitted in the measured time (TCP_INFO)."}
-	networkMTU    = loadGauge("path_mtu_bytes", "bytes", metric.Higher, "Largest packet on the way in bytes, as the sender's kernel knows it (TCP_INFO): a tunnel's is smaller than its interface's.")
-	networkLost   = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive, by their numbers (UDP). A run is refused if a stream was not heard at all, or if the last 2 % of the time (at least a quarter of a second) or more were not.")
+	networkMTU    = loadGauge("path_mtu_bytes", "bytes", metric.Higher, "Largest packet on the path in bytes, as the sender's kernel knows it (TCP_INFO); through a tunnel it is smaller than the interface's MTU.")
+	networkLost   = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive, by their sequence numbers (UDP). A run is refused if no datagram of a stream arrived, or if none arrived in the last 2 % of the time or more (at least a quarter of a second).")
 	networkJitter = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
 )
 
@@ -31,16 +31,16 @@ var (
 var network = bench.Workload{
 	Name: "network",
 	Doc: "TCP or UDP from the load to a server in the environment (our worker): throughput, round trips, loss, and the CPU time of both ends per bit. " +
-		"It measures the network that is there, such as that between two pods.",
+		"It measures the existing network, such as the network between two pods.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
-		{Name: "streams", Default: "1", Doc: "Streams at once, 1 to 128."},
-		{Name: "rate", Default: "100000000", Doc: "Bits of payload per second that UDP sends, all streams together, or 0 for no limit; TCP sends what the network takes."},
-		{Name: "datagram", Default: "1200", Doc: "Payload of a datagram of UDP in bytes, the same in all arms whatever their MTU."},
-		{Name: "congestion", Default: "cubic", Doc: "Congestion control of TCP, the same in all arms (kernels differ in theirs). Empty: the kernel's own."},
-		{Name: "round-trips", Default: "2000", Doc: "Round trips of one byte over TCP, before the streams."},
-		{Name: "omit", Default: "1s", Doc: "Time at the start that is left out."},
+		{Name: "streams", Default: "1", Doc: "Number of parallel streams, 1 to 128."},
+		{Name: "rate", Default: "100000000", Doc: "Bits of payload per second that UDP sends, all streams together; 0 is no limit. TCP always sends as much as the network carries."},
+		{Name: "datagram", Default: "1200", Doc: "Payload of a UDP datagram in bytes, the same in all environments whatever their MTU."},
+		{Name: "congestion", Default: "cubic", Doc: "TCP congestion control, the same in all environments, because kernels have different defaults. Empty: the kernel's default."},
+		{Name: "round-trips", Default: "2000", Doc: "Number of round trips of one byte over TCP, before the streams start."},
+		{Name: "omit", Default: "1s", Doc: "Time at the start that is not measured."},
 		{Name: "measure", Default: "10s", Doc: "Measured time."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {

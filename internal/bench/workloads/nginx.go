@@ -141,7 +141,7 @@ var nginxDropped = loadGauge("dropped_connections_ratio", "ratio", metric.Lower,
 // nginxStatic serves one static file; its own count of requests is reported next to the load's.
 var nginxStatic = bench.Workload{
 	Name:    "nginx",
-	Doc:     "Requests for a static file to nginx, by number of connections, next to nginx's own count.",
+	Doc:     "Requests for a static file to nginx, by number of connections, next to nginx's own count of requests.",
 	Version: 1,
 	Params: slices.Concat(loadParams("8"), []bench.Param{
 		{Name: "size", Default: "1KiB", Doc: "Size of the file."},

@@ -9,7 +9,7 @@ import (
 )
 
 var nullSeconds = &metric.Desc{Name: "run_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "Wall time of a process that does nothing, in seconds on the harness's clock: the cost of launcher and harness."}
+	Help: "Wall time of a process that does nothing, in seconds on the harness's clock: the cost of the launcher and the harness."}
 
 // null measures the harness itself: the path of every other run, with an empty program at its
 // end.

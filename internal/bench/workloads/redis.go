@@ -17,11 +17,11 @@ var redis = redisServer.workload()
 // TEEMon (Middleware 2020, section 6); their memory, including that of connections, is a metric.
 var redisServer = dataServer{
 	name:  "redis",
-	doc:   "Redis with keys in memory, under random GETs with a fixed pipeline: requests, latency, its own CPU time and memory.",
+	doc:   "Redis with keys in memory, under random GETs with a fixed pipeline: requests, latency, the server's own CPU time and memory.",
 	tools: []bench.Tool{{Command: "redis-server", Package: "redis-server", With: func(p bench.Params) bool { return p["binary"] == "" }}},
 	params: []bench.Param{
-		{Name: "io-threads", Default: "1", Doc: "Threads that read and write for the connections (Redis 6 and later); commands run in one."},
-		{Name: "binary", Path: true, Subject: true, Doc: "A redis-server on the harness's machine, copied into the environment and used instead of the one there; arms may differ in it."},
+		{Name: "io-threads", Default: "1", Doc: "Threads that read and write for the connections (Redis 6 and later); all commands run in one thread."},
+		{Name: "binary", Path: true, Subject: true, Doc: "A redis-server on the harness's machine, copied into the environment and used instead of the installed one. Environments may use different programs."},
 	},
 	pipeline: "8", protocol: "resp", command: "GET key:{key}", stats: "redis",
 	entry: 88, fill: 250_000,

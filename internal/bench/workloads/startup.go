@@ -33,7 +33,7 @@ var startup = bench.Workload{
 	Doc:     "Time from the start of a process or enclave to its first useful byte, split into load, ready and first answer.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "touch", Default: "16MiB", Doc: "Memory that the program touches before it is ready."},
+		{Name: "touch", Default: "16MiB", Doc: "Amount of memory that the program touches before it is ready."},
 		formParam,
 	},
 	Metrics: func(bench.Params) []*metric.Desc {

@@ -23,11 +23,11 @@ var (
 // system calls for the first second, a thousand times slower than afterwards.
 var syscallCost = bench.Workload{
 	Name:    "syscall",
-	Doc:     "Cost of a null system call, of the clock with and without a system call, and of the first touch of a page.",
+	Doc:     "Cost of a null system call, of reading the clock with and without a system call, and of the first touch of a page.",
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "mechanism", Default: "null", Values: []string{"null", "vdso", "clock", "fault"},
-			Doc: "The operation repeated: null is getppid, vdso clock_gettime through the C library, clock the same forced through the kernel, fault the first touch of a page of fresh memory (mapping and unmapping are outside the time)."},
+			Doc: "The operation that is repeated. null: getppid. vdso: clock_gettime through the C library. clock: clock_gettime forced through the kernel. fault: the first touch of a page of fresh memory (mapping and unmapping are not timed)."},
 		formParam,
 	}, windowParams("100ms", "1s")...),
 	Metrics: func(bench.Params) []*metric.Desc {

@@ -17,18 +17,18 @@ import (
 
 var (
 	messagesPerSecond = loadGauge("messages_per_second", "messages_per_second", metric.Higher,
-		"Messages of all clients over the time from the common start to the last answer, on the harness's clock.")
+		"Messages of all clients, divided by the time from the common start to the last answer, on the harness's clock.")
 	messagesTotal = &metric.Desc{Name: "messages_total", Unit: "messages", Kind: metric.Counter,
-		Help: "Messages answered in the whole run, including the warm-up: they divide its counters."}
+		Help: "Messages answered in the whole run, including the warm-up; the run's counters are divided by this number."}
 	measuredSeconds = loadGauge("measured_seconds", "seconds", metric.Lower, "Time from the common start of the clients to the last answer.")
 
 	serverStartSeconds    = loadGauge("server_start_seconds", "seconds", metric.Lower, "Time from starting the process or enclave to the first answer: the sum of load, listen, first handshake and first answer; building is not included.")
 	listenSeconds         = loadGauge("listen_seconds", "seconds", metric.Lower, "Time from the main function to a listening socket, in seconds on the harness's clock: reading the key, making the TLS context.")
-	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake, by a client that has already made others.")
+	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake. The client is warm: it has made other connections before.")
 	firstMessageSeconds   = loadGauge("first_message_seconds", "seconds", metric.Lower, "Time from the first message to its answer.")
 	buildSeconds          = loadGauge("build_seconds", "seconds", metric.Lower, "Time to build the server, as recorded by the build; not part of any other time.")
 	warmupSeconds         = loadGauge("warmup_seconds", "seconds", metric.Lower, "Time under full load until the rate of answers stopped rising.")
-	peakRSSBytes          = loadGauge("peak_rss_bytes", "bytes", metric.Lower, "Largest resident set of the server as its kernel reports it; in an enclave, that of the library OS.")
+	peakRSSBytes          = loadGauge("peak_rss_bytes", "bytes", metric.Lower, "Largest resident set of the server as its kernel reports it; in an enclave, as the library OS reports it.")
 	programBytes          = loadGauge("program_bytes", "bytes", metric.Lower, "Size of the files needed to run the server: the executable, or the classes and the library of the JVM.")
 
 	messageTime = newTiming("message", "the time from the sending of a message to its answer", func(r *load.Report) string { return r.Service }, false)
@@ -43,7 +43,7 @@ var (
 // from 11 clients on they wait for a thread.
 var tlsScaling = bench.Workload{
 	Name:    "tls-scaling",
-	Doc:     "Messages to a TLS server in Java or Go from a growing number of clients, strong or weak scaling, with its start split into parts.",
+	Doc:     "Messages to a TLS server in Java or Go from a growing number of clients, strong or weak scaling, with the server's start split into parts.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
@@ -51,14 +51,14 @@ var tlsScaling = bench.Workload{
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
-		{Name: "scaling", Default: "strong", Values: []string{"strong", "weak"}, Doc: "Strong: strong-total messages are divided among the clients. Weak: each sends weak-per-client."},
-		{Name: "clients", Default: "1", Doc: "Clients, each with a connection of its own and one message at a time."},
+		{Name: "scaling", Default: "strong", Values: []string{"strong", "weak"}, Doc: "How the work grows with the clients. strong: strong-total messages are divided among the clients. weak: each client sends weak-per-client messages."},
+		{Name: "clients", Default: "1", Doc: "Number of clients, each with its own connection and one message at a time."},
 		{Name: "strong-total", Default: "20000", Doc: "Messages of all clients together (strong scaling)."},
 		{Name: "weak-per-client", Default: "5000", Doc: "Messages of each client (weak scaling)."},
-		{Name: "threads", Default: "auto", Doc: "Connections that the server serves at once; auto is one per client."},
-		{Name: "tls", Default: "1.3", Values: []string{"1.2", "1.3"}, Doc: "TLS version; the cipher is AES-128-GCM (where the CPU has no instructions for AES, as QEMU's qemu64, the server in Go takes ChaCha20-Poly1305 in 1.3), the key P-256."},
-		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "Whether clients connect before the measured time or in it."},
-		{Name: "warm", Default: "5s", Doc: "Warm-up before the measured time: a time in which all clients send, extended by the same time while their rate still rises, up to six times; or a number of messages of one client."},
+		{Name: "threads", Default: "auto", Doc: "Number of connections that the server serves at the same time; auto is one per client."},
+		{Name: "tls", Default: "1.3", Values: []string{"1.2", "1.3"}, Doc: "TLS version. The cipher is AES-128-GCM, the key P-256. On a CPU without AES instructions, such as QEMU's qemu64, the Go server uses ChaCha20-Poly1305 with TLS 1.3."},
+		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "Whether clients connect before the measured time, or inside it."},
+		{Name: "warm", Default: "5s", Doc: "Warm-up before the measured time. A time: all clients send for this time, and for the same time again while the rate still rises, up to six times. A number: one client sends this many messages."},
 		{Name: "pause", Default: "0s", Doc: "Pause of a client after each answer."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
@@ -105,7 +105,7 @@ var tlsScaling = bench.Workload{
 		if r.BuildSeconds != nil {
 			found.value(buildSeconds, *r.BuildSeconds, "the note is not a number")
 		} else {
-			found.lack(buildSeconds, "no build of this server left a note of its time")
+			found.lack(buildSeconds, "the build of this server did not record its time")
 		}
 		if s, cut, err := scalingSteady(r); err != nil {
 			found.lack(warmupSeconds, err.Error())
@@ -310,7 +310,7 @@ func scalingSteady(r *load.Scaling) (s bench.Series, end float64, err error) {
 	if !known || !(r.Width > 0) {
 		return s, 0, errors.New("a warm-up by number of messages is too short to show a steady state")
 	}
-	s.Width, s.Method, s.Attained = r.Width, "the last quarter of the warm-up is no more than a ninth faster than the one before", &warm
+	s.Width, s.Method, s.Attained = r.Width, "the last quarter of the warm-up is at most a ninth faster than the quarter before", &warm
 	for _, answers := range r.Windows {
 		s.Values = append(s.Values, answers/r.Width)
 	}
@@ -349,7 +349,7 @@ func (r *reading) scalingEnd(o bench.Outcome) {
 		PeakRSS float64 `json:"peak_rss_bytes"`
 		Program float64 `json:"program_bytes"`
 	}
-	why := "the system under the server does not report it"
+	why := "the system below the server does not report it"
 	if lines := o.Inside.Lines; len(lines) == 0 || json.Unmarshal([]byte(lines[len(lines)-1].Text), &end) != nil {
 		end.PeakRSS, end.Program = 0, 0
 		why = "the server was ended before its last line"

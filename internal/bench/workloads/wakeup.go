@@ -10,7 +10,7 @@ import (
 
 var (
 	roundTripsPerSecond = &metric.Desc{Name: "round_trips_per_second", Unit: "round_trips_per_second", Kind: metric.Gauge, Better: metric.Higher,
-		Help: "Round trips between the two threads per second, each two wake-ups, on the harness's clock: the median of the windows."}
+		Help: "Round trips between the two threads per second, on the harness's clock: the median of the windows. A round trip is two wake-ups."}
 	roundTrips = &metric.Desc{Name: "round_trips_total", Unit: "round_trips", Kind: metric.Counter,
 		Help: "Round trips in the timed windows."}
 	wakeupSeconds = &metric.Desc{Name: "wakeup_seconds", Unit: "seconds", Kind: metric.Histogram, Better: metric.Lower,
@@ -32,10 +32,10 @@ var wakeup = bench.Workload{
 	Doc:     "Ping-pong between two sleeping threads by futex, eventfd or pipe, on one core or across cores.",
 	Version: 1,
 	Params: append([]bench.Param{
-		{Name: "mechanism", Default: "futex", Values: []string{"futex", "eventfd", "pipe"}, Doc: "How a thread wakes the other."},
+		{Name: "mechanism", Default: "futex", Values: []string{"futex", "eventfd", "pipe"}, Doc: "How one thread wakes the other."},
 		{Name: "placement", Default: "same", Values: []string{"any", "same", "smt", "cross"},
-			Doc: "CPUs of the two threads: any leaves it to the scheduler, same is one CPU, smt two threads of one core, cross two cores (needs two CPUs)."},
-		{Name: "samples", Default: "10000", Doc: "Round trips whose two wake-ups are timed one by one, after the windows."},
+			Doc: "CPUs of the two threads. any: the scheduler chooses. same: one CPU for both. smt: two hardware threads of one core. cross: two cores (needs two CPUs)."},
+		{Name: "samples", Default: "10000", Doc: "Number of round trips whose two wake-ups are timed one by one, after the windows."},
 		formParam,
 	}, windowParams("100ms", "200ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {

@@ -30,15 +30,15 @@ import (
 
 // clockDisagreement is shared by the workloads with windows.
 var clockDisagreement = quotient(&metric.Desc{Name: "clock_disagreement_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "Difference between the cost by the worker's own clock and by the harness's, as a ratio: above about 0.03, one of the clocks or the delivery of lines to the harness cannot be trusted."})
+	Help: "Relative difference between the cost on the worker's own clock and on the harness's clock. Above about 0.03, one of the clocks or the delivery of lines to the harness cannot be trusted."})
 
 // windowParams are the parameters of a workload with windows.
 func windowParams(window, warmup string) []bench.Param {
 	return []bench.Param{
 		{Name: "windows", Doc: "Number of timed windows in a run.", Default: "20"},
-		{Name: "window", Doc: "Length of a window; a fifth of it should be 100 times the jitter of a line's arrival.", Default: window},
-		{Name: "operations", Doc: "Operations in a window; 0 for as many as fit.", Default: "0"},
-		{Name: "warmup", Doc: "Minimum time of the same work before the windows.", Default: warmup},
+		{Name: "window", Doc: "Length of a window. A fifth of the length should be at least 100 times the jitter of a line's arrival.", Default: window},
+		{Name: "operations", Doc: "Number of operations in a window; 0 for as many as fit.", Default: "0"},
+		{Name: "warmup", Doc: "Minimum duration of the same work before the windows.", Default: warmup},
 	}
 }
 

@@ -17,19 +17,19 @@ import (
 
 var (
 	zkProve       = loadGauge("prove_seconds", "seconds", metric.Lower, "Time of a proof, including the computation of its witness, on the harness's clock: the mean of the run.")
-	zkSpeed       = loadGauge("constraints_per_second", "constraints_per_second", metric.Higher, "Constraints of the circuit over the time of a proof.")
-	zkWitness     = loadGauge("witness_seconds", "seconds", metric.Lower, "Time to compute all values of the circuit and to check its constraints, alone; a proof does it too.")
+	zkSpeed       = loadGauge("constraints_per_second", "constraints_per_second", metric.Higher, "Constraints of the circuit divided by the time of a proof.")
+	zkWitness     = loadGauge("witness_seconds", "seconds", metric.Lower, "Time to compute all values of the circuit and to check its constraints, measured alone; a proof includes the same work.")
 	zkVerify      = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify a proof by the clock inside: the mean of ten verifications of each proof.")
 	zkCompile     = loadGauge("compile_seconds", "seconds", metric.Lower, "Time to make the constraints of the circuit.")
 	zkKeys        = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to check and read the keys of an earlier set-up.")
-	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, by the clock inside: a run that finds its keys on the disk repeats the time that is written with them.")
+	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, by the clock inside. A run that finds its keys on the disk reports the time that is stored with them.")
 	zkConstraints = loadGauge("circuit_constraints", "constraints", metric.Lower, "Constraints of the circuit in this proof system.")
 	zkProof       = loadGauge("proof_bytes", "bytes", metric.Lower, "Size of a proof.")
 	zkProvingKey  = loadGauge("proving_key_bytes", "bytes", metric.Lower, "Size of the proving key with uncompressed points.")
 	zkVerifying   = loadGauge("verifying_key_bytes", "bytes", metric.Lower, "Size of the verifying key with uncompressed points.")
 	zkPeak        = loadGauge("prover_peak_rss_bytes", "bytes", metric.Lower, "Largest resident set of the prover as its kernel reports it, from compiling to the last proof, in a run that makes no set-up.")
 	zkOutside     = loadGauge("hash_outside_bytes_per_second", "bytes_per_second", metric.Higher, "SHA-256 outside of a circuit, by one thread.")
-	zkInside      = loadGauge("hash_inside_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes that a circuit of nothing but SHA-256 hashes, over the time of its proof.")
+	zkInside      = loadGauge("hash_inside_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes hashed by a circuit that contains only SHA-256, divided by the time of its proof.")
 )
 
 // zkRSA makes zero-knowledge proofs of a certificate's signature. Their time is that of multiplications in large fields and of memory
@@ -44,12 +44,12 @@ var zkRSA = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "circuit", Default: "rsa-2048", Values: []string{"rsa-2048", "sha256", "tiny"},
-			Doc: "The statement: a known RSA signature of a public message of 64 bytes, a known message with a public SHA-256, or a few multiplications, to try out the rest."},
+			Doc: "The statement to prove: a known RSA signature of a public message of 64 bytes, a known message with a public SHA-256, or a few multiplications, for a quick try."},
 		{Name: "backend", Default: "groth16", Values: []string{"groth16", "plonk"}, Doc: "The proof system."},
 		{Name: "bytes", Default: "64", Doc: "Bytes that the circuit sha256 hashes."},
-		{Name: "threads", Default: "1", Doc: "Threads that may prove at once (GOMAXPROCS)."},
+		{Name: "threads", Default: "1", Doc: "Number of threads that may prove at the same time (GOMAXPROCS)."},
 		{Name: "proofs", Default: "1", Doc: "Proofs in a run."},
-		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that keeps the keys of set-ups, up to 2 GiB. Empty: one that is removed with the environment, so each environment makes its set-up once, in the first run, which is not counted."},
+		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that stores the keys of set-ups, up to 2 GiB. Empty: a folder that is removed with the environment; each environment then makes its set-up once, in the first run, which is not counted."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{zkProve, zkSpeed, zkWitness, zkVerify, zkCompile, zkKeys, zkSetUp, zkConstraints, zkProof, zkProvingKey, zkVerifying, zkPeak, zkOutside, clockDisagreement}
@@ -95,7 +95,7 @@ var zkRSA = bench.Workload{
 			found.lack(zkPeak, "this run made the set-up, which needs more memory than a proof")
 		} else {
 			found.value(zkKeys, z.harnessSeconds("keys"), together)
-			found.value(zkPeak, positive(float64(z.PeakRSS)), "the system under the prover does not report it")
+			found.value(zkPeak, positive(float64(z.PeakRSS)), "the system below the prover does not report it")
 		}
 		const silent = "the prover does not report it"
 		found.value(zkSetUp, positive(z.SetUpSeconds), silent)

@@ -19,15 +19,15 @@ import (
 
 var (
 	zkvmProve   = loadGauge("prove_seconds", "seconds", metric.Lower, "Time to prove an execution of the guest, which includes executing it, on the harness's clock.")
-	zkvmSpeed   = loadGauge("cycles_per_second", "cycles_per_second", metric.Higher, "Cycles of the guest over the time of its proof.")
+	zkvmSpeed   = loadGauge("cycles_per_second", "cycles_per_second", metric.Higher, "Cycles of the guest divided by the time of its proof.")
 	zkvmExecute = loadGauge("execute_seconds", "seconds", metric.Lower, "Time to execute the guest without a proof, by the clock inside.")
-	zkvmKeys    = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to make the guest's keys, which each run does.")
+	zkvmKeys    = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to make the guest's keys; each run makes them.")
 	zkvmVerify  = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify the proof, on the harness's clock.")
 	zkvmCycles  = loadGauge("guest_cycles", "cycles", metric.Lower, "Instructions that the guest executes.")
 	zkvmShards  = loadGauge("proof_shards", "shards", metric.Lower, "Shards of the proof.")
 	zkvmPeak    = loadGauge("prover_peak_rss_bytes", "bytes", metric.Lower, "Largest resident set of the prover as its kernel reports it.")
 	zkvmOutside = loadGauge("hash_outside_bytes_per_second", "bytes_per_second", metric.Higher, "SHA-256 outside of the zkVM, by one thread.")
-	zkvmInside  = loadGauge("hash_inside_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes that the chain of hashes in the zkVM hashes, over the time of its proof.")
+	zkvmInside  = loadGauge("hash_inside_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes hashed by the chain of hashes in the zkVM, divided by the time of its proof.")
 )
 
 // The guests, and the most repetitions of those that have a size, as in workloads/zkvm.
@@ -52,8 +52,8 @@ var zkvm = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "guest", Default: guestRSA, Values: []string{guestRSA, guestSHA, guestFibonacci},
-			Doc: "The program: the check of an RSA-2048 signature (2.7 million cycles), a chain of SHA-256 (5,500 cycles a hash), or Fibonacci's sequence (a few cycles a step)."},
-		{Name: "n", Default: "200", Doc: "Hashes of the chain, or steps of the sequence; rsa-2048 has one size."},
+			Doc: "The program to prove: the check of an RSA-2048 signature (2.7 million cycles), a chain of SHA-256 (5,500 cycles a hash), or Fibonacci's sequence (a few cycles a step)."},
+		{Name: "n", Default: "200", Doc: "Number of hashes of the chain, or steps of the sequence; rsa-2048 has only one size."},
 		{Name: "shard", Default: "524288", Doc: "Cycles of a shard, a power of two: smaller shards need less memory, and make larger proofs."},
 		{Name: "threads", Default: "2", Doc: "Threads of the prover's pool; a few more prepare its work."},
 	},
@@ -103,7 +103,7 @@ var zkvm = bench.Workload{
 		found.value(zkvmCycles, float64(z.Cycles), silent)
 		found.value(zkvmShards, positive(float64(z.Shards)), silent)
 		found.value(zkProof, positive(float64(z.ProofBytes)), silent)
-		found.value(zkvmPeak, positive(float64(z.PeakRSS)), "the system under the prover does not report it")
+		found.value(zkvmPeak, positive(float64(z.PeakRSS)), "the system below the prover does not report it")
 		found.derived(zkvmOutside, positive(float64(z.OutsideBytes))/z.harnessSeconds("hash"), together)
 		found.derived(clockDisagreement, math.Abs(positive(z.Seconds["prove"])/prove-1), together)
 		if o.Params["guest"] == guestSHA {

@@ -43,7 +43,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 	resp, err := client.Do(req)
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
-		return fmt.Errorf("ask the monitor at %s: %w; set SSL_CERT_FILE to the certificate of the authority that you trust", shown, untrusted)
+		return fmt.Errorf("ask the monitor at %s: %w; set SSL_CERT_FILE to the file with the CA certificate that you trust", shown, untrusted)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the monitor at %s: %w; start one with `teescope monitor`, or name its address with --server or %s", shown, withoutRequest(err), ServerVariable)
@@ -59,14 +59,14 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 			e.Error = resp.Status + ": no teescope monitor answers there; an agent stores nothing and has no findings"
 			switch resp.StatusCode {
 			case http.StatusUnauthorized:
-				e.Error = "it asks for a user name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
+				e.Error = "the monitor requires a user name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
 			case http.StatusBadRequest:
 				e.Error = "a monitor with TLS needs https://" // Go's servers answer 400 to plain HTTP
 			}
 		}
 		other := strings.HasSuffix(e.Error, noSuchCall)
 		if other {
-			e.Error = "no monitor with this call answers there: perhaps an agent, which stores nothing and has no findings, or an older monitor"
+			e.Error = "no monitor answers this call there; perhaps it is an agent, which stores nothing and has no findings, or an older monitor"
 		}
 		return &Refused{e.Error, other, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}

@@ -193,7 +193,7 @@ func TestConfigErrors(t *testing.T) {
 		"analysis:\n  rules:\n    syscall_storm: {long: x}\n": `line 3: analysis.rules.syscall_storm.long: "x": want a time like 15s`,
 		"analysis: {}\nsources:\n  cpu:\n    on: maybe\n":     `line 4: sources.cpu.on: "maybe": want true or false`,
 		"sources:\n  cpu:\n    process: [a]\n":                "line 3: sources.cpu.process: want text",
-		"sources:\n  cpu:\n    auto: true\n":                  "line 3: sources.cpu.auto: this source does not wait for a process; set on",
+		"sources:\n  cpu:\n    auto: true\n":                  "line 3: sources.cpu.auto: this source does not wait for a process; set on instead",
 		"sources:\n  gramine: {auto: true, on: true}\n":       "line 2: sources.gramine.auto: contradicts on; set one of them",
 		"sources:\n  syscalls:\n    sample: lots\n":           `line 3: sources.syscalls.sample: "lots": want a number`,
 		"sources:\n  syscalls:\n    pids: [a]\n":              `line 3: sources.syscalls.pids: "a": want a whole number`,

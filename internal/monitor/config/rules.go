@@ -105,7 +105,7 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 			return at(append([]string{"rules", name, "subjects", strconv.Itoa(i)}, keys...)...)
 		}
 		if s.Match == "" {
-			return fmt.Errorf("%s: lacks match, the subjects that the thresholds apply to", here())
+			return fmt.Errorf("%s: match is missing; it selects the subjects that the thresholds apply to", here())
 		}
 		match, err := findings.Whole(s.Match)
 		if err != nil {
@@ -144,7 +144,7 @@ func listed(list []findings.Threshold) string {
 		names = append(names, t.Name)
 	}
 	if len(names) == 0 {
-		return "; it has none"
+		return "; it has no thresholds"
 	}
 	return "; it has " + strings.Join(names, ", ")
 }
@@ -265,9 +265,9 @@ func (a analysisConfig) Doubts(emitted func(metric string) bool, scraped bool) [
 			if emitted(m) {
 				continue
 			}
-			why := "no source of this monitor emits it, and no target is scraped"
+			why := "no source of this monitor emits this metric, and no target is scraped"
 			if scraped {
-				why = "no source of this monitor emits it; a scraped target must provide it"
+				why = "no source of this monitor emits this metric; a scraped target must provide it"
 			}
 			out = append(out, fmt.Errorf("line %d: analysis.own[%d].expr: rule %s reads %s: %s", o.line, i, o.Name, m, why))
 		}

@@ -111,11 +111,11 @@ func TestRulesDoubts(t *testing.T) {
 	for scraped, want := range map[bool][]string{
 		false: {
 			"line 29: analysis.own[2].expr: rule broken is not checked: parse the expression: 1:5: parse error",
-			"line 30: analysis.own[3].expr: rule nobodys reads a_metric_of_mine: no source of this monitor emits it, and no target is scraped",
+			"line 30: analysis.own[3].expr: rule nobodys reads a_metric_of_mine: no source of this monitor emits this metric, and no target is scraped",
 		},
 		true: {
 			"line 29: analysis.own[2].expr: rule broken is not checked: parse the expression: 1:5: parse error",
-			"line 30: analysis.own[3].expr: rule nobodys reads a_metric_of_mine: no source of this monitor emits it; a scraped target must provide it",
+			"line 30: analysis.own[3].expr: rule nobodys reads a_metric_of_mine: no source of this monitor emits this metric; a scraped target must provide it",
 		},
 	} {
 		got := c.Analysis.Doubts(emitted, scraped)
@@ -144,7 +144,7 @@ func TestRulesConfigErrors(t *testing.T) {
 		rule("      thresholds:\n        rate: [1]\n"):                           `line 5: analysis.rules.syscall_storm.thresholds.rate: "": want a rate like 20k/s`,
 		rule("      thresholds:\n        height: 1\n"):                           "line 5: analysis.rules.syscall_storm.thresholds.height: the rule has no such threshold; it has rate, rate_critical, factor",
 		"analysis:\n  rules:\n    clock_source: {thresholds: {rate: 1}}\n":       "line 3: analysis.rules.clock_source.thresholds.rate: the rule has no such threshold; it has none",
-		rule("      subjects:\n      - thresholds: {rate: 1/s}\n"):               "line 5: analysis.rules.syscall_storm.subjects[0]: lacks match, the subjects that the thresholds apply to",
+		rule("      subjects:\n      - thresholds: {rate: 1/s}\n"):               "line 5: analysis.rules.syscall_storm.subjects[0]: match is missing; it selects the subjects that the thresholds apply to",
 		rule("      subjects:\n      - match: (\n"):                              "line 5: analysis.rules.syscall_storm.subjects[0].match: \"(\": error parsing regexp: missing closing ): `(`",
 		rule("      subjects:\n      - match: a\n        thresholds: {rate: 1}"): `line 6: analysis.rules.syscall_storm.subjects[0].thresholds.rate: "1": want a rate like 20k/s`,
 		"analysis:\n  own:\n  - name: a\n    above: 1\n":                         "line 3: analysis.own[0]: lacks expr",

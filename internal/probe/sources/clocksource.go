@@ -18,7 +18,7 @@ var (
 	clocksourceAvailable = gauge("tee_clocksource_available",
 		"Always 1, for each clock source that the kernel could use, from sysfs available_clocksource.", "name")
 	clocksourceChanges = counter("tee_clocksource_changes_total",
-		"Changes of the clock source seen since the monitor started; the kernel abandons tsc when it finds it unstable.")
+		"Changes of the clock source that readings found since the monitor started; the kernel abandons tsc when it finds that tsc is unstable.")
 )
 
 const clocksourceDir = "/sys/devices/system/clocksource/clocksource0"

@@ -52,7 +52,7 @@ var (
 	ctrThreads     = containerGauge("threads", "Threads, including those of child cgroups")
 	ctrReads       = containerCounter("fs_reads_bytes", "Bytes read from block devices", "device")
 	ctrWrites      = containerCounter("fs_writes_bytes", "Bytes written to block devices", "device")
-	ctrDisk        = gauge(string(metric.CountedContainerDisks), "1 for a disk that sums of container_fs_* over devices count, 0 for one on top of others, whose bytes are charged to the group there too (device mapper, md, bcache, drbd). From /sys/class/block, or else by name.", "device")
+	ctrDisk        = gauge(string(metric.CountedContainerDisks), "1 for a disk that sums of container_fs_* over devices include. 0 for a disk on top of other disks, which also charge its bytes to the group (device mapper, md, bcache, drbd). From /sys/class/block, or else by name.", "device")
 )
 
 // ctrNet are columns of the /proc/PID/net/dev of one of the container's processes, by their place in machine.NetColumns.
@@ -126,7 +126,7 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 	bad.Add(err)
 	shown := c.pick(all)
 	if len(shown) < len(all) {
-		bad.Add(fmt.Errorf("%d of %d cgroups have no series of their own: their parents include their use", len(all)-len(shown), len(all)))
+		bad.Add(fmt.Errorf("%d of %d cgroups have no own series; their parents' series include their use", len(all)-len(shown), len(all)))
 	}
 	r := round{emitter: out, networks: map[string]*netns{}, bad: &bad}
 	bad.Add(namePods(c.Host, all))

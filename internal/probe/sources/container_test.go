@@ -134,7 +134,7 @@ func TestManyPods(t *testing.T) {
 			}
 		}
 		_, pods, err := read()
-		if len(pods) < cgroupLimit-len(before) || err == nil || !strings.Contains(err.Error(), "have no series of their own") {
+		if len(pods) < cgroupLimit-len(before) || err == nil || !strings.Contains(err.Error(), "have no own series") {
 			t.Errorf("%d pods of wave %d are shown, error %v", len(pods), wave, err)
 		}
 		for p := range pods {

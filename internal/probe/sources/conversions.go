@@ -18,15 +18,15 @@ var (
 		"Calls since the monitor started that converted the confidential VM's memory from private to shared with the hypervisor, or back (functions set_memory_decrypted, set_memory_encrypted).",
 		"direction")
 	conversionBytes = counter("tee_private_memory_converted_bytes_total",
-		"Memory in bytes that these calls requested to convert.", "direction")
+		"Memory in bytes that such conversions were requested for.", "direction")
 	conversionFailures = counter("tee_private_memory_conversion_failures_total",
-		"Failed calls; the kernel does not reuse their memory.", "direction")
+		"Conversions that failed; the kernel does not reuse their memory.", "direction")
 	conversionTime = &metric.Desc{Name: "tee_private_memory_conversion_duration_seconds", Kind: metric.Histogram, Labels: []string{"direction"},
 		Help: "Duration of a conversion in seconds (entry and exit of the same functions)."}
 	acceptCalls = counter("tee_memory_acceptances_total",
-		"Calls since the monitor started that accepted memory given to the confidential VM, made by the first task that needs it (function accept_memory).")
+		"Calls since the monitor started that accepted memory given to the confidential VM, made by the first task that needs the memory (function accept_memory).")
 	acceptTime = &metric.Desc{Name: "tee_memory_acceptance_duration_seconds", Kind: metric.Histogram,
-		Help: "Duration of such a call in seconds (entry and exit of accept_memory)."}
+		Help: "Duration of a call that accepted memory, in seconds (entry and exit of accept_memory)."}
 )
 
 // conversions are expensive: each goes through the hypervisor and flushes caches and

@@ -20,7 +20,7 @@ import (
 var raplZones = map[string]*metric.Desc{
 	"package": raplDesc("package", "a processor package"),
 	"core":    raplDesc("core", "a package's cores"),
-	"uncore":  raplDesc("uncore", "what is not a core of a package, often its graphics"),
+	"uncore":  raplDesc("uncore", "the parts of a package other than cores (often graphics)"),
 	"dram":    raplDesc("dram", "a package's memory"),
 	"psys":    raplDesc("psys", "the whole platform"),
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var pageFaults = counter("tee_page_faults_total",
-	"Page faults since the monitor started, by process name, by space in which they happened and by cause, decoded from the x86 error code: no_page_found and write on a page that is not there, instruction_fetch from one, write_protection and protection on one that is, and other for reserved bits, protection keys, shadow stacks and SGX (tracepoints exceptions:page_fault_user and page_fault_kernel).",
+	"Page faults since the monitor started, by process name, by space in which they happened and by cause, decoded from the x86 error code. On a page that is not present: no_page_found (a read), write, instruction_fetch. On a present page: write_protection, protection. other: reserved bits, protection keys, shadow stacks and SGX (tracepoints exceptions:page_fault_user and page_fault_kernel).",
 	"process", "space", "cause")
 
 var pidFaults = counter("tee_pid_page_faults_total",
@@ -27,7 +27,7 @@ var faults = probe.Source{
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86 only",
 	Cost: "per fault: see the table of event costs in docs/lab/performance.md. " +
 		"105 kB for each CPU, at most 8 MiB",
-	Blind: "the instruction and cause of faults inside production enclaves (only the enclave's page range is visible); a guest's faults on memory that its hypervisor has not mapped (EPT or NPT violations), which only the host sees, as exits of the virtual machine",
+	Blind: "the instruction and cause of faults inside production enclaves (only the enclave's page range is visible); a guest's faults on memory that its hypervisor has not mapped (EPT or NPT violations): only the host can count them, as exits of the virtual machine",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("page faults by cause on %s: the tracepoints exist on x86 only", runtime.GOARCH)

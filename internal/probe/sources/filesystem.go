@@ -69,7 +69,7 @@ type statfsResult struct {
 
 // notVisible is the problem of a mount of the machine that this process does not see.
 func notVisible(err error) error {
-	return &probe.Problem{Err: err, Remedy: "unmount what hides it, or give teescope's container the machine's later mounts (rslave, HostToContainer)"}
+	return &probe.Problem{Err: err, Remedy: "unmount the file system that hides it, or let teescope's container see the machine's later mounts (rslave, HostToContainer)"}
 }
 
 func (m *mounts) read(ctx context.Context, out emitter) error {

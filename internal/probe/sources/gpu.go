@@ -26,7 +26,7 @@ var (
 	gpuReady = gauge("tee_gpu_confidential_compute_ready",
 		"Whether the cards of a confidential machine accept work, 1 or 0, from nvidia-smi conf-compute; the attesting party sets it.")
 	gpuPlatform = gauge("tee_gpu_confidential_compute_info",
-		"Always 1, with the driver's words for the capabilities of processor and cards, for multi-GPU mode and for the keys' environment as labels, from nvidia-smi conf-compute.",
+		"Always 1, with the driver's words as labels for the capabilities of processor and cards, for multi-GPU mode and for the keys' environment, from nvidia-smi conf-compute.",
 		"cpu", "gpus", "multi_gpu", "environment")
 	gpuMemory        = gauge("tee_gpu_memory_size_bytes", "Memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
 	gpuMemoryUsed    = gauge("tee_gpu_memory_used_bytes", "Used memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
@@ -41,7 +41,7 @@ var (
 	gpuClock           = atMost(metric.MostHertz, gauge("tee_gpu_clock_hertz", "Clock in hertz, from nvidia-smi -q -x.", "gpu", "clock"))
 	gpuLimited         = counter("tee_gpu_clock_limited_seconds_total", "Time in seconds for which clocks were throttled since the driver was loaded, by reason, from nvidia-smi -q -x.", "gpu", "reason")
 	gpuTransfer        = gauge("tee_gpu_pcie_bytes_per_second", "PCIe traffic in bytes per second in the 20 ms before the query, sent (tx) and received (rx) by the card, from nvidia-smi -q -x.", "gpu", "direction")
-	gpuBounce          = gauge("tee_gpu_bounce_bytes_per_second", "PCIe traffic of a card in confidential mode, all of which is encrypted and goes through bounce buffers, in bytes per second, as tee_gpu_pcie_bytes_per_second.", "gpu", "direction")
+	gpuBounce          = gauge("tee_gpu_bounce_bytes_per_second", "PCIe traffic of a card in confidential mode, all of which is encrypted and goes through bounce buffers, in bytes per second; measured like tee_gpu_pcie_bytes_per_second.", "gpu", "direction")
 	gpuReplays         = counter("tee_gpu_pcie_replays_total", "Transfers that the PCIe link repeated, from nvidia-smi -q -x.", "gpu")
 	gpuLinkGeneration  = atMost(100, gauge("tee_gpu_pcie_link_generation", "Generation at which the PCIe link runs now, from nvidia-smi -q -x.", "gpu"))
 	gpuLinkWidth       = atMost(32, gauge("tee_gpu_pcie_link_lanes", "Lanes with which the PCIe link runs now, from nvidia-smi -q -x.", "gpu"))
@@ -69,9 +69,9 @@ var gpu = probe.Source{
 		gpuProcessMemory, gpuBusy, gpuPower, gpuPowerLimit, gpuTemperature, gpuClock, gpuLimited, gpuTransfer, gpuBounce, gpuReplays,
 		gpuLinkGeneration, gpuLinkWidth, gpuErrors, gpuMIG, gpuMemoryEncrypted, commandCPU},
 	Kernels: "any with NVIDIA's driver, 535 or later for confidential computing",
-	Cost:    "a reading uses the newest answer and does not wait. nvidia-smi runs twice every 30 seconds, four times in confidential mode; its CPU time is in teescope_command_cpu_seconds_total. Without nvidia-persistenced each run initializes idle cards again, which takes seconds",
-	Blind: "in confidential mode the card's performance counters are off, and the metric of PCIe traffic may be missing; it cannot be told whether a card was attested, only whether it accepts work (nvidia-smi conf-compute -grs); " +
-		"PCIe traffic is a sample of 20 ms every 30 seconds; a card that is passed to a virtual machine is visible only in that machine; cards of other vendors are not read",
+	Cost:    "a reading uses the newest answer of nvidia-smi and does not wait. nvidia-smi runs twice every 30 seconds, four times in confidential mode; its CPU time is in teescope_command_cpu_seconds_total. Without nvidia-persistenced each run initializes idle cards again, which takes seconds",
+	Blind: "in confidential mode the card's performance counters are off, and the metric of PCIe traffic may be missing; whether a card was attested is unknown, only whether it accepts work is known (nvidia-smi conf-compute -grs); " +
+		"PCIe traffic is a sample of 20 ms every 30 seconds; a card that is passed to a virtual machine is visible only in that machine; cards of other vendors",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		loaded, err := h.Exists("/proc/driver/nvidia/version")
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 var gramineSignals = counter("tee_sgx_gramine_signals_total",
-	"Signals that Gramine delivered to enclaves, by the log's name: sync are the enclave's own exceptions, async come from outside; from its statistics (sgx.enable_stats).", "process", "kind")
+	"Signals that Gramine delivered to enclaves, by the log's name: sync signals are the enclave's own exceptions, async signals come from outside. From Gramine's statistics (sgx.enable_stats).", "process", "kind")
 
 // gramineFiles are the logs followed by default.
 var gramineFiles = []string{"/var/log/gramine/*.log"}
@@ -38,7 +38,7 @@ var gramine = probe.Source{
 	Files:   &probe.Files{What: "Logs of Gramine", Default: gramineFiles},
 	Waits:   &probe.Waits{For: "Gramine runs an enclave", Maps: gramineOf},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read logs of other users", Optional: true}},
-	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log; from Gramine 1.8 on a debug build of it, and a debug enclave",
+	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log; from Gramine 1.8 on, also a debug build of Gramine and a debug enclave",
 	Cost:    "reading what was appended to the logs; Gramine's own counting is always on",
 	Blind:   "threads that have not ended (with newer versions of Gramine, send the process SIGUSR1 to count them now)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
@@ -135,7 +135,7 @@ func (g *gramineReader) Read(ctx context.Context, emit func(metric.Sample)) erro
 	if first == nil && !slices.ContainsFunc(slices.Collect(maps.Values(g.logs)), func(l *gramineLog) bool { return l.counted() != nil }) {
 		first = &probe.Problem{Err: &host.Private{Text: strings.Join(names, ", ") + ": no statistics of Gramine in there yet",
 			Shown: fmt.Sprintf("no statistics of Gramine yet in the files that match %s", g.patterns())},
-			Remedy: "set sgx.enable_stats = true in the manifest; from Gramine 1.8 on also build Gramine with --buildtype=debug and set sgx.debug = true; they are printed when the process ends or gets SIGUSR1"}
+			Remedy: "set sgx.enable_stats = true in the manifest; from Gramine 1.8 on also build Gramine with --buildtype=debug and set sgx.debug = true; Gramine prints the statistics when the process ends or gets SIGUSR1"}
 	}
 	return first
 }

@@ -14,7 +14,7 @@ import (
 
 var (
 	guestExceptions = counter("tee_guest_exceptions_total",
-		"Virtualization exceptions that the guest's kernel handled since the monitor started, by VMX exit reason; each is followed by a call to the hypervisor. A lower bound of the guest's exits: idle and interrupts raise none (function tdx_handle_virt_exception, or tracepoint tdx:tdg_virtualization_exception).",
+		"Virtualization exceptions that the guest's kernel handled since the monitor started, by VMX exit reason; after each exception, the guest calls the hypervisor. A lower bound of the guest's exits, because idle and interrupts raise no exception (function tdx_handle_virt_exception, or tracepoint tdx:tdg_virtualization_exception).",
 		"kind", "reason")
 	guestHypercalls = counter("tee_guest_hypercalls_total",
 		"Calls of the guest's kernel to the hypervisor since the monitor started, by VMX exit reason or sub-function (tracepoint tdx:tdx_hypercall_enter of some vendors' kernels).",

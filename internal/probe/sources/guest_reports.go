@@ -10,7 +10,7 @@ import (
 
 var (
 	attestations = counter("tee_attestations_total",
-		"Requests for attestation evidence to the guest's kernel since the monitor started: tdreport is for this machine, quote, report and token for others (functions tdx_mcall_get_report0, tdx_report_new, sev_report_new, arm_cca_report_new).",
+		"Requests for attestation evidence to the guest's kernel since the monitor started: tdreport is evidence for this machine, quote, report and token are evidence for others (functions tdx_mcall_get_report0, tdx_report_new, sev_report_new, arm_cca_report_new).",
 		"kind", "call")
 	attestationFailures = counter("tee_attestation_failures_total",
 		"Failed requests for attestation evidence since the monitor started (results of the same functions).", "kind", "call")

@@ -17,7 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-const vmLabels = "vm is the machine's UUID, name or process id as in tee_vm_info, other beyond 64 at once, ended the sum of machines that have ended; type is its protection"
+const vmLabels = "vm is the machine's UUID, name or process id as in tee_vm_info, other for machines beyond 64 at a time, and ended for the sum of ended machines; type is the machine's protection"
 
 var (
 	vmExits = counter("tee_vm_exits_total",
@@ -44,7 +44,7 @@ var (
 
 var kvmLevels = []probe.Level{
 	{Name: "counts", Doc: "exits by machine and reason"},
-	{Name: "latency", Doc: "also how long virtual CPUs stay out of their guest"},
+	{Name: "latency", Doc: "also how long virtual CPUs stay outside of their guest"},
 }
 
 var kvm = probe.Source{
@@ -54,7 +54,7 @@ var kvm = probe.Source{
 	Levels:  kvmLevels,
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the programs", Open: true},
-		{Capability: "cap_perfmon", For: "to attach them", Open: true},
+		{Capability: "cap_perfmon", For: "to attach the programs", Open: true},
 		{Capability: "cap_dac_read_search", For: "to read tracefs, without which exits have no reason", Optional: true, Open: true},
 	},
 	Kernels: "5.15 with BTF and KVM, whose modules may be loaded later; SEV-ES calls since 5.11, reverse map faults since 6.11, private memory since 6.8, TDX since 6.16 with fentry.",
@@ -276,7 +276,7 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	if p.counts == nil {
 		loaded, err := kvmLoaded(r.host)
 		if err == nil && !loaded {
-			err = &probe.Problem{Err: errors.New("KVM is not loaded: no virtual machine can run; it is looked for in every round"),
+			err = &probe.Problem{Err: errors.New("KVM is not loaded, so no virtual machine can run; every round looks for it again"),
 				Remedy: "modprobe " + virtualization(r.host)}
 		}
 		if err != nil {
@@ -407,11 +407,11 @@ func (r *kvmReader) readCounts(counts *bpf.VMs, out emitter) (folded uint64, pro
 	if len(silent) > 0 {
 		slices.Sort(silent)
 		problems = append(problems, &probe.Problem{Blind: true,
-			Err:    fmt.Errorf("the kernel does not report the exits of %s, although they happen: they return to their process for I/O", some(silent)),
+			Err:    fmt.Errorf("the kernel does not report the exits of %s, although exits happen: the machines return to their process for I/O", some(silent)),
 			Remedy: "this KVM runs guests without hardware virtualisation; count on bare metal or with nested virtualisation"})
 	}
 	if !told {
-		problems = append(problems, &probe.Problem{Err: errors.New("exits are counted without their reason, which tracefs alone has"),
+		problems = append(problems, &probe.Problem{Err: errors.New("exits are counted without their reason, because only tracefs has the reasons"),
 			Remedy: "mount -t tracefs tracefs /sys/kernel/tracing as root, with kernel lockdown below confidentiality"})
 	}
 	if folded > 0 {

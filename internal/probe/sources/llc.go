@@ -55,11 +55,11 @@ var llc = probe.Source{
 	Metrics: slices.Concat(llcSets[0].descs(), llcSets[1].descs()),
 	Needs: []probe.Need{
 		{Capability: "cap_perfmon", For: "to count on whole CPUs and in processes of other users, including processes that start later"},
-		{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
+		{Capability: "cap_sys_ptrace", For: "to narrow the source to control groups or containers if /proc hides other users' processes (hidepid)", Optional: true},
 	},
 	Kernels: "Linux 5.13 and later with CONFIG_PERF_EVENTS, on a CPU or hypervisor with performance counters",
-	Cost:    "no cost per event, because the hardware counts. A reading interrupts each CPU twice. If the source is narrowed to processes, their counters are saved and restored at each switch between threads, and each thread uses 4 descriptors (not measured, because no machine of ours has counters)",
-	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON, and VMs without virtual counters, which have none; trust domains with their own counters, which a host's counters exclude; processes before the first reading that sees them. On AMD Zen the kernel's two cache events are those of the second-level cache. If several programs share the counters, each has them for part of the time, and the values are extrapolated",
+	Cost:    "no cost per event, because the hardware counts. A reading interrupts each CPU twice. If the source is narrowed to processes, their counters are saved and restored at each switch between threads, and each thread uses 4 descriptors (not measured, because our test machines have no counters)",
+	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON, and VMs without virtual counters, because they have no counters; trust domains with their own counters, which a host's counters exclude; processes before the first reading that includes them. On AMD Zen the kernel's two cache events are events of the second-level cache. If several programs share the counters, each program has the counters for part of the time, and the values are extrapolated",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		r, err := openPerf(h, llcSets, func(err error) error { return perfProblem(h, facts, err) })
 		if err != nil {
@@ -93,7 +93,7 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENXIO):
 		_, _, ecx, _ := h.CPUID(1, 0)
 		const hypervisor = 1 << 31
-		why := "the kernel knows no performance counters of this CPU"
+		why := "the kernel does not support this CPU's performance counters"
 		switch {
 		case has(facts, "tdx", tee.Guest):
 			why = "this trust domain was created without the attribute PERFMON, so it has no performance counters"
@@ -105,7 +105,7 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 		if level, rerr := h.ReadString("/proc/sys/kernel/perf_event_paranoid"); rerr == nil {
 			p.Err = fmt.Errorf("%w (kernel.perf_event_paranoid is %s)", err, level)
 		}
-		p.Remedy = "run as root, or grant CAP_PERFMON, or set kernel.perf_event_paranoid to 0; in a container its seccomp filter must allow perf_event_open"
+		p.Remedy = "run as root, or grant CAP_PERFMON, or set kernel.perf_event_paranoid to 0; in a container, the seccomp filter must allow perf_event_open"
 	case errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL):
 		p.Remedy = "another program may hold the counters exclusively (NMI watchdog, a pinned perf event): stop it"
 	default:

@@ -33,7 +33,7 @@ var miscCgroup = probe.Source{
 	Metrics: []*metric.Desc{miscCapacity, miscCurrent, miscMax, miscEvents},
 	Kernels: "5.13 with CONFIG_CGROUP_MISC; sev and sev_es with SEV on the host, tdx since 6.16.",
 	Cost:    "Three small files for each cgroup that uses one of the resources, and their parents.",
-	Blind:   "Cgroups beyond the first 64 that use a resource; limits of cgroups whose parents use none of it.",
+	Blind:   "Cgroups beyond the first 64 that use a resource; limits of cgroups whose parents do not use the resource.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		m, err := findMisc(h)
 		if err != nil {

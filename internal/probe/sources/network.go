@@ -38,7 +38,7 @@ func netCounter(name, what string) *metric.Desc {
 	return counter("node_network_"+name+"_total", what+", from /proc/net/dev.", "device")
 }
 
-var netCounted = gauge(string(metric.CountedNetworks), "1 for a network device that sums over devices count, 0 for one whose bytes pass another device too, or stay inside the machine: bonds, VLANs, bridges, tunnels, links to containers, the loopback. Network cards are counted, and a link with the default route. Without any card, as in most containers, links to the outside are counted. From /sys/class/net, or else by name.", "device")
+var netCounted = gauge(string(metric.CountedNetworks), "1 for a network device that sums over devices include. 0 for a device whose bytes also pass another device, or stay inside the machine: bonds, VLANs, bridges, tunnels, links to containers, the loopback. Included are network cards, and a link with the default route. Without any card, as in most containers, links to the outside are included. From /sys/class/net, or else by name.", "device")
 
 // netstat are the fields of /proc/net/snmp and /proc/net/netstat that node_exporter
 // shows by default, without ICMP and IPv6, and with the failures that the source tcp

@@ -23,11 +23,11 @@ import (
 
 var (
 	nitroCPUs = gauge("tee_nitro_pool_cpus",
-		"CPUs of the pool for enclaves, by state here: offline ones are reserved for enclaves, online ones still belong to the instance, from module parameter ne_cpus and /sys/devices/system/cpu/online.", "state")
+		"CPUs of the pool for enclaves, by state: offline CPUs are reserved for enclaves, online CPUs still belong to the instance, from module parameter ne_cpus and /sys/devices/system/cpu/online.", "state")
 	nitroHugepages = gauge("tee_nitro_hugepages_bytes",
 		"Huge pages of the instance in bytes, which hold the memory of enclaves, by page size and whether they are used, from /sys/kernel/mm/hugepages.", "page_bytes", "state")
 	nitroEnclaves = gauge("tee_nitro_enclaves",
-		"Enclaves by state and whether they run in debug mode, which opens them to the instance, from nitro-cli describe-enclaves.", "state", "debug")
+		"Enclaves by state and whether they run in debug mode, which makes them readable for the instance, from nitro-cli describe-enclaves.", "state", "debug")
 	nitroInfo = gauge("tee_nitro_enclave_info",
 		"Always 1, with an enclave's name, address on the vsock and mode as labels, from nitro-cli describe-enclaves.", "enclave", "name", "cid", "state", "debug")
 	nitroEnclaveCPUs   = gauge("tee_nitro_enclave_cpus", "CPUs of an enclave, from nitro-cli describe-enclaves.", "enclave")
@@ -45,7 +45,7 @@ var nitro = probe.Source{
 	Doc:     "AWS Nitro Enclaves on their parent instance: the CPUs and memory reserved for them, and the enclaves, from nitro-cli every minute",
 	Metrics: []*metric.Desc{nitroCPUs, nitroHugepages, nitroEnclaves, nitroInfo, nitroEnclaveCPUs, nitroEnclaveMemory, commandCPU},
 	Kernels: "5.10 (CONFIG_NITRO_ENCLAVES)",
-	Cost:    "a reading opens six to ten small files. nitro-cli runs once a minute in the background; its CPU time is in teescope_command_cpu_seconds_total. It shows the enclaves of other users only to root and the group ne",
+	Cost:    "a reading opens six to ten small files. nitro-cli runs once a minute in the background; its CPU time is in teescope_command_cpu_seconds_total. nitro-cli shows the enclaves of other users only to root and the group ne",
 	Blind:   "the inside of an enclave, because its CPU time, memory and exits are hidden from the instance; its traffic over the vsock",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if err := findNitro(h); err != nil {

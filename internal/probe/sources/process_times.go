@@ -29,7 +29,7 @@ var (
 // processTimes is for those who may not load programs into the kernel, and for the second before these are loaded.
 var processTimes = probe.Source{
 	Name:    "process_times",
-	Doc:     "CPU time and waiting for a CPU by process, from files that everybody can read",
+	Doc:     "CPU time and waiting for a CPU by process, from files that every user can read",
 	Metrics: []*metric.Desc{statCPU, statWait},
 	OptIn:   true,
 	Kernels: "waiting needs CONFIG_SCHED_INFO",
@@ -137,7 +137,7 @@ func (r *timesReader) Read(_ context.Context, emit func(metric.Sample)) error {
 		}
 		switch {
 		case t.many:
-			bad.Add(fmt.Errorf("how long %s waits for a CPU is not known: one of its processes has more than %d threads, or there are more than %d in all", name, mostTimedThreads, mostTimedWaits))
+			bad.Add(fmt.Errorf("the time that %s waits for a CPU is unknown: one of its processes has more than %d threads, or there are more than %d threads in all", name, mostTimedThreads, mostTimedWaits))
 		case t.waits:
 			out.send(statWait, t.wait, name)
 		}

@@ -149,7 +149,7 @@ func TestProcessTimesOfManyThreads(t *testing.T) {
 		if want := fmt.Sprintf("map[cpu java:0.%d cpu redis:0.%d wait redis:%d]", n+1, n+1, n+1); fmt.Sprint(got) != want {
 			t.Errorf("read %v, want %s", got, want)
 		}
-		if err == nil || !strings.Contains(err.Error(), "java waits for a CPU is not known") || !strings.Contains(err.Error(), "256 threads") {
+		if err == nil || !strings.Contains(err.Error(), "java waits for a CPU is unknown") || !strings.Contains(err.Error(), "256 threads") {
 			t.Errorf("the reason is %v", err)
 		}
 		m.remove("proc/7/task/7")

@@ -20,14 +20,14 @@ import (
 
 // retiredEvents keeps sums exact where series end.
 var retiredEvents = counter("teescope_retired_events_total",
-	"Events of process names whose series ended: the names were idle for minutes while the table of names was nearly full. A source's series and this value add up to all its events.",
+	"Events of process names whose series ended, because the names were idle for minutes while the table of names was nearly full. A source's series and this value add up to all events of the source.",
 	"source")
 
 // processNeeds are the needs of the sources that count by process.
 var processNeeds = []probe.Need{
 	{Capability: "cap_bpf", For: "to load the programs", Open: true},
 	{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures", Open: true},
-	{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
+	{Capability: "cap_sys_ptrace", For: "to narrow the source to control groups or containers if /proc hides other users' processes (hidepid)", Optional: true},
 }
 
 // byProcess is the Reader of a program that counts by process. It can be narrowed and
@@ -60,7 +60,7 @@ func openByProcess(p *bpf.Program, levels []probe.Level, decode func(*counters, 
 				folded := decode(c, emit)
 				emit.send(retiredEvents, float64(table.Retired()), c.label(p.Name)...)
 				return folded
-			}, full: "names that are idle for minutes are removed; to empty the tables now, switch the source off and on"},
+			}, full: "names that are idle for minutes are removed automatically; to empty the tables now, switch the source off and on"},
 			table: table, host: h, levels: levels,
 		}, nil
 	}
@@ -72,7 +72,7 @@ func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
 	err := p.counters.Read(ctx, emit)
 	if p.table.Recycle() != nil && err != nil {
 		// Only if the table is full does it matter that it stays so.
-		err = errors.Join(err, errors.New("newer names get no place in the table, because changing a map needs CAP_BPF before Linux 5.19"))
+		err = errors.Join(err, errors.New("newer names cannot be added to the table, because changing a map needs CAP_BPF before Linux 5.19"))
 	}
 	return errors.Join(err, narrowing)
 }
@@ -117,7 +117,7 @@ func (p *byProcess) follow() error {
 	err = p.table.Narrow(processes, search.find)
 	for _, pid := range n.scope.PIDs {
 		if !slices.Contains(search.found, pid) {
-			search.errs = append(search.errs, fmt.Errorf("process %d has ended, or is not in the control group or container asked for", pid))
+			search.errs = append(search.errs, fmt.Errorf("process %d has ended, or is not in the selected control group or container", pid))
 		}
 	}
 	return errors.Join(append(search.errs, err)...)

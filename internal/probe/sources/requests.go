@@ -27,7 +27,7 @@ const nameServers = "name servers under `requests` in the configuration"
 
 var requests = probe.Source{
 	Name:     "requests",
-	Doc:      "Requests as counted by servers themselves (Redis, nginx, PostgreSQL, memcached, or any with a page of metrics), to compute time per request",
+	Doc:      "Requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, or any server with a metrics page), to compute time per request",
 	Metrics:  []*metric.Desc{requestsTotal},
 	OptIn:    true,
 	SwitchOn: nameServers,
@@ -169,7 +169,7 @@ func (r *requestsReader) startInquiry(t servers.Target) {
 		// meaning.
 		var late interface{ Timeout() bool }
 		if q.err != nil && (ctx.Err() != nil || errors.As(q.err, &late) && late.Timeout()) {
-			q.err = fmt.Errorf("it has not answered within %v", answerLimit)
+			q.err = fmt.Errorf("the server has not answered within %v", answerLimit)
 		}
 	}()
 }
@@ -184,7 +184,7 @@ func (q *inquiry) awaitGrowth(wait context.Context, now time.Time) (more float64
 		select {
 		case <-q.ended: // both are ready: an available answer counts
 		default:
-			return 0, false, fmt.Errorf("it has not answered for %v", now.Sub(q.since).Round(time.Millisecond))
+			return 0, false, fmt.Errorf("the server has not answered for %v", now.Sub(q.since).Round(time.Millisecond))
 		}
 	}
 	q.taken = true

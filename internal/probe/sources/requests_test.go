@@ -104,7 +104,7 @@ func TestRequests(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
-		if err == nil || !strings.Contains(err.Error(), "fake at late: it has not answered for ") {
+		if err == nil || !strings.Contains(err.Error(), "fake at late: the server has not answered for ") {
 			t.Errorf("a server that blocks: %v", err)
 		}
 		close(late)
@@ -116,8 +116,8 @@ func TestRequests(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		<-r.(*requestsReader).asked[targets[0]].ended
-		read("fake at blocks: it has not answered within 2s")
+		read("fake at blocks: the server has not answered within 2s")
 		targets = []servers.Target{target("db", "deadline")}
-		read("fake at deadline: it has not answered within 2s")
+		read("fake at deadline: the server has not answered within 2s")
 	})
 }

@@ -126,7 +126,7 @@ var openEnclaveFunctions = []runtimeFunction{
 
 var runtimes = probe.Source{
 	Name:    "runtimes",
-	Doc:     "Entries into and exits from unmodified enclaves, by uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
+	Doc:     "Entries into and exits from unmodified enclaves, from uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, retiredEvents},
 	Waits:   &probe.Waits{For: "an enclave or its runtime runs", Maps: enclaveOrRuntime},
 	Needs: []probe.Need{
@@ -136,9 +136,9 @@ var runtimes = probe.Source{
 		{Capability: "cap_dac_read_search", For: "to read the symbols of files that only their owners may read", Optional: true},
 		{Capability: "cap_sys_admin", For: "to hook files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
 	},
-	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; from 6.6 on one link for all functions of a file (uprobe.multi), before that one link each.",
+	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; from 6.6 on, one link for all functions of a file (uprobe.multi); before that, one link for each function.",
 	Cost:    "A trap for each call: 9 to 18 µs on the development VM (Linux 6.18, self-test of 4,800 calls), and probably about a microsecond on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total use that value. To find runtimes, teescope reads the memory map of each new process twice, and of all processes once a minute.",
-	Blind: "Only calls are counted: entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL). Their returns, an EEXIT or EENTER, are not counted. Asynchronous exits are visible in Gramine only; in other runtimes the enclave returns to a single ENCLU instruction, which must not be hooked. Switchless calls make no transition and are not counted. Switchless ECALLs that fall back to a transition are not counted either. " +
+	Blind: "Only calls are counted: entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL). The returns from these calls, an EEXIT or EENTER, are not counted. Asynchronous exits are visible in Gramine only; in other runtimes the enclave returns to a single ENCLU instruction, which must not be hooked. Switchless calls make no transition and are not counted. Switchless ECALLs that fall back to a transition are not counted either. " +
 		"Exits of a stripped Intel SDK library are counted on the functions of the OCALL table, from the round after the first ECALL. " +
 		"Not seen: SCONE and other runtimes without symbols (the source names them while they run); transitions before the source has switched itself on, which takes up to ten seconds, or a minute if a process loads the runtime late; enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
@@ -158,7 +158,7 @@ var runtimes = probe.Source{
 // Slows says why a source distorts a benchmark, "" if it does not.
 func Slows(s *probe.Source) string {
 	if s == &runtimes {
-		return "its trap for each call would slow the environment that has an enclave, and no other"
+		return "its trap for each call would slow only the environment that has an enclave"
 	}
 	return ""
 }
@@ -343,7 +343,7 @@ func (r *transitions) process(pid int) {
 		found = found || one
 	}
 	if enclave && !found {
-		r.lost[unhooked{words: "process " + name()}] = "it has enclaves, but none of the known runtimes with symbols; statically linked SCONE programs are such"
+		r.lost[unhooked{words: "process " + name()}] = "it has enclaves, but no known runtime with symbols (such as statically linked SCONE programs)"
 	}
 }
 

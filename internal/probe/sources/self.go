@@ -17,7 +17,7 @@ import (
 
 var (
 	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
-		"CPU time that teescope uses in seconds, by part. userspace is its own process (/proc/self/stat) without page. page is the answers to open pages and to queries over HTTP: CPU time of the threads that make them, without garbage collection. body is its BPF programs: the number of runs times the mean of those that they time themselves, one of 256. dispatch is the kernel's work to call them: 2.5 times its cost in a loop when they were attached, because a load displaces it from the caches; the trap of a uprobe and the tick of the sampling clock count as measured. Body and dispatch are estimates, absent until the cost of a run has been measured.",
+		"CPU time that teescope uses in seconds, by part. userspace is its own process (/proc/self/stat) without page. page is the work for open pages and queries over HTTP: CPU time of the threads that answer, without garbage collection. body is teescope's BPF programs: the number of runs times the mean time of a run; the programs time one run of 256. dispatch is the kernel's work to call the programs: 2.5 times its cost in a loop when they were attached, because a load displaces it from the caches; the trap of a uprobe and the tick of the sampling clock count as measured. body and dispatch are estimates, and absent until the cost of a run has been measured.",
 		"part")
 	memoryBytes = gauge("teescope_memory_bytes",
 		"Memory in bytes that teescope uses: rss is its process's resident memory (/proc/self/status), bpf_maps the kernel's accounting of its maps.",
@@ -29,7 +29,7 @@ var self = probe.Source{
 	Doc:     "What teescope itself uses: CPU time in its process and in its BPF programs, and memory",
 	Metrics: []*metric.Desc{overheadCPU, memoryBytes},
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "to load an empty program that measures what calling one costs", Optional: true, Open: true},
+		{Capability: "cap_bpf", For: "to load an empty program that measures the cost of calling a program", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
 	Cost:    "10 µs a reading (measured). For the runs of a program, three readings of the clock in 256 runs.",

@@ -35,11 +35,11 @@ var (
 	pagesFreed = counter("tee_sgx_epc_pages_freed_total",
 		"EPC pages returned to the allocator (kernel function sgx_free_epc_page).")
 	allocationFailures = counter("tee_sgx_epc_allocation_failures_total",
-		"Requests for an EPC page that failed, by reason: busy means no free page where the caller may not reclaim, so the fault is retried; no_memory means that the EPC is used up (kernel function sgx_alloc_epc_page).", "reason")
+		"Requests for an EPC page that failed, by reason: busy means that there was no free page and the caller may not reclaim, so the fault is retried; no_memory means that the EPC is used up (kernel function sgx_alloc_epc_page).", "reason")
 	reclaimBatches = counter("tee_sgx_epc_reclaim_batches_total",
 		"Batches of at most 16 pages examined for reclaim, by context: background is the thread ksgxd, direct is a thread that needs a page (kernel function sgx_reclaim_pages).", "context")
 	reclaimTime = &metric.Desc{Name: "tee_sgx_epc_reclaim_duration_seconds", Kind: metric.Histogram, Labels: []string{"context"},
-		Help: "Duration of a reclaim batch in seconds; in context direct an application waits for it (kernel function sgx_reclaim_pages)."}
+		Help: "Duration of a reclaim batch in seconds; in context direct, an application waits for the batch (kernel function sgx_reclaim_pages)."}
 	sgxFaults = counter("tee_sgx_enclave_faults_total",
 		"Page faults on enclave memory by result; resolved includes faults that are retried because no EPC page was free (kernel function sgx_vma_fault).", "result")
 	faultTime = &metric.Desc{Name: "tee_sgx_enclave_fault_duration_seconds", Kind: metric.Histogram,
@@ -83,9 +83,9 @@ var sgx = probe.Source{
 		pagesAllocated, pagesAdded, pagesFreed, pagesEvicted, pagesLoadedBack, pagesReclaimed, pagesMarkedOld,
 		allocationFailures, reclaimBatches, reclaimTime, sgxFaults, faultTime, sgxProcessPages, sgxProcessFaults, sgxHook},
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "to load its programs", Open: true},
-		{Capability: "cap_perfmon", For: "to attach them", Open: true},
-		{Capability: "cap_sys_ptrace", For: "to count the enclaves that existed before", Optional: true, Open: true},
+		{Capability: "cap_bpf", For: "to load the programs", Open: true},
+		{Capability: "cap_perfmon", For: "to attach the programs", Open: true},
+		{Capability: "cap_sys_ptrace", For: "to count the enclaves that existed before the source was opened", Optional: true, Open: true},
 	},
 	Kernels: "5.17 with fentry (CONFIG_DEBUG_INFO_BTF, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS), 5.15 with kprobes (CONFIG_KPROBE_EVENTS); CONFIG_X86_SGX; tested on functions with the same signatures on 6.1 and 6.12",
 	Cost:    "not measured on SGX hardware. Programs of this size take 0.1 to 0.2 µs for each page that is allocated, written out or loaded back and for each fault; the driver itself takes microseconds. No cost while no enclave pages",

@@ -21,11 +21,11 @@ var sgxFree = probe.Source{
 	Doc:     "Free EPC, read from the in-tree driver's own count",
 	Metrics: []*metric.Desc{epcFree},
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "to load its program, and before Linux 5.19 to run it", Open: true},
+		{Capability: "cap_bpf", For: "to load the program, and before Linux 5.19 to run it", Open: true},
 		{Capability: "cap_perfmon", For: "to read the kernel's memory", Open: true},
 		{Capability: "cap_syslog", For: "to find the variable's address in /proc/kallsyms", Open: true},
 	},
-	Kernels: "5.14 (5.13 has the variable but no such programs), CONFIG_X86_SGX, CONFIG_KALLSYMS_ALL; not under lockdown in confidentiality mode",
+	Kernels: "5.14 (5.13 has the variable, but cannot load such BPF programs), CONFIG_X86_SGX, CONFIG_KALLSYMS_ALL; not under lockdown in confidentiality mode",
 	Cost:    "2.5 µs per reading, measured on another variable on Linux 6.18; nothing between readings",
 	Blind:   "which process holds the rest",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {

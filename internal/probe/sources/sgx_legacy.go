@@ -51,7 +51,7 @@ var legacyParams = []struct {
 
 var sgxLegacy = probe.Source{
 	Name: "sgx_legacy",
-	Doc:  "Enclaves and EPC paging, from the parameters of the patched out-of-tree drivers isgx and intel_sgx or the statistics of Fortanix's",
+	Doc:  "Enclaves and EPC paging, from the parameters of the patched out-of-tree drivers isgx and intel_sgx or the statistics of Fortanix's driver",
 	Metrics: append(func() (out []*metric.Desc) {
 		for _, p := range legacyParams {
 			out = append(out, p.desc)
@@ -60,7 +60,7 @@ var sgxLegacy = probe.Source{
 	}(), fortanixMetrics...),
 	Kernels: "any that the out-of-tree drivers were built for, up to about 5.10",
 	Cost:    "a dozen small files per reading",
-	Blind:   "which process the pages belong to (Fortanix's driver reports it); the 32-bit counters wrap, and readings must be more frequent than wraps to notice",
+	Blind:   "which process the pages belong to (Fortanix's driver reports it); wraps of the 32-bit counters, if they happen more often than readings",
 	Needs: []probe.Need{
 		{Capability: "cap_dac_override", For: "to read the parameters, which only root may read", Optional: true},
 	},

@@ -14,7 +14,7 @@ import (
 
 var (
 	bouncedBytes = counter("tee_swiotlb_bounced_bytes_total",
-		"Bytes of I/O that requested bounce buffers since the monitor started, by device, other for devices beyond 64; not the bytes copied: a mapping is copied in one direction or both. Includes failed mappings (tracepoint swiotlb:swiotlb_bounced).",
+		"Bytes of I/O that requested bounce buffers since the monitor started, by device; other is devices beyond 64. These are not the copied bytes: a mapping is copied in one direction or in both. Includes failed mappings (tracepoint swiotlb:swiotlb_bounced).",
 		"device")
 	bouncedMappings = counter("tee_swiotlb_mappings_total",
 		"Mappings that requested a bounce buffer since the monitor started, by device, including failed ones (tracepoint swiotlb:swiotlb_bounced).", "device")
@@ -24,13 +24,13 @@ var (
 		"Time in the kernel's functions that map, unmap and sync bounce buffers in seconds since the monitor started, copies included, by operation and by context: task is a system call or a kernel thread, interrupt an interrupt or a page fault (kernel functions swiotlb_tbl_map_single, swiotlb_tbl_unmap_single, swiotlb_sync_single_for_*).",
 		"operation", "context")
 	bounceOperations = counter("tee_swiotlb_operations_total",
-		"Calls of the kernel's functions that map, unmap and sync bounce buffers since the monitor started, by operation and context; those of tee_swiotlb_seconds_total.",
+		"Calls of the kernel's functions that map, unmap and sync bounce buffers since the monitor started, by operation and context; they are the calls timed in tee_swiotlb_seconds_total.",
 		"operation", "context")
 	bounceProcessTime = counter("tee_swiotlb_process_seconds_total",
-		"Time in the kernel's functions that map, unmap and sync bounce buffers in seconds since the monitor started, by the process in whose context they ran, in a system call (mode kernel, with its name) or as a kernel thread (mode thread, such as the kworker that dispatches requests for others); a part of tee_swiotlb_seconds_total, whose rest is in interrupts and page faults.",
+		"Time in the kernel's functions that map, unmap and sync bounce buffers in seconds since the monitor started, by the process in whose context they ran, in a system call (mode kernel, with its name) or as a kernel thread (mode thread, such as the kworker that dispatches requests for others); a part of tee_swiotlb_seconds_total; the rest of that is in interrupts and page faults.",
 		"process", "mode", "call")
 	bounceProcessOperations = counter("tee_swiotlb_process_operations_total",
-		"Calls of the kernel's functions that map, unmap and sync bounce buffers since the monitor started, by the process in whose context they ran, mode and system call; those of tee_swiotlb_process_seconds_total.",
+		"Calls of the kernel's functions that map, unmap and sync bounce buffers since the monitor started, by the process in whose context they ran, mode and system call; they are the calls timed in tee_swiotlb_process_seconds_total.",
 		"process", "mode", "call")
 )
 
@@ -40,7 +40,7 @@ var swiotlbBounces = probe.Source{
 	Metrics: []*metric.Desc{bouncedBytes, bouncedMappings, bounceFailures, bounceTime, bounceOperations, bounceProcessTime, bounceProcessOperations},
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.17 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_INFO_BTF; failures and times need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, or CONFIG_KPROBES on x86-64, as before 6.4; under lockdown in confidentiality mode all devices are other",
-	Cost:    "five runs of programs for each mapping. The run that reads the device's name takes about 0.15 µs (kernel run-time statistics of runs on request, Linux 6.18 in a VM); the copy takes at least as long. 5.3 kB for each CPU and 45 kB. No cost if nothing bounces",
+	Cost:    "five runs of programs for each mapping. The run that reads the device's name takes about 0.15 µs (kernel run-time statistics of test runs, Linux 6.18 in a VM); the copy takes at least as long. 5.3 kB for each CPU and 45 kB. No cost if nothing bounces",
 	Blind:   "the number of bytes that a sync of a mapped buffer copies again (its time is counted); the process for which an interrupt or a kernel thread works; which page faults need bounce buffers; buffers from pools that belong to one device. The time of a call includes interrupts during it. The time that the measurement adds is measured on an empty function and subtracted",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {

@@ -26,7 +26,7 @@ var (
 		"Calls that read or write a file or a socket by file operations since the monitor started, by process name and operation, from the kernel's syscr and syscw of each thread: read, pread, readv and the like, sendfile and copy_file_range in both; not recv, send, io_uring, nor calls that are refused before they reach the file.",
 		"process", "operation")
 	processStart = gauge("tee_process_start_time_seconds",
-		"When the oldest living process of a name started, in seconds since 1970; absent if none lives. Only names with activity since the monitor started have it. If the processes of a name live for less than the time between two readings, it may be that of an ended process.",
+		"When the oldest living process of a name started, in seconds since 1970; absent if none lives. Only names with activity since the monitor started have this series. If the processes of a name live for less than the time between two readings, the value may be the start of an ended process.",
 		"process")
 	pidSwitches = counter("tee_pid_context_switches_total",
 		"Switches of a CPU away from a thread since the source was narrowed to process ids, by id, name of the process now and kind; also included in tee_context_switches_total.",
@@ -38,13 +38,13 @@ var (
 
 var switches = probe.Source{
 	Name:    "switches",
-	Doc:     "Context switches, CPU time, and calls that read and write, by process; from the kernel's own counts for each thread",
+	Doc:     "Context switches, CPU time, and calls that read and write, by process, from the kernel's own counts for each thread",
 	Metrics: []*metric.Desc{contextSwitches, processCPU, ioCalls, processStart, pidSwitches, pidCPU, retiredEvents},
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
 	Cost: "no program runs on a switch. A reading takes 0.2 µs for each thread of the machine (`go test -run=NONE -bench Visit ./internal/probe/bpf`), and the end of a thread is two events. " +
 		"61 kB, and about 120 bytes for each thread",
-	Blind: "earlier names of a thread: all that it did since the last reading counts for its name at the reading, or at its end. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread",
+	Blind: "earlier names of a thread: everything since the last reading counts for the thread's name at the reading, or at its end. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread",
 	Open:  openSwitches,
 }
 

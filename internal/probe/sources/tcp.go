@@ -11,7 +11,7 @@ var tcpDescs = []*metric.Desc{
 	counter("tee_tcp_retransmits_total",
 		"TCP segments retransmitted since the monitor started, by the connection's phase: being opened from this machine (connect), by the peer (accept), or open (tracepoints tcp:tcp_retransmit_skb, tcp:tcp_retransmit_synack).", "phase"),
 	counter("tee_tcp_resets_sent_total",
-		"TCP resets sent since the monitor started, by the connection's phase; none answers a packet without a connection, such as one to a closed port; closed is a socket closed with unread data or by SO_LINGER (tracepoint tcp:tcp_send_reset).", "phase"),
+		"TCP resets sent since the monitor started, by the connection's phase; none: the answer to a packet without a connection, such as a packet to a closed port; closed: a socket closed with unread data or by SO_LINGER (tracepoint tcp:tcp_send_reset).", "phase"),
 	counter("tee_tcp_resets_received_total",
 		"TCP resets received since the monitor started, by the connection's phase; connect is a refused connection (tracepoint tcp:tcp_receive_reset).", "phase"),
 }

@@ -15,14 +15,14 @@ var (
 	tcpAttempts = counter("tee_tcp_connects_total",
 		"TCP connections that a process started to open since the monitor started, by process name (tracepoint sock:inet_sock_set_state).", "process")
 	tcpFailures = counter("tee_tcp_connect_failures_total",
-		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was missed (tracepoint sock:inet_sock_set_state).", "process")
+		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts connections whose start was missed (tracepoint sock:inet_sock_set_state).", "process")
 )
 
 // tcpConnect runs at every state change of every connection, tens of thousands on a
 // busy server, so it is off by default.
 var tcpConnect = probe.Source{
 	Name:    "tcp_connect",
-	Doc:     "TCP connections opened, and those that fail, by process, counted in the kernel",
+	Doc:     "TCP connections opened and failed, by process, counted in the kernel",
 	Metrics: []*metric.Desc{tcpAttempts, tcpFailures, retiredEvents},
 	OptIn:   true,
 	Needs:   tcpNeeds,

@@ -24,7 +24,7 @@ var tlsHandshakes = counter("tee_tls_handshakes_total",
 
 var tls = probe.Source{
 	Name:    "tls",
-	Doc:     "TLS handshakes by process, by uprobes on OpenSSL; with the source samples, also their CPU time",
+	Doc:     "TLS handshakes by process, from uprobes on OpenSSL; with the source samples, also their CPU time",
 	Metrics: []*metric.Desc{tlsHandshakes, retiredEvents},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the programs", Open: true},
@@ -32,7 +32,7 @@ var tls = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to find libssl in the memory maps of other users' processes", Optional: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; before 6.6 hooking a library after the start needs CAP_SYS_ADMIN; not 6.11, 6.13, nor 6.12 before 6.12.20: there a hooked return is a system call that seccomp filters do not know, so they end the process",
-	Cost:    "Two traps for a handshake, and two more each time it would block: 10 µs for a trap at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls). The source measures this when it is opened. A trap at the return was not measured separately. To find libraries, the source reads the size of the address space of each new process twice, and of all processes once a minute. If the size has changed, it reads the process's memory maps.",
+	Cost:    "Two traps for a handshake, and two more each time that the handshake would block: 10 µs for a trap at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls). The source measures this when it is opened. A trap at the return was not measured separately. To find libraries, the source reads the size of the address space of each new process twice, and of all processes once a minute. If the size has changed, it reads the process's memory maps.",
 	Blind:   "handshakes made by the first read or write, without SSL_connect, SSL_accept or SSL_do_handshake; programs that link OpenSSL statically, and other libraries: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with its own library; handshakes inside enclaves. While the budget allows only sampling, the source samples splits the user time outside the windows in the same ratio as inside. It leaves out the first 20 ms of a window, and shorter windows show no handshakes",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
@@ -121,10 +121,10 @@ func (r *handshakes) problem() error {
 	r.mu.Unlock()
 	if refused != nil {
 		return &probe.Problem{Err: fmt.Errorf("hook OpenSSL again after a pause for the budget: %w", refused),
-			Remedy: "before Linux 6.6, attaching again needs CAP_SYS_ADMIN: start teescope with --privileges keep, or raise --budget so that the source need not pause"}
+			Remedy: "before Linux 6.6, attaching again needs CAP_SYS_ADMIN: start teescope with --privileges keep, or raise --budget so the source does not have to pause"}
 	}
 	if err := problem("hook OpenSSL", r.lost); err != nil {
-		return &probe.Problem{Err: err, Remedy: "run as root; a replaced library is hooked once the process that uses the old one restarts"}
+		return &probe.Problem{Err: err, Remedy: "run as root; a replaced library is hooked after the process that uses the old library restarts"}
 	}
 	return nil
 }

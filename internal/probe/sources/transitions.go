@@ -6,12 +6,12 @@ package sources
 // "intel_sgx_sdk" or "gramine", and process the name of the enclave's host process.
 var (
 	enclaveEntries = counter("tee_sgx_enclave_entries_total",
-		"Entries into enclaves by a call of the host (EENTER; excluding resumptions after an asynchronous exit), as seen in the enclave's runtime.",
+		"Entries into enclaves by a call of the host (EENTER; excluding resumptions after an asynchronous exit), counted in the enclave's runtime.",
 		"process", "runtime")
 	enclaveExits = counter("tee_sgx_enclave_exits_total",
-		"Synchronous exits from enclaves (EEXIT: the end of a call and the calls of an enclave to its host), as seen in the enclave's runtime.",
+		"Synchronous exits from enclaves (EEXIT: the end of a call, or a call from an enclave to its host), counted in the enclave's runtime.",
 		"process", "runtime")
 	enclaveAsyncExits = counter("tee_sgx_enclave_async_exits_total",
-		"Asynchronous exits from enclaves (AEX: interrupts, faults, exceptions), as seen in the enclave's runtime.",
+		"Asynchronous exits from enclaves (AEX: interrupts, faults, exceptions), counted in the enclave's runtime.",
 		"process", "runtime")
 )

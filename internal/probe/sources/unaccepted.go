@@ -22,7 +22,7 @@ var (
 // VMs, where it is zero.
 var unaccepted = probe.Source{
 	Name:    "unaccepted",
-	Doc:     "Memory that a TDX or SEV-SNP guest has yet to accept",
+	Doc:     "Memory that a TDX or SEV-SNP guest has not accepted yet",
 	Metrics: []*metric.Desc{unacceptedBytes, acceptedBytes},
 	Kernels: "Linux 6.5 and later with CONFIG_UNACCEPTED_MEMORY",
 	Cost:    "one small file at each reading",

@@ -19,11 +19,11 @@ var (
 	virtioInflight = gauge("tee_virtio_block_inflight_requests",
 		"Requests submitted to a virtio disk and not completed, by direction, from /sys/block/DEVICE/inflight.", "device", "direction")
 	virtioDepth = gauge("tee_virtio_block_queue_requests",
-		"Requests that a virtio disk can hold, over all its queues; more wait, from /sys/block/DEVICE/queue/nr_requests and mq.", "device")
+		"Requests that a virtio disk can hold, over all its queues; further requests wait, from /sys/block/DEVICE/queue/nr_requests and mq.", "device")
 	virtioBytes = gauge("tee_virtio_net_transmit_inflight_bytes",
 		"Bytes handed to a virtio network device and not yet sent, over all its queues, from sysfs byte_queue_limits/inflight; its driver counts them since Linux 6.11.", "device")
 	virtioLimit = gauge("tee_virtio_net_transmit_limit_bytes",
-		"Bytes that a virtio network device may be handed before its queues stop, from sysfs byte_queue_limits/limit.", "device")
+		"Bytes that a virtio network device accepts before its queues stop, from sysfs byte_queue_limits/limit.", "device")
 	virtioTimeouts = counter("tee_virtio_net_transmit_timeouts_total",
 		"Times that a stopped transmit queue of a virtio network device made no progress for seconds, since the device came up, from sysfs queues/tx-*/tx_timeout.", "device")
 )

@@ -22,7 +22,7 @@ import (
 
 var (
 	vmInfo = gauge("tee_vm_info",
-		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, or else its name, or else its process id, and is a label of its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
+		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, or else its name, or else its process id, and is a label of its other series; type is its protection (plain, tdx, sev, sev-es, sev-snp, s390-pv, pef, cca, pkvm or unknown), from the options of QEMU, Cloud Hypervisor, crosvm or Firecracker. Inside the machine, tee_guest_info has the same uuid.",
 		"vm", "uuid", "name", "type", "pid", "monitor")
 	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by protection.", "type")
 	vmStats = counter("tee_vm_kvm_events_total",

@@ -17,24 +17,24 @@ import (
 )
 
 var sampledWaits = counter("tee_sampled_wait_seconds_total",
-	"Time in seconds since the monitor started that threads were not on a CPU, summed over the threads of a process name, by what they waited for: a CPU (cpu), something uninterruptible such as a disk (disk), a lock in user space (lock: in futex without a time limit, on a word marked locked with waiters), anything else (sleep), and by the system call that they were in. From walks over all threads at random moments, each standing for the time since the previous one (BPF iterator over tasks).",
+	"Time in seconds since the monitor started that threads were not on a CPU, summed over the threads of a process name, by what they waited for: a CPU (cpu), something uninterruptible such as a disk (disk), a lock in user space (lock: in futex without a time limit, on a word marked locked with waiters), anything else (sleep), and by the system call that they were in. From walks over all threads at random moments; each walk counts for the time since the previous walk (BPF iterator over tasks).",
 	"process", "state", "call")
 
 var (
 	lockWaits = counter("tee_sampled_lock_wait_seconds_total",
-		"Part of the time in state lock of tee_sampled_wait_seconds_total, by lock: the variable that it is in, with its library; or else \"in\" and the function that takes it; or else the kind of memory. Of a file that is in no folder of packages (such as /usr) only program or library and the address in it. Locks of one name are added up. At most eight of a process name, and those for which threads were found waiting three times; the rest, and the time until then, is other.",
+		"Part of the time in state lock of tee_sampled_wait_seconds_total, by lock: the variable that holds the lock, with its library; or else \"in\" and the function that takes the lock; or else the kind of memory. For files outside of package folders (such as /usr), only the program or library and the address in it. Locks of one name are added up. At most eight locks per process name, each after threads were found waiting for it three times; all other time is other.",
 		"process", "lock")
 	fileWaits = counter("tee_sampled_file_wait_seconds_total",
-		"Part of the time in state disk of tee_sampled_wait_seconds_total in calls that read, write or synchronise a file, by the file: its device (MAJOR:MINOR) and inode, as stat(1) prints them except on btrfs and overlay file systems, which show other devices. At most eight pairs of file and call of a process name, and those for which threads were found waiting three times; the rest, and the time until then, is other.",
+		"Part of the time in state disk of tee_sampled_wait_seconds_total in calls that read, write or synchronise a file, by file: device (MAJOR:MINOR) and inode, as stat(1) prints them, except on btrfs and overlay file systems, which show other devices. At most eight pairs of file and call per process name, each after threads were found waiting for it three times; all other time is other.",
 		"process", "call", "device", "inode")
 	unitTimes = counter("tee_sampled_unit_seconds_total",
-		"Time in seconds that threads were on a CPU (running), or waited as in tee_sampled_wait_seconds_total (cpu, disk, lock), of process names that run in several service units or containers, by unit, since several were found: as /proc/PID/cgroup has them, empty for processes outside of both. Other names have no such series. From the same walks; needs cgroup v2. At most eight units of a name; the rest is other.",
+		"Time in seconds that threads were on a CPU (running), or waited as in tee_sampled_wait_seconds_total (cpu, disk, lock), of process names that run in several service units or containers, by unit, since several units were found. Units are as in /proc/PID/cgroup, and empty for processes outside of both. Other process names have no such series. From the same walks; needs cgroup v2. At most eight units per name; the rest is other.",
 		"process", "unit", "state")
 )
 
 var waits = probe.Source{
 	Name:    "waits",
-	Doc:     "Time that threads wait, by process, cause and system call; from samples",
+	Doc:     "Time that threads wait, by process, cause and system call, from samples",
 	Metrics: []*metric.Desc{sampledWaits, lockWaits, fileWaits, unitTimes, sampleInterval},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the program; before Linux 5.19 for every walk", Open: true},
@@ -42,8 +42,8 @@ var waits = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to name the locks of other users' processes, from their memory maps, program files and stacks", Optional: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86-64 only",
-	Cost:    "a walk costs 0.5 µs a thread right after another walk, and 1 to 2 µs at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.05 % of one core, or 0.2 % until 30 s after a walk found a thread that waited for a CPU or a disk, 0.5 % after one for a lock",
-	Blind: "the threads of teescope's own process, which are awake because it walks (tee_process_stat_wait_seconds_total has their waiting for a CPU); what happens between two walks, and who holds a lock; the name of a lock where the program's file has no symbols, and the function that takes it where the compiler inlined it or the stack holds an older call; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function; the unit of processes outside of teescope's own cgroup namespace. Counted as a lock, though it is none: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
+	Cost:    "a walk costs 0.5 µs per thread right after another walk, and 1 to 2 µs at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk). There are 20 walks a second, or fewer to stay within a limit: 0.05 % of one core; 0.2 % for 30 s after a walk found a thread that waited for a CPU or a disk; 0.5 % after a walk found one that waited for a lock",
+	Blind: "the threads of teescope's own process, which are awake because of the walk (tee_process_stat_wait_seconds_total has their waiting for a CPU); what happens between two walks; who holds a lock; the name of a lock where the program's file has no symbols, and the function that takes it where the compiler inlined it or the stack holds an older call; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function; the unit of processes outside of teescope's own cgroup namespace. Wrongly counted as a lock: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
 		"Waiting for requests of io_uring, the futex of 32-bit programs. Everything where teescope has a PID namespace of its own, in which it would see its own threads only. disk includes everything uninterruptible: also locks in the kernel, and the parent of a vfork",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {

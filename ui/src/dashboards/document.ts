@@ -77,10 +77,10 @@ export function importText(text: string): Dashboard[] {
   try {
     doc = JSON.parse(text);
   } catch (e) {
-    throw new Error("This file is not JSON. Choose one that was exported here.", { cause: e });
+    throw new Error("This file is not JSON. Choose a file that was exported on this page.", { cause: e });
   }
   const list = isObject(doc) ? doc["dashboards"] : undefined;
-  if (!Array.isArray(list)) throw new Error('This file has no list "dashboards". Choose one that was exported here.');
+  if (!Array.isArray(list)) throw new Error('This file has no list "dashboards". Choose a file that was exported on this page.');
   return list.map((d: unknown, i) => {
     const at = `dashboards[${i}]`;
     if (!isObject(d)) throw new Error(`${at} is not an object`);

@@ -18,7 +18,7 @@ import { count } from "../words/verdict";
 /** The open form: a new dashboard, or a new or existing panel of one. */
 type Editing = "dashboard" | { of: string; panel: Panel | null } | null;
 
-const changedMeanwhile = "Nothing was saved: somebody else has changed the dashboards. Check the current version, then try again.";
+const changedMeanwhile = "Nothing was saved, because somebody else changed the dashboards. Check the current version, then try again.";
 
 export default function DashboardsPage() {
   const place = usePlace();

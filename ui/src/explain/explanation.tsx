@@ -76,7 +76,7 @@ function Pending({ answer }: { answer: Resource<Explanation> }) {
           </button>
         </p>
       )}
-      {!answer.error && !answer.data && <p className="empty explain-loading">Adding up {formatLength(w.to - w.from)} of {subject}.</p>}
+      {!answer.error && !answer.data && <p className="empty explain-loading">Loading the explanation of {formatLength(w.to - w.from)} of {subject}.</p>}
     </>
   );
 }
@@ -208,7 +208,7 @@ function CauseText({ cause: c, show }: { cause: ExplainFoundCause; show: (ids: s
 
 function Nothing({ explanation: e }: { explanation: Explanation }) {
   const blind = e.tree.blind ?? [];
-  return <p className="empty">{`No data on where the time of ${e.tree.subject} went in this window${blind.length > 0 ? `: ${blind.join(" ")}` : ". Either it or the monitor did not run."}`}</p>;
+  return <p className="empty">{`No data on how ${e.tree.subject} spent its time in this window${blind.length > 0 ? `: ${blind.join(" ")}` : ". Either the process or the monitor did not run."}`}</p>;
 }
 
 function Key() {

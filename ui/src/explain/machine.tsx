@@ -12,7 +12,7 @@ export function OfMachine({ machine: m }: { machine: ExplainMachine }) {
     <section className="card" aria-labelledby="of-machine">
       <div className="section-head">
         <h2 id="of-machine">The TEE on the whole machine</h2>
-        <p>No counter splits it by process.{m.busy > 0 && ` Shares are of ${formatValue(m.busy, "cores")} in use.`}</p>
+        <p>No counter splits these values by process.{m.busy > 0 && ` Shares are of ${formatValue(m.busy, "cores")} in use.`}</p>
       </div>
       <div className="scroll" tabIndex={0} role="group" aria-label="What the TEE does on the whole machine">
         <table className="data">

@@ -43,7 +43,7 @@ function withoutQueue(t: ExplainTree): ExplainAmount {
 }
 
 function changeOf(d: ExplainAmount, who: string, per: string): string {
-  if (unclear(d)) return `${who} spends about the same time per ${per}: the difference of ${formatAmount(d, "seconds")} may be none.`;
+  if (unclear(d)) return `${who} spends about the same time per ${per}: the difference of ${formatAmount(d, "seconds")} may be zero.`;
   const size = { value: Math.abs(d.value), low: Math.min(Math.abs(d.low), Math.abs(d.high)), high: Math.max(Math.abs(d.low), Math.abs(d.high)) };
   return `${who} spends ${formatAmount(size, "seconds")} ${d.value > 0 ? "more" : "less"} per ${per}.`;
 }

@@ -55,7 +55,7 @@ function Workload({ name }: { name: string }) {
         <PlaceLink to={goTo(place, "processes", name)}>{name}</PlaceLink>
       </h3>
       {error && !tree && <p className="dim small">{error}</p>}
-      {tree && <p>{tree.tee?.title ?? `No time of ${name} is known to be the TEE's.`}</p>}
+      {tree && <p>{tree.tee?.title ?? `No time of ${name} is known to be spent on the TEE.`}</p>}
       {tree && <Picture trees={[{ tree }]} />}
     </div>
   );

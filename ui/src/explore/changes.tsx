@@ -56,7 +56,7 @@ export function Changes() {
                     <th scope="col" className="num">
                       Times
                     </th>
-                    <th scope="col" className="num" title="The difference, in units of the spread within the windows">
+                    <th scope="col" className="num" title="The difference, as a multiple of the spread within the windows">
                       Unusual by
                     </th>
                   </tr>
@@ -114,7 +114,7 @@ function ChangeRow({ change: c }: { change: AnomalyChange }) {
       ))}
       <td className="num">{c.ratio === null ? "–" : formatTimes(c.ratio)}</td>
       {c.event ? (
-        <td className="num" title="A start or an end has no spread to compare with" />
+        <td className="num" title="The start or end of a process has no spread to compare with" />
       ) : (
         <td className="num" title={String(c.score)}>
           {formatValue(Math.abs(c.score), "")} spreads

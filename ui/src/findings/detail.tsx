@@ -23,9 +23,9 @@ import { around } from "./spans";
 import { lengthOf } from "./timeline";
 
 const confidences: Record<FindingsConfidence, string> = {
-  high: "high: measured directly and in full",
+  high: "high: measured directly and completely",
   medium: "medium: an estimate, or a sign that may have another cause",
-  low: "low: a guess worth a look",
+  low: "low: a guess that is worth checking",
 };
 
 export interface FindingProps {

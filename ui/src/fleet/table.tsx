@@ -32,13 +32,13 @@ interface Column {
 const columns: Column[] = [
   { key: "", title: "State", cell: (r) => <State row={r} /> },
   { key: "tee", title: "TEE", cell: (r) => <To row={r} page="tee" text={teeWords(r.tee)} /> },
-  { key: "findings", title: "Worst finding", hint: "Sorted by the number of open findings that are at least a warning", cell: (r) => <Worst row={r} /> },
+  { key: "findings", title: "Worst finding", hint: "Sorted by the number of open findings with severity warning or critical", cell: (r) => <Worst row={r} /> },
   { key: "share", title: "Explained share", hint: "The largest share of a subject's time that an open finding explains", num: true, cell: (r) => <Figure row={r} column="share" value={r.share ? (r.share[0] + r.share[1]) / 2 : undefined} unit="ratio" text={r.share ? [...new Set(r.share.map((v) => formatValue(v, "ratio")))].join(" to ") : "–"} /> },
   { key: "waiting", title: "Waiting for a CPU", hint: "Share of time in which a task waited for a CPU", num: true, cell: (r) => <Figure row={r} column="waiting" value={r.waiting} unit="ratio" /> },
-  { key: "cost", title: "Cost of teescope", hint: "CPU time that teescope uses there, of one core", num: true, cell: (r) => <Figure row={r} column="cost" value={r.cost} unit="ratio" /> },
+  { key: "cost", title: "Cost of teescope", hint: "CPU time that teescope uses on the machine, as a share of one core", num: true, cell: (r) => <Figure row={r} column="cost" value={r.cost} unit="ratio" /> },
   { key: "sources", title: "Sources", hint: "Sources that deliver values, and the largest error of an estimate (half of its 95 % interval)", cell: (r) => <Quality row={r} /> },
   { key: "version", title: "Version", wide: true, cell: (r) => r.version ?? <span className="dim">unknown</span> },
-  { key: "seen", title: "Last seen", hint: "The longest ago first", cell: (r, tick) => <Seen row={r} tick={tick} /> },
+  { key: "seen", title: "Last seen", hint: "The machines seen longest ago come first", cell: (r, tick) => <Seen row={r} tick={tick} /> },
 ];
 
 interface Props {

@@ -6,7 +6,7 @@ import { Sentence } from "../words/term";
 
 /** What is not about the chosen machine on a page. */
 const others: Partial<Record<Page, string>> = {
-  benchmarks: "Benchmark results are those in this monitor's data folder; each names the machine that it was measured on.",
+  benchmarks: "Benchmark results are from this monitor's data folder. Each result names the machine on which it was measured.",
   explore: "Queries cover all machines; add the labels job and instance to select one. The metric browser and What changed show this machine only.",
 };
 
@@ -17,7 +17,7 @@ export function Elsewhere() {
   if (!p?.elsewhere || page === "fleet") return null;
   const lacks = [...(p.lacks ?? []), others[page]].filter((text) => text !== undefined);
   return (
-    <div className="elsewhere-note" role="note" aria-label="What is known of this machine">
+    <div className="elsewhere-note" role="note" aria-label="What is known about this machine">
       {lacks.map((text) => (
         <p key={text} className="note">
           <Sentence text={text} />

@@ -13,7 +13,7 @@ export function Gone() {
       <IconWarning />
       <span>
         The monitor has not answered since {formatMoment(since, 0)}. Is it still running?
-        {platform.data !== null && " What the page shows is older than that."}
+        {platform.data !== null && " The page shows older data."}
       </span>
       <button type="button" className="text-button" onClick={() => (refresh(), platform.retry())}>
         Try again

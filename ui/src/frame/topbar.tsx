@@ -112,7 +112,7 @@ function RangePicker() {
   const { window: w } = useMachine();
   const [open, setOpen] = useState(false);
   return (
-    <div className="ranges" role="group" aria-label={`Time range, times in ${zoneName()}`} title={`Times are those of ${Intl.DateTimeFormat().resolvedOptions().timeZone} (${zoneName()})`}>
+    <div className="ranges" role="group" aria-label={`Time range, times in ${zoneName()}`} title={`Times are in the time zone ${Intl.DateTimeFormat().resolvedOptions().timeZone} (${zoneName()})`}>
       {(Object.keys(ranges) as Range[]).map((r) => (
         <button key={r} type="button" aria-pressed={!place.fixed && place.range === r} onClick={() => move({ range: r, fixed: null })}>
           {r}

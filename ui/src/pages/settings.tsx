@@ -18,9 +18,9 @@ import { costOf, count } from "../words/verdict";
 
 const parts: Record<string, string> = {
   userspace: "reading sources, storing, and checking rules",
-  page: "answers to open pages and queries, outside the budget",
-  body: "eBPF programs, by the kernel's own statistics",
-  dispatch: "entering these programs, estimated",
+  page: "answering open pages and queries; not part of the budget",
+  body: "running eBPF programs, from the kernel's own statistics",
+  dispatch: "calling these programs, estimated",
 };
 
 export default function SettingsPage() {
@@ -136,7 +136,7 @@ function Loss({ budget, slowed }: { budget: number; slowed: number | undefined }
   const { sources } = useMachine();
   const { lost, back, sources: names } = lossOf(sources.data ?? [], budget);
   return (
-    <section className="card" aria-label="Losses to the budget" id="loss" data-lost={names.join(" ")}>
+    <section className="card" aria-label="Effects of the budget" id="loss" data-lost={names.join(" ")}>
       <p>{lost}</p>
       {slowed !== undefined && <p>{slowedBy(slowed)}</p>}
       {back && <p className="dim">{back}</p>}
@@ -189,13 +189,13 @@ function CostLine({ overhead: o, cpus, elsewhere }: { overhead: Overhead; cpus: 
       <div>
         <h2>
           {cost === null
-            ? `The ${whose}'s cost is not known yet.`
+            ? `The ${whose}'s cost is unknown so far.`
             : budget === 0
-              ? `The ${whose} uses ${formatValue(cost, "ratio")} of one core; its budget is not known.`
+              ? `The ${whose} uses ${formatValue(cost, "ratio")} of one core; its budget is unknown.`
               : `The ${whose} uses ${formatValue(cost, "ratio")} of one core, ${over ? "above" : "within"} its budget of ${formatValue(budget, "ratio")} on ${cpus === 1 ? "this machine with one CPU" : `these ${cpus} CPUs`}.`}
         </h2>
         <p>
-          {over && !elsewhere && "Switch off or limit a source below to lower it. "}
+          {over && !elsewhere && "To lower the cost, switch off or limit a source below. "}
           {cost !== null && unknown > 0 && `${count(unknown, "part")} of the cost ${unknown === 1 ? "is" : "are"} unknown and not included.`}
         </p>
       </div>

@@ -16,8 +16,8 @@ interface Asked {
 }
 
 export const asked: Asked[] = [
-  { key: "cpu", title: "CPU, of one core", unit: "ratio", counted: true, why: "no controller accounts its CPU time", query: (w, m, l) => `sum by (LABELS) (increase(${select("container_cpu_usage_seconds_total", [...own(w), ...m])}[${l}]))` },
-  { key: "memory", title: "Working set", unit: "bytes", counted: false, why: "no controller accounts its memory", query: (w, m) => `sum by (LABELS) (${select("container_memory_working_set_bytes", [...own(w), ...m])})` },
+  { key: "cpu", title: "CPU, of one core", unit: "ratio", counted: true, why: "no cgroup controller counts its CPU time", query: (w, m, l) => `sum by (LABELS) (increase(${select("container_cpu_usage_seconds_total", [...own(w), ...m])}[${l}]))` },
+  { key: "memory", title: "Working set", unit: "bytes", counted: false, why: "no cgroup controller counts its memory", query: (w, m) => `sum by (LABELS) (${select("container_memory_working_set_bytes", [...own(w), ...m])})` },
   { key: "limit", title: "Memory limit", unit: "bytes", counted: false, why: "no limit is set", query: (w, m) => `sum by (LABELS) (${select("container_spec_memory_limit_bytes", [...own(w), ...m])})` },
   {
     key: "throttled",
@@ -33,7 +33,7 @@ export const asked: Asked[] = [
     title: "Disk per second",
     unit: "bytes/s",
     counted: true,
-    why: "no controller accounts its disks, or it never used one",
+    why: "no cgroup controller counts its disk I/O, or it never used a disk",
     query: (w, m, l) => both(["container_fs_reads_bytes_total", "container_fs_writes_bytes_total"], (c) => counted(increase(c, w, m, l), "tee_container_disk_counted", own(w))),
   },
   {
@@ -41,7 +41,7 @@ export const asked: Asked[] = [
     title: "Network per second",
     unit: "bytes/s",
     counted: true,
-    why: "its network is its pod's or the machine's, and has no counters of its own",
+    why: "it shares the network of its pod or machine, so it has no own counters",
     query: (w, m, l) => both(["container_network_receive_bytes_total", "container_network_transmit_bytes_total"], (c) => increase(c, w, m, l)),
   },
 ];

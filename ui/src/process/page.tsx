@@ -59,7 +59,7 @@ function Running({ name }: { name: string }) {
   const here = platform.data !== null && !platform.data.elsewhere;
   const found = useResource<Process[]>(here ? `${call} ${Math.floor(tick / 60)}` : null, (s) => getDocument(call, s));
   const list = found.data ?? [];
-  if (platform.data?.elsewhere) return <p className="running">Its process ids are known only on that machine.</p>;
+  if (platform.data?.elsewhere) return <p className="running">Process ids are available only on that machine.</p>;
   if (found.error) return <p className="running note-warn">Its process ids are not known: {found.error}</p>;
   if (!found.data) return <p className="running" aria-hidden="true" />;
   if (list.length === 0) return <p className="running">No process with this name is running.</p>;
@@ -81,7 +81,7 @@ function Running({ name }: { name: string }) {
     </p>
     {files.size > 0 && (
       <details className="running">
-        <summary>Open files, with the inodes that are named under waiting for disks</summary>
+        <summary>Open files with their inodes (waiting for disks is shown by inode)</summary>
         <ul>
           {[...files.values()].map((f) => (
             <li key={`${f.device} ${f.inode}`}>

@@ -45,15 +45,15 @@ const column = (key: string, title: string, unit: Unit, hint: string, metric: st
   query,
   value: (r) => r.values[key],
   text: (r) => formatValue(r.values[key], unit),
-  absent: "None was counted",
+  absent: "No event was counted",
 });
 const averaged = (key: string, title: string, unit: Unit, c: Counter, hint = "Average over the time range") => column(key, title, unit, hint, c.metric, true, (m, w) => increaseBy(c, "process", m, w));
 const waits = "tee_sampled_wait_seconds_total";
 
 const columns: Asked[] = [
-  column("now", "CPU now", "ratio", "At the end of the time range, of one core", counters.cpu.metric, false, (m, w) => rate(counters.cpu.metric, m, w)),
-  averaged("cpu", "CPU, average", "ratio", counters.cpu, "Over the time range, of one core"),
-  column("wait", "Waits for a CPU", "", "Threads that could run and had no CPU, on average now", waits, false, (m, w) => rate(waits, [...m, { label: "state", op: "=", value: "cpu" }], w)),
+  column("now", "CPU now", "ratio", "Share of one core at the end of the time range", counters.cpu.metric, false, (m, w) => rate(counters.cpu.metric, m, w)),
+  averaged("cpu", "CPU, average", "ratio", counters.cpu, "Share of one core, average over the time range"),
+  column("wait", "Waits for a CPU", "", "Average number of threads that could run but had no CPU, now", waits, false, (m, w) => rate(waits, [...m, { label: "state", op: "=", value: "cpu" }], w)),
   averaged("syscalls", "System calls per second", "1/s", counters.syscalls),
   averaged("switches", "Context switches per second", "1/s", counters.switches),
   averaged("faults", "Page faults per second", "1/s", counters.faults),

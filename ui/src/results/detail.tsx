@@ -59,7 +59,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
                   <h2 id="costs">Cost ratios</h2>
                   <p>A cost ratio above 1 is worse, whether lower or higher values of the metric are better: at 1.25x the same work takes 1.25 times as long.</p>
                 </div>
-                <Figures drawings={drawings} section="costs" none="No ratio to draw: each comparison below says why." />
+                <Figures drawings={drawings} section="costs" none="No ratio to draw: the comparisons below state why." />
                 <details>
                   <summary>All comparisons, with their medians</summary>
                   <Comparisons doc={doc} />
@@ -210,13 +210,13 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       {tab === "reproduce" && (
         <section className="card" aria-labelledby="again">
           <h2 id="again">How to do it again</h2>
-          {doc.design.kind === "unpaired" && <p>The command of the first result; the others have theirs on their own pages.</p>}
+          {doc.design.kind === "unpaired" && <p>This is the command of the first result. The other results' pages have their commands.</p>}
           {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The document does not contain the command.</p>}
           <dl className="facts">
             <dt>Tool</dt>
             <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
             <dt>Seed of the order</dt>
-            <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "in the document: it has more digits than a browser keeps"}</dd>
+            <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "see the document: the number has more digits than a browser can store"}</dd>
             <dt>Document</dt>
             <dd className="mono">{doc.experiment_id}</dd>
             {(doc.cases ?? []).map((c) => (

@@ -66,7 +66,7 @@ export function inOrder(e: Doc): ResultRun[] {
  * cannot be the same. */
 export function elsewhere(v: ResultEnvironment | undefined, here: { cpuModel: string; kernel: string } | null): string {
   if (!v || !here || v.hardware.cpu_model === "" || here.cpuModel === "" || v.hardware.cpu_model === here.cpuModel) return "";
-  return `The runs were on ${v.hardware.cpu_model}, but this machine is ${here.cpuModel}: the charts do not show the machine of the runs.`;
+  return `The runs were on ${v.hardware.cpu_model}, but this machine is ${here.cpuModel}: the charts show this machine, not the machine of the runs.`;
 }
 
 /** What is unavailable, with its reason; runs are counted. */

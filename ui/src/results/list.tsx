@@ -31,7 +31,7 @@ export function ResultList({ results, problems }: { results: ResultSummary[]; pr
       {ticked.length > 0 && (
         <div className="card tick-bar row" role="status">
           {ticked.length === 1 ? (
-            <span>1 result ticked. Tick another one of the same job to put them side by side.</span>
+            <span>1 result selected. Select another result of the same job to show both side by side.</span>
           ) : (
             <PlaceLink to={{ subject: ticked[0]!, beside: ticked.slice(1) }} className="button">
               Put {ticked.length} results side by side
@@ -64,10 +64,10 @@ function Empty() {
   return (
     <section className="card">
       <h2>No result yet</h2>
-      <p>A benchmark that runs on this machine, with this monitor's data folder, appears here when it ends. For example, what it costs to start a process in gVisor:</p>
+      <p>A benchmark that runs on this machine, with this monitor's data folder, appears here when it ends. For example, this measures the cost of starting a process in gVisor:</p>
       <Command text={shellLine(["teescope", "bench", "run", "startup", "--env", "native", "--env", "runsc", ...(data ? ["--data", data] : [])])} />
       <p className="dim">
-        <code>teescope bench list</code> shows what else can be measured, and where. To show a result from elsewhere, copy its file into <code>{data ? `${data}/results` : "results in the monitor's data folder"}</code>.
+        <code>teescope bench list</code> shows what else can be measured, and where. To show a result from another machine, copy its file into <code>{data ? `${data}/results` : "results in the monitor's data folder"}</code>.
       </p>
     </section>
   );
@@ -131,7 +131,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
   const comparisons = r.comparisons ?? [];
   const c = tellingOf(comparisons);
   const others = comparisons.filter((o) => o !== c);
-  const headline = c ? headlineOf(c, (r.cases ?? []).length) : `${r.workload} in ${(r.environments ?? []).join(", ")}: measured, nothing to compare with`;
+  const headline = c ? headlineOf(c, (r.cases ?? []).length) : `${r.workload} in ${(r.environments ?? []).join(", ")}: measured, but there is nothing to compare it with`;
   const name = r.name === r.workload ? r.workload : `${r.name} (${r.workload})`;
   const tick = () => {
     const now = here().beside;
@@ -139,7 +139,7 @@ function ResultLine({ result: r, ticked }: { result: ResultSummary; ticked: bool
   };
   return (
     <li className="card result" data-result={r.id} data-verdict={c ? kindOf(c) : "none"}>
-      <label className="tick" title="Tick results of the same job to put them side by side">
+      <label className="tick" title="Select results of the same job to show them side by side">
         <input type="checkbox" checked={ticked} onChange={tick} aria-label={`Tick ${name} of ${formatSince(r.started)} to compare it`} />
       </label>
       <div className="result-body">

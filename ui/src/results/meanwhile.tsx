@@ -64,17 +64,17 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
       {watched.error && <Problem message={watched.error} retry={watched.retry} />}
       {share === 0 && (
         <p className="empty">
-          The monitor was not running in this window, or has dropped its data since. The counters of the runs are under “Why”.
+          The monitor did not run in this window, or has deleted the data since. The counters of the runs are under “Why”.
         </p>
       )}
       {share !== null && share > 0 && (
         <>
-          {share < 0.9 && <p className="note note-warn">The monitor ran for {formatValue(share, "ratio")} of this window; the charts have gaps elsewhere.</p>}
+          {share < 0.9 && <p className="note note-warn">The monitor ran for {formatValue(share, "ratio")} of this window; the charts have gaps for the rest.</p>}
           {other !== "" && <p className="note note-warn">{other}</p>}
           {arms && brief && <p className="note">The runs are shorter than {shortest} s, which is too short to compare what a process did in both arms.</p>}
           {arms && !brief && (
             <p>
-              <PlaceLink to={{ ...goTo(place, "processes"), ...arms }}>Choose a process to see it in both arms, side by side</PlaceLink>: the last successful pair of runs.
+              <PlaceLink to={{ ...goTo(place, "processes"), ...arms }}>Choose a process to see it in both environments, side by side</PlaceLink>: the last successful pair of runs.
             </p>
           )}
           {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}

@@ -89,7 +89,7 @@ function ComparisonRow({ doc, c }: { doc: Doc; c: ResultComparison }) {
 /** All fields in which an arm differs from its baseline. */
 export function Differences({ doc }: { doc: Doc }) {
   const pairs = [...new Map((doc.comparisons ?? []).filter((c) => (c.changed_dimensions ?? []).length > 0).map((c) => [armsText(c), c])).values()];
-  if (pairs.length === 0) return <p className="dim">{(doc.environments ?? []).length < 2 ? "There is one environment." : "No field that could be read differs between the arms."}</p>;
+  if (pairs.length === 0) return <p className="dim">{(doc.environments ?? []).length < 2 ? "There is one environment." : "No readable field differs between the environments."}</p>;
   return pairs.map((c, i) => (
     <details key={armsText(c)} open={i === 0}>
       <summary>

@@ -27,7 +27,7 @@ export function SourceList({ sources, changed, elsewhere }: { sources: Resource<
     <section className="card" aria-labelledby="sources">
       <div className="section-head">
         <h2 id="sources">Sources</h2>
-        <p>{elsewhere ? "These sources belong to another machine. Change them at that machine's agent." : "A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration."}</p>
+        <p>{elsewhere ? "These sources belong to another machine. Change them at that machine's agent." : "A source that is off has no cost and records nothing. Settings made here last until the monitor restarts or reloads its configuration."}</p>
       </div>
       {!elsewhere && <Locked authority={authority} />}
       {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}
@@ -182,13 +182,13 @@ function Settings({ source: s, changed }: { source: Source; changed: () => void 
           value={s.sample === undefined ? "" : String(Number((s.sample * 100).toPrecision(6)))}
           placeholder="100"
           setting={(text) => ({ sample: text.trim() === "" ? 1 : parsePercent(text) })}
-          hint="Count at most this part of the time, in random windows; counters are scaled up. The budget may lower it."
+          hint="Count at most during this share of the time, in random windows; counters are scaled up. The budget may lower the share."
         />
       )}
       {canNarrow(s) && (
         <>
           <TextSetting {...common} label={`Process filter of ${s.name}`} value={s.process ?? ""} placeholder="all processes" setting={(process) => ({ process })} hint="Only processes whose name matches this regular expression anywhere." />
-          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these, such as 812, 4711. Each also gets its own series." />
+          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these process ids, such as 812, 4711. Each also gets its own series." />
           <TextSetting {...common} label={`Control groups of ${s.name}`} value={s.cgroup ?? ""} placeholder="all" setting={(cgroup) => ({ cgroup })} hint="Only processes in control groups whose path matches this regular expression." />
           <TextSetting {...common} label={`Containers of ${s.name}`} value={s.container ?? ""} placeholder="all" setting={(container) => ({ container })} hint="Only processes in containers whose name or id matches this regular expression." />
         </>
@@ -208,7 +208,7 @@ function Details({ source: s, reads }: { source: Source; reads: boolean }) {
           <dd>
             {s.coverage === undefined ? "Unknown." : `${formatValue(s.coverage, "ratio")} of the events`}
             {s.error !== undefined && `; standard error of the scaled sum ${roughly(s.error)}`}
-            {s.restError !== undefined && `, of the events whose number the kernel does not give ${roughly(s.restError)}`}
+            {s.restError !== undefined && `; of the events without an exact kernel count ${roughly(s.restError)}`}
           </dd>
           <dt>Missed</dt>
           <dd title={rawValue(s.missed, "")}>{s.missed === undefined ? "Unknown." : `${formatValue(s.missed, "")} events seen but not counted`}</dd>

@@ -129,8 +129,8 @@ export function misread(search: string): string {
   const machine = Boolean(q.get("machine")) !== Boolean(q.get("job")) && "The address names a machine incompletely: it needs both machine and job. The monitor's own machine is shown instead.";
   const [shown, before] = [wrong("from", "to"), wrong("beforeFrom", "beforeTo")];
   const { fixed } = parsePlace(search);
-  const brief = fixed && fixed.to - fixed.from < shortest && `The window in the address is shorter than ${shortest} s: charts can be empty. Choose a longer one.`;
-  return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`, brief, machine].filter(Boolean).join(" ");
+  const brief = fixed && fixed.to - fixed.from < shortest && `The window in the address is shorter than ${shortest} s, so charts can be empty. Choose a longer window.`;
+  return [shown && `The window in the address ${shown}. The live window is shown instead.`, before && `The comparison window in the address ${before}. Nothing is compared.`, brief, machine].filter(Boolean).join(" ");
 }
 
 /** The query string of a place; default values are left out. */

@@ -25,7 +25,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
     sampled.length > 0 &&
       `${list(sampled.map((s) => `${s.name} counts ${roughly(s.coverage ?? 0)} of its events`))}; the numbers are scaled up${errors.length === 0 ? "" : `, with a standard error of up to ${roughly(Math.max(...errors))}`}.`,
   ].filter((x) => x !== false);
-  if (said.length === 0) return { sources: [], lost: "The budget costs nothing now: every enabled source counts all its events.", back: "" };
+  if (said.length === 0) return { sources: [], lost: "The budget limits nothing now: every enabled source counts all its events.", back: "" };
   const lower = sampled.some((s) => (s.levels?.length ?? 0) > 1 && s.level !== s.levels?.[0]?.name);
   return {
     sources: [...new Set([...off, ...lowered, ...sampled].map((s) => s.name))],
@@ -36,7 +36,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
 
 /** What it means that work in user space runs that many times less often than set. */
 export function slowedBy(times: number): string {
-  return `Walks over threads and the rule for unusual levels run up to ${times} times less often than set, because teescope's own work does not fit into the budget.`;
+  return `Scans of all threads and the rule for unusual levels run up to ${times} times less often than configured, because teescope's own work exceeds the budget.`;
 }
 
 /** "a", "a and b", "a, b and c". */

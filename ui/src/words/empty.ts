@@ -31,8 +31,8 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
   const unseen = working.find((s) => s.blind);
   if (unseen && working.every((s) => s.blind)) return because(`Counters of ${unseen.name} are unavailable here`, { reason: blindReason(unseen), remedy: unseen.remedy });
   const narrowed = working.find((s) => s.process || s.cgroup || s.container || s.pids?.length);
-  if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
-  if (process !== "") return `No process matching ${process} did this in ${spanWords(window)}. Try a wider range or another filter.`;
+  if (window.started !== null && window.to < window.started) return "No samples: this window ended before the monitor started.";
+  if (process !== "") return `No samples of a process that matches ${process} in ${spanWords(window)}. Try a wider range or another filter.`;
   if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; see Settings.`;
   if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
   return `No samples in this window of ${formatLength(window.to - window.from)}.`;

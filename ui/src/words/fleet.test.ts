@@ -9,14 +9,14 @@ test.each<[FleetPage, string, string]>([
   [page(1, { good: 1 }), "good", "No problem on the only machine."],
   [page(4, { good: 4 }), "good", "No problem on any of 4 machines."],
   [page(4, { good: 3, warning: 1 }), "warning", "1 of 4 machines has a problem."],
-  [page(9, { good: 4, warning: 1 }, { tee: "sgx host", critical: 2, gone: 1, unknown: 1 }), "critical", "3 of 9 machines have a problem; 1 does not answer; 1 is not judged yet."],
+  [page(9, { good: 4, warning: 1 }, { tee: "sgx host", critical: 2, gone: 1, unknown: 1 }), "critical", "3 of 9 machines have a problem; 1 does not answer; 1 is not checked yet."],
   [page(3, { gone: 2, good: 1 }), "warning", "2 of 3 machines do not answer."],
-  [page(3, { unknown: 2, good: 1 }), "unknown", "2 of 3 machines are not judged yet."],
+  [page(3, { unknown: 2, good: 1 }), "unknown", "2 of 3 machines are not checked yet."],
 ])("the sentence above the list: %#", (f, level, headline) => expect(fleetVerdict(f)).toMatchObject({ level, headline }));
 
 test("the list says of when it is", () => {
   const at = new Date(2026, 0, 2, 3, 4, 5).toISOString();
-  expect(fleetVerdict({ ...page(1, { good: 1 }), at }).detail).toMatch(/^The list is of .*3:04/);
+  expect(fleetVerdict({ ...page(1, { good: 1 }), at }).detail).toMatch(/^The list was made at .*3:04/);
 });
 
 test("the worst state is listed first", () => expect(healths).toEqual(["gone", "critical", "warning", "unknown", "good"]));

@@ -20,7 +20,7 @@ export function nameOf(r: Pick<FleetRow, "name" | "instance">): string {
   return r.name === r.instance ? r.name : `${r.name} (${r.instance})`;
 }
 
-export const healthWords: Record<FleetHealth, string> = { good: "no problem", unknown: "not judged yet", warning: "warning", critical: "critical", gone: "no answer" };
+export const healthWords: Record<FleetHealth, string> = { good: "no problem", unknown: "not checked yet", warning: "warning", critical: "critical", gone: "no answer" };
 
 export const healths = Object.keys(healthWords).reverse() as FleetHealth[];
 
@@ -39,9 +39,9 @@ export function fleetVerdict(f: FleetPage): Verdict {
   const parts = [
     bad > 0 && `${bad} of ${count(f.all, "machine")} ${bad === 1 ? "has" : "have"} a problem`,
     gone > 0 && `${bad > 0 ? gone : `${gone} of ${count(f.all, "machine")}`} ${gone === 1 ? "does" : "do"} not answer`,
-    unknown > 0 && `${bad + gone > 0 ? unknown : `${unknown} of ${count(f.all, "machine")}`} ${unknown === 1 ? "is" : "are"} not judged yet`,
+    unknown > 0 && `${bad + gone > 0 ? unknown : `${unknown} of ${count(f.all, "machine")}`} ${unknown === 1 ? "is" : "are"} not checked yet`,
   ].filter((p) => p !== false);
   const level = critical > 0 ? "critical" : bad + gone > 0 ? "warning" : unknown > 0 ? "unknown" : "good";
   const headline = parts.length === 0 ? (f.all === 1 ? "No problem on the only machine." : `No problem on any of ${f.all} machines.`) : `${parts.join("; ")}.`;
-  return { level, headline, detail: `The list is of ${formatSince(f.at)}. A machine without a reading for a day leaves it.` };
+  return { level, headline, detail: `The list was made at ${formatSince(f.at)}. Machines without a reading for a day are removed from it.` };
 }

@@ -39,7 +39,7 @@ test("several sources are told apart by name, blind ones say why", () => {
 });
 
 test("what the budget takes is said in one sentence each, and what brings it back", () => {
-  expect(lossOf([source()], 0.01)).toEqual({ sources: [], lost: "The budget costs nothing now: every enabled source counts all its events.", back: "" });
+  expect(lossOf([source()], 0.01)).toEqual({ sources: [], lost: "The budget limits nothing now: every enabled source counts all its events.", back: "" });
   const all = lossOf([sampled(), sampled({ name: "faults", coverage: 0.5, error: 0.1 }), source({ name: "switches", level: "count", wanted: "latency" }), source({ name: "block", state: "degraded", blind: true, reason: "budget", coverage: 0 })], 0.01);
   expect(all.sources).toEqual(["block", "switches", "syscalls", "faults"]);
   expect(all.lost).toBe(
@@ -80,5 +80,5 @@ test("a complaint loses what stands beside it", () => {
 });
 
 test("own work that does not fit into the budget is said", () => {
-  expect(slowedBy(4)).toBe("Walks over threads and the rule for unusual levels run up to 4 times less often than set, because teescope's own work does not fit into the budget.");
+  expect(slowedBy(4)).toBe("Scans of all threads and the rule for unusual levels run up to 4 times less often than configured, because teescope's own work exceeds the budget.");
 });

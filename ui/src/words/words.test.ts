@@ -35,7 +35,7 @@ test("an empty chart says why", () => {
   expect(why({ state: "off" })).toContain("switched off");
   expect(why({ state: "not here", reason: "CPUID has no SGX bit" })).toBe("This machine does not have this: CPUID has no SGX bit.");
   expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. Fix: modprobe x");
-  expect(why({}, "nope")).toContain("No process matching nope did this in the last 5 min.");
+  expect(why({}, "nope")).toContain("No samples of a process that matches nope in the last 5 min.");
   expect(why({}, "nope", { ...w, live: false })).toContain("in these 5 min.");
   expect(why({ state: "off", optIn: true })).toContain("off by default");
   expect(why({ state: "off", auto: true, reason: "off until an enclave runs" })).toBe("The source syscalls is off until an enclave runs. It then switches on automatically.");
