@@ -73,7 +73,7 @@ func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options)
 	case refused > 0:
 		return nil, fmt.Errorf("%s: none of %d comparisons of this machine has a cost with an interval; `teescope compare %s` says why", file, refused, file)
 	case len(others) > 0:
-		return nil, fmt.Errorf("%s: only the baseline ran on this machine, no other environment: %s", file, strings.Join(others, "; "))
+		return nil, fmt.Errorf("%s: no environment other than the baseline ran on this machine: %s", file, strings.Join(others, "; "))
 	}
 	return nil, fmt.Errorf("%s: no comparison of this machine with a baseline", file)
 }

@@ -77,7 +77,7 @@ func TestMemoryBaseline(t *testing.T) {
 		f machine.Fingerprint
 	}{
 		"the result's workload is redis; want a result of `teescope bench run memory`": {other, here},
-		"only the baseline ran on this machine, no other environment":                  {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
+		"no environment other than the baseline ran on this machine":                   {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
 		"ran with microcode 0x21000283":                                                {e, updated},
 		"both ran on this machine; want a result with only one of them":                {memoryResult(t, "ladder.json"), here},
 	} {

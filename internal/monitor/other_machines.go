@@ -185,7 +185,7 @@ func (m *monitor) sourcesOf(ctx context.Context, on query.Machine) ([]web.Source
 	index := map[string]int{}
 	for _, s := range m.Sources {
 		w := observe.DescribeSource(s)
-		w.State, w.Reason = string(probe.Absent), "this machine's agent sent no such reading: the source is off there, or the machine lacks the hardware or kernel feature"
+		w.State, w.Reason = string(probe.Absent), "this machine's agent sent no such reading: the source is off there, or the machine lacks what the source reads"
 		index[s.Name] = len(out)
 		out = append(out, w)
 	}

@@ -48,7 +48,7 @@ func (u Unlock) sentence() string {
 	case u.Socket == "":
 		return "Locked: there is no Unix socket to unlock this: " + u.NoSocket + "."
 	case u.Command == "":
-		return "Locked. Unlocking needs the Unix socket `" + u.Socket + "`."
+		return "Locked: this needs the Unix socket `" + u.Socket + "`."
 	}
 	return "Locked. To unlock, run `" + u.Command + "` " + u.Where + " and open the link that it prints."
 }

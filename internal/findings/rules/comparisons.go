@@ -109,7 +109,7 @@ var comparisons = []comparison{
 					titles:   []string{"The {subject}'s bounce buffers were {mark} full at some time since boot."},
 				},
 			},
-			details: []number{{text: "bytes that pass through bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$newest]))"}},
+			details: []number{{text: "bytes that need bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$newest]))"}},
 		}},
 	},
 	{
@@ -120,10 +120,10 @@ var comparisons = []comparison{
 			Role:  findings.RoleEffect,
 			Doc: "At least 100 MB a second pass through bounce buffers, over each window and over its newest half minute: the kernel copies each byte once more, because the host's devices " +
 				"cannot reach the private memory of a confidential VM. The cost of a copy is calibrated on this machine; at 100 MB a second it is a few percent of a core. " +
-				"This is the normal cost of confidential I/O, so the finding is for information only, until the copies alone use 5 % of the CPU time in use.",
+				"This is the normal cost of confidential I/O, so the finding is for information only, until the copies alone take 5 % of the CPU time in use.",
 			Needs: []string{bounced},
 			Thresholds: []findings.Threshold{
-				{Name: "bounced", Doc: "bytes that pass through bounce buffers", Unit: "bytes/s", Default: 100e6},
+				{Name: "bounced", Doc: "bytes that need bounce buffers", Unit: "bytes/s", Default: 100e6},
 				{Name: "share", Doc: "share of copies in the CPU time in use, for a warning", Unit: "ratio", Default: 0.05},
 			},
 			Remedy: causes.BouncedIO.Remedy,
@@ -134,8 +134,8 @@ var comparisons = []comparison{
 			value: "sum by (job, instance) ($rate(" + bounced + "{$here}))", least: "bounced",
 			subject: machine, of: bounced, trust: "swiotlb_bounces",
 			numbers: []number{
-				{name: "rate", text: "bytes that pass through bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: last},
-				{name: "mean", text: "bytes that pass through bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: whole},
+				{name: "rate", text: "bytes that need bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: last},
+				{name: "mean", text: "bytes that need bounce buffers", unit: "bytes/s", expr: "sum($rate(" + bounced + "{$here}))", over: whole},
 				{text: "bytes of networks and disks in the same time", unit: "bytes/s",
 					expr: "(sum(" + counted("node_network_receive_bytes_total", last) + ") + sum(" + counted("node_network_transmit_bytes_total", last) + "))" +
 						" + ((sum(" + counted("node_disk_read_bytes_total", last) + ") + sum(" + counted("node_disk_written_bytes_total", last) + ")) or vector(0))"},
@@ -353,7 +353,7 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "network_loss",
 			Title: "Network loss",
-			Doc:   "One of these holds. (1) A machine that sends at least 100 TCP segments a second retransmits at least 1 % of them. (2) Its network devices drop at least 1 % of the packets and 10 a second. (3) A listening socket refuses at least one connection a second because its queue is full. (4) At least half of the connections and 50 a second end in a reset; this finding is for information only. Each must hold over each window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 segments in flight, however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. Counters of devices are the sum over the devices that `tee_network_device_counted` marks, or those of one other device with more drops, such as a tunnel whose queue overflows. The loopback is left out. The share of drops is drops divided by packets plus drops, because an unsent packet is counted as a drop only.",
+			Doc:   "One of these holds. (1) A machine that sends at least 100 TCP segments a second retransmits at least 1 % of them. (2) Its network devices drop at least 1 % of the packets and 10 a second. (3) A listening socket refuses at least one connection a second because its queue is full. (4) At least half of the connections and 50 a second end in a reset; this finding is for information only. This must hold over each window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 segments in flight, however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace. Counters of devices are the sum over the devices that `tee_network_device_counted` marks, or those of one other device with more drops, such as a tunnel whose queue overflows. The loopback is left out. The share of drops is drops divided by packets plus drops, because an unsent packet is counted as a drop only.",
 			Needs: []string{tcpAgain, tcpOut},
 			Thresholds: []findings.Threshold{
 				{Name: "retransmits", Doc: "share of the TCP segments sent again", Unit: "ratio", Default: 0.01},

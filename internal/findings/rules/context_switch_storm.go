@@ -24,7 +24,7 @@ var contextSwitchStorm = &findings.Rule{
 		"Kernel threads, which make no system calls, are left out.",
 	Needs: []string{"tee_context_switches_total", "tee_syscalls_total"},
 	Thresholds: []findings.Threshold{
-		{Name: "rate", Doc: "voluntary or involuntary switches of a process", Unit: "1/s", Default: 10_000},
+		{Name: "rate", Doc: "switches of one kind (voluntary or involuntary) of a process", Unit: "1/s", Default: 10_000},
 		{Name: "factor", Doc: "such switches per read, write, send or receive call", Unit: "ratio", Default: 2},
 	},
 	Remedy:    causes.ContextSwitchStorm.Remedy,

@@ -19,7 +19,7 @@ var guestExitStorm = &findings.Rule{
 	Title: "Exits of this confidential VM",
 	Doc: "The kernel of this TDX guest handles at least 10,000 virtualization exceptions (#VE) a second for one reason, over each window and over its newest half minute. " +
 		"Each exception leads to a call to the hypervisor, through the TDX module and back. Exits without an exception, for interrupts and most halts, are not included; " +
-		"other guests do not see their exits at all: use the rule vm_exit_storm on their host.",
+		"guests of other kinds do not see their exits at all: use the rule vm_exit_storm on their host.",
 	Needs: []string{guestExceptions},
 	Thresholds: []findings.Threshold{
 		{Name: "exceptions", Doc: "virtualization exceptions for one reason", Unit: "1/s", Default: 10_000},

@@ -18,7 +18,7 @@ var (
 		"Calls since the monitor started that converted the confidential VM's memory from private to shared with the hypervisor, or back (functions set_memory_decrypted, set_memory_encrypted).",
 		"direction")
 	conversionBytes = counter("tee_private_memory_converted_bytes_total",
-		"Memory in bytes that such conversions were requested for.", "direction")
+		"Memory in bytes whose conversion was requested.", "direction")
 	conversionFailures = counter("tee_private_memory_conversion_failures_total",
 		"Conversions that failed; the kernel does not reuse their memory.", "direction")
 	conversionTime = &metric.Desc{Name: "tee_private_memory_conversion_duration_seconds", Kind: metric.Histogram, Labels: []string{"direction"},

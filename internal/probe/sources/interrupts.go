@@ -16,7 +16,7 @@ import (
 var (
 	softirqs = counter("node_softirqs_total", "Soft interrupts on all CPUs by vector, from /proc/softirqs.", "vector")
 	irqs     = counter("node_interrupts_total",
-		"Interrupts on all CPUs: architecture interrupts by their short name; device interrupts have type device and are summed over a device's queues; from /proc/interrupts.", "type", "info", "devices")
+		"Interrupts on all CPUs: architecture interrupts by their short name; device interrupts by device, with type device and summed over its queues; from /proc/interrupts.", "type", "info", "devices")
 )
 
 // interruptCounts is node_exporter's interrupts and softirqs without the label cpu,

@@ -27,7 +27,7 @@ var (
 	nitroHugepages = gauge("tee_nitro_hugepages_bytes",
 		"Huge pages of the instance in bytes, which hold the memory of enclaves, by page size and whether they are used, from /sys/kernel/mm/hugepages.", "page_bytes", "state")
 	nitroEnclaves = gauge("tee_nitro_enclaves",
-		"Enclaves by state and whether they run in debug mode, which makes them readable for the instance, from nitro-cli describe-enclaves.", "state", "debug")
+		"Enclaves by state and whether they run in debug mode, in which the instance can read their console, from nitro-cli describe-enclaves.", "state", "debug")
 	nitroInfo = gauge("tee_nitro_enclave_info",
 		"Always 1, with an enclave's name, address on the vsock and mode as labels, from nitro-cli describe-enclaves.", "enclave", "name", "cid", "state", "debug")
 	nitroEnclaveCPUs   = gauge("tee_nitro_enclave_cpus", "CPUs of an enclave, from nitro-cli describe-enclaves.", "enclave")

@@ -343,7 +343,7 @@ func (r *transitions) process(pid int) {
 		found = found || one
 	}
 	if enclave && !found {
-		r.lost[unhooked{words: "process " + name()}] = "it has enclaves, but no known runtime with symbols (such as statically linked SCONE programs)"
+		r.lost[unhooked{words: "process " + name()}] = "it has enclaves, but no known runtime with symbols (statically linked SCONE programs have none)"
 	}
 }
 

@@ -29,7 +29,7 @@ var sgxCgroup = probe.Source{
 	Metrics: []*metric.Desc{cgroupEPC, cgroupEPCLimit},
 	Kernels: "those with the out-of-tree EPC patches for control groups and CONFIG_CGROUP_MISC",
 	Cost:    "two small files per control group and reading",
-	Blind:   "control groups with EPC beyond the first 256; a reading reports how many are left out",
+	Blind:   "control groups with EPC beyond the first 256; a reading reports that some are left out",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		t, err := epcTree(h)
 		if err != nil {
