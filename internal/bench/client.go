@@ -148,7 +148,7 @@ func ownLoads(p *Plan) (places []string) {
 // refuses returns an error if the load of a plan comes from elsewhere.
 func (c *Client) refuses(p *Plan) error {
 	if own := ownLoads(p); c != nil && own != nil {
-		return fmt.Errorf("client %s: this environment runs the load itself (%s): leave out --client", c.Name, strings.Join(own, "; "))
+		return fmt.Errorf("client %s: an environment runs the load itself (%s): leave out --client", c.Name, strings.Join(own, "; "))
 	}
 	return nil
 }

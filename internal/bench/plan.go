@@ -407,7 +407,7 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	}
 	a := Arm{Label: label, Launcher: launcher, Subject: Params{}, StandsFor: all[standsFor]}
 	if v, declared := all[standsFor]; declared && v == "" {
-		return Arm{}, errors.New("stands_for: want the TEE that this environment stands in for, like stands_for=tdx")
+		return Arm{}, errors.New("stands_for: want what this environment stands in for, like stands_for=tdx")
 	}
 	delete(all, standsFor)
 	given := Params{}

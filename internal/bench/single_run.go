@@ -217,7 +217,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	case counting != "":
 		r.Missing["counters"] = counting
 	case len(out.Processes) == 0 && err == nil:
-		r.Missing["counters"] = "the workload's processes do not run on this machine's kernel"
+		r.Missing["counters"] = "this machine's kernel does not see the workload's processes"
 	default:
 		var cerr error
 		if counted, cerr = s.o.Counters.Finish(ctx, out.Processes); cerr != nil {

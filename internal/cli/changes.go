@@ -26,8 +26,8 @@ func changesCommand(env Env) *cobra.Command {
 		Long: `Changes compares the last minutes with the time before them, for every series in the
 monitor's store. It needs no rules. Changes are ranked by their size relative to the
 spread within the windows; processes that started or stopped come first. If the monitor has
-run for less time than both windows need, the windows divide that time, at least two minutes.
-For a monitor behind TLS and basic authentication, see "teescope explain --help".`,
+run for less time than both windows need, the windows divide that time. It needs at least two
+minutes. For a monitor behind TLS and basic authentication, see "teescope explain --help".`,
 		Example: "  teescope changes\n  teescope changes --last 5m --before 2h --process redis",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

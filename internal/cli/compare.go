@@ -116,7 +116,7 @@ func compareCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A.json [B.json]...",
 		Short: "Print the ratio, interval, verdict and grade of one or more results",
-		Long: `Compare prints what the results prove. One interleaved result gives a cost or a gain
+		Long: `Compare prints what can be concluded. One interleaved result gives a cost or a gain
 with its interval. Separate files are not paired, so a drift of the machine between
 them looks like an effect: they reach grade B at best. Only grades A and B are called overhead.
 

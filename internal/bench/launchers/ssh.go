@@ -26,7 +26,7 @@ var ssh = bench.Launcher{
 		{Name: "port", Doc: "Port of the other machine's sshd. Empty: the ssh client's configuration."},
 		{Name: "identity", Path: true, Doc: "File of the private key. Empty: the ssh client's configuration."},
 		{Name: "options", Doc: "More options for the ssh client, as NAME=VALUE words (ssh_config(5))."},
-		{Name: "address", Doc: "IPv4 address of the other machine: servers listen on it, and the load reaches them at it. Empty: the address of the ssh connection."},
+		{Name: "address", Doc: "IPv4 address of the other machine, on which its servers listen and at which the load reaches them. Empty: the address of the ssh connection."},
 		{Name: "through", Doc: "How a load from outside reaches servers on the other machine. direct: through the network. ssh: through an ssh connection that forwards the ports; its encryption is then part of the result.",
 			Default: throughDirect, Values: []string{throughDirect, throughSSH}},
 		{Name: "work", Doc: "Folder on the other machine in which the work folder is made.", Default: "/tmp"},

@@ -26,7 +26,7 @@ var (
 	originCPU  = loadGauge("origin_cpu_ratio", "ratio", metric.Lower, "CPU time of the server behind the gateway, as a share of all CPUs that it may use.")
 	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that any program used, excluding stolen time.")
 	softirqCPU = loadGauge("softirq_busiest_ratio", "ratio", metric.Lower,
-		"Share of time that the busiest CPU spent in soft interrupts (mostly the network's). Above 0.9 that CPU was the bottleneck, even if other CPUs were idle.")
+		"Largest share of time that one CPU spent in soft interrupts (mostly the network's). Above 0.9 that CPU was the bottleneck, even if other CPUs were idle.")
 	softirqCost = loadGauge("softirq_per_request_seconds", "seconds", metric.Lower, "Time of all CPUs in soft interrupts per request, in seconds, including those of other programs.")
 	logBusy     = loadGauge("log_busy_ratio", "ratio", metric.Lower,
 		"Share of time in which a line of the log was being written. Only one line is written at a time; above 0.9 the log was the bottleneck.")

@@ -25,7 +25,7 @@ export function Timeline({ findings, titles }: { findings: FindingsRecord[]; tit
         <p>
           {formatMoment(w.from, w.to - w.from)} to {formatMoment(w.to, w.to - w.from)}.
         </p>
-        {outside.length > 0 && <PlaceLink to={{ fixed: all }}>{`Show ${outside.length} findings outside this time range`}</PlaceLink>}
+        {outside.length > 0 && <PlaceLink to={{ fixed: all }}>{`Show ${count(outside.length, "finding")} outside this time range`}</PlaceLink>}
       </div>
       {tracks.length === 0 ? (
         <p className="dim">No finding in this time range.</p>

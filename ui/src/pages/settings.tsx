@@ -19,7 +19,7 @@ import { costOf, count } from "../words/verdict";
 const parts: Record<string, string> = {
   userspace: "reading sources, storing, and checking rules",
   page: "answering open pages and queries; not part of the budget",
-  body: "running eBPF programs, from the kernel's own statistics",
+  body: "running eBPF programs, estimated from timed runs",
   dispatch: "calling these programs, estimated",
 };
 

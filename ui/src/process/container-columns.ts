@@ -41,7 +41,7 @@ export const asked: Asked[] = [
     title: "Network per second",
     unit: "bytes/s",
     counted: true,
-    why: "it shares the network of its pod or machine, so it has no own counters",
+    why: "it shares the network of its pod or machine, so it has no counters of its own",
     query: (w, m, l) => both(["container_network_receive_bytes_total", "container_network_transmit_bytes_total"], (c) => increase(c, w, m, l)),
   },
 ];
