@@ -172,8 +172,8 @@ func TestThenRefused(t *testing.T) {
 	}
 	// A pass that no capacity would make possible is refused before the first run.
 	for change, want := range map[[2]string]string{
-		{`connections: "8"`, `rate: "5"`}:                       "capacity first",
-		{"pairs: 6", "pairs: 6\nprimary: response_p99_seconds"}: "capacity first",
+		{`connections: "8"`, `rate: "5"`}:                       "whose main metric is a capacity",
+		{"pairs: 6", "pairs: 6\nprimary: response_p99_seconds"}: "whose main metric is a capacity",
 		{"primary: requests_per_second", "primary: other"}:      `no metric "other"`,
 		{"margin: 5%", "params: {other: x}"}:                    "other",
 		{"margin: 5%", "params: {connections: none}"}:           "no connections",

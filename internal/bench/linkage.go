@@ -77,7 +77,7 @@ func linked(h *host.Host, j Job, name string, data []byte, scripts int) (string,
 	}
 	f, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
-		return "", fmt.Errorf("%s is not a program for this machine's kernel: %w", name, err)
+		return "", fmt.Errorf("%s is neither a script nor an ELF program: %w", name, err)
 	}
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return micro.Dynamic, nil

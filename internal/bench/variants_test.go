@@ -13,7 +13,7 @@ func TestOnly(t *testing.T) {
 	}{
 		{[]string{"b", "native"}, []string{"native", "b=native,cpus=1"}, ""},
 		{[]string{"b"}, []string{"b=native,cpus=1"}, ""},
-		{[]string{"b", "x"}, nil, `no variant "x"; there are native, b, runsc`},
+		{[]string{"b", "x"}, nil, `no variant "x"; the variants are native, b, runsc`},
 	} {
 		e := Experiment{Name: "e", Environments: []string{"native", "b=native,cpus=1", "runsc,platform=ptrace"}}
 		err := e.SelectEnvironments(c.labels)

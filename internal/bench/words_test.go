@@ -30,7 +30,7 @@ func TestPassable(t *testing.T) {
 		"a folder":          {folder, "it is not UTF-8"},
 		"a load's":          {load, `pass "\x00" to b`},
 		"a long word":       {inside("a", strings.Repeat("x", mostWord+1)), "the argument has 131072 bytes, but the kernel passes at most 131071"},
-		"a long variable":   {variable, "it has 131072 bytes"},
+		"a long variable":   {variable, "the argument has 131072 bytes"},
 		"no program":        {inside(""), `run ""`},
 		"an option":         {inside("--help"), `run "--help": the program's name is empty or looks like an option: give its path, ./NAME`},
 		"no command":        {inside(), "empty command"},

@@ -193,7 +193,7 @@ func TestAttestRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no TEE", []string{"attest", good}, "no TEE here (open configfs-tsm: "},
+		{"no TEE", []string{"attest", good}, "no TEE on this machine (open configfs-tsm: "},
 		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "it needs an AWS Nitro enclave"},
 		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, nvidia, simulated`},
 		{"no GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "no-such-tool {nonce}"}, "install NVIDIA's nvattest"},

@@ -256,7 +256,7 @@ func TestChannelRefuses(t *testing.T) {
 		{connect, "--mock-peer --handshake-timeout 0s", "want a time above 0"},
 		{connect, "--mock-peer --max-connections 0", "want at least 1"},
 		{connect, "--mock-peer --service " + strings.Repeat("s", 256), "at most 255"},
-		{listen, "", "no TEE here (open configfs-tsm: "},
+		{listen, "", "no TEE on this machine (open configfs-tsm: "},
 		{listen, "--provider nitro", "it needs an AWS Nitro enclave"},
 		{listen, "--provider sgx", `--provider "sgx": want configfs-tsm, nitro`},
 		{listen, "--provider simulated", `--provider "simulated": want`},

@@ -15,8 +15,8 @@ func TestCheckConfig(t *testing.T) {
 		code  int
 		words string
 	}{
-		"":                            {exitOK, "no fault"},
-		"analysis: {every: 30s}\n":    {exitOK, "no fault"},
+		"":                            {exitOK, "no errors"},
+		"analysis: {every: 30s}\n":    {exitOK, "no errors"},
 		"notify:\n  min_severty: a\n": {exitRegression, "line 2: min_severty is not a known key"},
 		"analysis:\n  own:\n  - {name: a, title: A, expr: 'up(', above: 1}\n":                      {exitRegression, "line 3: analysis.own[0].expr: rule a is not checked"},
 		"analysis:\n  own:\n  - {name: a, title: A, expr: 'ours_total > 1', above: 1, unit: ''}\n": {exitOK, "rule a reads ours_total"},

@@ -9,7 +9,7 @@ func TestNotRoot(t *testing.T) {
 		"":            "",
 		"mount it":    "mount it",
 		"run as root": refused,
-		"run as root; a replaced library is hooked after the process that uses the old library restarts": refused + "; a replaced library is hooked once the process that uses the old one restarts",
+		"run as root; a replaced library is hooked after the process that uses the old library restarts": refused + "; a replaced library is hooked after the process that uses the old library restarts",
 		"run as root, or grant CAP_BPF and CAP_PERFMON":                                             "grant CAP_BPF and CAP_PERFMON",
 		"run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10":                                 "grant CAP_DAC_READ_SEARCH; since Linux 5.10",
 		"run as root with debugfs mounted, or name its socket":                                      "have debugfs mounted, or name its socket",

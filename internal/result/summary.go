@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ const (
 	// summaryDigits are the significant digits of the counts in a summary. Metrics keep all of theirs.
 	summaryDigits = 4
 	// callsCounter has a series for each system call: most of a document. A summary adds up those that are below callsShare of a
-	// run's calls in every run, in the series in which sources, too, put what is rare.
+	// process's calls in every run, in the series in which sources, too, put what is rare.
 	callsCounter, callLabel, rareCalls = "tee_syscalls_total", "syscall", "other"
 	callsShare                         = 0.01
 )
@@ -103,47 +104,65 @@ func summarizeCmdline(line string) string {
 
 // isCall reports whether a counter is of one system call and has a value.
 func isCall(c *Counter) bool {
-	return c.Name == callsCounter && c.Value != nil && len(c.Labels) == 1 && c.Labels[callLabel] != ""
+	return c.Name == callsCounter && c.Value != nil && c.Labels[callLabel] != ""
 }
 
-// frequentCalls are the system calls that are at least callsShare of all calls in some run.
-func frequentCalls(runs []Run) map[string]bool {
-	out := map[string]bool{}
+// withoutCall are the labels of a counter but for its system call, as one text: those of a process, usually.
+func withoutCall(c *Counter) string {
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+		if k != callLabel {
+			words = append(words, k+"="+c.Labels[k])
+		}
+	}
+	return strings.Join(words, "\n")
+}
+
+// callOf names a system call of a process.
+type callOf struct{ process, call string }
+
+func callKey(c *Counter) callOf { return callOf{withoutCall(c), c.Labels[callLabel]} }
+
+// frequentCalls are the system calls that are at least callsShare of all calls of their process in some run.
+func frequentCalls(runs []Run) map[callOf]bool {
+	out := map[callOf]bool{}
 	for i := range runs {
-		list, sum := runs[i].Counters, 0.0
+		list, sum := runs[i].Counters, map[string]float64{}
 		for k := range list {
-			if isCall(&list[k]) {
-				sum += *list[k].Value
+			if c := &list[k]; isCall(c) {
+				sum[withoutCall(c)] += *c.Value
 			}
 		}
 		for k := range list {
-			if c := &list[k]; isCall(c) && *c.Value >= callsShare*sum {
-				out[c.Labels[callLabel]] = true
+			if c := &list[k]; isCall(c) && *c.Value > 0 && *c.Value >= callsShare*sum[withoutCall(c)] {
+				out[callKey(c)] = true
 			}
 		}
 	}
 	return out
 }
 
-// foldCalls returns a run's counters with the calls that are not frequent added up, in place of the first of them.
-func foldCalls(list []Counter, frequent map[string]bool) []Counter {
+// foldCalls returns a run's counters with the calls that are not frequent added up by process, in place of the first of them.
+func foldCalls(list []Counter, frequent map[callOf]bool) []Counter {
 	if list == nil {
 		return nil
 	}
-	out, rest := make([]Counter, 0, len(list)), -1
+	out, rest := make([]Counter, 0, len(list)), map[string]int{}
 	for i := range list {
 		c := list[i]
-		if !isCall(&c) || frequent[c.Labels[callLabel]] && c.Labels[callLabel] != rareCalls {
+		if !isCall(&c) || frequent[callKey(&c)] && c.Labels[callLabel] != rareCalls {
 			out = append(out, c)
 			continue
 		}
-		if rest < 0 {
-			rest = len(out)
-			c.Labels = map[string]string{callLabel: rareCalls}
-			out = append(out, c)
+		process := withoutCall(&c)
+		if at, ok := rest[process]; ok {
+			out[at].Value, out[at].PerOperation = plus(out[at].Value, c.Value), plus(out[at].PerOperation, c.PerOperation)
 			continue
 		}
-		out[rest].Value, out[rest].PerOperation = plus(out[rest].Value, c.Value), plus(out[rest].PerOperation, c.PerOperation)
+		c.Labels = maps.Clone(c.Labels)
+		c.Labels[callLabel] = rareCalls
+		rest[process] = len(out)
+		out = append(out, c)
 	}
 	return out
 }

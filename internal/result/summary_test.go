@@ -32,23 +32,25 @@ func TestSummarizeCmdline(t *testing.T) {
 	}
 }
 
-// TestFoldCalls: the sum of the calls stays what it was.
+// TestFoldCalls: the sum of each process's calls stays what it was.
 func TestFoldCalls(t *testing.T) {
 	call := func(name string, n float64) Counter {
-		return Counter{Name: callsCounter, Labels: map[string]string{callLabel: name}, Value: &n, PerOperation: &n}
+		return Counter{Name: callsCounter, Labels: map[string]string{"process": "server", callLabel: name}, Value: &n, PerOperation: &n}
 	}
 	unread := Counter{Name: callsCounter, Labels: map[string]string{callLabel: "gone"}}
+	few := 3.0
+	alone := Counter{Name: callsCounter, Labels: map[string]string{"process": "shell", callLabel: "brk"}, Value: &few, PerOperation: &few}
 	runs := []Run{
-		{Counters: []Counter{call("read", 900), call("mmap", 1), call("brk", 2), unread}},
+		{Counters: []Counter{call("read", 900), call("mmap", 1), call("brk", 2), unread, alone}},
 		{Counters: []Counter{call("read", 100), call("mmap", 5), call("brk", 0)}},
 	}
 	frequent := frequentCalls(runs)
-	want := []map[string]float64{{"read": 900, "mmap": 1, "other": 2}, {"read": 100, "mmap": 5, "other": 0}}
+	want := []map[string]float64{{"server read": 900, "server mmap": 1, "server other": 2, "shell brk": 3}, {"server read": 100, "server mmap": 5, "server other": 0}}
 	for i := range runs {
 		got := map[string]float64{}
 		for _, c := range foldCalls(runs[i].Counters, frequent) {
 			if c.Value != nil {
-				got[c.Labels[callLabel]] = *c.Value
+				got[c.Labels["process"]+" "+c.Labels[callLabel]] = *c.Value
 			} else if c.Labels[callLabel] != "gone" {
 				t.Errorf("run %d: %v has no value", i, c.Labels)
 			}

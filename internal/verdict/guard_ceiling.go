@@ -44,7 +44,7 @@ var impossibleValue = Guard{
 	ID:     "impossible-value",
 	Doc:    "A value is better than the device or link can physically deliver: a cache answered, or the number comes from the wrong column.",
 	Effect: "invalid, without a ratio",
-	Help:   "bypass or drop the caches of guest and host; use more data than memory; check which column the number comes from",
+	Help:   "bypass or drop the caches of guest and host; use more data than memory; check that the number was read from the right column of the tool's output",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			for _, env := range []*result.Environment{k.base, k.treat} {
@@ -61,7 +61,7 @@ var impossibleValue = Guard{
 
 var saturated = Guard{
 	ID:     "saturated",
-	Doc:    "An arm reached a known ceiling (link, quota, device). Its speed without the ceiling is unknown, so the ratio is a bound.",
+	Doc:    "An arm reached a known ceiling (link, quota, device). The speed of this arm without the ceiling is unknown, so the ratio is only a bound.",
 	Effect: "a bound if one arm is at the ceiling; invalid if both are, because the ratio compares the ceiling with itself",
 	Help:   "raise the ceiling (a faster link, more clients, a larger quota) or lower the load until neither arm is near it",
 	check: func(p *guardRun) {

@@ -12,7 +12,7 @@ import (
 
 var severalDimensions = Guard{
 	ID:     "several-dimensions",
-	Doc:    "The arms differ in more than the declared subject, so the ratio has several possible causes. The message lists the fields.",
+	Doc:    "The arms differ in more than the declared subject, so the ratio has several possible causes. The guard's message lists the fields that differ.",
 	Effect: "invalid if the arms should differ only in parameters and the environments differ too; a warning if the environments are the subject, or the arms are unpaired",
 	Help:   "make the arms equal in everything else, or add intermediate environments that each change only one thing",
 	check: func(p *guardRun) {

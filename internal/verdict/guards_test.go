@@ -192,7 +192,7 @@ var guardTrials = map[string]trials{
 				return l.env(0, func(e *result.Environment) { e.Launcher, e.TEE.Debug = "new-sgx", true }).env(1, func(e *result.Environment) { e.TEE.Debug = true })
 			}(), Options{}, "neither represents production", result.Warn, stats.Cost}},
 		silent:  one(latency(), ""),
-		unknown: one(latency().env(1, func(e *result.Environment) { e.TEE.Evidence = nil }), "open for debugging"),
+		unknown: one(latency().env(1, func(e *result.Environment) { e.TEE.Evidence = nil }), "is in debug mode"),
 	},
 	"emulated": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) {
@@ -512,7 +512,7 @@ func TestDebugNotKnown(t *testing.T) {
 	l := latency().env(1, func(e *result.Environment) {
 		e.Missing = map[string]string{"tee.debug": "not known: its policy is in its report"}
 	})
-	trial{lab: l, says: "whether gramine-sgx is open for debugging: not known: its policy is in its report", level: result.Note}.check(t, "tee-debug")
+	trial{lab: l, says: "whether gramine-sgx is in debug mode: not known: its policy is in its report", level: result.Note}.check(t, "tee-debug")
 }
 
 func (tr trial) check(t *testing.T, id string) {
@@ -528,8 +528,8 @@ func (tr trial) check(t *testing.T, id string) {
 	if i < 0 {
 		t.Fatalf("no guard says %q: %+v", tr.says, gs)
 	}
-	if gs[i].Level != tr.level || gs[i].Help == "" {
-		t.Errorf("level %q, want %q; help %q", gs[i].Level, tr.level, gs[i].Help)
+	if unchecked := strings.HasPrefix(gs[i].Message, "not checked: "); gs[i].Level != tr.level || (gs[i].Help == "") != unchecked {
+		t.Errorf("level %q, want %q; help %q of %q", gs[i].Level, tr.level, gs[i].Help, gs[i].Message)
 	}
 	if _, err := json.Marshal(l.Experiment); err != nil {
 		t.Error(err) // a value that JSON lacks

@@ -194,13 +194,13 @@ func TestSentence(t *testing.T) {
 		// The printed ratio is the centre of the pairs, and the medians beside it give another, or even another side of 1.
 		{func(c *result.Comparison) { c.TreatMedian = f(300e-6) },
 			"gramine-sgx costs 3.1x [2.9, 3.4] as much as native on redis GET" + latency,
-			[]string{"Latency: 300 µs in gramine-sgx against 85 µs in native.", "The ratio of these medians is 3.53x; the headline has the centre of the pairs."}, ""},
+			[]string{"Latency: 300 µs in gramine-sgx against 85 µs in native.", "The ratio of these two medians is 3.53x. The headline's ratio is estimated from the pairs (Hodges-Lehmann), so it can differ."}, ""},
 		{func(c *result.Comparison) {
 			c.Metric, c.Verdict, c.Estimator, c.PairsNeeded = "requests_per_second", stats.Inconclusive, "hodges-lehmann-mann-whitney", 187
 			c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh = f(1/1.004), f(1/1.02), f(1/0.99), f(1.004), f(0.99), f(1.02)
 			c.BaseMedian, c.TreatMedian = f(451e3), f(452e3)
 		}, "inconclusive: gramine-sgx against native on redis GET has a cost ratio of 1.004x [0.990, 1.020] (requests per second)",
-			[]string{"Requests per second: 452 k requests/s in gramine-sgx against 451 k requests/s in native.", "The ratio of these medians is 0.998x; the headline has the centre of the unpaired runs."},
+			[]string{"Requests per second: 452 k requests/s in gramine-sgx against 451 k requests/s in native.", "The ratio of these two medians is 0.998x. The headline's ratio is estimated from the unpaired runs (Hodges-Lehmann), so it can differ."},
 			"187 unpaired runs in all would probably decide (4 in 5)"},
 		// A stand-in has no grade and is no cost, whatever its verdict would be.
 		{func(c *result.Comparison) { c.StandIn, c.BaseMedian = "gramine-sgx is emulated in software", nil },
@@ -259,7 +259,7 @@ func TestOneDirection(t *testing.T) {
 							}
 							c.Headline = s
 							below := strings.Join(Details(l.Experiment, &c), " ")
-							if says := strings.Contains(below, "the centre of the pairs"); far && !says || says && !strings.Contains(below, "these medians is "+metric.Times(medians)+";") {
+							if says := strings.Contains(below, "is estimated from the pairs"); far && !says || says && !strings.Contains(below, "these two medians is "+metric.Times(medians)+".") {
 								t.Errorf("%s\n%s\nthe medians give %s", where, below, metric.Times(medians))
 							}
 							overhead := hosts[0] == hosts[1]

@@ -253,7 +253,7 @@ func (e *containerEnv) standingContainer(ctx context.Context, image string, job 
 	if out, err := e.h.Exec(life, e.pauseCommand(name, image, job)); err != nil || ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)
 		e.discard(ctx, name)
-		return "", fmt.Errorf("start a container to keep: %w%s", err, lastWords(out))
+		return "", fmt.Errorf("start the container that later runs reuse (fresh=false): %w%s", err, lastWords(out))
 	}
 	e.standing[key] = name
 	return name, nil

@@ -93,7 +93,7 @@ func TestRefusedFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for image, want := range map[string]string{
-		"/": "this machine's root", "/.": "this machine's root", "/up": "this machine's root",
+		"/": "this is the machine's root folder", "/.": "this is the machine's root folder", "/up": "this is the machine's root folder",
 		"/root": "proc is mounted at /root/proc", "/link": "proc is mounted at /root/proc", "/root space": "sysfs is mounted at /root space/sys",
 		"/root/proc": "proc is mounted at /root/proc", "/sys/fs": "sysfs is mounted at /sys",
 		"/root/run": "", "/rootless": "", "/plain": "", "/absent": "", "proc": "", "": "",

@@ -30,7 +30,7 @@ func TestBadKnobs(t *testing.T) {
 		{bench.Params{"cvm": "snp", "bounce-pool": "128MiB", "bounce-areas": "1"}, ""},
 		{bench.Params{"cvm": "snp", "bounce-pool": "64MiB"}, "treats this default size as not given"},
 		{bench.Params{"bounce": "on", "bounce-pool": "64MiB", "cpus": "3", "bounce-areas": "4"}, ""},
-		{bench.Params{"bounce-pool": "64MiB"}, "bounce-pool: nothing passes"},
+		{bench.Params{"bounce-pool": "64MiB"}, "bounce-pool: without bounce=on or cvm, nothing uses the pool"},
 		{bench.Params{"bounce": "on", "bounce-pool": "128KiB"}, "power of two of at least 256KiB"},
 		{bench.Params{"bounce": "on", "bounce-pool": "96MiB"}, "power of two"},
 		{bench.Params{"bounce": "on", "bounce-pool": "512KiB", "cpus": "3"}, "too small for 4 areas"},
@@ -49,7 +49,7 @@ func TestBadKnobs(t *testing.T) {
 		{bench.Params{"pages": "2MiB", "memory": "1GiB"}, ""},
 		{bench.Params{"pages": "1GiB", "memory": "1536MiB"}, "multiple of pages=1GiB"},
 		{bench.Params{"pages": "2MiB", "cvm": "snp"}, "guest_memfd"},
-		{bench.Params{"idle": "haltpoll", "accel": "tcg"}, "kvm only"},
+		{bench.Params{"idle": "haltpoll", "accel": "tcg"}, "only under kvm"},
 		{bench.Params{"idle": "poll", "accel": "tcg"}, ""},
 	} {
 		err := qemuParams(guestOf(t, c.given))

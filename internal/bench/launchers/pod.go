@@ -41,7 +41,7 @@ var pod = bench.Launcher{
 		{Name: "via", Default: "pod", Values: []string{"pod", "service", "node"}, Doc: "Address at which the load reaches servers: the pod's, a service's (ClusterIP), " +
 			"or the node's. With node, the pods use their nodes' network: the baseline without the cluster's network."},
 		{Name: "nodes", Default: "any", Values: []string{"any", "same", "other"}, Doc: "Node of the load's pod: any, the server's, or another one."},
-		{Name: "loadSelector", Doc: "Labels of the nodes for the load's pod, as for selector. Empty: the labels of selector."},
+		{Name: "loadSelector", Doc: "Labels that the node of the load's pod must have, as `NAME=VALUE` words. Empty: the labels of selector."},
 		{Name: "lifetime", Default: "12h", Doc: "Time after which the cluster ends the pod, even if nobody removes it."},
 	},
 	Check: func(h *host.Host, p bench.Params) error {

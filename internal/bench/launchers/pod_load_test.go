@@ -298,7 +298,7 @@ func TestPodDescribes(t *testing.T) {
 		{name: "flannel in another format", sets: sets("kube-flannel-ds", "f"), config: `{"data":{}}`, cni: "flannel f", missing: "cannot be read"},
 		{name: "antrea", sets: sets("antrea-agent", "a"), config: `{"data":{"antrea-agent.conf":"featureGates:\n#trafficEncryptionMode: none\n"}}`, cni: "antrea a", encryption: "none"},
 		{name: "antrea with WireGuard", sets: sets("antrea-agent", "a"), config: `{"data":{"antrea-agent.conf":"trafficEncryptionMode: wireGuard\n"}}`, cni: "antrea a", encryption: "wireguard"},
-		{name: "a plugin that does not say", sets: sets("kindnet", "k"), cni: "kindnet k", missing: "does not know where kindnet says"},
+		{name: "a plugin that does not say", sets: sets("kindnet", "k"), cni: "kindnet k", missing: "does not know where kindnet states"},
 		{name: "no plugin that is known", sets: sets("ours", "o"), missing: "no DaemonSet"},
 		{name: "an account that may not ask", missing: "Forbidden"},
 		{name: "a configuration that may not be read", sets: sets("cilium", "c"), cni: "cilium c", missing: "Forbidden"},

@@ -59,7 +59,7 @@ var boot = bench.Workload{
 		last := time.Duration(0)
 		for _, m := range marks {
 			if m.end <= last {
-				return samples, &bench.MetricError{Metric: m.desc.Name, Err: fmt.Errorf("this phase would end %v after the start, but the phase before it ended after %v: the harness was late (the machine is busy), or the guest's clock is wrong", m.end, last)}
+				return samples, &bench.MetricError{Metric: m.desc.Name, Err: fmt.Errorf("this phase would end %v after the start, but the phase before it ended after %v: teescope read the guest's marks late (the machine is busy), or the guest's clock is wrong", m.end, last)}
 			}
 			samples = append(samples, metric.Sample{Desc: m.desc, Value: (m.end - last).Seconds()})
 			last = m.end

@@ -116,7 +116,7 @@ var channelMeasures = map[string]*channelMeasure{
 
 var (
 	channelOverPlain = loadGauge("channel_over_plain_seconds", "seconds", metric.Lower,
-		"Extra time of the channel over the plain transport, per message in seconds, both from the same run. (A percentage would be smaller where the plain transport is slow.)")
+		"Extra time of the channel over the plain transport, per message in seconds, both from the same run. As a percentage, it would be smaller on a slow transport.")
 	channelOverPlainRatio = quotient(loadGauge("channel_over_plain_ratio", "ratio", metric.Lower,
 		"The channel's time divided by the plain transport's time in the same run. Use it to compare machines, because effects that slow both cancel out. A slow plain transport makes the ratio small."))
 	channelOverTLS = quotient(loadGauge("channel_over_tls_ratio", "ratio", metric.Lower,

@@ -41,7 +41,7 @@ var custom = bench.Workload{
 		{Name: "files", Path: true, List: true, Doc: "Files to copy into the command's folder, separated by commas; PATH:NAME renames a file."},
 		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
 		{Name: "json", Text: true, Doc: "Path of the number, if standard output is one JSON document: for example jobs[0].read.iops, with [\"...\"] for a key that has dots."},
-		{Name: "operations", Text: true, Doc: "Regular expression as for pattern, for the number of operations of the run (such as requests). Counters are divided by this number. Without it, the run is one operation."},
+		{Name: "operations", Text: true, Doc: "Regular expression whose first group is the number of operations of the run (such as requests), with the syntax of pattern. Counters are divided by this number. Without it, the run is one operation."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
 		{Name: "unit", Default: "seconds", Doc: "Base unit of the number (seconds, bytes_per_second, requests_per_second, ...)."},
 		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},

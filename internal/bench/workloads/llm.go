@@ -56,7 +56,7 @@ var llm = bench.Workload{
 		{Name: "model", Doc: "The model's name. Empty: the first model that the server lists."},
 		{Name: "weights", Path: true, Subject: true, Doc: "A model for llama.cpp's server, as a GGUF file on the harness's machine. Empty: SmolLM2."},
 		{Name: "layers", Default: "4", Doc: "Layers of the small model."},
-		{Name: "width", Default: "128", Doc: "Width of the small model, a multiple of 32."},
+		{Name: "width", Default: "128", Doc: "Width (hidden size) of the transformer that server=small runs, a multiple of 32."},
 		{Name: "batch", Default: "8", Doc: "Number of answers that the small server or llama.cpp's server computes at the same time."},
 		{Name: "threads", Default: "1", Doc: "Threads of the small server or of llama.cpp's server."},
 		{Name: "users", Default: "4", Doc: "Number of users. Each sends the next request when the previous one is answered (closed loop). No effect if rate is set."},

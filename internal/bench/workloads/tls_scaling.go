@@ -47,7 +47,7 @@ var tlsScaling = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
-			Doc: "The server: the Go one in teescope-work, or the Java one on a JVM or as a native image with glibc or musl."},
+			Doc: "One of: go, the Go server in teescope-work (teescope's helper program); jvm, the Java server on a JVM; native-dynamic and native-static, the Java server as a native image with glibc or musl."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},

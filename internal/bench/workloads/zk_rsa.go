@@ -168,7 +168,7 @@ func readZK(o host.Output) (*zkOutput, error) {
 		return nil, err
 	}
 	if z.Proofs < 1 || z.Constraints < 1 {
-		return nil, fmt.Errorf("report of the prover: %d proofs of %d constraints", z.Proofs, z.Constraints)
+		return nil, fmt.Errorf("the prover reports %d proofs of %d constraints, want at least one of each", z.Proofs, z.Constraints)
 	}
 	if n := z.times["prove"]; n != z.Proofs {
 		return nil, fmt.Errorf("the prover's lines are around %d proofs, its report has %d", n, z.Proofs)

@@ -140,8 +140,8 @@ var comparisons = []comparison{
 					expr: "(sum(" + counted("node_network_receive_bytes_total", last) + ") + sum(" + counted("node_network_transmit_bytes_total", last) + "))" +
 						" + ((sum(" + counted("node_disk_read_bytes_total", last) + ") + sum(" + counted("node_disk_written_bytes_total", last) + ")) or vector(0))"},
 				{name: "copy", text: "CPU time of copying these bytes once, at the calibrated cost of a page", unit: "cores", expr: copied("median")},
-				{name: "low", text: "this time as a share of all CPU time in use, at least", unit: "ratio", expr: copied("low") + " / " + inUse, after: "copy"},
-				{name: "high", text: "this time as a share of all CPU time in use, at most", unit: "ratio", expr: copied("high") + " / " + inUse, after: "copy"},
+				{name: "low", text: "share of this copying in all CPU time in use, at the lowest calibrated cost of a page", unit: "ratio", expr: copied("low") + " / " + inUse, after: "copy"},
+				{name: "high", text: "share of this copying in all CPU time in use, at the highest calibrated cost of a page", unit: "ratio", expr: copied("high") + " / " + inUse, after: "copy"},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate mean", threshold: "bounced"}},

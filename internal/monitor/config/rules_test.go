@@ -143,7 +143,7 @@ func TestRulesConfigErrors(t *testing.T) {
 		rule("      thresholds:\n        factor: -1\n"):                          `line 5: analysis.rules.syscall_storm.thresholds.factor: "-1": want a share or a factor like 20 % or 0.2`,
 		rule("      thresholds:\n        rate: [1]\n"):                           `line 5: analysis.rules.syscall_storm.thresholds.rate: "": want a rate like 20k/s`,
 		rule("      thresholds:\n        height: 1\n"):                           "line 5: analysis.rules.syscall_storm.thresholds.height: the rule has no such threshold; it has rate, rate_critical, factor",
-		"analysis:\n  rules:\n    clock_source: {thresholds: {rate: 1}}\n":       "line 3: analysis.rules.clock_source.thresholds.rate: the rule has no such threshold; it has none",
+		"analysis:\n  rules:\n    clock_source: {thresholds: {rate: 1}}\n":       "line 3: analysis.rules.clock_source.thresholds.rate: the rule has no such threshold; it has no thresholds",
 		rule("      subjects:\n      - thresholds: {rate: 1/s}\n"):               "line 5: analysis.rules.syscall_storm.subjects[0]: match is missing; it selects the subjects that the thresholds apply to",
 		rule("      subjects:\n      - match: (\n"):                              "line 5: analysis.rules.syscall_storm.subjects[0].match: \"(\": error parsing regexp: missing closing ): `(`",
 		rule("      subjects:\n      - match: a\n        thresholds: {rate: 1}"): `line 6: analysis.rules.syscall_storm.subjects[0].thresholds.rate: "1": want a rate like 20k/s`,

@@ -22,7 +22,7 @@ const examples: [string, string][] = [
   ["The ten busiest pairs of process and system call", "topk(10, sum by (process, syscall) (rate(tee_syscalls_total[1m])))"],
   ["Page faults by cause", "sum by (cause) (rate(tee_page_faults_total[1m]))"],
   ["Share of voluntary context switches", 'sum(rate(tee_context_switches_total{kind="voluntary"}[1m])) / sum(rate(tee_context_switches_total[1m]))'],
-  ["Share of events that each source counts", "teescope_source_coverage_ratio"],
+  ["Share of its events that each source counts", "teescope_source_coverage_ratio"],
 ];
 
 const tabs = { graph: "Graph and table", distribution: "Distribution", changes: "What changed", dashboards: "Dashboards" };

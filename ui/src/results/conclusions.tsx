@@ -43,7 +43,7 @@ export function Conclusions({ doc }: { doc: ResultExperiment }) {
 export function whyNothing(doc: ResultExperiment): string {
   if ((doc.runs ?? []).length === 0) return "Nothing has run yet.";
   if ((doc.environments ?? []).length < 2) return "There is only one environment. Run the benchmark again with a second --env, or compare this result with another result of the same job.";
-  return (doc.comparisons ?? []).length > 0 ? "No comparison uses the primary metric." : "The document has runs but no comparison.";
+  return (doc.comparisons ?? []).length > 0 ? "The result has comparisons, but none of the primary metric, so it has no verdict." : "The document has runs but no comparison.";
 }
 
 function Conclusion({ doc, c, also }: { doc: ResultExperiment; c: ResultComparison; also: ResultComparison[] }) {
