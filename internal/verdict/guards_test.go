@@ -77,6 +77,18 @@ func TestFall(t *testing.T) {
 	}
 }
 
+// blindDisk are runs of 4 KiB each whose second arm has no view of the block layer, with the bytes that the machine's disks moved for
+// each operation.
+func blindDisk(base, treat float64, hosts ...string) *lab {
+	l := latency().also("native", "block_layer_ratio", "ratio", "none", 1).also("", "read_bytes_per_second", "bytes_per_second", "none", 4096).also("", "read_operations_per_second", "operations_per_second", "none", 1)
+	for i, moved := range []float64{base, treat} {
+		l.env(i, func(e *result.Environment) { e.Hardware.Serial = hosts[i] }).each(l.Environments[i].ID, func(r *result.Run) {
+			r.Counters = append(r.Counters, result.Counter{Name: "tee_block_bytes_total", Labels: map[string]string{"device": "vda", "operation": "read"}, Value: &moved, PerOperation: &moved, Scope: "machine", Trust: result.Partial})
+		})
+	}
+	return l
+}
+
 // latency returns a lower-is-better twin of redis(), a third slower.
 func latency(arms ...string) *lab {
 	l := newLab("latency_seconds", "seconds", "lower", arms...)
@@ -333,7 +345,8 @@ var guardTrials = map[string]trials{
 	"cache-answered": {
 		speaks: []trial{{latency().also("native", "fio_block_layer_ratio", "ratio", "none", 0.03).also("gramine-sgx", "fio_block_layer_ratio", "ratio", "none", 1), Options{},
 			"a cache answered for native: the devices saw 3 % of the requests in native and 100 % in gramine-sgx", result.Refuse, stats.Invalid},
-			{latency().also("", "block_layer_ratio", "ratio", "none", 0.5), Options{}, "in both arms", result.Warn, stats.Cost}},
+			{latency().also("", "block_layer_ratio", "ratio", "none", 0.5), Options{}, "in both arms", result.Warn, stats.Cost},
+			{blindDisk(4096, 12, "h", "h"), Options{}, "a cache answered for gramine-sgx: the devices saw 100 % of the requests in native and 0.293 % in gramine-sgx", result.Refuse, stats.Invalid}},
 		silent:  one(latency().also("", "block_layer_ratio", "ratio", "none", 1.02), ""),
 		unknown: one(latency().also("native", "block_layer_ratio", "ratio", "none", 1), "the block layer of gramine-sgx was not measured"),
 	},
@@ -505,6 +518,16 @@ func TestGuards(t *testing.T) {
 	if len(guardTrials) != len(Guards) {
 		t.Errorf("%d guards, tests for %d", len(Guards), len(guardTrials))
 	}
+}
+
+// TestDevicesOfBlindArm: the machine's disks decide for an arm without a view of the block layer, but only if they show the other arm's
+// bytes and both arms ran on that machine.
+func TestDevicesOfBlindArm(t *testing.T) {
+	const unchecked = "the block layer of gramine-sgx was not measured"
+	trial{lab: blindDisk(4096, 4000, "h", "h")}.check(t, "cache-answered")
+	trial{lab: blindDisk(4096, 12, "h", "elsewhere"), says: unchecked, level: result.Note}.check(t, "cache-answered")
+	trial{lab: blindDisk(4096, 12, "", ""), says: unchecked, level: result.Note}.check(t, "cache-answered")
+	trial{lab: blindDisk(7, 12, "h", "h"), says: unchecked, level: result.Note}.check(t, "cache-answered")
 }
 
 // TestDebugNotKnown: a TEE that does not say whether it is open for debugging is not closed.
