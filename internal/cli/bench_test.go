@@ -504,7 +504,7 @@ func TestJoinedExample(t *testing.T) {
 	const command, folder = "compare channel-native.json channel-container.json channel-guest.json", "../../experiments/results/"
 	args := []string{"compare", "--format", "md"}
 	for _, name := range strings.Fields(command)[1:] {
-		args = append(args, folder+name)
+		args = append(args, folder+name+".gz")
 	}
 	out, errs, code := run(t, args...)
 	if code != 0 {
