@@ -178,9 +178,9 @@ func TestEntryForm(t *testing.T) {
 		{"folders of the job", library, Job{Inside: host.Cmd{Argv: []string{static}}, Programs: []string{"/usr/lib/jvm/*"}}, micro.Static, ""},
 		{"both kinds", library, Job{Inside: host.Cmd{Argv: []string{static}}, Programs: []string{"sh"}}, "", "static is static, and sh is dynamic"},
 		{"not here", library, job("teescope-no-such-program"), "", "does not exist"},
-		{"no program", library, job(install("text", []byte("text"))), "", "is not a program"},
+		{"no program", library, job(install("text", []byte("text"))), "", "is neither a script nor an ELF program"},
 		{"no interpreter", library, job(install("bare", []byte("#!\n"))), "", "names no interpreter"},
-		{"a script that is its own interpreter", library, job(loop), "", "is not a program"},
+		{"a script that is its own interpreter", library, job(loop), "", "is neither a script nor an ELF program"},
 	} {
 		k := kernel{launch: 5e-3, each: []float64{1e-7}, wall: 1e-7, seen: 1}
 		s := &session{Plan: &Plan{Arms: c.arms}, o: Options{Counters: &k, Host: h}}
