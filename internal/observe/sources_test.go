@@ -10,9 +10,9 @@ func TestNotRoot(t *testing.T) {
 		"mount it":    "mount it",
 		"run as root": refused,
 		"run as root; a replaced library is hooked after the process that uses the old library restarts": refused + "; a replaced library is hooked after the process that uses the old library restarts",
-		"run as root, or grant CAP_BPF and CAP_PERFMON":                                             "grant CAP_BPF and CAP_PERFMON",
-		"run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10":                                 "grant CAP_DAC_READ_SEARCH; since Linux 5.10",
-		"run as root with debugfs mounted, or name its socket":                                      "have debugfs mounted, or name its socket",
+		"run as root, or grant CAP_BPF and CAP_PERFMON":                                                  "grant CAP_BPF and CAP_PERFMON",
+		"run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10":                                      "grant CAP_DAC_READ_SEARCH; since Linux 5.10",
+		"run as root with debugfs mounted, or name its socket":                                           "have debugfs mounted, or name its socket",
 	} {
 		if got := notRoot(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
