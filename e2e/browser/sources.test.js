@@ -157,8 +157,8 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     assert.equal(Number(await row("budget").getAttribute("data-now")), promised);
     await until("some of it was used", async () => Number(await row("used").getAttribute("data-now")) > 0);
     await drawn(page, "Counting in the kernel by source, percent of one core");
-    await drawn(page, "Coverage by source, share of all events");
-    const covered = await chart(page, "Coverage by source, share of all events").locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.dataset.name));
+    await drawn(page, "Coverage: share of all events that each source counted");
+    const covered = await chart(page, "Coverage: share of all events that each source counted").locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.dataset.name));
     assert.ok(covered.includes("syscalls") && !covered.includes("memory"), `sources that count in the kernel: ${covered}`);
     await drawn(page, "CPU of the monitor by part, percent of one core");
     await page.getByRole("region", { name: "Effects of the budget" }).getByText(/limits nothing now|To stay within 100 % of each core/).waitFor();

@@ -117,7 +117,7 @@ func (s *session) calls(ctx context.Context, env Environment, form string, n int
 		case len(f) == 4 && f[0] == "end":
 			nanoseconds, err := metric.ParseNumber(f[3])
 			if err != nil {
-				return called{}, fmt.Errorf("the worker said %.60q: %w", line, err)
+				return called{}, fmt.Errorf("cannot read the time in the worker's line %.60q: %w", line, err)
 			}
 			c.wall += nanoseconds / 1e9
 		case len(f) == 3 && f[0] == "done":

@@ -104,7 +104,7 @@ func TestEntry(t *testing.T) {
 		{"wrong calls", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d 1000\ndone %d 2\n", n, n) }}), result.CallCost{}, 0, `made "500 2" system calls`},
 		{"too few calls", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d 1000\ndone %d 0\n", n, n-1) }}), result.CallCost{}, 0, `made "499 0" system calls`},
 		{"a clock that stands still", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d 0\ndone %d 0\n", n, n) }}), result.CallCost{}, 0, "none wrong"},
-		{"no number", fast(kernel{output: func(int) string { return "end 0 1 soon\n" }}), result.CallCost{}, 0, `the worker said "end 0 1 soon\n"`},
+		{"no number", fast(kernel{output: func(int) string { return "end 0 1 soon\n" }}), result.CallCost{}, 0, `cannot read the time in the worker's line "end 0 1 soon\n"`},
 		{"not a number", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d NaN\ndone %d 0\n", n, n) }}), result.CallCost{}, 0, `"NaN" is not a number`},
 	} {
 		k := c.kernel

@@ -163,7 +163,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	switch {
 	case f.resume && f.out == "":
-		return errors.New("--resume: name the result to continue with --out FILE")
+		return errors.New("--resume needs --out FILE: the result of the experiment to continue")
 	case f.resume && len(names) == 0:
 		p, err := bench.Begun(lists(), o, f.out)
 		if err != nil {

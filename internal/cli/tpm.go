@@ -21,7 +21,7 @@ type tpmFlags struct{ path, certificate string }
 
 func (t *tpmFlags) flags(c *cobra.Command) {
 	c.Flags().StringVar(&t.path, "tpm", "", "with --provider tpm: the TPM's device or socket (default "+attest.TPMDevice+")")
-	c.Flags().StringVar(&t.certificate, "tpm-certificate", "", "with --provider tpm: `FILE` with the certificates of the TPM's attestation key, in PEM, leaf first (teescope tpm activate)")
+	c.Flags().StringVar(&t.certificate, "tpm-certificate", "", "with --provider tpm: `FILE` with the certificate chain of the TPM's attestation key, in PEM, leaf first; `teescope tpm activate` makes it")
 }
 
 func (t *tpmFlags) settings() (attest.TPMSettings, error) {

@@ -16,7 +16,7 @@ const clocksAgree = 0.03
 var clockSource = Guard{
 	ID:     "clock-source",
 	Doc:    "Runs were timed by different clocks, or the clock in the environment and that of teescope differ by more than 3 % (clock_disagreement_ratio). Clock sources differ in cost and rate, and a TEE's host can make a guest's clock run fast or slow.",
-	Effect: "invalid if the harness's clock changed; inconclusive if two clocks disagree; a warning if the arms read different clocks inside",
+	Effect: "invalid if teescope timed the runs with different clock sources; inconclusive if an environment's clock and that of teescope differ by more than 3 %; a warning if the environments use different clock sources",
 	Help:   "pin the clock source (clocksource= on the kernel's command line); the kernel log says why the old clock source was dropped",
 	check: func(p *guardRun) {
 		disagreement := p.named("clock_disagreement_ratio")

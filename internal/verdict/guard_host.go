@@ -48,7 +48,7 @@ func ownLoad(e *result.Environment) bool { return e.Launcher == "pod" && e.Param
 var otherPlatform = Guard{
 	ID:     "other-platform",
 	Doc:    "The arms did not run on the same host (grade C: the same kind of host, D: another platform). The ratio is a platform difference: it has no single cause and is not called overhead.",
-	Effect: "a note; the grade shows it",
+	Effect: "only a note: grade C or D already says that the arms are not known to have run on the same host",
 	Help:   "run both arms on one host, in one interleaved experiment, or measure the difference between two equal arms on the two machines",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {

@@ -33,7 +33,7 @@ var linearity = Guard{
 			for i := range p.e.Cases {
 				c := &p.e.Cases[i]
 				if t := p.seconds(c, env.ID); t < 1 {
-					p.report(warn, scope{cas: c.ID, arm: env.ID}, values{"seconds": t}, "%s%s in %s is a rate over runs of only %s: a fixed cost may be most of that time", p.e.Label(d.Name), ofCase(c.ID), env.ID, metric.Value(t, "seconds"))
+					p.report(warn, scope{cas: c.ID, arm: env.ID}, values{"seconds": t}, "%s%s in %s is a rate, but a run takes only %s: most of that time may be a fixed cost, such as start-up", p.e.Label(d.Name), ofCase(c.ID), env.ID, metric.Value(t, "seconds"))
 				}
 			}
 		}

@@ -387,7 +387,7 @@ var guardTrials = map[string]trials{
 			{sweep(newLab("messages_per_second", "messages_per_second", "higher"), "messages", []int{100, 1000}, map[string][]float64{"native": {781, 7815}, "gramine-sgx": {700, 705}}), Options{},
 				"10 times the work (messages=100 to 1000) takes 0.999 times the time", result.Refuse, stats.Invalid},
 			{sweep(newLab("s", "seconds", "lower"), "loops", []int{1, 2}, map[string][]float64{"native": {1, 1.5}, "gramine-sgx": {2, 4}}), Options{}, "2 times the work", result.Warn, stats.Cost},
-			{redis().each("native", func(r *result.Run) { r.Seconds = 0.128 }), Options{}, "a rate over runs of only 128 ms", result.Warn, stats.Cost},
+			{redis().each("native", func(r *result.Run) { r.Seconds = 0.128 }), Options{}, "is a rate, but a run takes only 128 ms", result.Warn, stats.Cost},
 		},
 		silent: one(sweep(newLab("s", "seconds", "lower"), "loops", []int{1, 2}, map[string][]float64{"native": {1, 2}, "gramine-sgx": {2, 4}}), ""),
 		unknown: one(sweep(newLab("messages_per_second", "messages_per_second", "higher"), "messages", []int{100, 1000}, map[string][]float64{"native": {100, 100}, "gramine-sgx": {50, 50}}).

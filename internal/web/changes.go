@@ -92,7 +92,7 @@ func window(q url.Values, from, to string) (w anomaly.Window, err error) {
 		return w, badParameter{"times", err}
 	}
 	if w.From.IsZero() || w.To.IsZero() {
-		return w, badParameter{from + " and " + to, errors.New("want both, as unix seconds or like 2006-01-02T15:04:05Z")}
+		return w, badParameter{from + " and " + to, errors.New("give both times, as Unix seconds or like 2006-01-02T15:04:05Z")}
 	}
 	return w, nil
 }

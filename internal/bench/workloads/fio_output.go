@@ -369,8 +369,11 @@ func checkFio(o bench.Outcome) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if (asked.ramp != nil) != (r.ramp != nil) {
-		return "", fmt.Errorf("fio reports %d jobs; the ramp was %s", len(r.Jobs), p["ramp"])
+	switch {
+	case asked.ramp != nil && r.ramp == nil:
+		return "", fmt.Errorf("fio's output has no job for the ramp, although ramp=%s", p["ramp"])
+	case asked.ramp == nil && r.ramp != nil:
+		return "", fmt.Errorf("fio's output has a job for the ramp, although ramp=%s", p["ramp"])
 	}
 	words := []string{"fio", "ramp=" + p["ramp"]}
 	subject := []string{"direct", "exec_prerun", "invalidate"}

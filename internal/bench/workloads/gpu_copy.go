@@ -18,8 +18,8 @@ var (
 
 var gpuCopy = bench.Workload{
 	Name: "gpu-copy",
-	Doc: "Copies between a machine and its GPU, both ways, from pinned or pageable memory, or within the GPU's memory, through the machine's PyTorch: " +
-		"bandwidth of large copies, and time of small copies that the program waits for, where confidential mode costs most. Each copy is checked against its source.",
+	Doc: "Copies to the GPU, from the GPU (pinned or pageable memory) or within the GPU's memory, made by the installed PyTorch. " +
+		"It measures the bandwidth of large copies, and the time of small copies when the program waits for each; there confidential mode costs most. Each copy is checked against its source.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction: to the GPU, from the GPU, or within the GPU's memory."},

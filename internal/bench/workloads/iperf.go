@@ -387,7 +387,7 @@ func checkIperf(o bench.Outcome) (string, error) {
 	case (test.Reverse != 0) != r.reversed:
 		return "", fmt.Errorf("iperf3 sent in the wrong direction, want direction=%s", p["direction"])
 	case payload != float64(mtu)-headers && (payload != untold || outside):
-		return "", fmt.Errorf("the largest payload is %g bytes, want that of an MTU of %d bytes", payload, mtu)
+		return "", fmt.Errorf("the largest payload is %g bytes, want %g: the MTU of %d bytes is not in effect", payload, float64(mtu)-headers, mtu)
 	}
 	parts := []string{"iperf", test.Protocol, fmt.Sprint(streams), p["rate"], p["congestion"], p["offload"], omit.String(), measure.String(), r.Client.Start.Version}
 	if outside || r.reversed {

@@ -149,7 +149,7 @@ var comparisons = []comparison{
 				raise:    []limit{{numbers: "low", threshold: "share"}}, raised: findings.Warning,
 				titles: []string{"The {subject} copies {rate} of I/O through bounce buffers."},
 				costs: []string{
-					"Copying each byte once, the minimum, uses {copy} at the cost calibrated on this machine.",
+					"At least {copy}: that is what copying each of these bytes once costs, as calibrated on this machine.",
 					"The cost of the copies is unknown here. In network servers in confidential VMs, bounce buffers and packets used over 50 % of the CPU cycles (from literature, Bifrost).",
 				},
 			}},
@@ -227,7 +227,7 @@ var comparisons = []comparison{
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate mean", threshold: "accepted"}},
 				severity: findings.Info,
-				titles:   []string{"The {subject} still accepts memory at {rate}; {left} are not accepted yet."},
+				titles:   []string{"The {subject} is still accepting (taking into use) its memory, at {rate}; {left} are left."},
 				costs: []string{
 					"Accepting memory uses {time} (measured).",
 					"The cost of accepting is unknown here. When acceptance is postponed, guests of 4 GB boot 2.5 times and guests of 64 GB 4 times as fast (from literature); the postponed work happens now.",

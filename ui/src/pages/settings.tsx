@@ -126,7 +126,7 @@ function Cost({ w, who }: { w: Window; who: string }) {
       />
       <QueryChart title={`CPU of ${who} by part, percent of one core`} unit="ratio" by="part" metrics={["teescope_overhead_cpu_seconds_total"]} expr={`sum by (part) (${rate("teescope_overhead_cpu_seconds_total")}) or ${commands}`} />
       <QueryChart title="Counting in the kernel by source, percent of one core" unit="ratio" by="source" metrics={["teescope_source_cpu_seconds_total"]} expr={`sum by (source) (${rate("teescope_source_cpu_seconds_total")})`} />
-      <QueryChart title="Coverage by source, share of all events" unit="ratio" by="source" most={16} metrics={["teescope_source_coverage_ratio"]} expr={`min by (source) (${select("teescope_source_coverage_ratio", match)}) and on (source) ${select("teescope_source_cpu_seconds_total", match)}`} />
+      <QueryChart title="Coverage: share of all events that each source counted" unit="ratio" by="source" most={16} metrics={["teescope_source_coverage_ratio"]} expr={`min by (source) (${select("teescope_source_coverage_ratio", match)}) and on (source) ${select("teescope_source_cpu_seconds_total", match)}`} />
     </div>
   );
 }

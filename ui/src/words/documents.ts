@@ -5,7 +5,7 @@
 export const documents: [string, string][] = [
   ["install.md", "teescope on a server, in a container, on Kubernetes"],
   ["page.md", "what each page shows, and who may change settings"],
-  ["busy-machines.md", "how numbers change when the CPUs are full: estimates and intervals"],
+  ["busy-machines.md", "what happens to the numbers when all CPUs are in use: some become estimates with intervals"],
   ["troubleshooting.md", "messages, what they mean, and what to do"],
   ["glossary.md", "the words that pages, findings and reports use"],
   ["findings.md", "how findings open and close, severity, history, silences, notifications, Slack"],
