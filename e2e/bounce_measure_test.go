@@ -11,8 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestBounceIsNamed compares reads of a disk in an emulated guest with and without forced
-// bounce buffers: counters from inside the guests name them as the cause of the cost.
+// TestBounceIsNamed: counters from inside an emulated guest name forced bounce buffers as the cause of what reads of its disk cost.
 func TestBounceIsNamed(t *testing.T) {
 	tool(t, "qemu-system-x86_64", "qemu-system-x86")
 	tool(t, "fio", "fio")

@@ -67,9 +67,8 @@ var seed = flag.Uint64("seed", 13, "choose the programs of TestCauses by this nu
 // attempts bounds how often a program runs until the machine leaves it enough CPU time.
 const attempts = 6
 
-// TestCauses runs programs of random names that are slow for causes that teescope
-// does not know. It must name the first cause, state each share to 5 points, leave at
-// most a fifth of the time unexplained, and pass its own consistency checks.
+// TestCauses: in programs of random names, slow for causes that it does not know, teescope names the first cause, states each share to
+// 5 points, leaves at most a fifth of the time unexplained, and passes its own consistency checks.
 func TestCauses(t *testing.T) {
 	exe := filepath.Join(t.TempDir(), "causes")
 	if out, err := exec.Command(tool(t, "cc", "gcc"), "-O2", "-pthread", "-o", exe, "../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {

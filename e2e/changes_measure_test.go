@@ -15,9 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/await"
 )
 
-// TestChanges: a program of a random name begins to make a hundred times as many calls of one
-// kind. Without a rule for it, the change is listed first for its process, with both rates and
-// the time, and box plots show both levels.
+// TestChanges: if a program of a random name begins to make a hundred times as many calls of one kind, the change is listed first for
+// its process, with both rates and the time, although no rule is about it. Box plots show both levels.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	m := startMonitor(t, "monitor", "--interval", "1s")

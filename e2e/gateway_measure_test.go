@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestGateway gets the same answers directly, through our proxy with either version of HTTP and
-// through nginx. Each run reports what its parts used. The metric needs no steady state, which
+// TestGateway: the answers are the same directly, through our proxy with either version of HTTP and through nginx, and each run reports
+// what its parts used. The metric needs no steady state, which
 // a busy machine does not have.
 func TestGateway(t *testing.T) {
 	if _, err := exec.LookPath("nginx"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestBenchRealTools goes from a run to a report with the tools that users have. It does not
+// TestBenchRealTools: with the tools that users have, every workload gets from a run to a report. It does not
 // judge the measured values: the machine is shared.
 func TestBenchRealTools(t *testing.T) {
 	for _, c := range []struct {

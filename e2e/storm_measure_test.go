@@ -23,9 +23,8 @@ import (
 	"github.com/teescope/teescope/internal/await"
 )
 
-// TestStormRate: a program with a random name makes a random system call at a random high rate. The
-// monitor names both, with the rate, within a minute. It closes the finding at most two minutes
-// after the end.
+// TestStormRate: if a program with a random name makes a random system call at a random high rate, the monitor names both, with the
+// rate, within a minute, and closes the finding at most two minutes after the end.
 func TestStormRate(t *testing.T) {
 	m := startMonitor(t, "monitor")
 	exe := cc(t, "../workloads/storm/storm.c")

@@ -1,4 +1,4 @@
-// How close the rates on the page of a live machine are to the kernel's own account of a server.
+// The rates on the page of a live machine are within 2 % of the kernel's own account of a server.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { chart, cleanUp, countAt, drawn, missing, openPage, reached, startMonitor, startRedis, until } from "./harness.js";

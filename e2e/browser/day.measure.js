@@ -1,4 +1,4 @@
-// A page that stays open for a day. The test advances its clock, and a proxy answers for the
+// A page that stays open for a day does not grow: its heap by less than 2 MiB, its documents, nodes and listeners by at most a fifth. The test advances its clock, and a proxy answers for the
 // monitor: it repeats the answers of a few seconds with later times, so every refresh shows a new
 // window.
 //

@@ -1,4 +1,4 @@
-// How well a source keeps to the sampling that was set on the page.
+// A source that the page sets to count 25 % of the time counts 10 to 40 % of it.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { cleanUp, missing, openPage, startMonitor, until } from "./harness.js";

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestSelftest makes one gate of each kind, so the self-test cannot rot. It does not
+// TestSelftestOnce makes one gate of each kind, so the self-test cannot rot. It does not
 // judge the gates' decisions: the machine is shared.
-func TestSelftest(t *testing.T) {
+func TestSelftestOnce(t *testing.T) {
 	bin := os.Getenv("TEESCOPE_BIN")
 	if bin == "" {
 		t.Skip("TEESCOPE_BIN names no binary; `make test` does")

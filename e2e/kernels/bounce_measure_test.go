@@ -28,9 +28,8 @@ const switched = `switched() {
 }
 `
 
-// TestBounceTime compares the time of bounce buffers with the truth of an interleaved
-// experiment: the same reads from two disks of one guest, of which one is behind bounce
-// buffers and the other is not, as virtio then hands out the guest's own addresses. The
+// TestBounceTime: the measured time of bounce buffers agrees with the truth of an interleaved experiment, the same reads from two disks
+// of one guest, of which one is behind bounce buffers and the other is not, as virtio then hands out the guest's own addresses. The
 // truth is taken while nothing times them, in turn with the blocks in which they are.
 func TestBounceTime(t *testing.T) {
 	for _, name := range []string{singleKernel, "6.12 deb12 cloud"} {

@@ -46,10 +46,9 @@ status=$?
 kill $!
 exit $status`}
 
-// TestRedisBounceTime compares the time of bounce buffers with the truth of an
-// interleaved experiment: the same requests to one Redis in a guest, over two networks of which one
-// is behind bounce buffers and the other is not, as virtio then hands out the guest's own
-// addresses. The truth is taken while nothing times them, in turn with the blocks in which they are.
+// TestRedisBounceTime: the measured time of bounce buffers agrees with the truth of an interleaved experiment, the same requests to one
+// Redis in a guest, over two networks of which one is behind bounce buffers and the other is not, as virtio then hands out the guest's
+// own addresses. The truth is taken while nothing times them, in turn with the blocks in which they are.
 func TestRedisBounceTime(t *testing.T) {
 	files := withLibraries(t, tool(t, "redis-server", "redis-server"))
 	ports, err := host.Local().FreePorts(3)

@@ -39,6 +39,13 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
+// TestDryRun: a measurement that only keeps a tool working promises nothing.
+func TestDryRun(t *testing.T) {
+	if rows := (measurement{name: "TestOnce", promise: "runs briefly"}).judge("", &tally{passed: 1}); rows != nil {
+		t.Errorf("a dry run has the rows %+v", rows)
+	}
+}
+
 // A row that was measured takes the place of its measurement's old ones; the others stay, and those of a measurement that
 // is no more go.
 func TestTable(t *testing.T) {
