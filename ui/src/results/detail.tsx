@@ -157,7 +157,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
           <section className="card" aria-labelledby="guards">
             <div className="section-head">
               <h2 id="guards">Warnings and refusals</h2>
-              <p>Reasons to refuse or to doubt a verdict, and what would help.</p>
+              <p>Reasons to refuse or to doubt a verdict, with what would help.</p>
             </div>
             <Guards doc={doc} />
           </section>

@@ -4,7 +4,7 @@ export const glossary = {
   EPC: "Enclave page cache: the protected memory that SGX enclaves share. When the EPC is full, the kernel encrypts pages and moves them out. It moves a page back in when the page is used. This paging is slow.",
   enclave: "A part of a process whose memory the CPU encrypts and protects from everything outside, including the kernel.",
   "async exit": "The CPU leaves the enclave because of an interrupt or fault, saves the enclave's state and comes back later. Each exit costs thousands of cycles.",
-  "bounce buffer": "Memory that a confidential VM shares with its host. Devices cannot reach private memory, so all input and output is copied through this memory.",
+  "bounce buffer": "Memory that a confidential VM shares with its host. Devices cannot reach private memory, so all input and output is copied through bounce buffers.",
   SWIOTLB: "The kernel's pool of bounce buffers. When the pool is full, input and output fail or wait.",
   SGX: "Intel Software Guard Extensions: encrypted parts of a process, called enclaves.",
   TDX: "Intel Trust Domain Extensions: virtual machines whose memory and CPU state the host cannot read.",
