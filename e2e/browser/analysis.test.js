@@ -103,7 +103,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
     assert.equal(await page.locator("li[data-holds=false]").count(), 1);
     await page.getByText("Cache misses: the hypervisor hides the hardware counters.").waitFor();
 
-    await page.getByRole("button", { name: "Open its rows" }).first().click();
+    await page.getByRole("button", { name: "Show the rows of this cause" }).first().click();
     const inner = page.locator(`tr[data-row="${storm}:entry"]`);
     await inner.waitFor();
     assert.match(await inner.innerText(), /200 ns/);
@@ -211,7 +211,7 @@ describe("analysis on the page", { skip: missing({ root: false }) }, () => {
         await fits(page, what);
         assert.deepEqual(await barriers(page), [], what);
       };
-      await page.getByRole("button", { name: "Open its rows" }).first().click();
+      await page.getByRole("button", { name: "Show the rows of this cause" }).first().click();
       await judge("the tree");
       await page.goto(`${url}/?page=processes&subject=server&from=1700000600&to=1700000900&beforeFrom=1700000300&beforeTo=1700000600`);
       await page.locator("tr[data-difference]").first().waitFor();

@@ -149,7 +149,7 @@ describe("charts", { skip: missing({ root: false }) }, () => {
     const download = page.waitForEvent("download");
     await page.getByRole("menuitem", { name: "Copy as a picture" }).click();
     assert.equal(readFileSync(await (await download).path()).subarray(1, 4).toString(), "PNG");
-    await page.getByText(/It was saved as PNG instead\./).waitFor();
+    await page.getByText(/The picture was saved as PNG instead\./).waitFor();
     await check();
   });
 

@@ -104,7 +104,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
       ["page=tee", [/This machine runs inside an SEV-SNP guest/, /This machine's agent could not check this/, /This machine's agent found none/]],
       ["page=machine", [/Linux 6\.12\.7, amd64/, /AMD EPYC 9654, 4 CPUs/, /16 GiB/, /1\.2\.3/]],
       ["page=settings", [/The agent uses 1\.2 % of one core, within its budget of 8 % on these 4 CPUs/, /These sources belong to another machine/, /delivered nothing in its last reading/]],
-      ["page=processes&subject=redis-0001", [/Process ids are available only on that machine/, /70 % of one core/]],
+      ["page=processes&subject=redis-0001", [/Process ids of another machine are not available here/, /70 % of one core/]],
       ["page=findings", [/The machine node-2 loses 40 %/]],
       ["page=benchmarks", [/Each result names the machine on which it was measured/]],
       ["page=explore", [/Queries cover all machines/]],

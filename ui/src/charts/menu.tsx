@@ -42,7 +42,7 @@ export function ChartMenu({ title, expr, csv, picture, box }: Props) {
     const png = await p.png();
     if (await copyPicture(png)) return say("Picture copied");
     save(`${name}.png`, png);
-    say("This browser does not let the page copy pictures. It was saved as PNG instead.");
+    say("This browser does not let the page copy pictures. The picture was saved as PNG instead.");
   });
   return (
     <>

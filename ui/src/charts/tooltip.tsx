@@ -61,7 +61,7 @@ export function Tooltip({ id, data, strokes, unit, band, marks, only, from, to }
           ))}
         </tbody>
       </table>
-      {half != null && <p>± is the 95 % interval of the source's total; rare events are less certain.</p>}
+      {half != null && <p>± is the 95 % interval for all events of the source. Rare events are less certain.</p>}
       {under.map((m) => (
         <p key={m.title} className={`tip-mark mark-${m.level}`}>
           {m.title}

@@ -68,7 +68,7 @@ export function PanelForm({ heading, panel, name, save, cancel }: Props) {
           </select>
         </label>
         <label>
-          Its numbers are
+          Unit of the values
           <select value={p.unit} onChange={(e) => set({ unit: e.target.value })}>
             {Object.entries(units).map(([u, label]) => (
               <option key={u} value={u}>

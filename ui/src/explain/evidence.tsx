@@ -8,7 +8,7 @@ import { Sentence } from "../words/term";
 
 export function Evidence({ evidence, window }: { evidence: QueryEvidence[] | null; window: Span }) {
   const place = usePlace();
-  if (!evidence?.length) return <p className="dim">This has no separate evidence.</p>;
+  if (!evidence?.length) return <p className="dim">There is no separate evidence.</p>;
   return (
     <ul className="evidence">
       {evidence.map((e, i) => (

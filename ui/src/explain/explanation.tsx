@@ -192,7 +192,7 @@ function CauseText({ cause: c, show }: { cause: ExplainFoundCause; show: (ids: s
       {c.rows && c.rows.length > 0 && (
         <p>
           <button type="button" className="link-button" onClick={() => show(c.rows ?? [])}>
-            Open its rows
+            Show the rows of this cause
           </button>
         </p>
       )}

@@ -34,7 +34,7 @@ export function Changes() {
       </div>
       <BeforePicker />
       {data.error && <Problem message={data.error} retry={data.retry} stale={data.data !== null} />}
-      {!before && <p className="empty">Choose the earlier window; the later one is the time range above.</p>}
+      {!before && <p className="empty">Choose the earlier window. The later window is the time range above.</p>}
       {before && !data.data && !data.error && <p className="empty">Comparing all series; this takes a few seconds.</p>}
       {before && data.data && (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>

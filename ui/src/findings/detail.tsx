@@ -64,7 +64,7 @@ export function FindingDetail({ finding: f, title, silences, explainable, doc }:
         {f.silenced && <span className="chip chip-warn" title={silence?.comment}>{silence ? `silenced until ${formatSince(silence.until)}` : "silenced"}</span>}
       </div>
       <h2>{f.sentence ?? f.title}</h2>
-      {elsewhere && <p className="note-warn">About {f.instance}, job {f.job}: not about the machine named above.</p>}
+      {elsewhere && <p className="note-warn">This finding is about {f.instance}, job {f.job}, not about the machine named above.</p>}
       {doc && (
         <p>
           <strong>{title}. </strong>

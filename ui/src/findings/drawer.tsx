@@ -25,7 +25,7 @@ export default function ProblemDrawer({ id }: { id: string }) {
   const processes = useProcesses(true);
   return (
     <Drawer label={f?.title ?? "Finding"} close={() => move({ problem: "" })}>
-      {lost && <p className="note note-warn">The monitor does not answer: this may have changed since.</p>}
+      {lost && <p className="note note-warn">The monitor does not answer, so this finding may be out of date.</p>}
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
       {f ? (
         <>

@@ -78,7 +78,7 @@ function RuleRow({ rule: r, worst }: { rule: FindingsRuleStat; worst: FindingsSe
         <Sentence text={first} />
         <details className="small">
           <summary>In full</summary>
-          <Sentence text={rest} /> It covers the last {formatLength(r.windows[0])} and the last {formatLength(r.windows[1])}.
+          <Sentence text={rest} /> The rule looks at the last {formatLength(r.windows[0])} and the last {formatLength(r.windows[1])}.
         </details>
       </td>
     </tr>

@@ -7,7 +7,7 @@ import { Sentence } from "../words/term";
 /** What is not about the chosen machine on a page. */
 const others: Partial<Record<Page, string>> = {
   benchmarks: "Benchmark results are from this monitor's data folder. Each result names the machine on which it was measured.",
-  explore: "Queries cover all machines; add the labels job and instance to select one. The metric browser and What changed show this machine only.",
+  explore: "Queries cover all machines; add the labels job and instance to select one machine. The metric browser and What changed show this machine only.",
 };
 
 export function Elsewhere() {

@@ -33,7 +33,7 @@ export class Guard extends Component<Props, { failed: string | null }> {
       <div className="problem" role="alert">
         <IconWarning />
         <span>
-          {what} cannot be shown: {failed}. If the monitor was updated, a reload helps.
+          {what} cannot be shown: {failed}. If the monitor was updated, reload this page.
         </span>
         <button type="button" className="text-button" onClick={() => window.location.reload()}>
           Reload

@@ -28,7 +28,7 @@ export default function TEEPage() {
           <h2>
             <Sentence text={headline(tees)} />
           </h2>
-          <p>{here.length > 0 ? "Detected from the kernel and the CPU. A hypervisor could fake both; nothing was attested." : "The checks and their results are below."}</p>
+          <p>{here.length > 0 ? "The kernel and the CPU report a TEE. A hypervisor could fake these reports; nothing was attested." : "The checks and their results are below."}</p>
         </div>
       </section>
       {here.some((t) => t.facts?.active && (t.kind === "sgx" || t.facts.role === "guest")) && <Workloads guest={here.some((t) => t.facts?.active && t.facts.role === "guest")} />}
@@ -125,7 +125,7 @@ function says({ kind, variant, role }: NonNullable<TEE["facts"]>): string {
 function headline(tees: TEE[]): string {
   const here = tees.flatMap((t) => (t.state === "here" && t.facts ? [t.facts] : []));
   const active = here.filter((f) => f.active);
-  const debug = active.some((f) => f.debug) ? " It runs in debug mode, which disables its protection." : "";
+  const debug = active.some((f) => f.debug) ? " The TEE runs in debug mode, which disables its protection." : "";
   if (active.length > 0) return active.map(says).join(" ") + debug;
   if (here.length > 0) return here.map((f) => `${teeName(f.kind, f.variant)} is here but not active.`).join(" ");
   const unsure = tees.filter((t) => t.state === "could not tell");

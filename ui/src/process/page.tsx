@@ -59,8 +59,8 @@ function Running({ name }: { name: string }) {
   const here = platform.data !== null && !platform.data.elsewhere;
   const found = useResource<Process[]>(here ? `${call} ${Math.floor(tick / 60)}` : null, (s) => getDocument(call, s));
   const list = found.data ?? [];
-  if (platform.data?.elsewhere) return <p className="running">Process ids are available only on that machine.</p>;
-  if (found.error) return <p className="running note-warn">Its process ids are not known: {found.error}</p>;
+  if (platform.data?.elsewhere) return <p className="running">Process ids of another machine are not available here.</p>;
+  if (found.error) return <p className="running note-warn">The process ids of this name are unknown: {found.error}</p>;
   if (!found.data) return <p className="running" aria-hidden="true" />;
   if (list.length === 0) return <p className="running">No process with this name is running.</p>;
   const ids = list.slice(0, most).map((p) => p.pid).join(", ");

@@ -5,7 +5,7 @@ import { copyText } from "../state/clipboard";
 export function Command({ text }: { text: string }) {
   const [said, setSaid] = useState("");
   const copy = async () => {
-    setSaid((await copyText(text)) ? "Copied" : "Select and copy it");
+    setSaid((await copyText(text)) ? "Copied" : "Select and copy the command");
     setTimeout(() => setSaid(""), 2500);
   };
   return (

@@ -71,7 +71,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
                   <h2 id="costs">Values</h2>
                   <p>Medians of the runs that count.</p>
                 </div>
-                <ServedTables tables={tables} section="costs" envs={envs} none="The document holds no values." />
+                <ServedTables tables={tables} section="costs" envs={envs} none="This result has no values." />
               </>
             )}
           </section>
@@ -145,7 +145,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
           <section className="card" aria-labelledby="differs">
             <div className="section-head">
               <h2 id="differs">What differs between the environments</h2>
-              <p>Each field is a possible cause.</p>
+              <p>Each of these differences may be a cause.</p>
             </div>
             <Differences doc={doc} />
           </section>
@@ -176,7 +176,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="published">
               <div className="section-head">
                 <h2 id="published">Published figures</h2>
-                <p>Others measured these figures on other machines and with other methods. They do not affect the verdicts. The grey bands behind our cost ratios show them.</p>
+                <p>Others measured these figures on other machines and with other methods. These figures do not affect the verdicts. The grey bands behind our cost ratios show them.</p>
               </div>
               <ServedTables tables={tables} section="published" envs={envs} />
             </section>
@@ -185,7 +185,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
             <section className="card" aria-labelledby="specification">
               <div className="section-head">
                 <h2 id="specification">Beside the vendor's specification</h2>
-                <p>The limits of the hardware, as the data sheet states them: specifications, not measurements. They do not affect the verdicts.</p>
+                <p>The limits of the hardware, as the data sheet states them: specifications, not measurements. These limits do not affect the verdicts.</p>
               </div>
               <ServedTables tables={tables} section="specification" envs={envs} />
             </section>

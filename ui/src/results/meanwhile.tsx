@@ -28,7 +28,7 @@ export function Meanwhile({ doc }: { doc: ResultExperiment }) {
       <div className="section-head">
         <h2 id="over-time">Runs over time</h2>
         <p>
-          {formatSince(new Date(w.from * 1000).toISOString())}, {formatLength(w.to - w.from)}. What this machine's monitor saw during that time is below, on the same axis.
+          {formatSince(new Date(w.from * 1000).toISOString())}, {formatLength(w.to - w.from)}. The charts below show what this machine's monitor measured during that time, on the same axis.
         </p>
         {zoomed && (
           <button type="button" className="text-button" onClick={() => move({ fixed: null })}>

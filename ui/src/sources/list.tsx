@@ -188,7 +188,7 @@ function Settings({ source: s, changed }: { source: Source; changed: () => void 
       {canNarrow(s) && (
         <>
           <TextSetting {...common} label={`Process filter of ${s.name}`} value={s.process ?? ""} placeholder="all processes" setting={(process) => ({ process })} hint="Only processes whose name matches this regular expression anywhere." />
-          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these process ids, such as 812, 4711. Each also gets its own series." />
+          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these process ids, such as 812, 4711. Each process id also gets its own series." />
           <TextSetting {...common} label={`Control groups of ${s.name}`} value={s.cgroup ?? ""} placeholder="all" setting={(cgroup) => ({ cgroup })} hint="Only processes in control groups whose path matches this regular expression." />
           <TextSetting {...common} label={`Containers of ${s.name}`} value={s.container ?? ""} placeholder="all" setting={(container) => ({ container })} hint="Only processes in containers whose name or id matches this regular expression." />
         </>

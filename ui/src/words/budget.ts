@@ -30,7 +30,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
   return {
     sources: [...new Set([...off, ...lowered, ...sampled].map((s) => s.name))],
     lost: `To stay within ${formatValue(budget, "ratio")} of each core: ${said.join(" ")}`,
-    back: `Full counts return when fewer events happen. For full counts now: raise --budget, narrow these sources to some processes${lower ? ", choose a lower level of detail" : ""}, or switch off another source.`,
+    back: `Full counts return when fewer events happen. For full counts now: raise --budget, limit these sources to some processes${lower ? ", choose a lower level of detail" : ""}, or switch off another source.`,
   };
 }
 

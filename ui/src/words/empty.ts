@@ -23,7 +23,7 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
         if (source.auto) return `The source ${source.name} is ${source.reason}. It then switches on automatically.`;
         return `The source ${source.name} is ${source.optIn ? "off by default" : "switched off"}. Switch it on under Settings.`;
       case "not here":
-        return because("This machine does not have this", { reason: source.reason });
+        return because(`This machine does not have what the source ${source.name} measures`, { reason: source.reason });
       default:
         return because(`The source ${source.name} is unavailable`, source);
     }

@@ -43,5 +43,5 @@ export function fleetVerdict(f: FleetPage): Verdict {
   ].filter((p) => p !== false);
   const level = critical > 0 ? "critical" : bad + gone > 0 ? "warning" : unknown > 0 ? "unknown" : "good";
   const headline = parts.length === 0 ? (f.all === 1 ? "No problem on the only machine." : `No problem on any of ${f.all} machines.`) : `${parts.join("; ")}.`;
-  return { level, headline, detail: `The list was made at ${formatSince(f.at)}. Machines without a reading for a day are removed from it.` };
+  return { level, headline, detail: `The list was made at ${formatSince(f.at)}. Machines without a reading for a day are removed from the list.` };
 }

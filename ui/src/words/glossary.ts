@@ -1,11 +1,11 @@
 // Terms of the field, each explained in a sentence or two, shown on hover.
 
 export const glossary = {
-  EPC: "Enclave page cache: the protected memory that SGX enclaves share. When it is full, the kernel encrypts pages and moves them out, and back in when they are used. This is slow.",
+  EPC: "Enclave page cache: the protected memory that SGX enclaves share. When the EPC is full, the kernel encrypts pages and moves them out. It moves a page back in when the page is used. This paging is slow.",
   enclave: "A part of a process whose memory the CPU encrypts and protects from everything outside, including the kernel.",
   "async exit": "The CPU leaves the enclave because of an interrupt or fault, saves the enclave's state and comes back later. Each exit costs thousands of cycles.",
-  "bounce buffer": "Memory that a confidential VM shares with its host. Devices cannot reach private memory, so all input and output is copied through it.",
-  SWIOTLB: "The kernel's pool of bounce buffers. When it is full, input and output fail or wait.",
+  "bounce buffer": "Memory that a confidential VM shares with its host. Devices cannot reach private memory, so all input and output is copied through bounce buffers.",
+  SWIOTLB: "The kernel's pool of bounce buffers. When the pool is full, input and output fail or wait.",
   SGX: "Intel Software Guard Extensions: encrypted parts of a process, called enclaves.",
   TDX: "Intel Trust Domain Extensions: virtual machines whose memory and CPU state the host cannot read.",
   "SEV-SNP": "AMD Secure Encrypted Virtualization with Secure Nested Paging: encrypted virtual machines whose memory map the host cannot change unnoticed.",
@@ -17,15 +17,15 @@ export const glossary = {
   "context switches": "A CPU stops one thread and continues another: voluntary when the thread waits, involuntary when its time is up.",
   voluntary: "The thread gave up the CPU to wait for something.",
   involuntary: "The kernel took the CPU away, because the thread's time was up or a more urgent thread became ready.",
-  "page faults": "A program accessed memory that is not mapped for that use; the kernel maps it, copies it, or reads it from disk.",
+  "page faults": "A program accessed memory that is not mapped for that use. The kernel maps the memory, copies it, or reads it from disk.",
   "page cache": "File contents that the kernel keeps in memory.",
   pressure: "Share of time in which at least one task waited for the resource.",
   steal: "Time in which this virtual machine wanted to run, but the hypervisor ran something else.",
-  eBPF: "Small verified programs that run inside the kernel; teescope counts events with them.",
+  eBPF: "Small verified programs that run inside the kernel. teescope counts events with these programs.",
   coverage: "Share of all events that the source has counted. Below 100 %, counters are scaled up and are estimates.",
   "working set": "Memory in use that the kernel cannot free at once: usage minus the inactive file cache.",
   throttled: "The container exhausted its CPU quota and had to wait for the next period.",
-  lockdown: "A kernel mode that stops even root from changing the running kernel; it can stop eBPF from reading memory.",
+  lockdown: "A kernel mode that stops even root from changing the running kernel. This mode can stop eBPF from reading memory.",
   folded: "A bounded table was full, so events were counted under the name other. Sums stay exact.",
 } as const;
 

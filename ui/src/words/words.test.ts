@@ -33,7 +33,7 @@ const why = (o: Partial<Source>, process = "", window = w) => emptyReason({ sour
 
 test("an empty chart says why", () => {
   expect(why({ state: "off" })).toContain("switched off");
-  expect(why({ state: "not here", reason: "CPUID has no SGX bit" })).toBe("This machine does not have this: CPUID has no SGX bit.");
+  expect(why({ state: "not here", reason: "CPUID has no SGX bit" })).toBe("This machine does not have what the source syscalls measures: CPUID has no SGX bit.");
   expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. Fix: modprobe x");
   expect(why({}, "nope")).toContain("No samples of a process that matches nope in the last 5 min.");
   expect(why({}, "nope", { ...w, live: false })).toContain("in these 5 min.");
