@@ -14,7 +14,7 @@ import (
 func TestOlderReport(t *testing.T) {
 	const old, want = "ebpf against off on redis is 0.919x [0.795, 1.056]", "ebpf against off on redis has a cost ratio of 1.088x [0.947, 1.26]"
 	file := filepath.Join(t.TempDir(), "e8-original.json")
-	b := unpacked(t, "testdata/older/e8-original.json.gz")
+	b := unpacked(t, "../result/testdata/older/e8-original.json.gz")
 	if !bytes.Contains(b, []byte(old)) {
 		t.Fatalf("the result does not say %q", old)
 	}

@@ -89,7 +89,7 @@ func signedResult(t *testing.T, doc []byte) []byte {
 func TestOlderHeadlines(t *testing.T) {
 	const old, want = "ebpf against off on redis is 0.919x [0.795, 1.056]", "ebpf against off on redis has a cost ratio of 1.088x [0.947, 1.26]"
 	file := filepath.Join(t.TempDir(), "e8-original.json")
-	b := unpackedResult(t, "../../experiments/results/e8-original.json.gz")
+	b := unpackedResult(t, "../result/testdata/older/e8-original.json.gz")
 	if !bytes.Contains(b, []byte(old)) {
 		t.Fatalf("the result does not say %q", old)
 	}

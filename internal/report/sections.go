@@ -318,7 +318,7 @@ func counting(e *result.Experiment, env string) (share *float64, reason string) 
 
 // differences lists the fields in which arms differ: possible causes other than the TEE.
 func differences(e *result.Experiment) Section {
-	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which the compared arms differ. Each is a possible cause.", Folded: true}
+	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which the compared arms differ. Each of these differences may be a cause.", Folded: true}
 	var seen []string
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
@@ -357,7 +357,7 @@ func guards(e *result.Experiment) Section {
 }
 
 func references(e *result.Experiment) Section {
-	s := Section{ID: "published", Title: "Published figures", Lead: "Others measured these figures on other machines and with other methods. They do not affect the verdicts. The grey bands of the plot are published cost ratios."}
+	s := Section{ID: "published", Title: "Published figures", Lead: "Others measured these figures on other machines and with other methods. These figures do not affect the verdicts. The grey bands of the plot are published cost ratios."}
 	if t := publishedTable(e); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}

@@ -57,7 +57,7 @@ var specified = sync.OnceValue(func() []Specified {
 })
 
 // beside says what a specification is.
-const beside = "The limits of the hardware, as the source states them: specifications, not measurements. They do not affect the verdicts."
+const beside = "The limits of the hardware, as the source states them: specifications, not measurements. These limits do not affect the verdicts."
 
 // specificationTable has the medians of arms with a GPU beside what its vendor specifies.
 func specificationTable(e *result.Experiment) *Table {
