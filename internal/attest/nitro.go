@@ -76,7 +76,7 @@ func (n nsm) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 		return nil, fmt.Errorf("read the answer of the enclave's module: %w", err)
 	}
 	if a.Attestation == nil {
-		return nil, fmt.Errorf("get a document of the enclave: the module says %q", a.Error)
+		return nil, fmt.Errorf("get a document of the enclave: the enclave's module refused the request with the error %q", a.Error)
 	}
 	return &Evidence{Format: nitroFormat, Quote: a.Attestation.Document}, nil
 }

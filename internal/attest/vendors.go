@@ -330,7 +330,7 @@ func (l lists) Get(url string) ([]byte, error) {
 		return nil, fmt.Errorf("read the revocation list: %w", err)
 	}
 	if l.now.Before(list.ThisUpdate) || l.now.After(list.NextUpdate) {
-		return nil, fmt.Errorf("the revocation list holds from %s to %s", list.ThisUpdate.Format(time.RFC3339), list.NextUpdate.Format(time.RFC3339))
+		return nil, fmt.Errorf("the revocation list is valid only from %s to %s", list.ThisUpdate.Format(time.RFC3339), list.NextUpdate.Format(time.RFC3339))
 	}
 	return body, nil
 }

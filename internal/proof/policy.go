@@ -253,9 +253,9 @@ func (p *Policy) checkProtection() error {
 	for product, t := range p.MinTCB {
 		switch {
 		case t == 0:
-			return fmt.Errorf("min_tcb %s: a minimum of 0 accepts any firmware; if that is meant, write tcb: unchecked instead", product)
+			return fmt.Errorf("min_tcb %s: a minimum of 0 accepts any firmware; to accept any firmware, write tcb: unchecked instead", product)
 		case !t.ReservedAreZero(product):
-			return fmt.Errorf("min_tcb %s %s: it has levels in reserved bytes; a %s processor has %s", product, t, product, t.Parts(product))
+			return fmt.Errorf("min_tcb %s %s: this TCB has levels in reserved bytes; a %s processor has only %s", product, t, product, t.Parts(product))
 		}
 	}
 	if p.TCBUnchecked && len(p.MinTCB) > 0 {
