@@ -283,10 +283,10 @@ that is needed cannot be checked, 4 usage error or no result.`,
 		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
 	}
 	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with the requirements on the evidence: tee, measurements, min_tcb and others (docs/attested-results.md)")
-	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; may be repeated, and then one of them must match")
-	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; may be repeated, and then one of them must match")
-	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); its signature is not verified")
-	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, although the host can read its memory")
+	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; may be repeated, and then one of the measurements must match")
+	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; may be repeated, and then one of the keys must match")
+	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); the signature of this file is not verified")
+	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, in which the host can read the TEE's memory")
 	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, from the time that the attestation states")
 	c.Flags().StringVar(&v.nonce, "nonce", "", "expected nonce in `HEX`")
 	c.Flags().StringVar(&v.asOf, "as-of", "", "check certificates and revocation lists for this time instead of the attestation's (2026-11-25T12:00:00Z, or now)")

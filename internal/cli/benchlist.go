@@ -395,7 +395,7 @@ func experiment(name string) (*bench.Experiment, error) {
 	b, err := experiments.Files.ReadFile(name + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 		if answers, err := experimentsOfSource(name); err == nil && answers != nil {
-			return nil, fmt.Errorf("%q is a published document, not an experiment: `teescope reproduce run %s` makes the runs of its tables, `teescope bench list %s` names the experiments", name, name, name)
+			return nil, fmt.Errorf("%q is a published document, not an experiment; `teescope reproduce run %s` runs the experiments for its tables, and `teescope bench list %s` lists these experiments", name, name, name)
 		}
 		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
 	}

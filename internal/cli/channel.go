@@ -123,7 +123,7 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f := c.Flags()
 	f.StringVar(&t.listen, "listen", "", listen)
 	f.StringVar(&t.to, "to", "", to)
-	f.StringVar(&t.service, "service", "", "name of the service; both sides must have the same")
+	f.StringVar(&t.service, "service", "", "name of the service; both sides must give the same name")
 	f.StringVar(&t.suite, "suite", "aes-gcm", "cipher, the same on both sides: aes-gcm or chacha20-poly1305")
 	f.StringVar(&t.provider, "provider", provider, from)
 	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove (docs/channel.md)")

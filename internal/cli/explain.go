@@ -100,13 +100,13 @@ type explained struct {
 func (x explainer) run(ctx context.Context, env Env) (err error) {
 	subjects, err := metric.CompileNames(x.process)
 	if err != nil {
-		return fmt.Errorf("--process: %w; a name with such characters is written with backslashes: %s", err, regexp.QuoteMeta(x.process))
+		return fmt.Errorf("--process: %w; for a process name with such characters, write backslashes: %s", err, regexp.QuoteMeta(x.process))
 	}
 	if x.per != "second" && x.per != "request" {
 		return fmt.Errorf("--per %q: want second or request", x.per)
 	}
 	if x.before.set() && x.process == "" {
-		return errors.New("--before compares two windows of a process: name it with --process")
+		return errors.New("--before compares two windows of a process; name the process with --process")
 	}
 	out := explained{Explanations: []web.Explanation{}}
 	of, end, err := x.backend(ctx, env)
@@ -157,7 +157,7 @@ func (x *explainer) backend(ctx context.Context, env Env) (b client.Backend, end
 		return client.Monitor(base), end, nil
 	}
 	if x.before.set() {
-		return b, end, fmt.Errorf("--before compares with an earlier window, which only a monitor has, and none answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", base.Redacted())
+		return b, end, fmt.Errorf("--before needs a monitor, because only a monitor has an earlier window, and no monitor answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", base.Redacted())
 	}
 	return x.watchHere(ctx, env, base)
 }

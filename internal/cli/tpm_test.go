@@ -130,7 +130,7 @@ func TestTPMCommand(t *testing.T) {
 		{[]string{"tpm", "identity"}, "it needs a TPM 2.0"},
 		{[]string{"tpm", "endorse", identity, "--roots", caFile, "--ca", caFile, "--ca-key", keyFile}, "endorsement key"},
 		{[]string{"tpm", "endorse", sealed, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "endorsement key"},
-		{[]string{"tpm", "endorse", caFile, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "not what `teescope tpm` writes"},
+		{[]string{"tpm", "endorse", caFile, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "not one that `teescope tpm` writes"},
 		{[]string{"tpm", "endorse", identity, "--roots", keyFile, "--ca", caFile, "--ca-key", keyFile}, "--roots"},
 		{[]string{"tpm", "endorse", identity, "--roots", roots, "--ca", caFile, "--ca-key", open}, "chmod 600"},
 		{[]string{"tpm", "endorse", identity, "--roots", roots, "--ca", caFile, "--ca-key", caFile}, "--ca-key"},

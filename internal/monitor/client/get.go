@@ -71,7 +71,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 		return &Refused{e.Error, other, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("read the answer of the monitor at %s: %w; is it a teescope monitor?", shown, err)
+		return fmt.Errorf("read the answer of the monitor at %s: %w; is a teescope monitor at this address?", shown, err)
 	}
 	return nil
 }
