@@ -19,7 +19,7 @@ func clocksDiffer(c *result.ClockOffset) bool {
 
 var machineClocks = Guard{
 	ID:     "machine-clocks",
-	Doc:    "The clock of another machine differs from the harness's by more than a second. Each duration is measured by one clock and stays right, but certificates and evidence may be refused, and logs and stored series do not line up with the runs.",
+	Doc:    "The clock of another machine differs from the clock of teescope's machine by more than a second. Durations stay right, because each is measured by one clock. But certificates and evidence may be refused, and logs and stored series do not line up with the runs.",
 	Effect: "a warning",
 	Help:   "set the clocks by NTP (chronyc tracking, timedatectl) and run again",
 	check: func(p *guardRun) {

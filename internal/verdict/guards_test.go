@@ -251,7 +251,7 @@ var guardTrials = map[string]trials{
 	"no-steady-state": {
 		speaks: []trial{{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 7} }), Options{},
 			"8 of 10 runs in native reached no steady state", result.Refuse, stats.Invalid},
-			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "and do not count", result.Warn, stats.Cost}},
+			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "and are left out", result.Warn, stats.Cost}},
 		silent:  one(latency().each("", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: true} }), ""),
 		unknown: one(latency().each("", func(r *result.Run) { r.Missing = map[string]string{"warmup": "no log of windows"} }), "whether the runs in native reached a steady state: no log of windows"),
 	},
@@ -411,15 +411,15 @@ var guardTrials = map[string]trials{
 	},
 	"same-host-client": {
 		speaks: []trial{{func() *lab { l := latency(); l.Design.Client = result.SameHost; return l }(), Options{},
-			"the load generator ran on the machine of the servers", result.Note, stats.Cost},
+			"the load generator ran on the same machine as the servers", result.Note, stats.Cost},
 			{func() *lab {
 				l := latency().env(1, func(e *result.Environment) { e.Boot, e.Clock = "b", &result.ClockOffset{} })
 				l.Design.Client = result.SameHost
 				return l
-			}(), Options{}, "the load generator ran on the machine of the servers of native", result.Note, stats.Cost},
-			{inPod("same"), Options{}, "the load generator ran on the machine of the servers of gramine-sgx", result.Note, stats.Cost},
+			}(), Options{}, "the load generator ran on the same machine as the servers of native", result.Note, stats.Cost},
+			{inPod("same"), Options{}, "the load generator ran on the same machine as the servers of gramine-sgx", result.Note, stats.Cost},
 			{func() *lab { l := inPod("other"); l.Design.Client += "; " + result.SameHost; return l }(), Options{},
-				"the load generator ran on the machine of the servers of native", result.Note, stats.Cost}},
+				"the load generator ran on the same machine as the servers of native", result.Note, stats.Cost}},
 		silent:  one(inPod("other"), ""),
 		unknown: one(inPod("any"), "whether the load of gramine-sgx ran on the node of its servers"),
 	},
