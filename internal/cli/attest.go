@@ -265,9 +265,9 @@ func (v *verifying) command(env Env) *cobra.Command {
 		Use:   "verify RESULT.json",
 		Short: "Say what the attestation or signature of a result proves, and what not",
 		Long: `Verify checks without any network: the digest of the result, the signatures up to the
-vendor's root, the TCB and revocations by what is stored in the result, that the host can
-neither debug nor migrate the TEE, and what the flags or the policy file want. It prints
-one line. AMD does not publish which TCB is current: SEV-SNP needs a policy with min_tcb.
+vendor's root, the TCB and revocations (from the data stored in the result), that the host can
+neither debug nor migrate the TEE, and the requirements of the flags or the policy file. It
+prints one line. AMD does not publish which TCB is current: SEV-SNP needs a policy with min_tcb.
 
 Certificates and revocation lists are checked for the time that the attestation states;
 --as-of sets another time. A quote proves where the result was when it was attested. It does not

@@ -108,8 +108,8 @@ a fixed suite that characterizes this machine. An experiment leaves out the envi
 that this machine cannot provide, and says what they lack; one environment is enough.
 
 Each run is a fresh process. Each pair runs the environments in a new random order. Every
-run is saved when it ends, so an interruption loses only the current run: --resume
-continues, and skips finished passes.
+run is saved when it ends, so an interruption loses only the current run. --resume
+continues, and skips finished follow-up experiments.
 
 Exit status: 0 measured, 3 a guard refused the result or no run gave a value, 4 usage error
 or something missing on this machine.`,

@@ -117,8 +117,9 @@ func compareCommand(env Env) *cobra.Command {
 		Use:   "compare A.json [B.json]...",
 		Short: "Print the ratio, interval, verdict and grade of one or more results",
 		Long: `Compare prints what can be concluded. One interleaved result gives a cost or a gain
-with its interval. Separate files are not paired, so a drift of the machine between
-them looks like an effect: they reach grade B at best. Only grades A and B are called overhead.
+with its interval. Separate files are not paired, so a drift of the machine between the files
+looks like an effect. The grade, A to D, says how comparable two arms are. Separate files have
+grade B at best, and only a cost of grade A or B is called overhead.
 
 Exit status: 0, or 3 if a guard refused a comparison.`,
 		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json\n  teescope compare --predict transitions=0.1x redis.json",

@@ -40,8 +40,8 @@ window.
 
 With a RESULT.json of bench run it shows where the difference between the environments
 comes from: how much more often each event happened, what one event costs, and the
-unexplained rest. It uses the costs that were calibrated when the benchmark ran. If an
-old result has no costs, it uses this machine's.
+unexplained rest. Explain uses the costs that were calibrated when the benchmark ran. If an
+old result has no costs, explain uses the costs of this machine.
 
 With --query-url it explains from the series of a Prometheus-compatible engine, without
 a monitor. It then shows no findings, because only a monitor stores findings.

@@ -109,7 +109,7 @@ func medians(e *result.Experiment) *Table {
 
 // runsSection returns the spread of the runs, drawn and in numbers.
 func runsSection(e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]}
+	s := Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted during the runs.", Plots: plots["runs"]}
 	if t := spreadTable(e, plottedCases(e), primary(e)); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}

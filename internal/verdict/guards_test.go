@@ -282,8 +282,8 @@ var guardTrials = map[string]trials{
 		}), Options{}, "timed by different clocks: tsc, hpet", result.Refuse, stats.Invalid},
 			{latency().env(0, func(e *result.Environment) { e.Software.ClockSource = "tsc" }).env(1, func(e *result.Environment) { e.Software.ClockSource = "hyperv" }), Options{},
 				"native reads the clock source tsc, and gramine-sgx reads hyperv", result.Warn, stats.Cost},
-			{latency().also("", "clock_disagreement_ratio", "ratio", "lower", 0.2), Options{}, "the clock inside native and the harness's clock disagree by 20 %", result.Warn, stats.Inconclusive},
-			{latency().also("native", "clock_disagreement_ratio", "ratio", "lower", 0.01), Options{}, "not checked: whether the clock inside gramine-sgx agrees", result.Note, stats.Cost}},
+			{latency().also("", "clock_disagreement_ratio", "ratio", "lower", 0.2), Options{}, "the clock in native and teescope's clock disagree by 20 %", result.Warn, stats.Inconclusive},
+			{latency().also("native", "clock_disagreement_ratio", "ratio", "lower", 0.01), Options{}, "not checked: whether the clock in gramine-sgx agrees", result.Note, stats.Cost}},
 		silent:  one(latency(), ""),
 		unknown: one(latency().each("native", func(r *result.Run) { r.Clock = "" }), "which clock timed 10 runs"),
 	},
@@ -426,9 +426,9 @@ var guardTrials = map[string]trials{
 	"machine-clocks": {
 		speaks: []trial{
 			{latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: 3600.2, Uncertainty: 0.01} }), Options{},
-				"the clock of gramine-sgx is 1h0m0.2s ahead of the harness's", result.Warn, stats.Cost},
+				"the clock of gramine-sgx is 1h0m0.2s ahead of teescope's clock", result.Warn, stats.Cost},
 			{latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: -3600.2, Uncertainty: 0.5} }), Options{},
-				"behind the harness's", result.Warn, stats.Cost},
+				"behind teescope's clock", result.Warn, stats.Cost},
 			{func() *lab {
 				l := latency()
 				l.Design.Client, l.Design.ClientClock = "ssh:client", &result.ClockOffset{Seconds: 3600}
@@ -436,7 +436,7 @@ var guardTrials = map[string]trials{
 			}(), Options{}, "the clock of ssh:client is", result.Warn, stats.Cost},
 		},
 		silent:  one(latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: 1.4, Uncertainty: 0.5} }), ""),
-		unknown: one(latency().env(1, func(e *result.Environment) { e.Boot = "b" }), "whether the clock of gramine-sgx agrees with the harness's"),
+		unknown: one(latency().env(1, func(e *result.Environment) { e.Boot = "b" }), "whether the clock of gramine-sgx agrees with teescope's clock"),
 	},
 	"other-platform": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.Hardware.Serial, e.Class = "host-2", "other" }), Options{},

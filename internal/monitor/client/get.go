@@ -46,7 +46,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 		return fmt.Errorf("ask the monitor at %s: %w; set SSL_CERT_FILE to the file with the CA certificate that you trust", shown, untrusted)
 	}
 	if err != nil {
-		return fmt.Errorf("ask the monitor at %s: %w; start one with `teescope monitor`, or name its address with --server or %s", shown, withoutRequest(err), ServerVariable)
+		return fmt.Errorf("ask the monitor at %s: %w; start one with `teescope monitor`, or name the monitor's address with --server or %s", shown, withoutRequest(err), ServerVariable)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
@@ -66,7 +66,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 		}
 		other := strings.HasSuffix(e.Error, noSuchCall)
 		if other {
-			e.Error = "no monitor answers this call there; perhaps it is an agent, which stores nothing and has no findings, or an older monitor"
+			e.Error = "no monitor answers this call at this address; perhaps an agent answers, which stores nothing and has no findings, or an older monitor"
 		}
 		return &Refused{e.Error, other, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}

@@ -32,7 +32,7 @@ func RequestLink(ctx context.Context, sockets []string) (link web.Link, err erro
 		break
 	}
 	if name == "" {
-		return link, fmt.Errorf("no monitor's socket at %s; start one with `teescope monitor`, or name its socket with --socket; the monitor's page shows the path", strings.Join(sockets, " or "))
+		return link, fmt.Errorf("no monitor's socket at %s; start one with `teescope monitor`, or name the monitor's socket with --socket; the monitor's page shows the path", strings.Join(sockets, " or "))
 	}
 	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return host.Local().Dial(ctx, name)
