@@ -18,7 +18,7 @@ import (
 func costs(e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "costs", Title: "Cost ratios", Lead: "A cost ratio above 1 is worse, whether lower or higher values of the metric are better: at 1.25x the same work takes 1.25 times as long. A cost is the centre of the ratios of all pairs, so it can differ from the ratio of the medians.", Plots: plots["costs"]}
 	if len(e.Comparisons) == 0 {
-		s.Title, s.Lead = "Values", "Medians of the runs that count."
+		s.Title, s.Lead = "Values", "Medians of the runs that are not excluded."
 		if t := medians(e); len(t.Rows) > 0 {
 			s.Tables = append(s.Tables, t)
 		}
