@@ -162,11 +162,11 @@ func (s Stored) Get(_ context.Context, url string) (map[string][]string, []byte,
 		}
 		for name, values := range f.Header {
 			if spelled, err := issuers(values); err != nil || !slices.Equal(spelled, values) || name != tcbChain && name != identityChain {
-				return nil, nil, fmt.Errorf("read %s: the header %s is not as it was stored", url, name)
+				return nil, nil, fmt.Errorf("read %s: the header %s does not have the form in which teescope stores headers", url, name)
 			}
 		}
 		if !bytes.Equal(oneSpelling(f.Body), f.Body) {
-			return nil, nil, fmt.Errorf("read %s: the body is not as it was stored", url)
+			return nil, nil, fmt.Errorf("read %s: the body does not have the form in which teescope stores bodies", url)
 		}
 		return f.Header, f.Body, nil
 	}

@@ -73,7 +73,7 @@ func OpenTPM(s TPMSettings) (*TPM, error) {
 	}
 	device, err := openTPMDevice(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the TPM: %w: %w (it needs a TPM 2.0 and the right to use %s)", errors.ErrUnsupported, err, path)
+		return nil, fmt.Errorf("open the TPM: %w: %w (teescope needs a TPM 2.0 and the right to use %s)", errors.ErrUnsupported, err, path)
 	}
 	t := &TPM{device: device, log: s.Log, chain: s.Certificates}
 	if t.log == nil && s.Path == "" {

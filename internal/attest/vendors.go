@@ -307,7 +307,7 @@ func equalTCBs(a *sevpb.Attestation) error {
 		return fmt.Errorf("the reported TCB %s is not that of the key's certificate, %s", TCB(r.GetReportedTcb()), is)
 	}
 	if r.GetCommittedTcb() != r.GetCurrentTcb() {
-		return fmt.Errorf("the firmware is provisional: its TCB is %s, and %s is committed", TCB(r.GetCurrentTcb()), TCB(r.GetCommittedTcb()))
+		return fmt.Errorf("the firmware is provisional: the current TCB is %s, but the committed TCB is %s", TCB(r.GetCurrentTcb()), TCB(r.GetCommittedTcb()))
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (a *attesting) run(ctx context.Context, env Env, path string) error {
 		return fmt.Errorf("attest %s: the file is compressed; run gunzip first", path)
 	}
 	if e.Attestation != nil && !a.replace {
-		return fmt.Errorf("attest %s: the result is already attested or signed (%s, %s); check it with `teescope verify`, or replace the attestation with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
+		return fmt.Errorf("attest %s: the result is already attested or signed (%s, %s); check the result with `teescope verify`, or replace the attestation with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
 	}
 	at, err := a.attestation(ctx, env, doc)
 	if err != nil {
@@ -166,7 +166,7 @@ func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation,
 	if a.provider != "" {
 		return nil, fmt.Errorf("--provider %q: want %s", a.provider, a.names())
 	}
-	return nil, fmt.Errorf("no TEE on this machine (%s), so the result is unattested; --key or --new-key signs it instead, which proves who holds the key", strings.Join(lacks, "; "))
+	return nil, fmt.Errorf("no TEE on this machine (%s), so the result is unattested; --key or --new-key signs the result instead, which proves who holds the key", strings.Join(lacks, "; "))
 }
 
 // signer reads the key, or makes one and writes it before anything is signed with it.

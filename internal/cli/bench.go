@@ -72,7 +72,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	f.changed = fs.Changed
 	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]..., or another machine, as ssh:[USER@]HOST[,K=V]...; the first environment is the baseline")
 	fs.StringSliceVar(&f.variants, "variants", nil, "run only these environments of an experiment; the first is the baseline")
-	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both")
+	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both values")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (default: the experiment's, or %d)", bench.StandardPairs))
 	fs.IntVar(&f.pairs, "runs", 0, "runs in each environment: the same as --pairs")
 	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("measure one short case with %d pairs, the minimum for a verdict; up to %d spare pairs replace lost ones", bench.QuickPairs, bench.QuickSpare))
@@ -185,7 +185,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	switch {
 	case f.resume && (len(plans) > 1 || suite):
-		return errors.New("--resume: name one experiment only")
+		return errors.New("--resume continues one experiment; name only one")
 	case f.price != "" && !suite:
 		return fmt.Errorf("--price %s: this flag works only with the %s suite, which has a table of costs", f.price, platformSuite)
 	case f.dryRun:

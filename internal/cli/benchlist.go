@@ -270,12 +270,12 @@ func (l listing) overview(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "  %s\n", text)
-	fmt.Fprint(w, "\n  * without some of its environments here   ! cannot run here\n")
-	fmt.Fprint(w, "\nLAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
+	fmt.Fprint(w, "\n  * without some of the environments here   ! cannot run here\n")
+	fmt.Fprint(w, "\nLAUNCHERS: where a workload runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
 	for _, x := range l.Launchers {
 		line(x.Name, x.Doc, x.here)
 	}
-	fmt.Fprint(w, "\n`teescope bench list NAME` shows the parameters and sources of each, and what it lacks on this machine.\n")
+	fmt.Fprint(w, "\n`teescope bench list NAME` shows the parameters and sources of NAME, and what is missing on this machine.\n")
 }
 
 // cut shortens a text to n characters.

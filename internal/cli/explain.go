@@ -69,7 +69,7 @@ the environment variable SSL_CERT_FILE.`,
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain; findings that closed within it are shown too")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
-	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; its calibrated costs are used if RESULT.json has none")
+	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; the calibrated costs in this store are used if RESULT.json has none")
 	f.BoolVar(&x.checks, "checks", false, "list the checks that did not run and what each needs")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
@@ -215,7 +215,7 @@ func explanationText(found explained, x explainer) string {
 	switch {
 	case len(unknown) > 0 && !x.checks:
 		t.Line("")
-		t.Line("%s: `teescope explain --checks` says what each needs.", found.Summary.Checks)
+		t.Line("%s: `teescope explain --checks` says what each check needs.", found.Summary.Checks)
 	case len(unknown) > 0:
 		t.Line("")
 		t.Line("%s:", found.Summary.Checks)

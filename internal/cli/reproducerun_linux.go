@@ -255,7 +255,7 @@ func (f *reproduceRun) lacking(out string, p *bench.Plan) string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" without %s: name another folder with --results to run it with them", strings.Join(missing, ", "))
+	return fmt.Sprintf(" without %s: name another folder with --results to run the experiment with these environments", strings.Join(missing, ", "))
 }
 
 // runOne is `teescope bench run` of a job. What was begun is continued in the environments with which it began.

@@ -127,7 +127,7 @@ func TestTPMCommand(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"tpm", "identity"}, "it needs a TPM 2.0"},
+		{[]string{"tpm", "identity"}, "teescope needs a TPM 2.0"},
 		{[]string{"tpm", "endorse", identity, "--roots", caFile, "--ca", caFile, "--ca-key", keyFile}, "endorsement key"},
 		{[]string{"tpm", "endorse", sealed, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "endorsement key"},
 		{[]string{"tpm", "endorse", caFile, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "not one that `teescope tpm` writes"},

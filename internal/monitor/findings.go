@@ -98,7 +98,7 @@ func load(path string, v any) error {
 	}
 	if err != nil {
 		aside := path + ".damaged"
-		err = errors.Join(fmt.Errorf("read %s: %w; it is now %s", path, err, aside), os.Rename(path, aside))
+		err = errors.Join(fmt.Errorf("read %s: %w; the file is now %s", path, err, aside), os.Rename(path, aside))
 	}
 	return err
 }

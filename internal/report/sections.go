@@ -480,7 +480,7 @@ func metricCell(r *result.Run, d result.MetricDesc) Cell {
 
 func clockCell(i *result.Interference) Cell {
 	if i.Frequency == nil {
-		return Missing(orDefault(i.Missing["cpu_hertz"], "unavailable: the hardware hides it"))
+		return Missing(orDefault(i.Missing["cpu_hertz"], "unavailable: the hardware hides this value"))
 	}
 	return ValueOrMissing(&i.Frequency.Mean, "hertz", "")
 }

@@ -78,11 +78,11 @@ func (p *guardRun) limited(k *armComparison, env *result.Environment) {
 	switch {
 	case all > full:
 		used[allCPUs] = all
-		p.report(warn, s, used, "all CPUs were busy%s in %s (%s), and programs shared them: %s; the server might do more with CPUs of its own", inCase(k.cas.ID), env.ID, metric.Percent(all), shares(used))
+		p.report(warn, s, used, "all CPUs were busy%s in %s (%s), and several programs shared the CPUs: %s; the server might do more with CPUs of its own", inCase(k.cas.ID), env.ID, metric.Percent(all), shares(used))
 	case math.IsNaN(all):
 		p.unknown(s, "what limited the throughput%s in %s: the environment reports no CPU use", ofCase(k.cas.ID), env.ID)
 	case unseen != nil:
-		p.unknown(s, "whether %s limited the throughput%s in %s: it was not measured, and nothing else was used up", strings.Join(unseen, " or "), ofCase(k.cas.ID), env.ID)
+		p.unknown(s, "whether %s limited the throughput%s in %s: this was not measured, and no other resource was used up", strings.Join(unseen, " or "), ofCase(k.cas.ID), env.ID)
 	default:
 		p.report(tell, s, used, "no resource was used up%s in %s (all CPUs together %s): too few connections, waiting, or a lock limited the rate", inCase(k.cas.ID), env.ID, metric.Percent(all))
 	}

@@ -23,7 +23,7 @@ var sameHostClient = Guard{
 			case !ownLoad(e) && slices.Contains(strings.Split(p.e.Design.Client, "; "), result.SameHost) && !isRemote(e) || ownLoad(e) && e.Params["nodes"] == "same":
 				shared = append(shared, e.ID)
 			case ownLoad(e) && e.Params["nodes"] == "any":
-				p.unknown(scope{arm: e.ID}, "whether the load of %s ran on the node of its servers: it was left to the cluster (nodes=any)", e.ID)
+				p.unknown(scope{arm: e.ID}, "whether the load of %s ran on the node of its servers: the choice of the node was left to the cluster (nodes=any)", e.ID)
 			}
 		}
 		if len(shared) == 0 {
