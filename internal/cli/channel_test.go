@@ -246,7 +246,7 @@ func TestChannelRefuses(t *testing.T) {
 		{connect, "--mock-peer --policy " + good, "none of the others can be"},
 		{connect, "--policy /nonexistent/policy.yaml", "--policy: open /nonexistent"},
 		{connect, "--policy " + writePolicy(t, "mesurements: []\n"), "field mesurements not found"},
-		{connect, "--policy " + writePolicy(t, "nonce: 0aff\n"), "nonce: it is for results"},
+		{connect, "--policy " + writePolicy(t, "nonce: 0aff\n"), "nonce: a nonce is only for results"},
 		{connect, "--mock-peer --to nowhere", "want HOST:PORT"},
 		{connect, "--mock-peer --listen " + busy.Addr().String(), "the port is in use"},
 		{connect, "--mock-peer --metrics " + busy.Addr().String(), "choose another port with --metrics"},

@@ -337,7 +337,7 @@ func TestAttestRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another root", m, "", attest.Trust{}, doc, "does not verify"},
-		{"other data", elsewhere{m}, "", m.Trust, doc, "not about what was requested"},
+		{"other data", elsewhere{m}, "", m.Trust, doc, "a quote for other data"},
 		{"a nonce that is none", m, "xyz", m.Trust, doc, "nonce"},
 		{"a nonce in capitals", m, "0AFF", m.Trust, doc, "lower case"},
 		{"a long nonce", m, strings.Repeat("00", 65), m.Trust, doc, "at most 64 bytes"},
@@ -413,7 +413,7 @@ func TestKeys(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"a public key":  {public, "signing needs the private one"},
+		"a public key":  {public, "signing needs the private key"},
 		"P-384":         {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "want an Ed25519"},
 		"a certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), `of the kind "CERTIFICATE"`},
 		"cut off":       {private[:40], "want an Ed25519"},
