@@ -159,7 +159,7 @@ func teesOf(r fleet.Row) []web.TEE {
 		if there[k.Name] {
 			continue
 		}
-		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "this machine's agent found none"}
+		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "this machine's agent found no TEE of this kind"}
 		switch {
 		case !r.TEEsKnown():
 			t.State, t.Reason = string(tee.Unknown), "this machine's agent sent no reading of the source tee"

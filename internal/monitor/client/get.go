@@ -56,7 +56,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 	if resp.StatusCode != http.StatusOK {
 		var e web.Error
 		if json.Unmarshal(body, &e) != nil || e.Error == "" {
-			e.Error = resp.Status + ": no teescope monitor answers there; an agent stores nothing and has no findings"
+			e.Error = resp.Status + ": no teescope monitor answers at this address; an agent stores nothing and has no findings"
 			switch resp.StatusCode {
 			case http.StatusUnauthorized:
 				e.Error = "the monitor requires a user name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
