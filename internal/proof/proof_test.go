@@ -415,7 +415,7 @@ func TestKeys(t *testing.T) {
 	}{
 		"a public key":  {public, "signing needs the private key"},
 		"P-384":         {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "want an Ed25519"},
-		"a certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), `of the kind "CERTIFICATE"`},
+		"a certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), `has the type "CERTIFICATE"`},
 		"cut off":       {private[:40], "want an Ed25519"},
 		"broken":        {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der[:9]}), "want an Ed25519"},
 		"nothing":       {nil, "want an Ed25519"},

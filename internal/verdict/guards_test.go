@@ -368,7 +368,7 @@ var guardTrials = map[string]trials{
 		speaks: []trial{
 			{served(redis(), 0.5, 0.4), Options{}, "no resource was used up in op=get in native (all CPUs together 40 %): too few connections", result.Note, stats.Cost},
 			{served(redis(), 0.97, 0.6), Options{}, "in gramine-sgx was the CPU time of the server under test: 97 % of its time", result.Note, stats.Cost},
-			{served(redis(), 0.5, 0.95), Options{}, "(95 %), and programs shared them: server 50 %, origin 30 %, client 20 %", result.Warn, stats.Cost},
+			{served(redis(), 0.5, 0.95), Options{}, "(95 %), and several programs shared the CPUs: server 50 %, origin 30 %, client 20 %", result.Warn, stats.Cost},
 			{served(redis(), 0.97, 0.6).also("native", "softirq_busiest_ratio", "ratio", "lower", 0.96), Options{}, "in native was one CPU's soft interrupts (the network): 96 %", result.Warn, stats.Cost},
 		},
 		silent: one(redis(), ""),
