@@ -234,7 +234,7 @@ func (f *benchFlags) plans(names []string, calibrate bool) (plans []*bench.Plan,
 			return nil, nil, err
 		}
 		if len(choices) == 1 && len(some) > 1 && filepath.Ext(f.out) == ".json" {
-			return nil, nil, fmt.Errorf("--out %s: want a folder, because %s makes %d results, one for each metric; --param runs only some of the cases", f.out, c.Experiment.Name, len(some))
+			return nil, nil, fmt.Errorf("--out %s: want a folder, because %s makes %d results, one for each metric; to run only some of the cases, use --param", f.out, c.Experiment.Name, len(some))
 		}
 		for _, p := range some {
 			p.LoadElsewhere = f.client != ""

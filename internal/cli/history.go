@@ -138,7 +138,7 @@ func (f *historyFlags) series(warnings io.Writer) ([]verdict.Series, error) {
 		refused = append(refused, slices.DeleteFunc(left, func(r verdict.Refused) bool { return other(r.Key) })...)
 	}
 	if len(points)+len(refused) == 0 {
-		return nil, fmt.Errorf("the history in %s has no results of this workload and metric; add results with `teescope history add RESULT.json`", historyArchive(f.data).Dir)
+		return nil, fmt.Errorf("the history in %s has no matching results; add results with `teescope history add RESULT.json`", historyArchive(f.data).Dir)
 	}
 	return verdict.Changes(points, verdict.ChangeOptions{Magnitude: magnitude, Refused: refused}), nil
 }

@@ -141,7 +141,7 @@ func verifySignature(a *result.Attestation, statement []byte) (string, error) {
 		good = a.Format == ecdsaFormat && ecdsa.VerifyASN1(k, sum[:], a.Signature)
 	}
 	if !good {
-		return "", errors.New("the key that is stored in the result did not sign this result with this time and nonce")
+		return "", errors.New("the key that is stored in the result did not sign this result, time and nonce")
 	}
 	return fingerprint(a.PublicKey), nil
 }

@@ -11,7 +11,7 @@ import (
 var teeEvidence = Guard{
 	ID:     "tee-evidence",
 	Doc:    "An arm is declared to run in a TEE, but neither detection from inside nor its launcher showed that the TEE was on.",
-	Effect: "invalid: without the TEE, the ratio is not the cost of the TEE",
+	Effect: "invalid: without evidence that the TEE was on, the ratio is not the cost of the TEE",
 	Help:   "let the launcher give evidence (a quote, a report, the loader's output), or run where the TEE is visible from inside",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {
