@@ -66,9 +66,9 @@ func TestTopWithout(t *testing.T) {
 		want   string
 	}{
 		"terminal": {func(aloneEnv) string { return "true" }, []string{binary, "top", "--once"}, "PROCESS"},
-		"root":     {func(aloneEnv) string { return "true" }, nobody, "Without root, teescope cannot show for a process: "},
+		"root":     {func(aloneEnv) string { return "true" }, nobody, "Without root, teescope cannot show these values of a process: "},
 		"BTF": {func(e aloneEnv) string { return "mount --bind " + e.tmp + " /sys/kernel/btf" }, []string{binary, "top", "--once"},
-			"Here teescope cannot show for a process: "},
+			"On this machine, teescope cannot show these values of a process: "},
 		"a home to write": {func(e aloneEnv) string { return "mount -t tmpfs -o ro tmpfs " + e.home }, []string{binary, "top", "--once"}, "PROCESS"},
 	} {
 		t.Run(name, func(t *testing.T) {

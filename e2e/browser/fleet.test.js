@@ -101,7 +101,7 @@ describe("several machines", { skip: missing({ root: false }) }, () => {
     assert.equal(Number(await page.locator('[data-tile="CPU in use"]').getAttribute("data-value")).toFixed(3), "0.900");
     assert.match(await verdict.innerText(), /Watching 2 process names at a cost of 1\.2 % of one core/);
     for (const [target, texts] of [
-      ["page=tee", [/This machine runs inside an SEV-SNP guest/, /This machine's agent could not check this/, /This machine's agent found none/]],
+      ["page=tee", [/This machine runs inside an SEV-SNP guest/, /This machine's agent could not check this/, /This machine's agent found no TEE of this kind/]],
       ["page=machine", [/Linux 6\.12\.7, amd64/, /AMD EPYC 9654, 4 CPUs/, /16 GiB/, /1\.2\.3/]],
       ["page=settings", [/The agent uses 1\.2 % of one core, within its budget of 8 % on these 4 CPUs/, /These sources belong to another machine/, /delivered nothing in its last reading/]],
       ["page=processes&subject=redis-0001", [/Process ids of another machine are not available here/, /70 % of one core/]],

@@ -41,7 +41,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     assert.equal(await page.getByRole("button", { name: "New dashboard" }).isDisabled(), true);
 
     const { stdout, stderr } = spawnSync(binary, ["open", "--server", url], { encoding: "utf8" });
-    assert.match(stderr, /It works once/);
+    assert.match(stderr, /The link works once/);
     await page.goto(stdout.trim());
     assert.equal(new URL(page.url()).search, ""); // the secret is gone from the address
     await page.goto(`${url}/?page=settings&range=5m`);

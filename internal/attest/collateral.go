@@ -135,7 +135,7 @@ func (c *cache) findAnswer(url string, now time.Time) (a answer, ok bool, err er
 	}
 	maps.DeleteFunc(c.failed, func(_ string, f failure) bool { return now.Sub(f.at) >= failedFor })
 	if f, bad := c.failed[url]; bad {
-		return answer{}, false, fmt.Errorf("%w (%s ago; tried again %s after that)", f.err, now.Sub(f.at).Round(time.Second), failedFor)
+		return answer{}, false, fmt.Errorf("%w (this was %s ago; the next try is %s after the failure)", f.err, now.Sub(f.at).Round(time.Second), failedFor)
 	}
 	alike := 0
 	for other := range c.failed {
@@ -144,7 +144,7 @@ func (c *cache) findAnswer(url string, now time.Time) (a answer, ok bool, err er
 		}
 	}
 	if !answered && alike >= mostFailed {
-		return answer{}, false, fmt.Errorf("fetch %s: %d fetches of this kind failed within %s, so addresses that never answered are tried later", url, alike, failedFor)
+		return answer{}, false, fmt.Errorf("fetch %s: not tried, because %d fetches of this kind failed within %s; addresses that never answered are tried later", url, alike, failedFor)
 	}
 	return answer{}, false, nil
 }

@@ -79,9 +79,9 @@ func TestCachedFailures(t *testing.T) {
 			t.Errorf("a caller that gave up: %v", err)
 		}
 		get("list", "busy", 2)
-		get("list", "busy (0s ago; tried again 1m0s after that)", 2)
+		get("list", "busy (this was 0s ago; the next try is 1m0s after the failure)", 2)
 		time.Sleep(failedFor - time.Second)
-		get("list", "busy (59s ago", 2)
+		get("list", "busy (this was 59s ago", 2)
 		away = false
 		time.Sleep(time.Second)
 		get("list", "", 3)
@@ -93,7 +93,7 @@ func TestCachedFailures(t *testing.T) {
 			t.Errorf("%d forged addresses caused %d fetches, want %d", 10*mostFailed, from.asked-3, mostFailed)
 		}
 		another := "chips/" + strings.Repeat("9", 32)
-		get(another, "50 fetches of this kind failed within 1m0s, so addresses that never answered are tried later", 3+mostFailed)
+		get(another, "50 fetches of this kind failed within 1m0s; addresses that never answered are tried later", 3+mostFailed)
 		get("list", "", 3+mostFailed)
 		get("chips/crl", "", 4+mostFailed) // what strangers name stops no revocation list
 		time.Sleep(failedFor)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-tpm/tpm2/transport"
 )
 
-var errLinux = errors.New("evidence is collected on Linux; here it can only be verified")
+var errLinux = errors.New("only Linux can collect evidence; this machine can only verify evidence")
 
 func openNSM(string) (func(request, answer []byte) (int, error), error) { return nil, errLinux }
 

@@ -98,7 +98,7 @@ func Inspect(ctx context.Context, e *Evidence, c Collateral, now time.Time, root
 		most = mostNVIDIA
 	}
 	if len(e.Quote) > most || len(e.Aux) > most {
-		return nil, fmt.Errorf("verify evidence of format %s: %d and %d bytes: too large for this format", e.Format, len(e.Quote), len(e.Aux))
+		return nil, fmt.Errorf("verify evidence of format %s: a quote of %d bytes and certificates of %d bytes are too large for this format", e.Format, len(e.Quote), len(e.Aux))
 	}
 	quiet()
 	return unbroken(func() (*Inspection, error) {
@@ -114,7 +114,7 @@ func Inspect(ctx context.Context, e *Evidence, c Collateral, now time.Time, root
 func unbroken(f func() (*Inspection, error)) (i *Inspection, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			i, err = nil, fmt.Errorf("verify evidence: it is malformed (%v)", p)
+			i, err = nil, fmt.Errorf("verify evidence: the evidence is malformed (%v)", p)
 		}
 	}()
 	return f()
@@ -162,11 +162,11 @@ func (s Stored) Get(_ context.Context, url string) (map[string][]string, []byte,
 		}
 		for name, values := range f.Header {
 			if spelled, err := issuers(values); err != nil || !slices.Equal(spelled, values) || name != tcbChain && name != identityChain {
-				return nil, nil, fmt.Errorf("read %s: the header %s is not as it was stored", url, name)
+				return nil, nil, fmt.Errorf("read %s: the header %s does not have the form in which teescope stores headers", url, name)
 			}
 		}
 		if !bytes.Equal(oneSpelling(f.Body), f.Body) {
-			return nil, nil, fmt.Errorf("read %s: the body is not as it was stored", url)
+			return nil, nil, fmt.Errorf("read %s: the body does not have the form in which teescope stores bodies", url)
 		}
 		return f.Header, f.Body, nil
 	}

@@ -41,7 +41,7 @@ func TestMachines(t *testing.T) {
 			{name: "revoked", o: attesttest.Options{Revoked: true}, at: soon, standing: "revoked"},
 			{name: "out of date", o: attesttest.Options{OutOfDate: true}, at: soon, standing: map[string]string{"tdx": "OutOfDate", "sev-snp": "TCB"}[name]},
 			{name: "no collateral", at: soon, without: true, standing: "is not stored"},
-			{name: "lists of last month", at: attesttest.Made.Add(attesttest.Lifetime + time.Hour), standing: "holds from", signature: "expired"},
+			{name: "lists of last month", at: attesttest.Made.Add(attesttest.Lifetime + time.Hour), standing: "valid only from", signature: "expired"},
 			{name: "certificates of ten years ago", at: attesttest.Made.AddDate(10, 0, 0), signature: "expired"},
 		} {
 			t.Run(name+"/"+tc.name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestMachines(t *testing.T) {
 				switch {
 				case name == "nitro":
 					standing = "publishes none"
-				case name == "sev-snp" && tc.standing == "holds from":
+				case name == "sev-snp" && tc.standing == "valid only from":
 					signature = "" // the certificates of the library's chain live longer
 				case signature != "":
 					standing = ""

@@ -31,7 +31,7 @@ var nitro = Provider{
 		const device = "/dev/nsm"
 		exchange, err := openNSM(device)
 		if err != nil {
-			return nil, nil, fmt.Errorf("open %s: %w: %w (it needs an AWS Nitro enclave)", device, errors.ErrUnsupported, err)
+			return nil, nil, fmt.Errorf("open %s: %w: %w (teescope needs an AWS Nitro enclave)", device, errors.ErrUnsupported, err)
 		}
 		return nsm{exchange}, Stored(nil), nil
 	},
@@ -76,7 +76,7 @@ func (n nsm) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 		return nil, fmt.Errorf("read the answer of the enclave's module: %w", err)
 	}
 	if a.Attestation == nil {
-		return nil, fmt.Errorf("get a document of the enclave: the module says %q", a.Error)
+		return nil, fmt.Errorf("get a document of the enclave: the enclave's module refused the request with the error %q", a.Error)
 	}
 	return &Evidence{Format: nitroFormat, Quote: a.Attestation.Document}, nil
 }
@@ -116,7 +116,7 @@ func inspectNitro(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspect
 	}
 	at := time.UnixMilli(d.Timestamp).UTC()
 	i := &Inspection{Data: d.UserData, Facts: Facts{TEE: "nitro", Measurement: hex.EncodeToString(boot), Debug: new(zero(boot)), Time: &at, Registers: Registers{}},
-		Standing: fmt.Errorf("%w: AWS Nitro has no TCB levels, and AWS says not to check its revocation lists", ErrNonePublished)}
+		Standing: fmt.Errorf("%w: AWS Nitro has no TCB levels, and AWS advises against checking Nitro's revocation lists", ErrNonePublished)}
 	for n, v := range d.PCRs {
 		if !zero(v) {
 			i.Facts.Registers[fmt.Sprintf("pcr%d", n)] = hex.EncodeToString(v)

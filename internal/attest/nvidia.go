@@ -62,7 +62,7 @@ func openGPUs(h *host.Host, command string) (*gpus, error) {
 	}
 	argv := strings.Fields(command)
 	if len(argv) == 0 || !strings.Contains(command, "{nonce}") {
-		return nil, fmt.Errorf("ask the GPUs by %q: it needs a command with {nonce} in it", command)
+		return nil, fmt.Errorf("ask the GPUs by %q: the command must contain {nonce}", command)
 	}
 	if _, err := h.LookPath(argv[0]); err != nil {
 		return nil, fmt.Errorf("ask the GPUs by %q: %w: %w (install NVIDIA's nvattest, or name another command)", argv[0], errors.ErrUnsupported, err)
@@ -111,10 +111,10 @@ func collected(text []byte) (*Evidence, error) {
 		into = &all.Evidences
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return nil, fmt.Errorf("%w (it begins with %.60q)", err, text)
+		return nil, fmt.Errorf("%w (the output begins with %.60q)", err, text)
 	}
 	if len(all.Evidences) == 0 {
-		return nil, errors.New("it has no evidence of a GPU")
+		return nil, errors.New("the output has no evidence of a GPU")
 	}
 	e := &Evidence{Format: nvidiaFormat}
 	for _, d := range all.Evidences {
@@ -185,9 +185,9 @@ func readGPUReport(b []byte) (*gpuReport, []byte, error) {
 	r.signature = c.bytes(signatureBytes)
 	switch {
 	case c.short:
-		return nil, nil, fmt.Errorf("it ends too early (%d bytes)", len(b))
+		return nil, nil, fmt.Errorf("the report ends too early (%d bytes)", len(b))
 	case !bytes.Equal(request, []byte{0x11, 0xe0, 1, 0xff}):
-		return nil, nil, fmt.Errorf("it begins with %x: want 11e001ff, the request of SPDM 1.1 for all measurements and a signature", request)
+		return nil, nil, fmt.Errorf("the report begins with %x: want 11e001ff, the request of SPDM 1.1 for all measurements and a signature", request)
 	case answer[0] != 0x11 || answer[1] != 0x60:
 		return nil, nil, fmt.Errorf("the answer begins with %x: want 1160, the measurements of SPDM 1.1", answer[:2])
 	}
@@ -198,17 +198,17 @@ func readGPUReport(b []byte) (*gpuReport, []byte, error) {
 		value := block.bytes(block.number(2))
 		r.measured = append(r.measured, value)
 		if record.short || block.short || len(block.left) > 0 || kind != 1 || index != len(r.measured) || len(value) != measuredBytes {
-			return nil, nil, fmt.Errorf("measurement %d is not one of SHA-384 in DMTF's form", len(r.measured))
+			return nil, nil, fmt.Errorf("measurement %d is not a SHA-384 measurement in DMTF's form", len(r.measured))
 		}
 	}
 	if record.short || len(r.measured) != blocks {
-		return nil, nil, fmt.Errorf("it has %d measurements, and says %d", len(r.measured), blocks)
+		return nil, nil, fmt.Errorf("the report has %d measurements, but declares %d", len(r.measured), blocks)
 	}
 	for len(fields.left) > 0 {
 		kind := fields.number(2)
 		value := fields.bytes(fields.number(2))
 		if _, twice := r.fields[kind]; twice || fields.short {
-			return nil, nil, fmt.Errorf("field %d of the opaque data is cut off or there twice", kind)
+			return nil, nil, fmt.Errorf("field %d of the opaque data is cut off or appears twice", kind)
 		}
 		r.fields[kind] = value
 	}
@@ -248,7 +248,7 @@ func (r *gpuReport) gpu() (GPU, error) {
 		g.VBIOS = fmt.Sprintf("%02X.%02X.%02X.%02X.%02X", v[3], v[2], v[1], v[0], v[4])
 	}
 	if g.Driver == "" || g.VBIOS == "" || strings.Trim(g.Driver, "0123456789.") != "" {
-		return g, fmt.Errorf("it has driver %.40q and VBIOS %q: want the version of each", g.Driver, g.VBIOS)
+		return g, fmt.Errorf("the report has driver %.40q and VBIOS %q: want a version of the driver and one of the VBIOS", g.Driver, g.VBIOS)
 	}
 	g.noDecoder = bytes.Equal(r.fields[fieldDecoder], []byte{decoderOff})
 	if mode, ok := r.fields[fieldMode]; ok && len(mode) <= 8 && littleEndian(r.fields[fieldVersion]) >= 1 {
@@ -271,7 +271,7 @@ func inspectNVIDIA(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspec
 		return nil, fmt.Errorf("read the certificates: %w", err)
 	}
 	i := &Inspection{bind: gpuNonce, Facts: Facts{TEE: "nvidia-gpu", Registers: Registers{}},
-		Standing: fmt.Errorf("%w: only NVIDIA's OCSP service knows whether a certificate is revoked, and it is not asked", ErrNotRead)}
+		Standing: fmt.Errorf("%w: only NVIDIA's OCSP service knows whether a certificate is revoked, and teescope does not ask this service", ErrNotRead)}
 	var tcb []string
 	for rest := e.Quote; len(rest) > 0 || len(i.Facts.GPUs) == 0; {
 		n := len(i.Facts.GPUs)
@@ -293,9 +293,9 @@ func inspectNVIDIA(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspec
 		g.Device, g.Serial = chain[1].Subject.CommonName, chain[1].Subject.SerialNumber
 		switch {
 		case n > 0 && !bytes.Equal(i.Data, r.nonce):
-			return nil, fmt.Errorf("report %d is about other data than the first", n+1)
+			return nil, fmt.Errorf("report %d has a different nonce than report 1, so the reports are not about the same data", n+1)
 		case slices.ContainsFunc(i.Facts.GPUs, func(other GPU) bool { return other.Serial == g.Serial }):
-			return nil, fmt.Errorf("reports of the same GPU (%s) are there twice", g.Serial)
+			return nil, fmt.Errorf("two reports are of the same GPU (%s): want one report for each GPU", g.Serial)
 		}
 		if i.Signature == nil {
 			i.Signature = r.verify(chain, now)
@@ -310,7 +310,7 @@ func inspectNVIDIA(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspec
 		tcb = append(tcb, fmt.Sprintf("%s: driver %s, VBIOS %s", g.Device, g.Driver, g.VBIOS))
 	}
 	if len(certificates) > 0 {
-		return nil, errors.New("there are certificates of no report")
+		return nil, errors.New("some certificates belong to no report: want only the certificates of the reports")
 	}
 	i.Facts.TCB = strings.Join(tcb, "; ")
 	return i, nil
@@ -336,7 +336,7 @@ func (r *gpuReport) verify(chain []*x509.Certificate, now time.Time) error {
 		return fmt.Errorf("the GPU's certificate: %w", err)
 	}
 	if !slices.ContainsFunc(found, func(c []*x509.Certificate) bool { return slices.EqualFunc(c, chain, (*x509.Certificate).Equal) }) {
-		return errors.New("the GPU's certificates are not one chain, or there are others between them")
+		return errors.New("the GPU's certificates do not form one chain, or other certificates are between them")
 	}
 	// NVIDIA's switches have the same root and the same form of report.
 	const device, firmware = " GSP BROM", " GSP FMC "

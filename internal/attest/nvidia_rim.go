@@ -61,7 +61,7 @@ func ReadRIM(text []byte) (*RIM, error) {
 		}
 	}
 	if m.Version == "" || m.Product == "" || len(m.good) == 0 {
-		return nil, errors.New("read the manifest: it is not one of NVIDIA's: want a version, a product and active measurements")
+		return nil, errors.New("read the manifest: this is not a manifest of NVIDIA: want a version, a product and active measurements")
 	}
 	return m, nil
 }
@@ -72,7 +72,7 @@ func (m *RIM) add(index, alternatives string, has func(string) string) error {
 	at, err := strconv.Atoi(index)
 	count, err2 := strconv.Atoi(alternatives)
 	if err != nil || err2 != nil || at < 0 || at >= most || count < 1 || count > most || m.good[at] != nil {
-		return fmt.Errorf("%.10q alternatives, want one measurement for each index, with 1 to %d", alternatives, most)
+		return fmt.Errorf("the number of alternatives is %.10q: want 1 to %d, and only one measurement for each index", alternatives, most)
 	}
 	for n := range count {
 		v, err := hex.DecodeString(has(fmt.Sprintf("Hash%d", n)))

@@ -247,15 +247,15 @@ func TestNVIDIACommand(t *testing.T) {
 		{"cat " + sample + " --nonce={nonce}", "status 1"},
 		{"sed -e s/{nonce}// " + sample, ""},
 		{"printf [] {nonce}", "no evidence of a GPU"},
-		{"printf {\"evidences\":{nonce}", "it begins with"},
-		{"printf {nonce}", "it begins with"},
+		{"printf {\"evidences\":{nonce}", "the output begins with"},
+		{"printf {nonce}", "the output begins with"},
 		{"printf [{\"evidence\":\"a\"}] {nonce}", "base64"},
 		{"sed -e s/{nonce}/ " + sample, "unterminated"}, // the command's own words
 		{tool + " {nonce}", ""},
 		{filepath.Dir(tool) + "/none {nonce}", "install NVIDIA's nvattest"},
 		{sample + " {nonce}", "permission denied"},
 		{"no-such-tool {nonce}", "install NVIDIA's nvattest"},
-		{"cat " + sample, "it needs a command with {nonce}"},
+		{"cat " + sample, "the command must contain {nonce}"},
 	} {
 		q, _, err := provider.Open(attest.Settings{NVIDIA: tc.command})
 		var e *attest.Evidence

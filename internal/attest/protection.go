@@ -97,7 +97,7 @@ func ComposeTCB(product string, parts map[string]uint8) (TCB, error) {
 		}
 	}
 	if found != len(parts) {
-		return 0, fmt.Errorf("%d parts, of which a %s processor has %d", len(parts), product, found)
+		return 0, fmt.Errorf("the TCB has %d parts, but a %s processor has only %d of these parts", len(parts), product, found)
 	}
 	return t, nil
 }

@@ -73,7 +73,7 @@ func OpenTPM(s TPMSettings) (*TPM, error) {
 	}
 	device, err := openTPMDevice(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the TPM: %w: %w (it needs a TPM 2.0 and the right to use %s)", errors.ErrUnsupported, err, path)
+		return nil, fmt.Errorf("open the TPM: %w: %w (teescope needs a TPM 2.0 and the right to use %s)", errors.ErrUnsupported, err, path)
 	}
 	t := &TPM{device: device, log: s.Log, chain: s.Certificates}
 	if t.log == nil && s.Path == "" {
@@ -177,7 +177,7 @@ func (t *TPM) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 			return &Evidence{Format: tpmFormat, Quote: b}, err
 		}
 	}
-	return nil, fmt.Errorf("get a quote of the TPM: its registers changed during each of %d tries; try again when nothing extends them", tries)
+	return nil, fmt.Errorf("get a quote of the TPM: the TPM's registers changed during each of %d tries; try again when no program extends the registers", tries)
 }
 
 // read reads the registers, of which a TPM hands out a few at a time.
@@ -189,7 +189,7 @@ func (t *TPM) read() ([][]byte, error) {
 			return nil, fmt.Errorf("read the TPM's registers: %w", err)
 		}
 		if len(r.PCRValues.Digests) == 0 {
-			return nil, errors.New("read the TPM's registers: it has no bank of SHA-256")
+			return nil, errors.New("read the TPM's registers: the TPM has no bank of SHA-256 registers")
 		}
 		for _, d := range r.PCRValues.Digests {
 			out = append(out, d.Buffer)
@@ -220,12 +220,12 @@ func (q *tpmQuote) check() error {
 	case !bytes.Equal(tpm2.Marshal(*a), q.Attest):
 		return errors.New("what the TPM signed is not in canonical form")
 	case !bytes.Equal(a.ExtraData.Buffer, q.qualified()):
-		return errors.New("the quote is about other data, another event log or another certificate")
+		return errors.New("the quote was made for other data, another event log or another certificate")
 	case !bytes.Equal(tpm2.Marshal(info.PCRSelect), tpm2.Marshal(allRegisters())):
 		return errors.New("the quote does not cover the 24 registers of SHA-256")
 	}
 	if len(q.Registers) != registers || slices.ContainsFunc(q.Registers, func(r []byte) bool { return len(r) != sha256.Size }) {
-		return fmt.Errorf("it comes with %d registers, or with such that are not of SHA-256: want %d", len(q.Registers), registers)
+		return fmt.Errorf("the quote comes with %d registers, or with registers that are not SHA-256: want %d SHA-256 registers", len(q.Registers), registers)
 	}
 	if sum := sha256.Sum256(slices.Concat(q.Registers...)); !bytes.Equal(info.PCRDigest.Buffer, sum[:]) {
 		return errors.New("the registers are not those that the TPM signed")
@@ -242,7 +242,7 @@ func (q *tpmQuote) signer() (*ecdsa.PublicKey, error) {
 	want := attestationKey
 	want.Unique = p.Unique
 	if !bytes.Equal(tpm2.Marshal(want), q.Key) {
-		return nil, errors.New("the TPM's key is not one that signs quotes alone")
+		return nil, errors.New("the TPM's key is not an attestation key: want a key that signs only quotes")
 	}
 	point, err := p.Unique.ECC()
 	if err != nil {
@@ -274,7 +274,7 @@ func (q *tpmQuote) signed(key *ecdsa.PublicKey) error {
 	}
 	ecc, err := s.Signature.ECDSA()
 	if err != nil || s.SigAlg != tpm2.TPMAlgECDSA || ecc.Hash != tpm2.TPMAlgSHA256 || !bytes.Equal(tpm2.Marshal(*s), q.Signature) {
-		return errors.New("the TPM's signature is not ECDSA with SHA-256 in its one spelling")
+		return errors.New("the TPM's signature is not ECDSA with SHA-256 in canonical form")
 	}
 	sum := sha256.Sum256(q.Attest)
 	if !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(ecc.SignatureR.Buffer), new(big.Int).SetBytes(ecc.SignatureS.Buffer)) {
@@ -285,7 +285,7 @@ func (q *tpmQuote) signed(key *ecdsa.PublicKey) error {
 
 // ErrUnknownTPM is wrapped where a quote is signed, and nobody who is trusted vouches for the
 // TPM's key.
-var ErrUnknownTPM = errors.New("nobody who is trusted vouches for this TPM")
+var ErrUnknownTPM = errors.New("no trusted key or certificate vouches for this TPM")
 
 // TPMTrust says which TPMs are known. The zero value knows none: anybody can run one.
 type TPMTrust struct {
@@ -314,7 +314,7 @@ func (t TPMTrust) vouched(key *ecdsa.PublicKey, chain []byte, now time.Time) err
 	case len(certificates) == 0:
 		return fmt.Errorf("%w: its attestation key %s has no certificate", ErrUnknownTPM, id)
 	case !key.Equal(certificates[0].PublicKey):
-		return errors.New("the certificate is of another key than the TPM's")
+		return errors.New("the certificate is not of the TPM's attestation key, but of another key")
 	}
 	between := x509.NewCertPool()
 	for _, c := range certificates[1:] {
@@ -347,7 +347,7 @@ func inspectTPM(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspectio
 		return nil, fmt.Errorf("read the quote: %w", err)
 	}
 	if b, err := canonical(q); err != nil || !bytes.Equal(b, e.Quote) {
-		return nil, errors.New("read the quote: it is not in canonical form")
+		return nil, errors.New("read the quote: the quote is not in canonical form")
 	}
 	key, err := q.signer()
 	if err != nil {
@@ -357,7 +357,7 @@ func inspectTPM(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspectio
 		return nil, err
 	}
 	i := &Inspection{Data: q.Data, Facts: Facts{TEE: "tpm", NoTEE: true, Registers: Registers{}},
-		Standing: fmt.Errorf("%w: TPMs have no TCB levels, and revocation lists of those who certify them are not read", ErrNonePublished)}
+		Standing: fmt.Errorf("%w: TPMs have no TCB levels, and teescope does not read the revocation lists of the authorities that certify TPMs", ErrNonePublished)}
 	for n, r := range q.Registers {
 		if !untouched(r) {
 			i.Facts.Registers[fmt.Sprintf("pcr%d", n)] = hex.EncodeToString(r)
@@ -409,7 +409,7 @@ func replayed(log []byte, have [][]byte) (string, error) {
 			mrs = append(mrs, register.PCR{Index: n, Digest: value, DigestAlg: crypto.SHA256})
 			names = append(names, fmt.Sprintf("pcr%d", n))
 		case !untouched(value):
-			return "", fmt.Errorf("replay the event log: it has no event of pcr%d, which something was measured into", n)
+			return "", fmt.Errorf("replay the event log: the log has no event of pcr%d, but something was measured into this register", n)
 		}
 	}
 	if len(mrs) == 0 {

@@ -47,7 +47,7 @@ func (t *TPM) Identity() (*TPMIdentity, error) {
 	defer t.mu.Unlock()
 	cert, err := t.stored(endorsementCertificate)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate of the TPM's endorsement key: %w (not every maker stores one)", err)
+		return nil, fmt.Errorf("read the certificate of the TPM's endorsement key: %w (not every TPM maker stores this certificate)", err)
 	}
 	key, forget, err := t.primary(attestationKey)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *TPM) stored(at tpm2.TPMHandle) ([]byte, error) {
 			return nil, err
 		}
 		if len(r.Data.Buffer) == 0 {
-			return nil, errors.New("the TPM hands out nothing")
+			return nil, errors.New("the TPM returned no data")
 		}
 		out = append(out, r.Data.Buffer...)
 	}
@@ -211,7 +211,7 @@ func (t *TPM) Activate(s *SealedCertificate) ([]byte, error) {
 		Secret:         tpm2.TPM2BEncryptedSecret{Buffer: s.Secret},
 	}.Execute(t.device)
 	if err != nil {
-		return nil, fmt.Errorf("open the sealed certificate: it was made for another TPM or changed: %w", err)
+		return nil, fmt.Errorf("open the sealed certificate: the certificate was made for another TPM, or was changed: %w", err)
 	}
 	gcm, err := oneTimeCipher(r.CertInfo.Buffer)
 	if err != nil {
@@ -219,7 +219,7 @@ func (t *TPM) Activate(s *SealedCertificate) ([]byte, error) {
 	}
 	der, err := gcm.Open(nil, make([]byte, gcm.NonceSize()), s.Certificate, nil)
 	if err != nil {
-		return nil, fmt.Errorf("open the sealed certificate: it was changed: %w", err)
+		return nil, fmt.Errorf("open the sealed certificate: the certificate was changed: %w", err)
 	}
 	if _, err := x509.ParseCertificate(der); err != nil {
 		return nil, fmt.Errorf("read the sealed certificate: %w", err)

@@ -211,7 +211,7 @@ func TestTPM(t *testing.T) {
 			change func(*tpmQuote)
 			want   string
 		}{
-			"data":        {func(q *tpmQuote) { q.Data = []byte("other") }, "about other data"},
+			"data":        {func(q *tpmQuote) { q.Data = []byte("other") }, "made for other data"},
 			"a register":  {func(q *tpmQuote) { q.Registers[0] = make([]byte, 32) }, "not those that the TPM signed"},
 			"registers":   {func(q *tpmQuote) { q.Registers = q.Registers[:8] }, "8 registers"},
 			"the log":     {func(q *tpmQuote) { q.Log = eventLog(boot[:1]) }, "another event log"},
@@ -224,7 +224,7 @@ func TestTPM(t *testing.T) {
 				}
 				p.ObjectAttributes.Restricted = false
 				q.Key = tpm2.Marshal(*p)
-			}, "signs quotes alone"},
+			}, "signs only quotes"},
 			"the signature": {func(q *tpmQuote) {
 				var other tpmQuote
 				if err := cbor.Unmarshal(short.Quote, &other); err != nil {
@@ -265,7 +265,7 @@ func TestTPM(t *testing.T) {
 			"a byte":           {func(id *TPMIdentity) { id.Endorsement[len(id.Endorsement)-1] ^= 1 }, roots, now, "endorsement key"},
 			"no certificate":   {func(id *TPMIdentity) { id.Endorsement = nil }, roots, now, "endorsement key"},
 			"a certificate":    {func(id *TPMIdentity) { id.Endorsement = own.Raw }, pool(own), now, "want RSA"},
-			"another sort key": {func(id *TPMIdentity) { id.Key = tpm2.Marshal(tpm2.ECCSRKTemplate) }, roots, now, "signs quotes alone"},
+			"another sort key": {func(id *TPMIdentity) { id.Key = tpm2.Marshal(tpm2.ECCSRKTemplate) }, roots, now, "signs only quotes"},
 			"no key":           {func(id *TPMIdentity) { id.Key = nil }, roots, now, "read the TPM's key"},
 		} {
 			changed := TPMIdentity{Endorsement: slices.Clone(id.Endorsement), Key: slices.Clone(id.Key)}

@@ -307,7 +307,7 @@ func equalTCBs(a *sevpb.Attestation) error {
 		return fmt.Errorf("the reported TCB %s is not that of the key's certificate, %s", TCB(r.GetReportedTcb()), is)
 	}
 	if r.GetCommittedTcb() != r.GetCurrentTcb() {
-		return fmt.Errorf("the firmware is provisional: its TCB is %s, and %s is committed", TCB(r.GetCurrentTcb()), TCB(r.GetCommittedTcb()))
+		return fmt.Errorf("the firmware is provisional: the current TCB is %s, but the committed TCB is %s", TCB(r.GetCurrentTcb()), TCB(r.GetCommittedTcb()))
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func (l lists) Get(url string) ([]byte, error) {
 		return nil, fmt.Errorf("read the revocation list: %w", err)
 	}
 	if l.now.Before(list.ThisUpdate) || l.now.After(list.NextUpdate) {
-		return nil, fmt.Errorf("the revocation list holds from %s to %s", list.ThisUpdate.Format(time.RFC3339), list.NextUpdate.Format(time.RFC3339))
+		return nil, fmt.Errorf("the revocation list is valid only from %s to %s", list.ThisUpdate.Format(time.RFC3339), list.NextUpdate.Format(time.RFC3339))
 	}
 	return body, nil
 }

@@ -93,7 +93,7 @@ func (a *attesting) run(ctx context.Context, env Env, path string) error {
 		return fmt.Errorf("attest %s: the file is compressed; run gunzip first", path)
 	}
 	if e.Attestation != nil && !a.replace {
-		return fmt.Errorf("attest %s: the result is already attested or signed (%s, %s); check it with `teescope verify`, or replace the attestation with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
+		return fmt.Errorf("attest %s: the result is already attested or signed (%s, %s); check the result with `teescope verify`, or replace the attestation with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
 	}
 	at, err := a.attestation(ctx, env, doc)
 	if err != nil {
@@ -166,7 +166,7 @@ func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation,
 	if a.provider != "" {
 		return nil, fmt.Errorf("--provider %q: want %s", a.provider, a.names())
 	}
-	return nil, fmt.Errorf("no TEE on this machine (%s), so the result is unattested; --key or --new-key signs it instead, which proves who holds the key", strings.Join(lacks, "; "))
+	return nil, fmt.Errorf("no TEE on this machine (%s), so the result is unattested; --key or --new-key signs the result instead, which proves who holds the key", strings.Join(lacks, "; "))
 }
 
 // signer reads the key, or makes one and writes it before anything is signed with it.
@@ -265,9 +265,9 @@ func (v *verifying) command(env Env) *cobra.Command {
 		Use:   "verify RESULT.json",
 		Short: "Say what the attestation or signature of a result proves, and what not",
 		Long: `Verify checks without any network: the digest of the result, the signatures up to the
-vendor's root, the TCB and revocations by what is stored in the result, that the host can
-neither debug nor migrate the TEE, and what the flags or the policy file want. It prints
-one line. AMD does not publish which TCB is current: SEV-SNP needs a policy with min_tcb.
+vendor's root, the TCB and revocations (from the data stored in the result), that the host can
+neither debug nor migrate the TEE, and the requirements of the flags or the policy file. It
+prints one line. AMD does not publish which TCB is current: SEV-SNP needs a policy with min_tcb.
 
 Certificates and revocation lists are checked for the time that the attestation states;
 --as-of sets another time. A quote proves where the result was when it was attested. It does not
@@ -283,10 +283,10 @@ that is needed cannot be checked, 4 usage error or no result.`,
 		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
 	}
 	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with the requirements on the evidence: tee, measurements, min_tcb and others (docs/attested-results.md)")
-	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; may be repeated, and then one of them must match")
-	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; may be repeated, and then one of them must match")
-	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); its signature is not verified")
-	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, although the host can read its memory")
+	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "expected measurement in `HEX`; may be repeated, and then one of the measurements must match")
+	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with an expected public key in PEM; may be repeated, and then one of the keys must match")
+	c.Flags().StringSliceVar(&v.rims, "rim", nil, "`FILE` with the measurements that NVIDIA publishes for the driver or VBIOS of a GPU (RIM); the signature of this file is not verified")
+	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE in debug mode, in which the host can read the TEE's memory")
 	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "maximum age of the attestation, from the time that the attestation states")
 	c.Flags().StringVar(&v.nonce, "nonce", "", "expected nonce in `HEX`")
 	c.Flags().StringVar(&v.asOf, "as-of", "", "check certificates and revocation lists for this time instead of the attestation's (2026-11-25T12:00:00Z, or now)")

@@ -194,10 +194,10 @@ func TestAttestRefuses(t *testing.T) {
 		want string
 	}{
 		{"no TEE", []string{"attest", good}, "no TEE on this machine (open configfs-tsm: "},
-		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "it needs an AWS Nitro enclave"},
+		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "teescope needs an AWS Nitro enclave"},
 		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, nvidia, simulated`},
 		{"no GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "no-such-tool {nonce}"}, "install NVIDIA's nvattest"},
-		{"an old report of a GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "sed -e s/{nonce}// ../attest/testdata/nvidia-hopper.json"}, "the quote of this machine is not about what was requested"},
+		{"an old report of a GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "sed -e s/{nonce}// ../attest/testdata/nvidia-hopper.json"}, "this machine returned a quote for other data than teescope requested"},
 		{"a manifest that is none", []string{"verify", good, "--rim", key}, "--rim " + key + ": read the manifest"},
 		{"no manifest", []string{"verify", good, "--rim", filepath.Join(dir, "none.xml")}, "--rim: open "},
 		{"a key and a provider", []string{"attest", good, "--key", key, "--provider", "nitro"}, "none of the others can be"},
@@ -246,7 +246,7 @@ func TestAttestGPU(t *testing.T) {
 	if code != exitOK || errs != "" || !strings.Contains(out, "unproved: proved: an NVIDIA GPU (GH100 A01 GSP BROM A, driver 590.12, VBIOS 96.00.A5.00.01, mode spt) signed a report about exactly this result") {
 		t.Fatalf("status %d\n%s%s", code, out, errs)
 	}
-	if out, errs, code := onMachine(t, m, "verify", path); code != exitInconclusive || !strings.Contains(out, "where it was made (a GPU's report says nothing of the CPU)") {
+	if out, errs, code := onMachine(t, m, "verify", path); code != exitInconclusive || !strings.Contains(out, "where it was made (a GPU's report says nothing about the CPU)") {
 		t.Errorf("status %d\n%s%s", code, out, errs)
 	}
 	write := func(name string, text []byte) string {

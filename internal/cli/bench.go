@@ -70,9 +70,9 @@ type benchFlags struct {
 func (f *benchFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	f.changed = fs.Changed
-	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]..., another machine as ssh:[USER@]HOST[,K=V]...; the first is the baseline")
+	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]..., or another machine, as ssh:[USER@]HOST[,K=V]...; the first environment is the baseline")
 	fs.StringSliceVar(&f.variants, "variants", nil, "run only these environments of an experiment; the first is the baseline")
-	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both")
+	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both values")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (default: the experiment's, or %d)", bench.StandardPairs))
 	fs.IntVar(&f.pairs, "runs", 0, "runs in each environment: the same as --pairs")
 	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("measure one short case with %d pairs, the minimum for a verdict; up to %d spare pairs replace lost ones", bench.QuickPairs, bench.QuickSpare))
@@ -85,7 +85,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.margin, "margin", "", "smallest cost that matters (default: the experiment's, or "+defaultMargin+")")
 	fs.StringVar(&f.metric, "metric", "", "metric of the verdict (default: the workload's primary metric)")
 	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "physical limit of a device or link, as METRIC=VALUE,SOURCE in base units; higher measured values are refused")
-	fs.StringVar(&f.ceilingFile, "ceilings", "", "YAML file of physical limits: date, and ceilings, each with metric, value, of, source and optionally env (one environment)")
+	fs.StringVar(&f.ceilingFile, "ceilings", "", "YAML file of physical limits with the keys date and ceilings; each ceiling has metric, value, of, source and optionally env (one environment)")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
 	fs.BoolVar(&f.noCounters, "no-counters", false, "run without counters (an experiment may set this itself); with --resume, give the flag again")
 	fs.StringVar(&f.client, "client", "", "machine for the load generators (default: this machine; the result says so), as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from HOST")
@@ -108,8 +108,8 @@ a fixed suite that characterizes this machine. An experiment leaves out the envi
 that this machine cannot provide, and says what they lack; one environment is enough.
 
 Each run is a fresh process. Each pair runs the environments in a new random order. Every
-run is saved when it ends, so an interruption loses only the current run: --resume
-continues, and skips finished passes.
+run is saved when it ends, so an interruption loses only the current run. --resume
+continues, and skips finished follow-up experiments.
 
 Exit status: 0 measured, 3 a guard refused the result or no run gave a value, 4 usage error
 or something missing on this machine.`,
@@ -185,9 +185,9 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	switch {
 	case f.resume && (len(plans) > 1 || suite):
-		return errors.New("--resume: name one experiment only")
+		return errors.New("--resume continues one experiment; name only one")
 	case f.price != "" && !suite:
-		return fmt.Errorf("--price %s: only the %s suite has a table of costs", f.price, platformSuite)
+		return fmt.Errorf("--price %s: this flag works only with the %s suite, which has a table of costs", f.price, platformSuite)
 	case f.dryRun:
 		return dryRun(env.Stdout, h, plans, f.all(calibrate))
 	}
@@ -234,7 +234,7 @@ func (f *benchFlags) plans(names []string, calibrate bool) (plans []*bench.Plan,
 			return nil, nil, err
 		}
 		if len(choices) == 1 && len(some) > 1 && filepath.Ext(f.out) == ".json" {
-			return nil, nil, fmt.Errorf("--out %s: want a folder: %s makes %d results, one for each metric; --param chooses among its cases", f.out, c.Experiment.Name, len(some))
+			return nil, nil, fmt.Errorf("--out %s: want a folder, because %s makes %d results, one for each metric; to run only some of the cases, use --param", f.out, c.Experiment.Name, len(some))
 		}
 		for _, p := range some {
 			p.LoadElsewhere = f.client != ""

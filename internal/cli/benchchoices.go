@@ -24,7 +24,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		return nil, fmt.Errorf("--out %s: want a folder for %d experiments", f.out, len(names))
 	}
 	if len(names) > 1 && slices.Contains(names, platformSuite) {
-		return nil, fmt.Errorf("the %s suite has experiments of its own; name it alone", platformSuite)
+		return nil, fmt.Errorf("the %s suite cannot run together with other experiments; name only the suite", platformSuite)
 	}
 	base, err := f.baseChoice(calibrate)
 	if err != nil {
@@ -132,12 +132,12 @@ func readCeilings(path string) ([]result.Ceiling, error) {
 		return nil, fmt.Errorf("--ceilings %s: %w", path, err)
 	}
 	if _, err := time.Parse(time.DateOnly, file.Date); err != nil || len(file.Ceilings) == 0 {
-		return nil, fmt.Errorf("--ceilings %s: want date like 2026-11-26, and ceilings", path)
+		return nil, fmt.Errorf("--ceilings %s: the file needs the keys date (like 2026-11-26) and ceilings", path)
 	}
 	var out []result.Ceiling
 	for i, c := range file.Ceilings {
 		if c.Metric == "" || !(c.Value > 0) || math.IsInf(c.Value, 0) || c.Of == "" || c.Source == "" {
-			return nil, fmt.Errorf("--ceilings %s: number %d: want metric, value above 0, of and source", path, i+1)
+			return nil, fmt.Errorf("--ceilings %s: ceiling %d needs the keys metric, value (above 0), of and source", path, i+1)
 		}
 		out = append(out, result.Ceiling{Metric: c.Metric, Env: c.Env, Value: c.Value, Source: fmt.Sprintf("%s (%s, %s)", c.Of, c.Source, file.Date)})
 	}

@@ -270,12 +270,12 @@ func (l listing) overview(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "  %s\n", text)
-	fmt.Fprint(w, "\n  * without some of its environments here   ! cannot run here\n")
-	fmt.Fprint(w, "\nLAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
+	fmt.Fprint(w, "\n  * without some of the environments here   ! cannot run here\n")
+	fmt.Fprint(w, "\nLAUNCHERS: where a workload runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
 	for _, x := range l.Launchers {
 		line(x.Name, x.Doc, x.here)
 	}
-	fmt.Fprint(w, "\n`teescope bench list NAME` shows the parameters and sources of each, and what it lacks on this machine.\n")
+	fmt.Fprint(w, "\n`teescope bench list NAME` shows the parameters and sources of NAME, and what is missing on this machine.\n")
 }
 
 // cut shortens a text to n characters.
@@ -395,7 +395,7 @@ func experiment(name string) (*bench.Experiment, error) {
 	b, err := experiments.Files.ReadFile(name + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 		if answers, err := experimentsOfSource(name); err == nil && answers != nil {
-			return nil, fmt.Errorf("%q is a published document, not an experiment: `teescope reproduce run %s` makes the runs of its tables, `teescope bench list %s` names the experiments", name, name, name)
+			return nil, fmt.Errorf("%q is a published document, not an experiment; `teescope reproduce run %s` runs the experiments for its tables, and `teescope bench list %s` lists these experiments", name, name, name)
 		}
 		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
 	}

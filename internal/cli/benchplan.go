@@ -80,7 +80,7 @@ func benchPlanCommand(env Env) *cobra.Command {
 				envs = w.Environments
 			}
 			if len(envs) > 1 {
-				all = []target{{name: args[0], needs: "what its environments need (one that lacks it is left out):", envs: envs, own: true}}
+				all = []target{{name: args[0], needs: "what the environments need (an environment that lacks something is left out):", envs: envs, own: true}}
 			}
 			for _, t := range all {
 				if err := t.print(env.Stdout, args[0], f, choices[0]); err != nil {

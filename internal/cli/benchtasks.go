@@ -42,7 +42,7 @@ func (t task) finished(resume bool) (*result.Experiment, error) {
 	case err != nil:
 		return nil, err
 	case begun.Name != t.plan.Name:
-		return nil, fmt.Errorf("%s has the runs of %s, not of %s; give the --out of that experiment", t.path, begun.Name, t.plan.Name)
+		return nil, fmt.Errorf("%s has the runs of %s, but the experiment to continue is %s; give the --out of that experiment", t.path, begun.Name, t.plan.Name)
 	case !done:
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ func TestResumeByName(t *testing.T) {
 		{"null", "no experiment was started", false, 4},
 		{"null", "writing " + out, true, 0},
 		{"null", out + " is already finished", true, 0},
-		{"startup", "has the runs of null, not of startup", true, 4},
+		{"startup", "has the runs of null, but the experiment to continue is startup", true, 4},
 		{"platform", "one experiment", true, 4},
 	} {
 		args := []string{"bench", "run", "--resume", c.name}

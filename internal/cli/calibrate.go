@@ -28,7 +28,7 @@ func calibrateCommand(env Env) *cobra.Command {
 		Long: `Calibrate measures the costs of single events; explanations multiply rates by these costs.
 (` + "`teescope bench calibrate`" + ` is another command: it measures a benchmark's noise floor.)
 
-It uses a second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
+Calibrate uses a second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
 calibrates automatically when it first starts on a machine, before it attaches
 anything to the kernel. Stop monitors and other tracers first: the measured costs would
 include their probes.`,

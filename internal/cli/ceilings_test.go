@@ -15,13 +15,13 @@ func TestCeilings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ceilings.yaml")
 	for text, want := range map[string]string{
 		"date: 2026-11-01\nceilings:\n" + one: "",
-		"ceilings:\n" + one:                   "want date",
-		"date: soon\nceilings:\n" + one:       "want date",
+		"ceilings:\n" + one:                   "the file needs the keys date",
+		"date: soon\nceilings:\n" + one:       "the file needs the keys date",
 		"date: 2026-11-01\n":                  "and ceilings",
-		"":                                    "want date",
-		"date: 2026-11-01\nceilings:\n" + strings.Replace(one, ", source: the vendor's page", "", 1): "number 1: want",
-		"date: 2026-11-01\nceilings:\n" + one + strings.Replace(one, "3000", "-1", 1):                "number 2: want",
-		"date: 2026-11-01\nceilings:\n" + strings.Replace(one, "3000", ".inf", 1):                    "number 1: want",
+		"":                                    "the file needs the keys date",
+		"date: 2026-11-01\nceilings:\n" + strings.Replace(one, ", source: the vendor's page", "", 1): "ceiling 1 needs",
+		"date: 2026-11-01\nceilings:\n" + one + strings.Replace(one, "3000", "-1", 1):                "ceiling 2 needs",
+		"date: 2026-11-01\nceilings:\n" + strings.Replace(one, "3000", ".inf", 1):                    "ceiling 1 needs",
 		"date: 2026-11-01\nceilings:\n" + strings.Replace(one, "value", "most", 1):                   "most",
 		"{": path,
 	} {

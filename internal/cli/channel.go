@@ -123,14 +123,14 @@ func (t *tunneling) flags(c *cobra.Command, provider, listen, to, from string) {
 	f := c.Flags()
 	f.StringVar(&t.listen, "listen", "", listen)
 	f.StringVar(&t.to, "to", "", to)
-	f.StringVar(&t.service, "service", "", "name of the service; both sides must have the same")
+	f.StringVar(&t.service, "service", "", "name of the service; both sides must give the same name")
 	f.StringVar(&t.suite, "suite", "aes-gcm", "cipher, the same on both sides: aes-gcm or chacha20-poly1305")
 	f.StringVar(&t.provider, "provider", provider, from)
 	f.StringVar(&t.policy, "policy", "", "YAML `FILE` with what the other side must prove (docs/channel.md)")
 	f.BoolVar(&t.mockPeer, "mock-peer", false, "instead of a policy, accept mock evidence, which proves nothing")
 	t.tpm.flags(c)
 	f.StringVar(&t.metrics, "metrics", "", "address on which to serve /metrics, `HOST:PORT`")
-	t.port.Flags(c.Flags(), "metrics", "metrics-insecure", "everyone who reaches this port can read without a password how much the tunnel carries and what it refused")
+	t.port.Flags(c.Flags(), "metrics", "metrics-insecure", "everyone who reaches this port can read without a password how much the tunnel carries and what the tunnel refused")
 	f.IntVar(&t.connections, "max-connections", 1000, "maximum number of open connections; further connections are closed at once")
 	f.IntVar(&t.handshakes, "max-handshakes", 100, "maximum number of connections that are still in the handshake; a further connection replaces the oldest")
 	f.DurationVar(&t.handshake, "handshake-timeout", 30*time.Second, "time limit of a handshake, including its evidence")
@@ -180,7 +180,7 @@ func (t *tunneling) run(ctx context.Context, env Env) error {
 		plain, far = t.to, o.Listener.Addr().String()
 	}
 	if !onLoopback(plain) {
-		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, so traffic between it and this end of the tunnel is not protected\n", plain)
+		fmt.Fprintf(env.Stderr, "note: %s is not on loopback, so traffic between this address and this end of the tunnel is not protected\n", plain)
 	}
 	fmt.Fprintf(env.Stdout, "teescope channel: plain %s, attested %s%s\n", plain, far, metricsAddress(t.port.Scheme(), scraped))
 	failed := make(chan error, 1)
@@ -268,7 +268,7 @@ func (t *tunneling) attester(env Env, c *channel.Config) error {
 		return nil
 	case mockProvider:
 		c.Attester = channel.NewMock(mockSecret)
-		fmt.Fprintln(env.Stderr, "note: mock evidence proves nothing; anybody can make it")
+		fmt.Fprintln(env.Stderr, "note: mock evidence proves nothing; anybody can make mock evidence")
 		return nil
 	}
 	var lacks []string

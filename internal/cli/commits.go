@@ -96,7 +96,7 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 		builds = append(builds, b)
 	}
 	if len(builds) < 2 {
-		return fmt.Errorf("%d of %d commits were built; a comparison needs at least two", len(builds), len(ids))
+		return fmt.Errorf("only %d of %d commits could be built, but a comparison needs at least two", len(builds), len(ids))
 	}
 	f.envs = nil
 	for _, b := range builds {
@@ -109,7 +109,7 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 	var status outcome // of a finished result, which is recorded all the same
 	switch {
 	case errors.Is(err, bench.ErrKept):
-		return fmt.Errorf("%w; the builds are removed, so `bench commits` cannot continue: start it again", err)
+		return fmt.Errorf("%w; the builds are removed, so `bench commits` cannot continue this run; start a new one", err)
 	case err != nil && !errors.As(err, &status):
 		return err
 	}

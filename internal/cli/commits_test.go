@@ -52,7 +52,7 @@ func TestBenchCommits(t *testing.T) {
 	if code != 0 || len(lines) != 4 {
 		t.Fatalf("exit status %d, want a title and three commits: %s%s", code, out, errs)
 	}
-	if !strings.Contains(errs, "none counted exactly this workload") { // --no-counters
+	if !strings.Contains(errs, "no counter counted exactly this workload") { // --no-counters
 		t.Errorf("that there are no counters is not said: %q", errs)
 	}
 	list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
@@ -133,8 +133,8 @@ func TestBenchCommitsBadInput(t *testing.T) {
 		"an option":      {[]string{"-x..HEAD"}, "unknown shorthand"},
 		"empty range":    {[]string{"HEAD..HEAD"}, "no commit after"},
 		"one at most":    {[]string{"HEAD~1..HEAD", "--most", "1"}, "want at least 2"},
-		"nothing builds": {[]string{"HEAD~1..HEAD", "--build", "exit 3"}, "0 of 2 commits were built"},
-		"no program":     {[]string{"HEAD~1..HEAD", "--build", "true"}, "0 of 2 commits were built"},
+		"nothing builds": {[]string{"HEAD~1..HEAD", "--build", "exit 3"}, "0 of 2 commits could be built"},
+		"no program":     {[]string{"HEAD~1..HEAD", "--build", "true"}, "0 of 2 commits could be built"},
 		"no repository":  {[]string{"HEAD~1..HEAD", "--repo", t.TempDir()}, "not a git repository"},
 	} {
 		t.Run(name, func(t *testing.T) {

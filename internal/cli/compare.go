@@ -77,7 +77,7 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		origins = append(origins, origin.Word())
 		for i, other := range es {
 			if other.ID == e.ID {
-				return nil, fmt.Errorf("%s and %s are the same experiment (%s): name each once", paths[i], p, e.ID)
+				return nil, fmt.Errorf("%s and %s are the same experiment (%s); name each experiment only once", paths[i], p, e.ID)
 			}
 		}
 		es = append(es, e)
@@ -117,8 +117,9 @@ func compareCommand(env Env) *cobra.Command {
 		Use:   "compare A.json [B.json]...",
 		Short: "Print the ratio, interval, verdict and grade of one or more results",
 		Long: `Compare prints what can be concluded. One interleaved result gives a cost or a gain
-with its interval. Separate files are not paired, so a drift of the machine between
-them looks like an effect: they reach grade B at best. Only grades A and B are called overhead.
+with its interval. Separate files are not paired, so a drift of the machine between the files
+looks like an effect. The grade, A to D, says how comparable two arms are. Separate files have
+grade B at best, and only a cost of grade A or B is called overhead.
 
 Exit status: 0, or 3 if a guard refused a comparison.`,
 		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json\n  teescope compare --predict transitions=0.1x redis.json",
@@ -157,7 +158,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 	}
 	j.flags(c)
 	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
-	c.Flags().StringVar(&untried, "predict", "", "predict the cost instead: size=48MiB at a setting between those measured (needs 4 settings in one result), transitions=0.1x or epc=2x with a tenth of the enclave transitions or twice the EPC (from counts and prices)")
+	c.Flags().StringVar(&untried, "predict", "", "predict a cost instead: size=48MiB predicts the cost at this setting, from at least 4 measured settings around it in one result; transitions=0.1x predicts the cost with a tenth of the enclave transitions, epc=2x with twice the EPC, both from event counts and costs of single events")
 	c.MarkFlagsMutuallyExclusive("predict", "format")
 	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, to show work per unit of currency; name is an environment, a file or an instance type")
 	return c

@@ -40,8 +40,8 @@ window.
 
 With a RESULT.json of bench run it shows where the difference between the environments
 comes from: how much more often each event happened, what one event costs, and the
-unexplained rest. It uses the costs that were calibrated when the benchmark ran. If an
-old result has no costs, it uses this machine's.
+unexplained rest. Explain uses the costs that were calibrated when the benchmark ran. If an
+old result has no costs, explain uses the costs of this machine.
 
 With --query-url it explains from the series of a Prometheus-compatible engine, without
 a monitor. It then shows no findings, because only a monitor stores findings.
@@ -69,7 +69,7 @@ the environment variable SSL_CERT_FILE.`,
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain; findings that closed within it are shown too")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
-	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; its calibrated costs are used if RESULT.json has none")
+	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store; the calibrated costs in this store are used if RESULT.json has none")
 	f.BoolVar(&x.checks, "checks", false, "list the checks that did not run and what each needs")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
@@ -100,13 +100,13 @@ type explained struct {
 func (x explainer) run(ctx context.Context, env Env) (err error) {
 	subjects, err := metric.CompileNames(x.process)
 	if err != nil {
-		return fmt.Errorf("--process: %w; a name with such characters is written with backslashes: %s", err, regexp.QuoteMeta(x.process))
+		return fmt.Errorf("--process: %w; for a process name with such characters, write backslashes: %s", err, regexp.QuoteMeta(x.process))
 	}
 	if x.per != "second" && x.per != "request" {
 		return fmt.Errorf("--per %q: want second or request", x.per)
 	}
 	if x.before.set() && x.process == "" {
-		return errors.New("--before compares two windows of a process: name it with --process")
+		return errors.New("--before compares two windows of a process; name the process with --process")
 	}
 	out := explained{Explanations: []web.Explanation{}}
 	of, end, err := x.backend(ctx, env)
@@ -157,7 +157,7 @@ func (x *explainer) backend(ctx context.Context, env Env) (b client.Backend, end
 		return client.Monitor(base), end, nil
 	}
 	if x.before.set() {
-		return b, end, fmt.Errorf("--before compares with an earlier window, which only a monitor has, and none answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", base.Redacted())
+		return b, end, fmt.Errorf("--before needs a monitor, because only a monitor has an earlier window, and no monitor answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", base.Redacted())
 	}
 	return x.watchHere(ctx, env, base)
 }
@@ -215,7 +215,7 @@ func explanationText(found explained, x explainer) string {
 	switch {
 	case len(unknown) > 0 && !x.checks:
 		t.Line("")
-		t.Line("%s: `teescope explain --checks` says what each needs.", found.Summary.Checks)
+		t.Line("%s: `teescope explain --checks` says what each check needs.", found.Summary.Checks)
 	case len(unknown) > 0:
 		t.Line("")
 		t.Line("%s:", found.Summary.Checks)

@@ -43,7 +43,7 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 	costs, err := prices.Load(host.Local(), data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("the result has no unit costs, and %s has no calibration; `teescope calibrate --data %s` measures them", data, data)
+		err = fmt.Errorf("the result has no unit costs, and %s has no calibration; `teescope calibrate --data %s` measures unit costs", data, data)
 	case err == nil && len(e.Environments) > 0:
 		if why := environment.OtherMachine(&e.Environments[0], costs.Fingerprint); why != "" {
 			err = errors.New(why)
@@ -69,7 +69,7 @@ func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (b cl
 	end = func() error { return nil }
 	instead := ""
 	if x.lasting {
-		instead = fmt.Sprintf("; it has no earlier data, so this is the window, not --last %s", &x.last)
+		instead = fmt.Sprintf("; this process has no earlier data, so the window is this time, not --last %s", &x.last)
 	}
 	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), monitor.WatchedOnce, instead)
 	a, err := monitor.WatchAlone(ctx, aloneSettings(), monitor.EagerInterval, false)

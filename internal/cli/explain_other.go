@@ -23,5 +23,5 @@ func (x *explainer) watchHere(_ context.Context, _ Env, base *url.URL) (client.B
 
 // costsNow has no costs of this machine: results are made on Linux.
 func costsNow(*result.Experiment, string) *result.UnitCosts {
-	return &result.UnitCosts{Reason: "the result holds no unit costs, and those of its machine are not here"}
+	return &result.UnitCosts{Reason: "the result has no unit costs, and the unit costs of the result's machine are not available here"}
 }

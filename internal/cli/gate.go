@@ -17,8 +17,8 @@ func gateCommand(env Env) *cobra.Command {
 		Short: "Fail a build that is worse by more than the margin",
 		Long: `Gate checks one interleaved experiment whose environments differ in exactly one declared
 subject, such as two builds of a program. It fails only if the whole interval of the
-cost lies beyond the margin. Two separate files are not paired. Gate decides
-about them only if an A/A result of this host (--calibration) shows a drift below the margin.
+cost lies beyond the margin. Two separate files are not paired. Gate decides about two
+files only if an A/A result of this host (--calibration) shows a drift below the margin.
 
 Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
 --inconclusive), 3 invalid (a guard refused it, or a metric is missing), 4 usage error.`,

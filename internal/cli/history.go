@@ -60,7 +60,7 @@ func historyAddCommand(env Env) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if commit != "" && len(args) > 1 {
-				return errors.New("--commit names the commit of one result; add several one by one")
+				return errors.New("--commit names the commit of one result, but several results were given; add each result with a separate command")
 			}
 			return addHistory(c.Context(), env.Stdout, historyArchive(data), args, commit)
 		},
@@ -86,7 +86,7 @@ func addHistory(ctx context.Context, w io.Writer, a *result.Archive, paths []str
 			if len(refused) > 0 {
 				why = ": " + refused[0].Reason
 			}
-			return fmt.Errorf("add %s: no environment in it has both a usable value and a fingerprint%s", p, why)
+			return fmt.Errorf("add %s: no environment of this result has both a usable value and a fingerprint%s", p, why)
 		}
 		name, err := a.Add(e)
 		if err != nil {
@@ -138,7 +138,7 @@ func (f *historyFlags) series(warnings io.Writer) ([]verdict.Series, error) {
 		refused = append(refused, slices.DeleteFunc(left, func(r verdict.Refused) bool { return other(r.Key) })...)
 	}
 	if len(points)+len(refused) == 0 {
-		return nil, fmt.Errorf("the history in %s has no such results; add some with `teescope history add RESULT.json`", historyArchive(f.data).Dir)
+		return nil, fmt.Errorf("the history in %s has no matching results; add results with `teescope history add RESULT.json`", historyArchive(f.data).Dir)
 	}
 	return verdict.Changes(points, verdict.ChangeOptions{Magnitude: magnitude, Refused: refused}), nil
 }
@@ -162,7 +162,7 @@ func historyShowCommand(env Env) *cobra.Command {
 			for _, s := range ss {
 				f.show(env.Stdout, s)
 				if f.counters > 0 && len(s.Points) > 0 && len(shownCounters(s, f.counters)) == 0 {
-					fmt.Fprintf(env.Stderr, "%s: no counters: none counted exactly this workload and nothing else; the result's counters say why\n", seriesName(s.Key))
+					fmt.Fprintf(env.Stderr, "%s: no counters: no counter counted exactly this workload alone; the result's counters say why\n", seriesName(s.Key))
 				}
 			}
 			return nil

@@ -43,7 +43,7 @@ queries the engine. docs/scale.md shows layouts for many machines.`,
 	s.Flags(f, "127.0.0.1:9780")
 	queueFlags(c, &m, "folder for the store, the findings and the results")
 	f.Var(&retention, "retention", "how long to keep samples (like 36h or 15d)")
-	engineFlags(c, &m.Query, "that has the samples: the page, the rules and explanations query it, and no samples are stored here")
+	engineFlags(c, &m.Query, "that has the samples: the page, the rules and explanations query this engine, and no samples are stored here")
 	f.BoolVar(&m.AgentMode, "agent-mode", false, "no local store: keep samples only until the remote_write receivers have them")
 	f.StringVar(&m.Baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, with an unprotected environment as the baseline and an environment on this machine; explanations then show an upper bound of the cost of memory encryption")
 	return c

@@ -37,7 +37,7 @@ browser, give it with --server.`,
 			return x.run(c.Context(), env)
 		},
 	}
-	serverFlag(c, &x.server, "URL at which the browser reaches the monitor; its port names the socket, unless --socket does")
+	serverFlag(c, &x.server, "URL at which the browser reaches the monitor; the port of this URL selects the socket, unless --socket is given")
 	c.Flags().StringVar(&x.socket, "socket", "", "the monitor's Unix socket (default /run/teescope/PORT.sock, or this user's own)")
 	return c
 }
@@ -75,7 +75,7 @@ func (x opener) run(ctx context.Context, env Env) error {
 	}
 	_, err = fmt.Fprintln(env.Stdout, at+link.Path)
 	if err == nil {
-		_, err = fmt.Fprintf(env.Stderr, "Open it in a browser within %s. It works once; that browser may then change settings for %s.\n",
+		_, err = fmt.Fprintf(env.Stderr, "Open this link in a browser within %s. The link works once; that browser may then change settings for %s.\n",
 			metric.ShortDuration(time.Duration(link.Seconds)*time.Second), metric.ShortDuration(time.Duration(link.Session)*time.Second))
 	}
 	return err

@@ -50,7 +50,7 @@ func TestOpen(t *testing.T) {
 		{"monitor", []string{"--server", "https://host.example/below"}, "https://host.example/below/open?link=abc\n", 0},
 		{"agent", nil, "an agent has no page", exitUsage},
 		{"strict", nil, "403 Forbidden: not you", exitUsage},
-		{"other", nil, "is it a teescope monitor?", exitUsage},
+		{"other", nil, "does a teescope monitor use this socket?", exitUsage},
 		{"none", nil, "start one with `teescope monitor`", exitUsage},
 		{"monitor", []string{"--server", "ftp://x"}, "want an address", exitUsage},
 	} {

@@ -95,7 +95,7 @@ func platformChoices(base bench.Choice) ([]bench.Choice, error) {
 		out = append(out, c)
 	}
 	if i := slices.Index(used, false); i >= 0 {
-		return nil, fmt.Errorf("ceiling of %q: no part of the suite has such a metric", base.Ceilings[i].Metric)
+		return nil, fmt.Errorf("ceiling of %q: no part of the suite measures this metric", base.Ceilings[i].Metric)
 	}
 	return out, nil
 }

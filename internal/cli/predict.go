@@ -54,7 +54,7 @@ func predict(e *result.Experiment, setting string) (string, error) {
 		}
 		t.Wrap("", fmt.Sprintf("%s: predicted cost at %s: %s (95 %% prediction interval)%s.",
 			about, setting, metric.TimesOf(p.Value, max(0, p.Low), p.High), where))
-		t.Wrap("  ", fmt.Sprintf("fitted to %d settings as %s (y: cost, x: setting); when one setting is left out, the fit misses it by %s", len(s.Settings), p.Curve, metric.Percent(p.Error)))
+		t.Wrap("  ", fmt.Sprintf("fitted to %d settings as %s (y: cost, x: setting); fitted without one setting, the curve misses that setting by %s", len(s.Settings), p.Curve, metric.Percent(p.Error)))
 		for _, c := range s.Followers(e) {
 			t.Wrap("  ", c)
 		}

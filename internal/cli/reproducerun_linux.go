@@ -170,7 +170,7 @@ func (f *reproduceRun) jobs(name string) ([]reproduceJob, error) {
 	for _, p := range plans {
 		j := reproduceJob{name: name, params: onlyIn(p, plans), out: filepath.Join(f.folder, p.Name+".json")}
 		if len(j.params) == 0 {
-			return nil, fmt.Errorf("no parameter tells the cases of %s from the others", p.Name)
+			return nil, fmt.Errorf("cannot run the cases of %s alone: no parameter has a value that only these cases have", p.Name)
 		}
 		out = append(out, j)
 	}
@@ -205,7 +205,7 @@ func (f *reproduceRun) plan(j reproduceJob) (p *bench.Plan, lacks, err error) {
 		return nil, nil, err
 	}
 	if len(plans) != 1 {
-		return nil, nil, fmt.Errorf("%s makes %d results with %v, want 1", j.name, len(plans), j.params)
+		return nil, nil, fmt.Errorf("%s makes %d results with the parameters %v; want 1 result", j.name, len(plans), j.params)
 	}
 	_, lacks = available(plans[0], host.Local(), len(f.envs) > 0)
 	return plans[0], lacks, nil
@@ -255,7 +255,7 @@ func (f *reproduceRun) lacking(out string, p *bench.Plan) string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" without %s: name another folder with --results to run it with them", strings.Join(missing, ", "))
+	return fmt.Sprintf(" without %s: name another folder with --results to run the experiment with these environments", strings.Join(missing, ", "))
 }
 
 // runOne is `teescope bench run` of a job. What was begun is continued in the environments with which it began.

@@ -51,9 +51,9 @@ time goes, esc goes back, q ends.`,
 	}
 	f := c.Flags()
 	serverFlag(c, &t.server, "address of the monitor")
-	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); the kernel keeps only the first 15 bytes of a name, so only they are matched")
+	f.StringVar(&t.process, "process", "", "only processes whose name matches this regular expression (unanchored); the kernel keeps only the first 15 bytes of a name, so only these bytes are matched")
 	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables; without a monitor, also the time between readings, which is 1s to 5s (without this flag, 5s after the first 20s)")
-	f.BoolVar(&t.once, "once", false, "print one table and exit; without a monitor it watches for 10 s first")
+	f.BoolVar(&t.once, "once", false, "print one table and exit; without a monitor, top watches for 10 s first")
 	return c
 }
 

@@ -173,7 +173,7 @@ func readCAKey(name string) (crypto.Signer, error) {
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("--ca-key %s: a %T cannot sign", name, key)
+		return nil, fmt.Errorf("--ca-key %s: want a key that can sign, not a %T", name, key)
 	}
 	return signer, nil
 }
@@ -212,7 +212,7 @@ func readJSON(name string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read %s: %w", name, errors.Join(errors.New("it is not what `teescope tpm` writes"), err))
+		return fmt.Errorf("read %s: %w", name, errors.Join(errors.New("the file is not one that `teescope tpm` writes"), err))
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ func TestTPMCommand(t *testing.T) {
 	for policy, want := range map[string]string{
 		known: "attested: proved: a machine with a known TPM had exactly this result",
 		yaml("key.yaml", "tpm_keys: ["+r.Facts.Key+"]\n"):                                                  "attested: proved: a machine with a known TPM",
-		yaml("none.yaml", "tpm_keys: [SHA256:"+strings.Repeat("A", 43)+"]\n"):                              "nobody who is trusted vouches for this TPM",
-		yaml("tdx.yaml", "tee: [tdx]\ntpm_keys: ["+r.Facts.Key+"]\n"):                                      "refused: environment: it is tpm",
+		yaml("none.yaml", "tpm_keys: [SHA256:"+strings.Repeat("A", 43)+"]\n"):                              "no trusted key or certificate vouches for this TPM",
+		yaml("tdx.yaml", "tee: [tdx]\ntpm_keys: ["+r.Facts.Key+"]\n"):                                      "refused: environment: the evidence is from tpm",
 		yaml("pcr.yaml", "tpm_keys: ["+r.Facts.Key+"]\nregisters: {pcr0: "+strings.Repeat("ab", 32)+"}\n"): "refused: measurement: pcr0 is",
 	} {
 		out, errs, code := run(t, "verify", path, "--policy", policy)
@@ -127,14 +127,14 @@ func TestTPMCommand(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"tpm", "identity"}, "it needs a TPM 2.0"},
+		{[]string{"tpm", "identity"}, "teescope needs a TPM 2.0"},
 		{[]string{"tpm", "endorse", identity, "--roots", caFile, "--ca", caFile, "--ca-key", keyFile}, "endorsement key"},
 		{[]string{"tpm", "endorse", sealed, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "endorsement key"},
-		{[]string{"tpm", "endorse", caFile, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "not what `teescope tpm` writes"},
+		{[]string{"tpm", "endorse", caFile, "--roots", roots, "--ca", caFile, "--ca-key", keyFile}, "not one that `teescope tpm` writes"},
 		{[]string{"tpm", "endorse", identity, "--roots", keyFile, "--ca", caFile, "--ca-key", keyFile}, "--roots"},
 		{[]string{"tpm", "endorse", identity, "--roots", roots, "--ca", caFile, "--ca-key", open}, "chmod 600"},
 		{[]string{"tpm", "endorse", identity, "--roots", roots, "--ca", caFile, "--ca-key", caFile}, "--ca-key"},
-		{[]string{"tpm", "activate", identity, "--tpm", socket}, "made for another TPM or changed"},
+		{[]string{"tpm", "activate", identity, "--tpm", socket}, "made for another TPM, or was changed"},
 		{[]string{"attest", someResult(t, "r.json"), "--provider", "tpm", "--tpm", socket, "--tpm-certificate", keyFile}, "--tpm-certificate"},
 		{[]string{"verify", path, "--policy", yaml("bad.yaml", "tpm_keys: [x]\n")}, "tpm_keys"},
 		{[]string{"verify", path, "--policy", yaml("bad2.yaml", "tpm_roots: [x]\n")}, "tpm_roots 1: want certificates in PEM"},

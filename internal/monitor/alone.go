@@ -337,7 +337,7 @@ func (a *Alone) findings(ctx context.Context) (f web.Findings, err error) {
 func (a *Alone) explained(ctx context.Context, q explain.Question, lack string, told bool) (e web.Explanation, err error) {
 	from, _ := a.span()
 	if !a.isOpen() || q.To.Sub(from) < leastExplained {
-		return e, &explain.Refusal{Reason: fmt.Sprintf("the first explanation needs %s of readings; there are fewer so far", metric.Length(leastExplained.Seconds()))}
+		return e, &explain.Refusal{Reason: fmt.Sprintf("the first explanation needs readings of %s, and teescope has not run that long yet", metric.Length(leastExplained.Seconds()))}
 	}
 	if q.From.Before(from) {
 		q.From = from
@@ -439,7 +439,7 @@ func (a *Alone) Lacks(command string) string {
 	case len(lacks) == 0:
 		return ""
 	case os.Geteuid() != 0:
-		return fmt.Sprintf("Without root, teescope cannot show for a process: %s. `sudo teescope %s` shows them.", strings.Join(lacks, ", "), command)
+		return fmt.Sprintf("Without root, teescope cannot show these values of a process: %s. `sudo teescope %s` shows these values.", strings.Join(lacks, ", "), command)
 	}
-	return fmt.Sprintf("Here teescope cannot show for a process: %s (%s). `teescope doctor` says what would help.", strings.Join(lacks, ", "), why)
+	return fmt.Sprintf("On this machine, teescope cannot show these values of a process: %s (%s). `teescope doctor` says what would help.", strings.Join(lacks, ", "), why)
 }

@@ -71,7 +71,7 @@ func silent(e web.Explanation, rules []findings.RuleStat) []web.SilentRule {
 		near := slices.IndexFunc(r.Near, func(n findings.Near) bool {
 			return n.Instance == e.Tree.Instance && (n.Subject == e.Tree.Subject || n.Subject == findings.QualifiedSubject(e.Tree.Subject, e.Tree.Instance))
 		})
-		why := fmt.Sprintf("a finding needs values beyond its limits in both windows, %s and %s", metric.Length(r.Windows[1]), metric.Length(r.Windows[0]))
+		why := fmt.Sprintf("a finding opens only if the values are beyond the rule's limits in both windows, %s and %s", metric.Length(r.Windows[1]), metric.Length(r.Windows[0]))
 		switch {
 		case r.Answer == findings.CannotTell:
 			why = "not checked: " + cmp.Or(r.Reason, "no reason was given")

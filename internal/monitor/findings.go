@@ -32,7 +32,7 @@ var (
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Lines of the findings history that are not on disk yet."}
 	evaluationDesc = &metric.Desc{Name: "teescope_findings_evaluation_seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time of the last evaluation of all rules in seconds; the next one waits for its end."}
+		Help: "Time of the last evaluation of all rules in seconds; the next evaluation starts only after the last one ended."}
 )
 
 // FindingMetrics are the monitor's own metrics of findings.
@@ -98,7 +98,7 @@ func load(path string, v any) error {
 	}
 	if err != nil {
 		aside := path + ".damaged"
-		err = errors.Join(fmt.Errorf("read %s: %w; it is now %s", path, err, aside), os.Rename(path, aside))
+		err = errors.Join(fmt.Errorf("read %s: %w; the file is now %s", path, err, aside), os.Rename(path, aside))
 	}
 	return err
 }

@@ -71,9 +71,9 @@ func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options)
 	case len(out) > 0:
 		return out, nil
 	case refused > 0:
-		return nil, fmt.Errorf("%s: none of %d comparisons of this machine has a cost with an interval; `teescope compare %s` says why", file, refused, file)
+		return nil, fmt.Errorf("%s: want a cost with an interval on this machine, but none of %d comparisons has one; `teescope compare %s` says why", file, refused, file)
 	case len(others) > 0:
 		return nil, fmt.Errorf("%s: no environment other than the baseline ran on this machine: %s", file, strings.Join(others, "; "))
 	}
-	return nil, fmt.Errorf("%s: no comparison of this machine with a baseline", file)
+	return nil, fmt.Errorf("%s: want a comparison of an environment on this machine with the baseline, and the result has none", file)
 }

@@ -136,7 +136,7 @@ func lacks(r fleet.Row) []string {
 	case r.LastSeen.IsZero():
 		out = append(out, "This machine's agent has not answered yet, so there are no readings.")
 	case r.Health == fleet.Gone:
-		out = append(out, "This machine's agent does not answer: all values are from its last reading or older.")
+		out = append(out, "This machine's agent does not answer: all values are from the agent's last reading or older.")
 	}
 	return out
 }
@@ -159,10 +159,10 @@ func teesOf(r fleet.Row) []web.TEE {
 		if there[k.Name] {
 			continue
 		}
-		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "this machine's agent found none"}
+		t := web.TEE{Kind: k.Name, Doc: k.Doc, State: string(tee.NotHere), Reason: "this machine's agent found no TEE of this kind"}
 		switch {
 		case !r.TEEsKnown():
-			t.State, t.Reason = string(tee.Unknown), "this machine's agent sent no reading of its source tee"
+			t.State, t.Reason = string(tee.Unknown), "this machine's agent sent no reading of the source tee"
 		case slices.Contains(r.Unsure(), k.Name):
 			t.State, t.Reason = string(tee.Unknown), "this machine's agent could not check this; teescope doctor on that machine says why"
 		}

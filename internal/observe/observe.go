@@ -71,7 +71,7 @@ const ProbesFolder = "/etc/teescope/probes"
 // Flags adds the flags; listen is the default of --listen.
 func (s *Settings) Flags(f *pflag.FlagSet, listen string) {
 	f.StringVar(&s.Listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
-	f.StringVar(&s.Process, "process", "", "only processes whose name matches this regular expression (unanchored); the kernel keeps only the first 15 bytes of a name, so only they are matched")
+	f.StringVar(&s.Process, "process", "", "only processes whose name matches this regular expression (unanchored); the kernel keeps only the first 15 bytes of a name, so only these bytes are matched")
 	f.StringVar(&s.Sources, "sources", "", "only sources whose name matches this regular expression (unanchored); for a monitor that only receives other machines, use ^self$")
 	f.StringVar(&s.File, "config", "", "configuration file (YAML)")
 	ProbesFlag(f, &s.Probes)

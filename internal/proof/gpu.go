@@ -13,7 +13,7 @@ const gpu = "nvidia-gpu"
 
 // addUnboundGPUs says that evidence of GPUs is not evidence of an environment.
 func (r *Report) addUnboundGPUs() {
-	r.add("environment", NotChecked, true, "a GPU's report says nothing of the CPU, its memory or its programs, so it does not say where the benchmark ran; a policy with tee: ["+gpu+"] accepts that")
+	r.add("environment", NotChecked, true, "a GPU's report says nothing about the CPU, the memory or the programs, so it does not prove where the benchmark ran; a policy with tee: ["+gpu+"] accepts that")
 }
 
 // manifests compares the measurements of GPUs with those that NVIDIA publishes.
@@ -21,10 +21,10 @@ func (r *Report) manifests(f *attest.Facts, manifests []*attest.RIM) {
 	const name = "firmware"
 	switch {
 	case len(f.GPUs) == 0:
-		r.add(name, Fails, true, "manifests of NVIDIA's firmware were named, and the evidence is of no GPU")
+		r.add(name, Fails, true, "manifests of NVIDIA's firmware were named, but the evidence is not of a GPU")
 		return
 	case len(manifests) == 0:
-		r.add(name, NotChecked, false, "its measurements were compared with nothing: no manifest was named (--rim)")
+		r.add(name, NotChecked, false, "the GPU's measurements were not compared, because no manifest was named (--rim)")
 		return
 	}
 	equal := 0
@@ -32,7 +32,7 @@ func (r *Report) manifests(f *attest.Facts, manifests []*attest.RIM) {
 	for n, g := range f.GPUs {
 		c := g.Compare(manifests)
 		if len(c.Other) > 0 {
-			r.add(name, Fails, true, fmt.Sprintf("GPU %d (%s) has other measurements than the manifests of driver %s and VBIOS %s, at %s", n, g.Serial, g.Driver, g.VBIOS, strings.Trim(fmt.Sprint(c.Other), "[]")))
+			r.add(name, Fails, true, fmt.Sprintf("GPU %d (%s) differs from the manifests of driver %s and VBIOS %s in these measurements: %s", n, g.Serial, g.Driver, g.VBIOS, strings.Trim(fmt.Sprint(c.Other), "[]")))
 			return
 		}
 		equal += c.Equal
@@ -41,10 +41,10 @@ func (r *Report) manifests(f *attest.Facts, manifests []*attest.RIM) {
 		}
 	}
 	if len(missing) > 0 {
-		r.add(name, NotChecked, true, fmt.Sprintf("%d measurements are as in the manifests; no manifest was named for %s", equal, strings.Join(missing, ", ")))
+		r.add(name, NotChecked, true, fmt.Sprintf("%d measurements equal those in the manifests; no manifest was named for %s", equal, strings.Join(missing, ", ")))
 		return
 	}
-	r.add(name, Holds, true, fmt.Sprintf("%d measurements are as in the manifests of driver and VBIOS, whose own signatures were not verified", equal))
+	r.add(name, Holds, true, fmt.Sprintf("%d measurements equal those in the manifests of driver and VBIOS; the signatures of these manifests were not verified", equal))
 }
 
 // ofGPUs says what the reports of GPUs prove, and what not.
@@ -62,7 +62,7 @@ func ofGPUs(all []attest.GPU, state func(check string) State) (proved, open []st
 		who = fmt.Sprintf("%d NVIDIA GPUs", len(all))
 	}
 	proved = []string{who + " (" + strings.Join(each, "; ") + ") signed a report about exactly this result"}
-	open = []string{"where it was made (a GPU's report says nothing of the CPU)"}
+	open = []string{"where it was made (a GPU's report says nothing about the CPU)"}
 	if state("measurement") == Holds {
 		proved = append(proved, "its registers are those of the policy")
 	}

@@ -32,7 +32,7 @@ func TestGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := []string{gpu}
-	const open = "not proved: where it was made (a GPU's report says nothing of the CPU), "
+	const open = "not proved: where it was made (a GPU's report says nothing about the CPU), "
 	for _, tc := range []struct {
 		name   string
 		doc    []byte
@@ -41,14 +41,14 @@ func TestGPUs(t *testing.T) {
 		want   []string
 	}{
 		{"without a policy", good, Policy{}, 2, []string{"unproved: proved: 2 NVIDIA GPUs (GH100 A01 GSP BROM A, driver 590.12, VBIOS 96.00.A5.00.01, mode spt; ", open,
-			"which firmware the GPU ran", "that confidential mode was on and debugging off", "that no certificate was revoked", "environment not checked: a GPU's report says nothing of the CPU"}},
+			"which firmware the GPU ran", "that confidential mode was on and debugging off", "that no certificate was revoked", "environment not checked: a GPU's report says nothing about the CPU"}},
 		{"named", good, Policy{Formats: named}, 0, []string{"attested: proved: 2 NVIDIA GPUs", "signed a report about exactly this result", open, "which firmware"}},
 		{"another TEE wanted", good, Policy{Formats: []string{"sev-snp"}}, 1, []string{"refused: environment"}},
 		{"nonce", good, Policy{Formats: named, Nonce: "0aff"}, 0, []string{"attested"}},
 		{"another nonce", good, Policy{Formats: named, Nonce: "0afe"}, 1, []string{"refused: nonce"}},
 		{"manifests", good, Policy{Formats: named, RIMs: []*attest.RIM{driver, vbios}}, 0, []string{"its firmware is that of the named manifests", open + "that confidential mode"}},
-		{"one manifest", good, Policy{Formats: named, RIMs: []*attest.RIM{vbios}}, 2, []string{"unproved", "2 measurements are as in the manifests; no manifest was named for driver 590.12 of GPU 0, driver 590.12 of GPU 1"}},
-		{"another manifest", good, Policy{Formats: named, RIMs: []*attest.RIM{driver, wrong}}, 1, []string{"refused: firmware: GPU 0 (A) has other measurements", "at 2"}},
+		{"one manifest", good, Policy{Formats: named, RIMs: []*attest.RIM{vbios}}, 2, []string{"unproved", "2 measurements equal those in the manifests; no manifest was named for driver 590.12 of GPU 0, driver 590.12 of GPU 1"}},
+		{"another manifest", good, Policy{Formats: named, RIMs: []*attest.RIM{driver, wrong}}, 1, []string{"refused: firmware: GPU 0 (A) differs from the manifests", "in these measurements: 2"}},
 		{"a register", good, Policy{Formats: named, Registers: map[string]string{"gpu1_m3": strings.Repeat("02", 48)}}, 0, []string{"its registers are those of the policy"}},
 		{"another register", good, Policy{Formats: named, Registers: map[string]string{"gpu1_m3": strings.Repeat("03", 48)}}, 1, []string{"refused: measurement: gpu1_m3"}},
 		{"a measurement", good, Policy{Formats: named, Measurements: []string{strings.Repeat("03", 48)}}, 1, []string{"name registers"}},
@@ -83,7 +83,7 @@ func TestGPUs(t *testing.T) {
 func TestGPUOfAnotherResult(t *testing.T) {
 	doc := document(t, nil)
 	m := attesttest.NVIDIA(t, attesttest.GH100)
-	if _, err := Attest(t.Context(), doc, elsewhere{m}, nil, "", made, m.Trust); err == nil || !strings.Contains(err.Error(), "not about what was requested") {
+	if _, err := Attest(t.Context(), doc, elsewhere{m}, nil, "", made, m.Trust); err == nil || !strings.Contains(err.Error(), "a quote for other data") {
 		t.Errorf("an old report: %v", err)
 	}
 	whole := attested(t, m, doc, "")
@@ -104,7 +104,7 @@ func TestUnusedCollateral(t *testing.T) {
 					a.Collateral = stored
 				}
 				r, err := Verify(attach(t, doc, a, err), Options{Policy: Policy{Formats: []string{gpu, "nitro"}}, Now: made.Add(time.Hour), Roots: m.Trust})
-				if err != nil || (r.Status() == 1) != (stored != nil) || stored != nil && !strings.Contains(r.Line, "there is also collateral") {
+				if err != nil || (r.Status() == 1) != (stored != nil) || stored != nil && !strings.Contains(r.Line, "the result also has collateral") {
 					t.Errorf("%s with %d pieces: %+v, %v", name, len(stored), r, err)
 				}
 			}
@@ -124,7 +124,7 @@ func TestGPUPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Policy{Formats: []string{gpu}}
-	if err := p.Accept(t.Context(), b, [attest.Size]byte{1}, nil, made, m.Trust); err == nil || !strings.Contains(err.Error(), "says nothing of the machine") {
+	if err := p.Accept(t.Context(), b, [attest.Size]byte{1}, nil, made, m.Trust); err == nil || !strings.Contains(err.Error(), "proves nothing about the machine") {
 		t.Errorf("a GPU's report: %v", err)
 	}
 	for _, p := range []Policy{{Formats: []string{"sev-snp", gpu}}, {RIMs: []*attest.RIM{manifest(t, "1", 1)}}} {

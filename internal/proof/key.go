@@ -55,9 +55,9 @@ func PrivateKey(text []byte) (crypto.Signer, error) {
 	case "EC PRIVATE KEY":
 		key, err = x509.ParseECPrivateKey(b.Bytes)
 	case "PUBLIC KEY":
-		return nil, errors.New("it is a public key; signing needs the private one")
+		return nil, errors.New("the PEM block is a public key; signing needs the private key")
 	default:
-		return nil, fmt.Errorf("it is of the kind %q: %w", b.Type, errKey)
+		return nil, fmt.Errorf("the PEM block has the type %q: %w", b.Type, errKey)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errKey, err)
@@ -70,7 +70,7 @@ func PrivateKey(text []byte) (crypto.Signer, error) {
 			return k, nil
 		}
 	}
-	return nil, fmt.Errorf("it is a %T: %w", key, errKey)
+	return nil, fmt.Errorf("the key is a %T: %w", key, errKey)
 }
 
 // PublicKey reads a public key in PEM, and returns its fingerprint.
@@ -80,7 +80,7 @@ func PublicKey(text []byte) (string, error) {
 	case b == nil:
 		return "", errKey
 	case b.Type != "PUBLIC KEY":
-		return "", fmt.Errorf("it is of the kind %q: want a PUBLIC KEY", b.Type)
+		return "", fmt.Errorf("the PEM block has the type %q: want a PUBLIC KEY", b.Type)
 	}
 	if _, err := publicKey(b.Bytes); err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func publicKey(der []byte) (any, error) {
 			return k, nil
 		}
 	}
-	return nil, fmt.Errorf("it is a %T: %w", key, errKey)
+	return nil, fmt.Errorf("the key is a %T: %w", key, errKey)
 }
 
 // fingerprint names a public key as OpenSSH writes it, over its PKIX form.
@@ -141,7 +141,7 @@ func verifySignature(a *result.Attestation, statement []byte) (string, error) {
 		good = a.Format == ecdsaFormat && ecdsa.VerifyASN1(k, sum[:], a.Signature)
 	}
 	if !good {
-		return "", errors.New("the signature is not of this result, time and nonce by the key that is stored with it")
+		return "", errors.New("the key that is stored in the result did not sign this result, time and nonce")
 	}
 	return fingerprint(a.PublicKey), nil
 }

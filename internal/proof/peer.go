@@ -26,7 +26,7 @@ func (p *Policy) Accept(ctx context.Context, evidence []byte, binding [attest.Si
 		return errors.New("no hardware vouches for a simulated quote")
 	}
 	if i.Facts.GPUs != nil {
-		return errors.New("a GPU's report says nothing of the machine in which the channel ends")
+		return errors.New("a GPU's report proves nothing about the machine where the channel ends")
 	}
 	var r Report
 	r.test("binding", i.IsBoundTo(binding), "", "the evidence is about another handshake: replayed, or passed on by somebody in between")
@@ -43,11 +43,11 @@ func (p *Policy) Accept(ctx context.Context, evidence []byte, binding [attest.Si
 func (p *Policy) ForChannel() error {
 	switch {
 	case p.Nonce != "":
-		return errors.New("nonce: it is for results; the evidence of a channel is always about its own handshake")
+		return errors.New("nonce: a nonce is only for results; the evidence of a channel is always about the channel's own handshake")
 	case len(p.RIMs) > 0 || slices.Contains(p.Formats, gpu):
-		return errors.New("nvidia-gpu: a GPU's report says nothing of the machine in which the channel ends")
+		return errors.New("nvidia-gpu: a GPU's report proves nothing about the machine where the channel ends")
 	case len(p.Keys) > 0:
-		return errors.New("keys: they are for signed results; a channel needs the evidence of a TEE")
+		return errors.New("keys: keys are only for signed results; a channel needs the evidence of a TEE")
 	}
 	return nil
 }

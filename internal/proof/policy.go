@@ -134,7 +134,7 @@ func checkValues(text []byte) error {
 		return err
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return errors.New("a policy is one YAML document; remove the line --- and what follows it")
+		return errors.New("a policy is one YAML document; remove the line --- and everything after this line")
 	}
 	for _, top := range n.Content {
 		if top.Tag != "!!null" { // comments alone: nothing is demanded
@@ -147,9 +147,9 @@ func checkValues(text []byte) error {
 func checkNode(n *yaml.Node) error {
 	switch {
 	case n.Tag == "!!null":
-		return fmt.Errorf("line %d: a value is missing; write it, or remove the key", n.Line)
+		return fmt.Errorf("line %d: a value is missing; write a value, or remove the key", n.Line)
 	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
-		return fmt.Errorf("line %d: the list is empty; write its entries, or remove the key", n.Line)
+		return fmt.Errorf("line %d: the list is empty; write entries, or remove the key", n.Line)
 	}
 	for _, c := range n.Content {
 		if err := checkNode(c); err != nil {
@@ -226,7 +226,7 @@ func (p *Policy) Check() error {
 	}
 	for _, k := range p.TPM.Keys {
 		if b, err := base64.RawStdEncoding.DecodeString(strings.TrimPrefix(k, "SHA256:")); err != nil || len(b) != 32 || !strings.HasPrefix(k, "SHA256:") {
-			return fmt.Errorf("tpm_keys %q: want SHA256: and 43 characters, as verify prints it", k)
+			return fmt.Errorf("tpm_keys %q: want SHA256: and 43 characters, as verify prints the key", k)
 		}
 	}
 	for name, v := range p.Registers {
@@ -253,13 +253,13 @@ func (p *Policy) checkProtection() error {
 	for product, t := range p.MinTCB {
 		switch {
 		case t == 0:
-			return fmt.Errorf("min_tcb %s: a minimum of 0 accepts any firmware; if that is meant, write tcb: unchecked instead", product)
+			return fmt.Errorf("min_tcb %s: a minimum of 0 accepts any firmware; to accept any firmware, write tcb: unchecked instead", product)
 		case !t.ReservedAreZero(product):
-			return fmt.Errorf("min_tcb %s %s: it has levels in reserved bytes; a %s processor has %s", product, t, product, t.Parts(product))
+			return fmt.Errorf("min_tcb %s %s: this TCB has levels in reserved bytes; a %s processor has only %s", product, t, product, t.Parts(product))
 		}
 	}
 	if p.TCBUnchecked && len(p.MinTCB) > 0 {
-		return errors.New("tcb: unchecked and min_tcb contradict each other; remove one")
+		return errors.New("tcb: unchecked and min_tcb contradict each other; remove one of these keys")
 	}
 	if p.VMPL > attest.MostVMPL {
 		return fmt.Errorf("vmpl %d: want 0 to %d", p.VMPL, attest.MostVMPL)

@@ -93,7 +93,7 @@ func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collatera
 	case i.Signature != nil && !errors.Is(i.Signature, attest.ErrUnknownTPM): // whoever verifies it may know the TPM
 		return nil, fmt.Errorf("the quote of this machine does not verify: %w", i.Signature)
 	case !i.IsBoundTo(data):
-		return nil, errors.New("the quote of this machine is not about what was requested")
+		return nil, errors.New("this machine returned a quote for other data than teescope requested")
 	}
 	a.Format, a.Quote, a.Certificates = e.Format, e.Quote, e.Aux
 	for _, f := range r.Stored() {
@@ -236,8 +236,8 @@ func (r *Report) intact(doc []byte, a *result.Attestation) bool {
 	if err != nil {
 		return r.add("digest", Fails, true, err.Error())
 	}
-	return r.test("digest", digest == a.Digest, "the result is the one that the attestation is about",
-		"the result was changed after it was attested, or the attestation is of another result: its digest is "+digest+", not "+a.Digest)
+	return r.test("digest", digest == a.Digest, "the attestation is about exactly this result",
+		"the result was changed after it was attested, or the attestation is of another result: the result's digest is "+digest+", the attested digest is "+a.Digest)
 }
 
 // signed checks a key's signature.
@@ -245,7 +245,7 @@ func (r *Report) signed(a *result.Attestation, o Options) {
 	r.Origin = Signed
 	b, err := statement(signaturePurpose, a)
 	if err == nil && len(a.Quote)+len(a.Certificates)+len(a.Collateral) > 0 {
-		err = errors.New("there is also a quote, which it does not cover")
+		err = errors.New("the result also has a quote, certificates or collateral, which the signature does not cover")
 	}
 	if err == nil {
 		r.Key, err = verifySignature(a, b)
@@ -258,12 +258,12 @@ func (r *Report) signed(a *result.Attestation, o Options) {
 	p := o.Policy
 	switch {
 	case len(p.Keys) == 0:
-		r.add("key", NotChecked, true, "no key was named (--key); anybody can make one")
+		r.add("key", NotChecked, true, "no key was named (--key), and anybody can make a key")
 	default:
-		r.test("key", slices.Contains(p.Keys, r.Key), "it is one of those that were named", "it is "+r.Key+", none of those that were named")
+		r.test("key", slices.Contains(p.Keys, r.Key), "the key is one of the named keys", "the key is "+r.Key+", which is none of the named keys")
 	}
 	if p.wantsTEE() {
-		r.add("environment", Fails, true, "the policy wants a TEE, and a key proves none")
+		r.add("environment", Fails, true, "the policy wants a TEE, but a signature by a key does not prove a TEE")
 	}
 	r.fresh(a, a.MadeAt, "the signer's clock", o)
 	r.Proved = []string{"who holds the key " + r.Key + " has signed exactly this result"}
@@ -299,7 +299,7 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 	from := &asked{from: stored}
 	i, err := attest.Inspect(context.Background(), &attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, from, asOf, o.Policy.trust(o.Roots))
 	if err == nil && i.Signature == nil && len(stored) > 0 && !from.any {
-		err = errors.New("there is also collateral, which evidence of format " + a.Format + " does not use")
+		err = errors.New("the result also has collateral, which evidence of format " + a.Format + " does not use")
 	}
 	if err != nil {
 		r.add("evidence", Fails, true, err.Error())
@@ -307,18 +307,18 @@ func (r *Report) attested(a *result.Attestation, o Options) {
 	}
 	data, err := Bound(a)
 	r.test("binding", err == nil && i.IsBoundTo(data), "the evidence is about this result, its time and its nonce",
-		"the evidence is about something else: another result, another time or another nonce")
+		"the evidence was made for another result, another time or another nonce")
 	p := o.Policy
 	if !r.environment(i, p, asOf) {
 		return
 	}
 	if len(p.Keys) > 0 {
-		r.add("key", Fails, true, "the policy names keys, and no key has signed this result")
+		r.add("key", Fails, true, "the policy names keys, but no key has signed this result")
 	}
 	when, whose := a.MadeAt, "the attested machine's clock"
 	if t := i.Facts.Time; t != nil {
 		const most = 5 * time.Minute
-		r.test("clock", a.MadeAt.Sub(*t).Abs() <= most, "it agreed with that of the hardware", "it said "+stamp(a.MadeAt)+", that of the hardware "+stamp(*t))
+		r.test("clock", a.MadeAt.Sub(*t).Abs() <= most, "the machine's clock agreed with the hardware's clock", "the machine's clock showed "+stamp(a.MadeAt)+", the hardware's clock "+stamp(*t))
 		when, whose = *t, "the hardware's clock"
 	}
 	r.fresh(a, when, whose, o)
@@ -342,7 +342,7 @@ func (r *Report) environment(i *attest.Inspection, p Policy, asOf time.Time) boo
 	r.judgeTCB(i, p, asOf)
 	switch {
 	case i.Facts.NoTEE:
-		r.add("debug", NotChecked, false, "a TPM is not a TEE: it does not know whether the host can read and change everything inside")
+		r.add("debug", NotChecked, false, "a TPM is not a TEE: it does not know whether the host can read and change the machine's memory")
 	case i.Facts.GPUs != nil:
 		r.add("debug", NotChecked, false, "no field of a GPU's report says whether confidential mode is on, or whether the GPU can be debugged")
 	default:
@@ -377,9 +377,9 @@ func (r *Report) judge(name string, err error, good string, asOf time.Time) {
 	case errors.Is(err, attest.ErrNonePublished), errors.Is(err, attest.ErrNotRead):
 		r.add(name, NotChecked, false, err.Error())
 	case errors.Is(err, attest.ErrUnknownTPM):
-		r.add(name, NotChecked, true, err.Error()+"; name it in a policy (tpm_keys), or who certified it (tpm_roots)")
+		r.add(name, NotChecked, true, err.Error()+"; name this key (tpm_keys) or the authority that certified the key (tpm_roots) in a policy")
 	case errors.Is(err, attest.ErrNoCollateral):
-		r.add(name, NotChecked, true, err.Error()+" in the result: attest it again where the vendor's service can be reached")
+		r.add(name, NotChecked, true, err.Error()+" in the result: attest the result again where the vendor's service can be reached")
 	default:
 		r.add(name, Fails, true, fmt.Sprintf("as of %s: %v", stamp(asOf), err))
 	}
@@ -388,7 +388,7 @@ func (r *Report) judge(name string, err error, good string, asOf time.Time) {
 // measured compares with the measurements that a policy expects.
 func (r *Report) measured(f *attest.Facts, p Policy) {
 	if len(p.Formats) > 0 {
-		r.test("environment", slices.Contains(p.Formats, f.TEE), "it is "+f.TEE, "it is "+f.TEE+", the policy wants "+strings.Join(p.Formats, " or "))
+		r.test("environment", slices.Contains(p.Formats, f.TEE), "it is "+f.TEE, "the evidence is from "+f.TEE+", the policy wants "+strings.Join(p.Formats, " or "))
 	} else if f.GPUs != nil {
 		r.addUnboundGPUs()
 	}
@@ -396,7 +396,7 @@ func (r *Report) measured(f *attest.Facts, p Policy) {
 		r.manifests(f, p.RIMs)
 	}
 	if len(p.Measurements) == 0 && len(p.Registers) == 0 {
-		what := "none was named (--measurement); it is " + f.Measurement
+		what := "no expected measurement was named (--measurement); the measurement is " + f.Measurement
 		switch {
 		case f.NoTEE:
 			what = "no register was named (in a policy); event log: " + f.EventLog
@@ -412,16 +412,16 @@ func (r *Report) measured(f *attest.Facts, p Policy) {
 			return
 		}
 	}
-	r.test("measurement", len(p.Measurements) == 0 || slices.Contains(p.Measurements, f.Measurement), "as the policy wants", "it is "+cmp.Or(f.Measurement, "none (name registers)")+", none of those that were named")
+	r.test("measurement", len(p.Measurements) == 0 || slices.Contains(p.Measurements, f.Measurement), "as the policy wants", "the measurement is "+cmp.Or(f.Measurement, "none (name registers)")+", which is none of the named measurements")
 }
 
 // fresh checks nonce and age.
 func (r *Report) fresh(a *result.Attestation, when time.Time, whose string, o Options) {
 	switch p := o.Policy; {
 	case p.Nonce != "":
-		r.test("nonce", a.Nonce == p.Nonce, "the evidence is newer than the nonce", fmt.Sprintf("it is %q, not %q", a.Nonce, p.Nonce))
+		r.test("nonce", a.Nonce == p.Nonce, "the evidence is newer than the nonce", fmt.Sprintf("the result has the nonce %q, the policy wants %q", a.Nonce, p.Nonce))
 	case a.Nonce != "":
-		r.add("nonce", NotChecked, false, "it has one, and none was named (--nonce)")
+		r.add("nonce", NotChecked, false, "the result has a nonce, but no expected nonce was named (--nonce)")
 	}
 	const ahead = 5 * time.Minute
 	age := o.Now.Sub(when).Round(time.Second)
@@ -450,7 +450,7 @@ func (r *Report) listConclusions(a *result.Attestation, i *attest.Inspection, as
 	}
 	if a.Format == "simulated" {
 		r.Origin = Simulated
-		r.NotProved = []string{"anything, as no hardware vouches for a simulated quote"}
+		r.NotProved = []string{"anything, because no hardware vouches for a simulated quote"}
 		return
 	}
 	if i.Facts.GPUs != nil {

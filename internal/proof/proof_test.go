@@ -175,7 +175,7 @@ func TestVerify(t *testing.T) {
 		{"a guest", attested(t, good, doc, ""), Options{Roots: good.Trust}, Attested, 0, "an SEV-SNP guest had exactly this result"},
 		{"an enclave", attested(t, nitro, doc, ""), Options{Roots: nitro.Trust}, Attested, 0, "not proved: what software ran there"},
 		{"expected measurement", attested(t, good, doc, ""), Options{Roots: good.Trust, Policy: Policy{Measurements: []string{strings.Repeat("00", 48), measurement}}}, Attested, 0, "with the expected measurement"},
-		{"another measurement", attested(t, good, doc, ""), Options{Roots: good.Trust, Policy: Policy{Measurements: []string{strings.Repeat("00", 48)}}}, Refused, 1, "measurement: it is 0102"},
+		{"another measurement", attested(t, good, doc, ""), Options{Roots: good.Trust, Policy: Policy{Measurements: []string{strings.Repeat("00", 48)}}}, Refused, 1, "measurement: the measurement is 0102"},
 		{"expected registers", attested(t, nitro, doc, ""), Options{Roots: nitro.Trust, Policy: Policy{Registers: map[string]string{"pcr0": pcr0}}}, Attested, 0, "with the expected measurement"},
 		{"another register", attested(t, nitro, doc, ""), Options{Roots: nitro.Trust, Policy: Policy{Registers: map[string]string{"pcr8": pcr0}}}, Refused, 1, `pcr8 is ""`},
 		{"another TEE", attested(t, nitro, doc, ""), Options{Roots: nitro.Trust, Policy: Policy{Formats: []string{"tdx"}}}, Refused, 1, "the policy wants tdx"},
@@ -191,10 +191,10 @@ func TestVerify(t *testing.T) {
 		{"too old", attested(t, good, doc, ""), Options{Roots: good.Trust, Policy: Policy{MaxAge: time.Minute}}, Refused, 1, "1h0m0s by the attested machine's clock, the policy allows 1m0s"},
 		{"too old by the hardware", attested(t, nitro, doc, ""), Options{Roots: nitro.Trust, Policy: Policy{MaxAge: time.Minute}}, Refused, 1, "by the hardware's clock"},
 		{"of tomorrow", attested(t, good, doc, ""), Options{Roots: good.Trust, Now: made.Add(-time.Hour)}, Refused, 1, "in the future"},
-		{"lists that have run out", attested(t, good, doc, ""), Options{Roots: good.Trust, AsOf: made.AddDate(0, 3, 0)}, Refused, 1, "the revocation list holds from"},
+		{"lists that have run out", attested(t, good, doc, ""), Options{Roots: good.Trust, AsOf: made.AddDate(0, 3, 0)}, Refused, 1, "the revocation list is valid only from"},
 		{"certificates that have run out", attested(t, nitro, doc, ""), Options{Roots: nitro.Trust, AsOf: made.AddDate(1, 0, 0)}, Refused, 1, "expired"},
 		{"the vendor's root", attested(t, good, doc, ""), Options{}, Refused, 1, "signature"},
-		{"no collateral", attested(t, offline(good), doc, ""), Options{Roots: good.Trust}, Unproved, 2, "attest it again where the vendor's service can be reached"},
+		{"no collateral", attested(t, offline(good), doc, ""), Options{Roots: good.Trust}, Unproved, 2, "attest the result again where the vendor's service can be reached"},
 		{"a simulated quote", attach(t, doc, fake, nil), Options{Now: time.Now()}, Simulated, 2, "no hardware vouches"}, // clock: its keys are made now
 		{"no quote", with(attested(t, good, doc, ""), func(a *result.Attestation) { a.Quote = nil }), Options{Roots: good.Trust}, Refused, 1, "evidence"},
 		{"half a quote", with(attested(t, good, doc, ""), func(a *result.Attestation) { a.Quote = a.Quote[:len(a.Quote)/2] }), Options{Roots: good.Trust}, Refused, 1, "evidence"},
@@ -204,10 +204,10 @@ func TestVerify(t *testing.T) {
 		{"unknown evidence", swap(attested(t, good, doc, ""), `"sev_guest"`, `"cca_guest"`), Options{Roots: good.Trust}, Refused, 1, "cca_guest"},
 		{"signed by anybody", signed(doc), Options{}, Signed, 2, "no key was named"},
 		{"signed by a key", signed(doc), Options{Policy: Policy{Keys: []string{"SHA256:x", idOf(t, key)}}}, Signed, 0, "not proved: where, how or when it was made"},
-		{"signed by another key", signed(doc), Options{Policy: Policy{Keys: []string{"SHA256:x"}}}, Refused, 1, "none of those that were named"},
+		{"signed by another key", signed(doc), Options{Policy: Policy{Keys: []string{"SHA256:x"}}}, Refused, 1, "none of the named keys"},
 		{"signed and edited", swap(signed(doc), "0.0125", "0.0124"), Options{Policy: Policy{Keys: []string{idOf(t, key)}}}, Refused, 1, "changed after it was attested"},
-		{"signature of another result", relabelled(signed(other), doc), Options{Policy: Policy{Keys: []string{idOf(t, key)}}}, Refused, 1, "the signature is not of this result"},
-		{"signed where a TEE is wanted", signed(doc), Options{Policy: Policy{Keys: []string{idOf(t, key)}, Formats: []string{"tdx"}}}, Refused, 1, "a key proves none"},
+		{"signature of another result", relabelled(signed(other), doc), Options{Policy: Policy{Keys: []string{idOf(t, key)}}}, Refused, 1, "did not sign this result"},
+		{"signed where a TEE is wanted", signed(doc), Options{Policy: Policy{Keys: []string{idOf(t, key)}, Formats: []string{"tdx"}}}, Refused, 1, "does not prove a TEE"},
 		{"a quote where a key is wanted", attested(t, good, doc, ""), Options{Roots: good.Trust, Policy: Policy{Keys: []string{idOf(t, key)}}}, Refused, 1, "no key has signed"},
 		{"a member that nobody signed", swap(signed(doc), `"format": "ecdsa-p256"`, `"format": "ecdsa-p256", "note": "trust me"`), Options{Policy: Policy{Keys: []string{idOf(t, key)}}}, Refused, 1, "members or spellings"},
 		{"a quote beside a signature", swap(signed(doc), `"format": "ecdsa-p256"`, `"format": "ecdsa-p256", "quote": "AAAA"`), Options{Policy: Policy{Keys: []string{idOf(t, key)}}}, Refused, 1, "does not cover"},
@@ -337,7 +337,7 @@ func TestAttestRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another root", m, "", attest.Trust{}, doc, "does not verify"},
-		{"other data", elsewhere{m}, "", m.Trust, doc, "not about what was requested"},
+		{"other data", elsewhere{m}, "", m.Trust, doc, "a quote for other data"},
 		{"a nonce that is none", m, "xyz", m.Trust, doc, "nonce"},
 		{"a nonce in capitals", m, "0AFF", m.Trust, doc, "lower case"},
 		{"a long nonce", m, strings.Repeat("00", 65), m.Trust, doc, "at most 64 bytes"},
@@ -413,9 +413,9 @@ func TestKeys(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"a public key":  {public, "signing needs the private one"},
+		"a public key":  {public, "signing needs the private key"},
 		"P-384":         {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "want an Ed25519"},
-		"a certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), `of the kind "CERTIFICATE"`},
+		"a certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"}), `has the type "CERTIFICATE"`},
 		"cut off":       {private[:40], "want an Ed25519"},
 		"broken":        {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der[:9]}), "want an Ed25519"},
 		"nothing":       {nil, "want an Ed25519"},

@@ -24,26 +24,26 @@ func (r *Report) judgeTCB(i *attest.Inspection, p Policy, asOf time.Time) {
 	reported, launch := s.Reported.PartsBelow(least, s.Product), s.Launch.PartsBelow(least, s.Product)
 	switch {
 	case p.TCBUnchecked:
-		r.add(name, NotChecked, false, "the policy accepts any (tcb: unchecked); it is "+s.Reported.String())
+		r.add(name, NotChecked, false, "the policy accepts any TCB (tcb: unchecked); the TCB is "+s.Reported.String())
 	case levels == "":
-		r.add(name, NotChecked, true, "the parts of its TCB "+s.Reported.String()+" are not known, as the processor is none of "+strings.Join(attest.TCBProducts(), ", ")+"; a policy with tcb: unchecked accepts it")
+		r.add(name, NotChecked, true, "the parts of its TCB "+s.Reported.String()+" are not known, because the processor is none of "+strings.Join(attest.TCBProducts(), ", ")+"; a policy with tcb: unchecked accepts this TCB")
 	case !named:
-		r.add(name, NotChecked, true, fmt.Sprintf("AMD does not publish which TCB is current, and no minimum was named; if AMD's security bulletins ask for no more than this one has, write into a policy: min_tcb: {%s: {%s}}", s.Product, levels))
+		r.add(name, NotChecked, true, fmt.Sprintf("AMD does not publish which TCB is current, and no minimum was named; if this TCB has at least the levels of AMD's security bulletins, write into a policy: min_tcb: {%s: {%s}}", s.Product, levels))
 	case len(reported) > 0:
 		r.add(name, Fails, true, "the reported TCB is too old: "+strings.Join(reported, ", "))
 	case len(launch) > 0:
 		r.add(name, Fails, true, "the firmware that started and measured the guest was too old: "+strings.Join(launch, ", ")+"; start the guest again")
 	case !s.Reported.ReservedAreZero(s.Product) || !s.Launch.ReservedAreZero(s.Product):
-		r.add(name, NotChecked, true, fmt.Sprintf("the TCBs %s and %s have levels in bytes that are reserved as far as teescope knows", s.Reported, s.Launch))
+		r.add(name, NotChecked, true, fmt.Sprintf("the TCBs %s and %s have levels in bytes that teescope knows as reserved", s.Reported, s.Launch))
 	default:
-		r.add(name, Holds, true, "at least the policy's minimum, and AMD has not revoked the key that certified the chip's, as of "+stamp(asOf))
+		r.add(name, Holds, true, "at least the policy's minimum, and AMD has not revoked the key that certified the chip's key, as of "+stamp(asOf))
 	}
 }
 
 // migration is the check of both kinds of guests.
 func (r *Report) migration(allowed bool, p Policy) {
 	r.test("migration", !allowed || p.Migration, map[bool]string{false: "off", true: "on, which the policy allows"}[allowed],
-		"on: the host can have the guest moved to another machine; a policy with migration: true accepts that")
+		"on: the host can move the guest to another machine; a policy with migration: true accepts migration")
 }
 
 // protectedSNP checks what an SEV-SNP report says beside its TCB.
@@ -54,7 +54,7 @@ func (r *Report) protectedSNP(s *attest.SNP, p Policy) {
 	case s.VMPL > attest.MostVMPL:
 		other = fmt.Sprintf("%#x: no software of a guest has this level", s.VMPL)
 	case s.VMPL > p.VMPL:
-		other += fmt.Sprintf(": other software of the guest may be more privileged than what asked; a policy with vmpl: %d accepts that", s.VMPL)
+		other += fmt.Sprintf(": other software of the guest may be more privileged than the software that asked for the report; a policy with vmpl: %d accepts this level", s.VMPL)
 	}
 	r.test("vmpl", s.VMPL == p.VMPL, fmt.Sprintf("%d, as the policy wants", s.VMPL), other)
 	r.platform(s, p)
@@ -79,11 +79,11 @@ func (r *Report) platform(s *attest.SNP, p Policy) {
 	case len(other) > 0:
 		r.add(name, Fails, true, strings.Join(other, ", "))
 	case len(unknown) > 0:
-		r.add(name, NotChecked, true, fmt.Sprintf("PLATFORM_INFO has bits whose meaning is not known; if they are fine, write into a policy: platform: {%s}", strings.Join(unknown, ", ")))
+		r.add(name, NotChecked, true, fmt.Sprintf("teescope does not know the meaning of some bits of PLATFORM_INFO; to accept these bits, write into a policy: platform: {%s}", strings.Join(unknown, ", ")))
 	case len(p.Platform) > 0:
 		r.add(name, Holds, true, "as the policy wants")
 	default:
-		r.add(name, NotChecked, false, "no fact was named (platform)")
+		r.add(name, NotChecked, false, "the policy names no fact of the platform (platform)")
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *Report) protectedTDX(t *attest.TDX, p Policy) {
 	case on != 0:
 		r.add(name, Fails, true, on.Attributes()+" is on, and the policy wants it clear")
 	case unknown != 0:
-		r.add(name, NotChecked, true, fmt.Sprintf("%s: the meaning is not known; if that is fine, write into a policy: attributes: {set: %s}", unknown.Attributes(), wantSet|unknown))
+		r.add(name, NotChecked, true, fmt.Sprintf("teescope does not know the meaning of %s; to accept these attributes, write into a policy: attributes: {set: %s}", unknown.Attributes(), wantSet|unknown))
 	default:
 		r.add(name, Holds, true, t.Attributes.Attributes())
 	}
@@ -109,9 +109,9 @@ func (r *Report) protectedTDX(t *attest.TDX, p Policy) {
 	off, on = wantSet&^t.XFAM, wantClear&t.XFAM
 	switch {
 	case !p.XFAM.named():
-		r.add("xfam", NotChecked, false, "no bit was named (xfam); it is "+t.XFAM.String())
+		r.add("xfam", NotChecked, false, "the policy names no bit of XFAM (xfam); XFAM is "+t.XFAM.String())
 	default:
-		r.test("xfam", off == 0 && on == 0, "as the policy wants", fmt.Sprintf("it is %s: the policy wants %s set and %s clear", t.XFAM, wantSet, wantClear))
+		r.test("xfam", off == 0 && on == 0, "as the policy wants", fmt.Sprintf("XFAM is %s, the policy wants %s set and %s clear", t.XFAM, wantSet, wantClear))
 	}
 }
 
@@ -125,7 +125,7 @@ func openProtection(f *attest.Facts) (open []string) {
 		open = append(open, fmt.Sprintf("what the guest's more privileged software is (VMPL %d asked for the report)", f.SNP.VMPL))
 	}
 	if f.SNP != nil && !f.SNP.Platform["alias_check_complete"] {
-		open = append(open, "that no two addresses were one memory (ALIAS_CHECK_COMPLETE is off)")
+		open = append(open, "that no two addresses shared the same memory (ALIAS_CHECK_COMPLETE is off)")
 	}
 	if f.TDX != nil && f.TDX.Attributes&attest.SEPTVEDisable == 0 {
 		open = append(open, "that the host gave it only pages that it accepted (SEPT_VE_DISABLE is off)")

@@ -55,5 +55,5 @@ func sureText(c *result.Comparison) string {
 	case c.Verdict == stats.Cost || c.Verdict == stats.Gain:
 		return fmt.Sprintf("yes, but perhaps within the margin of %s", metric.Percent(c.Margin))
 	}
-	return "no: " + strings.TrimPrefix(orDefault(c.Open, orDefault(firstReason(c), "not decided")), "more pairs would not decide it: ")
+	return "no: " + strings.TrimPrefix(orDefault(c.Open, orDefault(firstReason(c), "not decided")), "more pairs would not decide the verdict: ")
 }

@@ -60,7 +60,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 			t.Caption = "Host-wide, per " + total.per
 		}
 	}
-	t.Caption += inCase(e, kase) + ". The whole machine includes everything else on it: load generator, teescope, other programs."
+	t.Caption += inCase(e, kase) + ". The whole machine includes everything else: load generator, teescope, other programs."
 	return t.align()
 }
 

@@ -287,7 +287,7 @@ func whyNothing(e *result.Experiment) string {
 	case len(e.Runs) == 0:
 		return "No verdict: nothing has run yet."
 	case len(e.Environments) < 2:
-		return "Nothing was compared: there is only one environment. Join the result with another machine's (teescope compare A.json B.json), or run it with a second --env."
+		return "Nothing was compared: there is only one environment. Join the result with the result of another machine (teescope compare A.json B.json), or run the experiment with a second --env."
 	case len(e.Comparisons) > 0:
 		return "No verdict: the primary metric was not compared."
 	}

@@ -49,9 +49,9 @@ func ParsePublished(data []byte) ([]Published, error) {
 		case err1 != nil || err2 != nil || !finite(low, high) || low <= 0 || high < low:
 			return nil, fmt.Errorf("published figures: entry %d: %q to %q: want two numbers above 0, the smaller first", i+1, row[7], row[8])
 		case row[0] == "" || row[2] == "" || row[6] == "" || row[9] == "" || row[10] == "" || len(p.TEEs)*len(p.Workloads)*len(p.Metrics) == 0:
-			return nil, fmt.Errorf("published figures: entry %d: only case may be empty", i+1)
+			return nil, fmt.Errorf("published figures: entry %d: only the column case may be empty, but another column is", i+1)
 		case slices.ContainsFunc(out, func(o Published) bool { return o.ID == row[0] }):
-			return nil, fmt.Errorf("published figures: entry %d: %s is there twice", i+1, row[0])
+			return nil, fmt.Errorf("published figures: entry %d: the id %s appears twice", i+1, row[0])
 		}
 		p.Reference = result.Reference{ID: row[0], Citation: row[9], Workload: row[6], TEE: fmt.Sprintf("%s (%s)", strings.Join(p.TEEs, ", "), row[2]),
 			Low: low, High: high, Unit: costRatio, Caveat: row[10], Source: result.Literature}

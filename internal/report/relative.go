@@ -130,7 +130,7 @@ func refusal(e *result.Experiment, kase string, envs ...*result.Environment) str
 		case c.Verdict == stats.Invalid:
 			return treatment + ": " + noRatio(c)
 		case c.Bound == result.AtMost || c.Bound == result.AtLeast:
-			return fmt.Sprintf("%s against %s was at a limit: its ratio is a bound", treatment, orDefault(c.Baseline, "its baseline"))
+			return fmt.Sprintf("%s against %s was at a limit, so their ratio is only a bound", treatment, orDefault(c.Baseline, "its baseline"))
 		}
 		return ""
 	}

@@ -18,7 +18,7 @@ import (
 func costs(e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "costs", Title: "Cost ratios", Lead: "A cost ratio above 1 is worse, whether lower or higher values of the metric are better: at 1.25x the same work takes 1.25 times as long. A cost is the centre of the ratios of all pairs, so it can differ from the ratio of the medians.", Plots: plots["costs"]}
 	if len(e.Comparisons) == 0 {
-		s.Title, s.Lead = "Values", "Medians of the runs that count."
+		s.Title, s.Lead = "Values", "Medians of the runs that are not excluded."
 		if t := medians(e); len(t.Rows) > 0 {
 			s.Tables = append(s.Tables, t)
 		}
@@ -109,7 +109,7 @@ func medians(e *result.Experiment) *Table {
 
 // runsSection returns the spread of the runs, drawn and in numbers.
 func runsSection(e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]}
+	s := Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted during the runs.", Plots: plots["runs"]}
 	if t := spreadTable(e, plottedCases(e), primary(e)); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}
@@ -480,7 +480,7 @@ func metricCell(r *result.Run, d result.MetricDesc) Cell {
 
 func clockCell(i *result.Interference) Cell {
 	if i.Frequency == nil {
-		return Missing(orDefault(i.Missing["cpu_hertz"], "unavailable: the hardware hides it"))
+		return Missing(orDefault(i.Missing["cpu_hertz"], "unavailable: the hardware hides this value"))
 	}
 	return ValueOrMissing(&i.Frequency.Mean, "hertz", "")
 }

@@ -35,7 +35,7 @@ var platform = appearance{"≠", diamond, rest, "a difference of machines, not t
 var platformGrades = []result.Grade{result.GradeC, result.GradeD}
 
 // standIn is the appearance of a comparison that is not of the real thing: it has no grade, and is never called a cost.
-var standIn = appearance{"◇", diamond, rest, "not the real thing: its ratio is not the cost of the real one"}
+var standIn = appearance{"◇", diamond, rest, "not the real thing: the ratio is not the cost of the real thing"}
 
 // isStandIn reports whether a comparison has a ratio that is not of the real thing.
 func isStandIn(c *result.Comparison) bool { return c.StandIn != "" && c.Verdict != stats.Invalid }

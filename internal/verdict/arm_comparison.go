@@ -136,7 +136,7 @@ func Disturbed(r *result.Run, l Limits) string {
 	case exceeds(i.StealRatio, l.Steal):
 		return metric.Percent(*i.StealRatio) + " steal"
 	case exceeds(i.ForeignCPU, l.Foreign):
-		return "others used " + metric.Percent(*i.ForeignCPU) + " of the CPUs"
+		return "other programs used " + metric.Percent(*i.ForeignCPU) + " of the CPUs"
 	case exceeds(i.ThrottleEvents, l.Throttles):
 		return metric.Count(*i.ThrottleEvents) + " throttling events"
 	case exceeds(i.SwapBytes, l.SwapBytes):

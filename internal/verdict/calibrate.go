@@ -59,16 +59,16 @@ func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 	d := p.primary()
 	switch {
 	case len(e.Environments) != 2:
-		return nil, fmt.Errorf("calibrate %s: an A/A experiment has two arms, this one has %d", e.Name, len(e.Environments))
+		return nil, fmt.Errorf("calibrate %s: a calibration needs an A/A experiment with two arms, but this experiment has %d", e.Name, len(e.Environments))
 	case better(d) == 0:
-		return nil, fmt.Errorf("calibrate %s: the primary metric %q has no direction", e.Name, e.Design.Primary)
+		return nil, fmt.Errorf("calibrate %s: the primary metric %q does not declare whether lower or higher is better", e.Name, e.Design.Primary)
 	}
 	a, b := &e.Environments[0], &e.Environments[1]
 	if a.Launcher != b.Launcher || !maps.Equal(a.Params, b.Params) || !maps.Equal(a.Subject, b.Subject) {
 		return nil, fmt.Errorf("calibrate %s: %s and %s are declared different; make an A/A experiment with `teescope bench calibrate`", e.Name, a.ID, b.ID)
 	}
 	if a.Hardware.Serial == "" || a.Hardware.Serial != b.Hardware.Serial {
-		return nil, fmt.Errorf("calibrate %s: the arms are not known to have run on one host", e.Name)
+		return nil, fmt.Errorf("calibrate %s: nothing shows that both arms ran on the same host, which a calibration needs", e.Name)
 	}
 	n := &NoiseFloor{Host: a.Hardware.Serial, Workload: e.Workload.Name, Version: e.Workload.Version, Metric: e.Design.Primary,
 		MeasuredAt: e.StartedAt, Cases: map[string]Floor{}}
@@ -77,7 +77,7 @@ func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 		o := stats.Options{Margin: p.o.Margin, Confidence: p.o.Confidence, Better: better(d), Seed: e.Design.Seed}
 		c := stats.Paired(base, treat, o)
 		if c.Pairs < stats.MinPairs || finiteOrNil(c.Ratio) == nil {
-			return nil, fmt.Errorf("calibrate %s: case %s: %s, at least %d are needed; 20 make a useful noise floor", e.Name, k.cas.ID, metric.Plural(c.Pairs, "valid pair"), stats.MinPairs)
+			return nil, fmt.Errorf("calibrate %s: case %s has only %s, but a calibration needs at least %d; 20 make a useful noise floor", e.Name, k.cas.ID, metric.Plural(c.Pairs, "valid pair"), stats.MinPairs)
 		}
 		f := Floor{Case: k.cas.ID, Pairs: c.Pairs, Ratio: c.Ratio, Level: 1 - p.o.Confidence}
 		r := rand.New(rand.NewPCG(e.Design.Seed, 0xca11b8a7e))

@@ -21,7 +21,7 @@ func whatDecides(e *result.Experiment, c *result.Comparison) string {
 		return ""
 	}
 	if why := blocker(e, c); why != "" {
-		return "more pairs would not decide it: " + why
+		return "more pairs would not decide the verdict: " + why
 	}
 	return c.Deciding()
 }
@@ -65,7 +65,7 @@ var blocks = map[string]func(*result.Guard) string{
 		most := max(g.Values["baseline"], g.Values["treatment"])
 		switch {
 		case g.Values["factor"] == 0:
-			return "it depends on whether disturbed pairs count"
+			return "the verdict depends on whether disturbed pairs are used"
 		case strings.HasPrefix(g.Message, "steal"):
 			return fmt.Sprintf("the hypervisor took %s of the CPU time", metric.Percent(most))
 		}

@@ -201,7 +201,7 @@ func (g *gate) one(i int, p float64, m int) {
 			g.worse = append(g.worse, text)
 			return
 		}
-		g.open = append(g.open, fmt.Sprintf("%s\n  beyond the margin, but not after Holm's correction for %d comparisons (P = %s); measure more pairs", text, m, metric.Digits(p)))
+		g.open = append(g.open, fmt.Sprintf("%s\n  the cost is beyond the margin, but not significant after Holm's correction for %d comparisons (P = %s); measure more pairs", text, m, metric.Digits(p)))
 	case !doubted && high*slack <= limit:
 		g.fine = append(g.fine, text)
 	default:

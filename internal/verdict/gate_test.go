@@ -80,7 +80,7 @@ func TestGate(t *testing.T) {
 		{"noise, failed by policy", builds(1, 0.1, 10), GateOptions{Options{Diff: differ}, Fail}, Regression, "failed by policy"},
 		{"a wider margin", builds(1.1, 0.01, 10), opts(Options{Margin: 0.2}), Passed, "ok"},
 		{"five pairs", builds(1.5, 0.01, 5), opts(Options{}), Undecided, "at least 6 are needed"},
-		{"six pairs of four cases", builds(1.5, 0.01, 6, "a", "b", "c", "d"), opts(Options{}), Undecided, "not after Holm's correction for 4 comparisons (P = 0.125)"},
+		{"six pairs of four cases", builds(1.5, 0.01, 6, "a", "b", "c", "d"), opts(Options{}), Undecided, "not significant after Holm's correction for 4 comparisons (P = 0.125)"},
 		{"ten pairs of four cases", builds(1.5, 0.01, 10, "a", "b", "c", "d"), opts(Options{}), Regression, "regression"},
 		{"the metric is missing in one arm", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.Metrics[0].Value, r.Metrics[0].Reason = nil, "the output does not have it" }), opts(Options{}),
 			NotValid, "run p00-default-head has no seconds: the output does not have it"},

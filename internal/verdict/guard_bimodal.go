@@ -8,9 +8,9 @@ import (
 
 var bimodal = Guard{
 	ID:     "bimodal",
-	Doc:    "The runs of an arm fall into two groups (dip or gap test). One number does not describe them; the message gives both modes.",
-	Effect: "inconclusive if the ratios of the pairs fall into two groups too; a warning if only the runs do, because a mode that both arms share cancels within the pair",
-	Help:   "find what switches (NUMA node, huge pages, boost, core) and fix it, or make each mode a case",
+	Doc:    "The runs of an arm fall into two groups (dip or gap test). One number does not describe such runs; the message gives both modes.",
+	Effect: "inconclusive if the ratios of the pairs also fall into two groups; a warning if only the runs do, because a mode that both arms share cancels within the pair",
+	Help:   "find what switches between the modes (NUMA node, huge pages, boost, core) and fix it, or make each mode a case",
 	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) == 0 {

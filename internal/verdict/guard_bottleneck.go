@@ -33,7 +33,7 @@ var bottleneck = Guard{
 	ID: "bottleneck",
 	Doc: "What limited the throughput of a server under test: the load generator, the soft interrupts of one CPU, writing the log, " +
 		"its own CPU time or that of the server behind it (each above 0.9), or all CPUs together, with the programs that used them.",
-	Effect: "a note if it was the server under test; a warning otherwise, because the ratio then describes the bottleneck",
+	Effect: "a note if the server under test was the bottleneck; a warning otherwise, because the ratio then describes the bottleneck",
 	Help:   "give the load generator and the server separate CPUs, spread network interrupts over CPUs, log less, or use more connections if nothing was used up",
 	check: func(p *guardRun) {
 		if p.named(allCPUs) == "" { // no workload of this kind
@@ -78,11 +78,11 @@ func (p *guardRun) limited(k *armComparison, env *result.Environment) {
 	switch {
 	case all > full:
 		used[allCPUs] = all
-		p.report(warn, s, used, "all CPUs were busy%s in %s (%s), and programs shared them: %s; the server might do more with CPUs of its own", inCase(k.cas.ID), env.ID, metric.Percent(all), shares(used))
+		p.report(warn, s, used, "all CPUs were busy%s in %s (%s), and several programs shared the CPUs: %s; the server might do more with CPUs of its own", inCase(k.cas.ID), env.ID, metric.Percent(all), shares(used))
 	case math.IsNaN(all):
 		p.unknown(s, "what limited the throughput%s in %s: the environment reports no CPU use", ofCase(k.cas.ID), env.ID)
 	case unseen != nil:
-		p.unknown(s, "whether %s limited the throughput%s in %s: it was not measured, and nothing else was used up", strings.Join(unseen, " or "), ofCase(k.cas.ID), env.ID)
+		p.unknown(s, "whether %s limited the throughput%s in %s: this was not measured, and no other resource was used up", strings.Join(unseen, " or "), ofCase(k.cas.ID), env.ID)
 	default:
 		p.report(tell, s, used, "no resource was used up%s in %s (all CPUs together %s): too few connections, waiting, or a lock limited the rate", inCase(k.cas.ID), env.ID, metric.Percent(all))
 	}

@@ -11,8 +11,8 @@ import (
 var cacheAnswered = Guard{
 	ID: "cache-answered",
 	Doc: "The block layer saw fewer requests than the job asked for (metric block_layer_ratio below 0.9): a cache answered, not the device. " +
-		"If an arm has no view of the block layer, as gVisor has none, the bytes that the disks of its machine moved during the runs decide.",
-	Effect: "invalid if only one arm is affected; a warning if both are, or if the arms are declared to differ in a parameter of the job; a note if the block layer could not be observed",
+		"An arm without a view of the block layer, such as gVisor, is compared by the bytes that the disks of its machine moved during the runs.",
+	Effect: "invalid if only one arm is affected; a warning if both arms are affected, or if the arms are declared to differ in a parameter of the job; a note if the block layer could not be observed",
 	Help:   "use direct I/O and a file twice the size of memory, and drop the caches before each run; to compare caches, make both arms cached",
 	check: func(p *guardRun) {
 		name := p.named("block_layer_ratio")

@@ -62,7 +62,7 @@ var impossibleValue = Guard{
 var saturated = Guard{
 	ID:     "saturated",
 	Doc:    "An arm reached a known ceiling (link, quota, device). The speed of this arm without the ceiling is unknown, so the ratio is only a bound.",
-	Effect: "a bound if one arm is at the ceiling; invalid if both are, because the ratio compares the ceiling with itself",
+	Effect: "a bound if one arm is at the ceiling; invalid if both arms are, because the ratio compares the ceiling with itself",
 	Help:   "raise the ceiling (a faster link, more clients, a larger quota) or lower the load until neither arm is near it",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {

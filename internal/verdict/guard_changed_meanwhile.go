@@ -9,7 +9,7 @@ var changedMeanwhile = Guard{
 	ID:     "changed-meanwhile",
 	Doc:    "An environment changed while the experiment ran, so its runs are not comparable.",
 	Effect: "invalid",
-	Help:   "find what changed it (an update, a host policy, a migration) and run again",
+	Help:   "find what changed the environment (an update, a host policy, a migration) and run again",
 	check: func(p *guardRun) {
 		for _, e := range p.e.Environments {
 			for _, field := range slices.Sorted(maps.Keys(e.Changed)) {

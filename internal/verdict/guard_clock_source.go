@@ -22,9 +22,9 @@ var clockSource = Guard{
 		disagreement := p.named("clock_disagreement_ratio")
 		for cas, env := range p.each {
 			if v := p.median(cas, env, disagreement); math.Abs(v) > clocksAgree {
-				p.report(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's clock disagree by %s%s", env, metric.Percent(v), inCase(cas.ID))
+				p.report(doubt, scope{cas: cas.ID, arm: env}, values{"disagreement": v}, "the clock in %s and teescope's clock disagree by %s%s", env, metric.Percent(v), inCase(cas.ID))
 			} else if disagreement != "" && math.IsNaN(v) {
-				p.unknown(scope{cas: cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, cas.ID, disagreement)
+				p.unknown(scope{cas: cas.ID, arm: env}, "whether the clock in %s agrees with teescope's clock in %s: no run has %s", env, cas.ID, disagreement)
 			}
 		}
 		for _, k := range p.contests {
@@ -48,7 +48,7 @@ var clockSource = Guard{
 				p.unknown(k.scope(), "which clock timed %s%s", metric.Plural(blind, "run"), ofCase(k.cas.ID))
 			}
 			if b, t := k.base.Software.ClockSource, k.treat.Software.ClockSource; b != "" && t != "" && b != t {
-				p.report(warn, k.arms(), nil, "%s reads the clock source %s, and %s reads %s: times measured inside include the different costs of reading them", k.base.ID, b, k.treat.ID, t)
+				p.report(warn, k.arms(), nil, "%s reads the clock source %s, and %s reads %s: times measured in the environments include the different costs of reading these clocks", k.base.ID, b, k.treat.ID, t)
 			}
 		}
 	},

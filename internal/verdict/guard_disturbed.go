@@ -14,8 +14,8 @@ import (
 var disturbed = Guard{
 	ID: "disturbed",
 	Doc: "Something other than the job affected the runs: steal, load of other programs, throttling, swap, memory pressure, EPC paging, or a cause that the engine logged. " +
-		"Disturbed pairs are set aside if six others remain; they stay in the file. The verdict is computed with and without them.",
-	Effect: "inconclusive if setting pairs aside changes the verdict, or if no pair can be set aside, and steal or CPU use by other programs (more in one arm, or high in both) might explain the ratio; otherwise a warning",
+		"Disturbed pairs are set aside if six other pairs remain; the file keeps all pairs. The verdict is computed with and without the disturbed pairs.",
+	Effect: "inconclusive if setting pairs aside changes the verdict; also inconclusive if no pair can be set aside and steal or CPU use by other programs (more in one arm, or high in both) might explain the ratio; otherwise a warning",
 	Help:   "stop other programs, use a dedicated host, or run at another time",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {

@@ -12,7 +12,7 @@ const errorLimit = 0.001
 var errorRate = Guard{
 	ID:     "error-rate",
 	Doc:    "More than 0.1 % of the operations failed. Failed operations are often the fast or the slow ones, so the rest is not representative.",
-	Effect: "invalid if one arm is above the limit; a warning if both are above it, within a factor of two of each other",
+	Effect: "invalid if one arm is above the limit; a warning if both arms are above the limit, within a factor of two of each other",
 	Help:   "lower the load until neither arm fails, or compare the error rates themselves",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {

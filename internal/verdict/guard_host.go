@@ -11,7 +11,7 @@ var sameHostClient = Guard{
 	ID:     "same-host-client",
 	Doc:    "The load generator ran on the machine of the servers: they shared CPUs and caches, and there was no network between them.",
 	Effect: "a note",
-	Help:   "run the load generator on another machine (--client ssh:HOST), or give it and the server separate CPUs",
+	Help:   "run the load generator on another machine (--client ssh:HOST), or give the load generator and the server separate CPUs",
 	check: func(p *guardRun) {
 		if p.e.Design.Client == "" {
 			return // no load from outside
@@ -23,7 +23,7 @@ var sameHostClient = Guard{
 			case !ownLoad(e) && slices.Contains(strings.Split(p.e.Design.Client, "; "), result.SameHost) && !isRemote(e) || ownLoad(e) && e.Params["nodes"] == "same":
 				shared = append(shared, e.ID)
 			case ownLoad(e) && e.Params["nodes"] == "any":
-				p.unknown(scope{arm: e.ID}, "whether the load of %s ran on the node of its servers: it was left to the cluster (nodes=any)", e.ID)
+				p.unknown(scope{arm: e.ID}, "whether the load of %s ran on the node of its servers: the choice of the node was left to the cluster (nodes=any)", e.ID)
 			}
 		}
 		if len(shared) == 0 {
@@ -33,7 +33,7 @@ var sameHostClient = Guard{
 		if len(shared) < len(p.e.Environments) {
 			of = " of " + strings.Join(shared, ", ")
 		}
-		p.report(tell, scope{}, nil, "the load generator ran on the machine of the servers%s", of)
+		p.report(tell, scope{}, nil, "the load generator ran on the same machine as the servers%s", of)
 	},
 }
 

@@ -12,7 +12,7 @@ import (
 var linearity = Guard{
 	ID:     "linearity",
 	Doc:    "Time does not grow in proportion to the work (within 20 %), so the runs measured a fixed cost, not the work.",
-	Effect: "invalid if ten times the work takes hardly longer; otherwise a warning, also for a rate over less than a second with only one amount of work",
+	Effect: "invalid if ten times the work takes hardly longer; otherwise a warning; also a warning for a rate that was measured over less than a second with only one amount of work",
 	Help:   "make the smallest job at least a second long, keep set-up out of the timed part, and report start-up as a separate metric",
 	check: func(p *guardRun) {
 		d := p.primary()

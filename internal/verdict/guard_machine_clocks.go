@@ -19,7 +19,7 @@ func clocksDiffer(c *result.ClockOffset) bool {
 
 var machineClocks = Guard{
 	ID:     "machine-clocks",
-	Doc:    "The clock of another machine differs from the harness's by more than a second. Each duration is measured by one clock and stays right, but certificates and evidence may be refused, and logs and stored series do not line up with the runs.",
+	Doc:    "The clock of another machine differs from the clock of teescope's machine by more than a second. Durations stay right, because each is measured by one clock. But certificates and evidence may be refused, and logs and stored series do not line up with the runs.",
 	Effect: "a warning",
 	Help:   "set the clocks by NTP (chronyc tracking, timedatectl) and run again",
 	check: func(p *guardRun) {
@@ -28,7 +28,7 @@ var machineClocks = Guard{
 			if c.Seconds < 0 {
 				side = "behind"
 			}
-			p.report(warn, s, values{"seconds": c.Seconds}, "the clock of %s is %s %s the harness's clock (uncertainty %s)", who, time.Duration(math.Abs(c.Seconds)*1e9).Round(100*time.Millisecond), side, metric.Value(c.Uncertainty, "seconds"))
+			p.report(warn, s, values{"seconds": c.Seconds}, "the clock of %s is %s %s teescope's clock (uncertainty %s)", who, time.Duration(math.Abs(c.Seconds)*1e9).Round(100*time.Millisecond), side, metric.Value(c.Uncertainty, "seconds"))
 		}
 		for i := range p.e.Environments {
 			e := &p.e.Environments[i]
@@ -36,7 +36,7 @@ var machineClocks = Guard{
 			case clocksDiffer(e.Clock):
 				say(scope{arm: e.ID}, e.ID, e.Clock)
 			case e.Clock == nil && isRemote(e):
-				p.unknown(scope{arm: e.ID}, "whether the clock of %s agrees with the harness's: it was not reported", e.ID)
+				p.unknown(scope{arm: e.ID}, "whether the clock of %s agrees with teescope's clock: the clock was not reported", e.ID)
 			}
 		}
 		if c := p.e.Design.ClientClock; clocksDiffer(c) {

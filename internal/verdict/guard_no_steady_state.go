@@ -30,7 +30,7 @@ var noSteadyState = Guard{
 			case 2*n >= len(runs) && n > 0:
 				p.report(withdraw, s, v, "%d of %d runs%s in %s reached no steady state", n, len(runs), ofCase(cas.ID), arm)
 			case n > 0:
-				p.report(warn, s, v, "%d of %d runs%s in %s reached no steady state and do not count", n, len(runs), ofCase(cas.ID), arm)
+				p.report(warn, s, v, "%d of %d runs%s in %s reached no steady state and are left out", n, len(runs), ofCase(cas.ID), arm)
 			}
 		}
 	},

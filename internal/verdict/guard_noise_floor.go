@@ -10,7 +10,7 @@ var noiseFloor = Guard{
 	ID:     "noise-floor",
 	Doc:    "The claimed difference is smaller than identical arms have shown on this host (A/A calibration).",
 	Effect: "inconclusive; a note if this host and job have no calibration",
-	Help:   "calibrate this workload on this host (teescope bench calibrate), and quiet the host until its noise floor is below the effect",
+	Help:   "calibrate this workload on this host (teescope bench calibrate), and stop other work on the host until the noise floor is below the effect",
 	check: func(p *guardRun) {
 		if p.e.Design.Calibration {
 			return

@@ -10,9 +10,9 @@ import (
 
 var outliers = Guard{
 	ID:     "outliers",
-	Doc:    "Runs lie far from the others of their arm (modified z-score of the logarithm above 3.5; a warning above 10). They are shown and never deleted.",
-	Effect: "a note or a warning; the estimator is robust against a few",
-	Help:   "read the run's interference and raw output; with more pairs a single one matters less",
+	Doc:    "Runs lie far from the others of their arm (modified z-score of the logarithm above 3.5; a warning above 10). Outliers are shown and never deleted.",
+	Effect: "a note or a warning; the estimator is robust against a few outliers",
+	Help:   "read the run's interference and raw output; with more pairs, a single outlier matters less",
 	check: func(p *guardRun) {
 		for cas, env := range p.each {
 			runs, x := p.logs(cas.ID, env)

@@ -8,7 +8,7 @@ import (
 
 var retried = Guard{
 	ID:     "retried",
-	Doc:    "More than 1 % of the requests were sent twice (retried_ratio above 0.01), because the server had closed their connection, so their times include the first attempt. Or only one of the arms reused connections (new_connection_ratio).",
+	Doc:    "The server closed connections, so more than 1 % of the requests were sent twice (retried_ratio above 0.01). The times of these requests include the first attempt. Or only one of the arms reused connections (new_connection_ratio).",
 	Effect: "a warning: the times of these requests describe the connection, not the answer",
 	Help:   "let the server keep its connections open, or use more warm-up requests, after which each request has an open connection",
 	check: func(p *guardRun) {

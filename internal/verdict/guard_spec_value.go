@@ -11,7 +11,7 @@ var specValue = Guard{
 	ID:     "spec-value",
 	Doc:    "A value comes from a vendor's specification or from literature; it was not measured here. Such values are shown next to measurements and never compared.",
 	Effect: "invalid, without a ratio",
-	Help:   "measure it, or list it under references",
+	Help:   "measure the value, or list it under references",
 	check: func(p *guardRun) {
 		type kind struct {
 			scope

@@ -7,7 +7,7 @@ import (
 var emulated = Guard{
 	ID:     "emulated",
 	Doc:    "A VM's CPU was emulated in software. The job runs, but its times are those of the emulator.",
-	Effect: "a warning: the ratio is not what a VM costs, and is shown as a stand-in",
+	Effect: "a warning: the ratio is not the cost of a VM, and is shown as a stand-in",
 	Help:   "use a host with /dev/kvm",
 	check: func(p *guardRun) {
 		for i := range p.e.Environments {
@@ -36,7 +36,7 @@ var madeUp = Guard{
 var declaredStandIn = Guard{
 	ID:     "stand-in",
 	Doc:    "The experiment declares that an arm stands in for something else (stands_for), or the measured device is simulated. The ratio is right for what ran. It says nothing about the cost of the real thing.",
-	Effect: "a warning; the comparison is grey, with the word stand-in before its numbers, without a grade, and is not called a cost",
+	Effect: "a warning; the comparison is grey and has the word stand-in before its numbers; it has no grade and is not called a cost",
 	Help:   "measure the real thing, or name the arm after what really runs",
 	check: func(p *guardRun) {
 		for i := range p.e.Environments {

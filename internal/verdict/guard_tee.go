@@ -11,7 +11,7 @@ import (
 var teeEvidence = Guard{
 	ID:     "tee-evidence",
 	Doc:    "An arm is declared to run in a TEE, but neither detection from inside nor its launcher showed that the TEE was on.",
-	Effect: "invalid: this is not what the TEE costs",
+	Effect: "invalid: without evidence that the TEE was on, the ratio is not the cost of the TEE",
 	Help:   "let the launcher give evidence (a quote, a report, the loader's output), or run where the TEE is visible from inside",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {
@@ -40,8 +40,8 @@ func isInTEE(t *result.TEE) bool {
 
 var teeInBaseline = Guard{
 	ID:     "tee-in-baseline",
-	Doc:    "The baseline itself runs in a TEE. The ratio is then not the cost of the TEE, although it may be the cost of another change inside it.",
-	Effect: "invalid if both arms have the same launcher and one should be without the TEE; otherwise a warning",
+	Doc:    "The baseline itself runs in a TEE. The ratio is then not the cost of the TEE, although it may be the cost of another change inside the TEE.",
+	Effect: "invalid if both arms have the same launcher and one arm should be without the TEE; otherwise a warning",
 	Help:   "use a baseline with the TEE off on the same host; to compare two builds inside a TEE, declare the build as the subject",
 	check: func(p *guardRun) {
 		if len(p.e.Environments) < 2 || p.e.Design.Calibration || !subjectIsEnvironment(p.e) {
@@ -80,9 +80,9 @@ func settingsDiffer(changed []result.Difference) bool {
 
 var teeDebug = Guard{
 	ID:     "tee-debug",
-	Doc:    "A TEE is open for debugging (SGX DEBUG attribute, TDX debug attribute, SNP debug policy). Its protection is off and its speed may differ from production.",
+	Doc:    "A TEE is open for debugging (SGX DEBUG attribute, TDX debug attribute, SNP debug policy). The TEE's protection is off, and its speed may differ from production.",
 	Effect: "invalid if only one arm is in debug mode; a warning if both are",
-	Help:   "build and launch it for production; compare debug arms only with each other",
+	Help:   "build and launch the TEE for production; compare debug arms only with each other",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			b, t := &k.base.TEE, &k.treat.TEE

@@ -70,9 +70,9 @@ func (p *guardRun) limit(cas, arm string) (mean fall, n, of int) {
 var throttled = Guard{
 	ID: "throttled",
 	Doc: "The rate fell during the runs to a constant level, the same in each run: a provider's credit for bursts, or a cache, was used up. " +
-		"The mean mixes burst and limit; the message has both.",
+		"The mean mixes burst and limit; the message gives the burst and the limit.",
 	Effect: "a bound if one arm is limited; invalid if both are, because the ratio compares the limits",
-	Help:   "to measure the limit, leave out the burst (longer `omit` or `ramp`); to stay below it, set `rate`; or rent a machine or disk with a higher limit",
+	Help:   "to measure the limit, leave out the burst (longer `omit` or `ramp`); to stay below the limit, set `rate`; or rent a machine or disk with a higher limit",
 	check: func(p *guardRun) {
 		d := p.primary()
 		if better(d) <= 0 {

@@ -9,7 +9,7 @@ var tooFewPairs = Guard{
 	ID:     "too-few-pairs",
 	Doc:    "Fewer than 6 valid pairs. With five, the exact signed-rank test cannot reach 5 % (2/2^5 = 6.25 %), so there is no interval.",
 	Effect: "inconclusive; invalid without a single pair",
-	Help:   "run with --pairs 10 or more; --quick runs 6, and up to 2 spare ones for pairs that gave no valid ratio",
+	Help:   "run with --pairs 10 or more; --quick runs 6 pairs, and up to 2 spare pairs that replace pairs without a valid ratio",
 	check: func(p *guardRun) {
 		for _, k := range p.contests {
 			c := p.comparison(k, p.e.Design.Primary)

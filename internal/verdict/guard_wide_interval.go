@@ -11,8 +11,8 @@ import (
 
 var wideInterval = Guard{
 	ID:     "wide-interval",
-	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many would probably decide.",
-	Effect: "a note: the interval already makes the verdict inconclusive",
+	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many pairs would probably give a verdict.",
+	Effect: "only a note: the interval alone already makes the verdict inconclusive",
 	Help:   "run the stated number of pairs, or choose a wider margin before looking at the result",
 	check: func(p *guardRun) {
 		for i := range p.e.Comparisons {

@@ -251,7 +251,7 @@ var guardTrials = map[string]trials{
 	"no-steady-state": {
 		speaks: []trial{{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 7} }), Options{},
 			"8 of 10 runs in native reached no steady state", result.Refuse, stats.Invalid},
-			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "and do not count", result.Warn, stats.Cost}},
+			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "and are left out", result.Warn, stats.Cost}},
 		silent:  one(latency().each("", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: true} }), ""),
 		unknown: one(latency().each("", func(r *result.Run) { r.Missing = map[string]string{"warmup": "no log of windows"} }), "whether the runs in native reached a steady state: no log of windows"),
 	},
@@ -282,8 +282,8 @@ var guardTrials = map[string]trials{
 		}), Options{}, "timed by different clocks: tsc, hpet", result.Refuse, stats.Invalid},
 			{latency().env(0, func(e *result.Environment) { e.Software.ClockSource = "tsc" }).env(1, func(e *result.Environment) { e.Software.ClockSource = "hyperv" }), Options{},
 				"native reads the clock source tsc, and gramine-sgx reads hyperv", result.Warn, stats.Cost},
-			{latency().also("", "clock_disagreement_ratio", "ratio", "lower", 0.2), Options{}, "the clock inside native and the harness's clock disagree by 20 %", result.Warn, stats.Inconclusive},
-			{latency().also("native", "clock_disagreement_ratio", "ratio", "lower", 0.01), Options{}, "not checked: whether the clock inside gramine-sgx agrees", result.Note, stats.Cost}},
+			{latency().also("", "clock_disagreement_ratio", "ratio", "lower", 0.2), Options{}, "the clock in native and teescope's clock disagree by 20 %", result.Warn, stats.Inconclusive},
+			{latency().also("native", "clock_disagreement_ratio", "ratio", "lower", 0.01), Options{}, "not checked: whether the clock in gramine-sgx agrees", result.Note, stats.Cost}},
 		silent:  one(latency(), ""),
 		unknown: one(latency().each("native", func(r *result.Run) { r.Clock = "" }), "which clock timed 10 runs"),
 	},
@@ -368,7 +368,7 @@ var guardTrials = map[string]trials{
 		speaks: []trial{
 			{served(redis(), 0.5, 0.4), Options{}, "no resource was used up in op=get in native (all CPUs together 40 %): too few connections", result.Note, stats.Cost},
 			{served(redis(), 0.97, 0.6), Options{}, "in gramine-sgx was the CPU time of the server under test: 97 % of its time", result.Note, stats.Cost},
-			{served(redis(), 0.5, 0.95), Options{}, "(95 %), and programs shared them: server 50 %, origin 30 %, client 20 %", result.Warn, stats.Cost},
+			{served(redis(), 0.5, 0.95), Options{}, "(95 %), and several programs shared the CPUs: server 50 %, origin 30 %, client 20 %", result.Warn, stats.Cost},
 			{served(redis(), 0.97, 0.6).also("native", "softirq_busiest_ratio", "ratio", "lower", 0.96), Options{}, "in native was one CPU's soft interrupts (the network): 96 %", result.Warn, stats.Cost},
 		},
 		silent: one(redis(), ""),
@@ -411,24 +411,24 @@ var guardTrials = map[string]trials{
 	},
 	"same-host-client": {
 		speaks: []trial{{func() *lab { l := latency(); l.Design.Client = result.SameHost; return l }(), Options{},
-			"the load generator ran on the machine of the servers", result.Note, stats.Cost},
+			"the load generator ran on the same machine as the servers", result.Note, stats.Cost},
 			{func() *lab {
 				l := latency().env(1, func(e *result.Environment) { e.Boot, e.Clock = "b", &result.ClockOffset{} })
 				l.Design.Client = result.SameHost
 				return l
-			}(), Options{}, "the load generator ran on the machine of the servers of native", result.Note, stats.Cost},
-			{inPod("same"), Options{}, "the load generator ran on the machine of the servers of gramine-sgx", result.Note, stats.Cost},
+			}(), Options{}, "the load generator ran on the same machine as the servers of native", result.Note, stats.Cost},
+			{inPod("same"), Options{}, "the load generator ran on the same machine as the servers of gramine-sgx", result.Note, stats.Cost},
 			{func() *lab { l := inPod("other"); l.Design.Client += "; " + result.SameHost; return l }(), Options{},
-				"the load generator ran on the machine of the servers of native", result.Note, stats.Cost}},
+				"the load generator ran on the same machine as the servers of native", result.Note, stats.Cost}},
 		silent:  one(inPod("other"), ""),
 		unknown: one(inPod("any"), "whether the load of gramine-sgx ran on the node of its servers"),
 	},
 	"machine-clocks": {
 		speaks: []trial{
 			{latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: 3600.2, Uncertainty: 0.01} }), Options{},
-				"the clock of gramine-sgx is 1h0m0.2s ahead of the harness's", result.Warn, stats.Cost},
+				"the clock of gramine-sgx is 1h0m0.2s ahead of teescope's clock", result.Warn, stats.Cost},
 			{latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: -3600.2, Uncertainty: 0.5} }), Options{},
-				"behind the harness's", result.Warn, stats.Cost},
+				"behind teescope's clock", result.Warn, stats.Cost},
 			{func() *lab {
 				l := latency()
 				l.Design.Client, l.Design.ClientClock = "ssh:client", &result.ClockOffset{Seconds: 3600}
@@ -436,7 +436,7 @@ var guardTrials = map[string]trials{
 			}(), Options{}, "the clock of ssh:client is", result.Warn, stats.Cost},
 		},
 		silent:  one(latency().env(1, func(e *result.Environment) { e.Clock = &result.ClockOffset{Seconds: 1.4, Uncertainty: 0.5} }), ""),
-		unknown: one(latency().env(1, func(e *result.Environment) { e.Boot = "b" }), "whether the clock of gramine-sgx agrees with the harness's"),
+		unknown: one(latency().env(1, func(e *result.Environment) { e.Boot = "b" }), "whether the clock of gramine-sgx agrees with teescope's clock"),
 	},
 	"other-platform": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.Hardware.Serial, e.Class = "host-2", "other" }), Options{},

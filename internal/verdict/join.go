@@ -66,7 +66,7 @@ func JoinResults(es []*result.Experiment, o Options) (*result.Experiment, error)
 		}
 	}
 	if len(shared) == 0 {
-		return nil, fmt.Errorf("compare %s with %s: they have no case in common (%s)", name(first), name(es[1]), strings.Join(uncommon, ", "))
+		return nil, fmt.Errorf("compare %s with %s: the results have no case in common (%s)", name(first), name(es[1]), strings.Join(uncommon, ", "))
 	}
 	doc := merged(es, shared)
 	if len(uncommon) > 0 {

@@ -25,9 +25,9 @@ func TestWhatDecides(t *testing.T) {
 	}{
 		"spread":                           {noisy(8), Options{}, "pairs in all would probably decide (4 in 5)", true},
 		"few pairs":                        {noisy(5), Options{}, "a verdict needs at least 6 pairs", true},
-		"others, though it is beyond 1":    {busy(latency(), 0.8), Options{}, "more pairs would not decide it: other programs used 80 % of the CPUs", false},
-		"others and spread":                {busy(noisy(8), 0.8), Options{}, "more pairs would not decide it: other programs used 80 % of the CPUs", false},
-		"others, and few pairs":            {busy(noisy(5), 0.8), Options{}, "more pairs would not decide it: other programs used 80 % of the CPUs", false},
+		"others, though it is beyond 1":    {busy(latency(), 0.8), Options{}, "more pairs would not decide the verdict: other programs used 80 % of the CPUs", false},
+		"others and spread":                {busy(noisy(8), 0.8), Options{}, "more pairs would not decide the verdict: other programs used 80 % of the CPUs", false},
+		"others, and few pairs":            {busy(noisy(5), 0.8), Options{}, "more pairs would not decide the verdict: other programs used 80 % of the CPUs", false},
 		"steal":                            {latency().each("", func(r *result.Run) { v := 0.8; r.Interference.StealRatio = &v }), Options{}, "the hypervisor took 80 % of the CPU time", false},
 		"a stand-in with spread":           {noisy(8).env(1, func(e *result.Environment) { e.StandsFor = "sgx" }), Options{}, "", false},
 		"nothing is open":                  {latency(), Options{}, "", false},

@@ -169,7 +169,7 @@ func TestChangesByThePage(t *testing.T) {
 		{"GET", "silences", "", nil, 200, `{"silences":null}`},
 		{"POST", "silences", `{"rule":"heat","subject":"a.*","until":"2030-01-02T03:04:05Z","comment":"<b>"}`, nil, 200, `"id":"new","rule":"heat","subject":"a.*","until":"2030-01-02T03:04:05Z","comment":"\u003cb\u003e"`},
 		{"POST", "silences", `{"rule":"heat","reason":"x"}`, nil, 400, `unknown field`},
-		{"POST", "silences", `{} {}`, nil, 400, `more than one value`},
+		{"POST", "silences", `{} {}`, nil, 400, `more than one JSON value`},
 		{"POST", "silences", `{"until":"tomorrow"}`, nil, 400, `read body: `},
 		{"POST", "silences", `{"comment":"` + strings.Repeat("x", 20_000) + `"}`, nil, 400, `too large`},
 		{"POST", "silences", `{}`, errors.New("until: want a time"), 400, `until: want a time`},

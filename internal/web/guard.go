@@ -46,7 +46,7 @@ type Unlock struct {
 func (u Unlock) sentence() string {
 	switch {
 	case u.Socket == "":
-		return "Locked: there is no Unix socket to unlock this: " + u.NoSocket + "."
+		return "Locked: unlocking needs a Unix socket, and there is none: " + u.NoSocket + "."
 	case u.Command == "":
 		return "Locked: this needs the Unix socket `" + u.Socket + "`."
 	}

@@ -72,7 +72,7 @@ func (h Hosts) refusal(header string) string {
 	} else if _, domain, ok := strings.Cut(clean, "."); ok && slices.Contains(h.Names, "*."+domain) {
 		return ""
 	}
-	return fmt.Sprintf("%s is not a name of this server; if you reach it by that name on purpose, start teescope with --host-name=%s", clean, clean)
+	return fmt.Sprintf("%s is not a name of this server; to use this name for the server, start teescope with --host-name=%s", clean, clean)
 }
 
 // Guard lets h answer only requests for one of the hosts, and sets the headers that tell browsers to be careful.

@@ -71,7 +71,7 @@ func body(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil && !errors.Is(d.Decode(new(any)), io.EOF) {
-		err = errors.New("more than one value")
+		err = errors.New("more than one JSON value; send only one")
 	}
 	if err != nil {
 		return fmt.Errorf("read body: %w", err)

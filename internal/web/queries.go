@@ -125,7 +125,7 @@ func (q Query) feed() (f feed.Query, err error) {
 	case !(q.To > 0 && q.To < 1<<40):
 		return f, fmt.Errorf("to: %g: want a time as unix seconds", q.To)
 	case !(q.Step >= 0 && q.Step < 1<<32):
-		return f, fmt.Errorf("step: %g: want seconds between two points, or 0 for the value at to", q.Step)
+		return f, fmt.Errorf("step: %g: want the seconds between two points, or 0 for only the value at the time `to`", q.Step)
 	case q.Top < 0:
 		return f, fmt.Errorf("top: %d: want a number of lines, or 0 for all", q.Top)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // errNoResults refuses an empty comparison.
-var errNoResults = errors.New("want the results to compare, as ?id=A&id=B")
+var errNoResults = errors.New("name the results to compare, as ?id=A&id=B")
 
 // results serves the list of results. For one result (results/ID) or several side by side (comparisons?id=A&id=B) it
 // serves the document, its origin, its explanation, its drawings and its tables.

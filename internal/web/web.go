@@ -344,7 +344,7 @@ func page(o Options) http.HandlerFunc {
 		isIndex, isView := p == "/" || p == "/index.html", slices.Contains(views, view)
 		switch {
 		case !isIndex && !isView && !isFile(o.Page, p) && !isFile(o.Page, p+".gz"):
-			http.Error(w, p+" is not here: the page is at /, its data below /api/", http.StatusNotFound)
+			http.Error(w, p+" is not here: the page is at /, and the API is below /api/", http.StatusNotFound)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			http.Error(w, "the page answers only GET and HEAD", http.StatusMethodNotAllowed)
 		case isIndex:

@@ -212,7 +212,7 @@ var comparisons = []comparison{
 			Thresholds: []findings.Threshold{
 				{Name: "accepted", Doc: "memory accepted", Unit: "bytes/s", Default: 16 << 20},
 			},
-			Remedy:    "Wait, or accept all memory before the work begins: boot with accept_memory=eager, or touch it once (`stress-ng --vm`, mlock, prealloc of the application).",
+			Remedy:    "Wait, or accept all memory before the work begins: boot with accept_memory=eager, or touch all memory once (`stress-ng --vm`, mlock, prealloc of the application).",
 			Reference: "https://docs.kernel.org/admin-guide/kernel-parameters.html (accept_memory) and Shutemov: Implement support for unaccepted memory, http://mail.spinics.net/lists/linux-efi/msg23652.html",
 		},
 		signs: []sign{{
@@ -256,7 +256,7 @@ var comparisons = []comparison{
 				{Name: "share", Doc: "share of a machine's CPU time that is stolen", Unit: "ratio", Default: 0.05},
 				{Name: "share_critical", Doc: "the same share, for a critical finding", Unit: "ratio", Default: 0.20},
 			},
-			Remedy: "Check the instance type first: a burstable one that used up its credits looks the same. " +
+			Remedy: "Check the instance type first: a burstable instance that used up its credits looks the same. " +
 				"If it is not burstable, the host is probably overcommitted: ask for dedicated CPUs or another host.",
 			Reference: "https://docs.kernel.org/filesystems/proc.html (steal, under /proc/stat)",
 		},
@@ -340,7 +340,7 @@ var comparisons = []comparison{
 				{Name: "memory", Doc: "share of time in which a task waits for memory", Unit: "ratio", Default: 0.10, Early: 0.50},
 				{Name: "cpu", Doc: "share of time in which a task waits for a CPU", Unit: "ratio", Default: 0.90, Early: 0.95},
 			},
-			Remedy:    "Take load off the machine, or give it more of what is short.",
+			Remedy:    "Take load off the machine, or give the machine more of the resource that is short.",
 			Reference: "https://docs.kernel.org/accounting/psi.html",
 		},
 		signs: []sign{ // the worse one first
@@ -446,7 +446,7 @@ var comparisons = []comparison{
 				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
 				{Name: "critical", Doc: "the same multiple, for a critical finding", Unit: "ratio", Default: 10},
 			},
-			Remedy:    "If the eBPF programs use most of it: " + lowerFirst(overBudgetKernel) + " If teescope's own process uses most of it: " + lowerFirst(overBudgetUser),
+			Remedy:    "If the eBPF programs use most of this CPU time: " + lowerFirst(overBudgetKernel) + " If teescope's own process uses most of this CPU time: " + lowerFirst(overBudgetUser),
 			Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
 		},
 		signs: []sign{{
@@ -542,7 +542,7 @@ var comparisons = []comparison{
 				{Name: "delay", Doc: "age of the newest sample that the receiver has", Unit: "seconds", Default: 120},
 				{Name: "refused", Doc: "samples refused within 15 minutes", Unit: "", Default: 1},
 			},
-			Remedy:    "Read teescope's log, which has the receiver's answer. If the receiver is behind, check that it runs and that its URL, certificate and password are right. If it is only slow, raise queue_config.max_shards. If it refuses samples, its answer says why: they are too old, or a limit is reached.",
+			Remedy:    "Read teescope's log, which has the receiver's answer. If the receiver is behind, check that it runs and that its URL, certificate and password are right. If the receiver is only slow, raise queue_config.max_shards. If the receiver refuses samples, its answer says why: the samples are too old, or a limit is reached.",
 			Reference: "https://prometheus.io/docs/practices/remote_write/",
 		},
 		signs: []sign{{

@@ -25,7 +25,7 @@ var epcNearlyFull = &findings.Rule{
 		{Name: "free", Doc: "largest share of the EPC that is free", Unit: "ratio", Default: 0.05},
 		{Name: "horizon", Doc: "time within which the trend uses up the EPC", Unit: "seconds", Default: 3600},
 	},
-	Remedy: "Stop idle enclaves, give enclaves smaller heaps, or move some to another machine before paging starts on this one. " +
+	Remedy: "Stop idle enclaves, give enclaves smaller heaps, or move some enclaves to another machine before paging starts on this machine. " +
 		"Growth may be a leak inside an enclave with dynamic memory (SGX2): tee_sgx_process_epc_pages_total shows which process allocates.",
 	Reference: sgxDocument + " (EPC, and the reclaimer ksgxd)",
 	Run:       findEPCNearlyFull,

@@ -16,8 +16,8 @@ var storeFails = &findings.Rule{
 	Name:  "store_fails",
 	Title: "Samples are not stored",
 	Role:  findings.RoleMonitor,
-	Doc:   "The monitor's store accepts no samples now. Its data folder is missing or was replaced, its disk is full, or a write failed. The store reports this directly, so this rule needs no samples. With --query-url the rule checks the data folder only. No threshold: it holds while the store refuses samples.",
-	Remedy: "Put the data folder back; if it is lost, restart the monitor. If the disk that holds --data is full, free space on it, or keep less (--retention). " +
+	Doc:   "The monitor's store accepts no samples now. Its data folder is missing or was replaced, its disk is full, or a write failed. The store reports this directly, so this rule needs no samples. With --query-url the rule checks the data folder only. No threshold: the finding stays while the store refuses samples.",
+	Remedy: "Put the data folder back; if it is lost, restart the monitor. If the disk that holds --data is full, free space on the disk, or store less (--retention). " +
 		"After a failed write, check the disk (`dmesg`, `smartctl -a DEVICE`) and whether it is mounted read-only. The store then accepts samples again without a restart.",
 	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 	Run:       findStoreFailing,

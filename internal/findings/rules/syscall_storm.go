@@ -97,7 +97,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 }
 
 // insideEnclave cites HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208) for its figure.
-const insideEnclave = "Inside an enclave runtime each such call also exits the enclave: it costs at least 8,200 cycles instead of about 150."
+const insideEnclave = "Inside an enclave runtime, each such call also exits the enclave, so a call costs at least 8,200 cycles instead of about 150."
 
 // callCost returns the cost of a process's calls of one kind as a sentence: their sampled time with its share of the
 // process's active time, or else the cost of entering the kernel alone.

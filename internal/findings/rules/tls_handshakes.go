@@ -13,7 +13,7 @@ import (
 var tlsHandshakes = &findings.Rule{
 	Name:  "tls_handshakes",
 	Title: "TLS handshakes",
-	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) in them, by samples of what runs inside libssl's " +
+	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its active time (on a CPU, or waiting for a lock, a disk or a CPU) in handshakes, by samples of what runs inside libssl's " +
 		"handshake, over each window and over its newest half minute. A connection that stays open needs only one handshake. Below 20 % the handshakes are probably those of new visitors; above, connections are probably not reused, or sessions not resumed. Programs with their own TLS library " +
 		"(Go, Rust's rustls, BoringSSL inside a binary) are not covered.",
 	Needs: []string{"tee_tls_handshakes_total", sampledCPU},

@@ -104,7 +104,7 @@ func Monitor(base *url.URL) Backend {
 	}
 	unread := func(u *url.URL, err error) error {
 		if err != nil {
-			err = fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", u.Redacted(), err)
+			err = fmt.Errorf("read the monitor's answer from %s: %w; is a teescope monitor at this address?", u.Redacted(), err)
 		}
 		return err
 	}

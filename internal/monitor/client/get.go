@@ -46,7 +46,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 		return fmt.Errorf("ask the monitor at %s: %w; set SSL_CERT_FILE to the file with the CA certificate that you trust", shown, untrusted)
 	}
 	if err != nil {
-		return fmt.Errorf("ask the monitor at %s: %w; start one with `teescope monitor`, or name its address with --server or %s", shown, withoutRequest(err), ServerVariable)
+		return fmt.Errorf("ask the monitor at %s: %w; start one with `teescope monitor`, or name the monitor's address with --server or %s", shown, withoutRequest(err), ServerVariable)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
@@ -56,7 +56,7 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 	if resp.StatusCode != http.StatusOK {
 		var e web.Error
 		if json.Unmarshal(body, &e) != nil || e.Error == "" {
-			e.Error = resp.Status + ": no teescope monitor answers there; an agent stores nothing and has no findings"
+			e.Error = resp.Status + ": no teescope monitor answers at this address; an agent stores nothing and has no findings"
 			switch resp.StatusCode {
 			case http.StatusUnauthorized:
 				e.Error = "the monitor requires a user name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
@@ -66,12 +66,12 @@ func GetJSON(ctx context.Context, u *url.URL, answer any) error {
 		}
 		other := strings.HasSuffix(e.Error, noSuchCall)
 		if other {
-			e.Error = "no monitor answers this call there; perhaps it is an agent, which stores nothing and has no findings, or an older monitor"
+			e.Error = "no monitor answers this call at this address; perhaps an agent answers, which stores nothing and has no findings, or an older monitor"
 		}
 		return &Refused{e.Error, other, fmt.Errorf("ask the monitor at %s: %s", shown, e.Error)}
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("read the answer of the monitor at %s: %w; is it a teescope monitor?", shown, err)
+		return fmt.Errorf("read the answer of the monitor at %s: %w; is a teescope monitor at this address?", shown, err)
 	}
 	return nil
 }

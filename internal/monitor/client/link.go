@@ -32,7 +32,7 @@ func RequestLink(ctx context.Context, sockets []string) (link web.Link, err erro
 		break
 	}
 	if name == "" {
-		return link, fmt.Errorf("no monitor's socket at %s; start one with `teescope monitor`, or name its socket with --socket; the monitor's page shows the path", strings.Join(sockets, " or "))
+		return link, fmt.Errorf("no monitor's socket at %s; start one with `teescope monitor`, or name the monitor's socket with --socket; the monitor's page shows the path", strings.Join(sockets, " or "))
 	}
 	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return host.Local().Dial(ctx, name)
@@ -46,7 +46,7 @@ func RequestLink(ctx context.Context, sockets []string) (link web.Link, err erro
 	case errors.Is(err, fs.ErrPermission):
 		return link, fmt.Errorf("ask the monitor for a link: only root, the monitor's user and the group of --operators may use %s; run this command with sudo", name)
 	case err != nil:
-		return link, fmt.Errorf("ask the monitor for a link over %s: %w; is it running?", name, err)
+		return link, fmt.Errorf("ask the monitor for a link over %s: %w; is the monitor running?", name, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
@@ -56,14 +56,14 @@ func RequestLink(ctx context.Context, sockets []string) (link web.Link, err erro
 	if resp.StatusCode != http.StatusOK {
 		var e web.Error
 		if resp.StatusCode == http.StatusNotFound {
-			e.Error = "no monitor with a page answers there; an agent has no page"
+			e.Error = "no monitor with a page answers at this socket; an agent has no page"
 		} else if json.Unmarshal(body, &e) != nil {
 			e.Error = strings.TrimSpace(string(body))
 		}
 		return link, fmt.Errorf("ask the monitor for a link over %s: %s: %s", name, resp.Status, e.Error)
 	}
 	if err := json.Unmarshal(body, &link); err != nil || !strings.HasPrefix(link.Path, "open?link=") {
-		return link, fmt.Errorf("ask the monitor for a link over %s: the answer has no link; is it a teescope monitor?", name)
+		return link, fmt.Errorf("ask the monitor for a link over %s: the answer has no link; does a teescope monitor use this socket?", name)
 	}
 	return link, nil
 }

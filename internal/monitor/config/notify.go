@@ -102,7 +102,7 @@ func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 			to, key, err := r.receiver(section.format, dir)
 			to.Subjects = append(to.Subjects, all)
 			if err == nil && names[to.Name] {
-				key, err = "name", fmt.Errorf("two receivers are named %q; give each its own name", to.Name)
+				key, err = "name", fmt.Errorf("two receivers are named %q; give each receiver a different name", to.Name)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", strings.TrimSuffix(at(section.key, strconv.Itoa(i), key), "."), err)

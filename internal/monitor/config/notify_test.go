@@ -95,7 +95,7 @@ func TestNotifyConfigErrors(t *testing.T) {
 		"notify:\n  webhooks:\n  - url: http://a\n  - url: ftp://b/secret\n":                                                         "line 4: notify.webhooks[1].url: want a URL like http://127.0.0.1:9093",
 		"notify:\n  webhooks:\n  - url: \"http://b/%zz-secret\"\n":                                                                   "line 3: notify.webhooks[0].url: want a URL like http://127.0.0.1:9093",
 		"notify:\n  alertmanager:\n  - url: http://a\n    name: ../a\n":                                                              `line 4: notify.alertmanager[0].name: "../a": want at most 100 letters, digits, - and _`,
-		"notify:\n  webhooks:\n  - url: http://a/1\n  - url: http://a/2\n":                                                           `line 4: notify.webhooks[1].name: two receivers are named "webhook-a"; give each its own name`,
+		"notify:\n  webhooks:\n  - url: http://a/1\n  - url: http://a/2\n":                                                           `line 4: notify.webhooks[1].name: two receivers are named "webhook-a"; give each receiver a different name`,
 		"notify:\n  webhooks:\n  - url: http://a\n    format: teams\n":                                                               `line 4: notify.webhooks[0].format: "teams": want finding, slack or text`,
 		"notify:\n  alertmanager:\n  - url: http://a\n    format: slack\n":                                                           "line 4: notify.alertmanager[0].format: an Alertmanager has one format only; remove the key format",
 		"notify:\n  subject: '('\n":                                                                                                  "line 2: notify.subject: error parsing regexp: missing closing ): `(`",

@@ -105,7 +105,7 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 			return at(append([]string{"rules", name, "subjects", strconv.Itoa(i)}, keys...)...)
 		}
 		if s.Match == "" {
-			return fmt.Errorf("%s: match is missing; it selects the subjects that the thresholds apply to", here())
+			return fmt.Errorf("%s: the key match is missing; match selects the subjects that the thresholds apply to", here())
 		}
 		match, err := findings.Whole(s.Match)
 		if err != nil {
@@ -170,7 +170,7 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	here := func(keys ...string) string { return at(append([]string{"own", strconv.Itoa(i)}, keys...)...) }
 	for key, v := range map[string]string{"name": o.Name, "expr": o.Expr} {
 		if v == "" {
-			return fmt.Errorf("%s: lacks %s", here(), key)
+			return fmt.Errorf("%s: the key %s is missing", here(), key)
 		}
 	}
 	taken := func(name string) bool {

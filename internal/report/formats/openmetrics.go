@@ -202,7 +202,7 @@ func merge(sum **result.Histogram, h *result.Histogram) bool {
 }
 
 func (x *exposition) histogram(l labels, unit string, h *result.Histogram) {
-	f := x.family(prefix+"_run_distribution"+unit, "histogram", strings.TrimPrefix(unit, "_"), "All observations of the runs that count, in the unit of the name.")
+	f := x.family(prefix+"_run_distribution"+unit, "histogram", strings.TrimPrefix(unit, "_"), "All observations of the runs that are not excluded, in the unit of the name.")
 	n := uint64(0)
 	for i, c := range h.Counts {
 		n += c

@@ -69,7 +69,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
               <>
                 <div className="section-head">
                   <h2 id="costs">Values</h2>
-                  <p>Medians of the runs that count.</p>
+                  <p>Medians of the runs that are not excluded.</p>
                 </div>
                 <ServedTables tables={tables} section="costs" envs={envs} none="This result has no values." />
               </>
