@@ -106,11 +106,11 @@ var attestation = bench.Workload{
 		t := inside.tallyOf(o.Params)
 		switch {
 		case inside.Provider != o.Params["provider"]:
-			return "", fmt.Errorf("the quotes are of provider %q, want %s", inside.Provider, o.Params["provider"])
+			return "", fmt.Errorf("the quotes came from provider %q, want provider %s", inside.Provider, o.Params["provider"])
 		case inside.Simulated != (o.Params["provider"] == "simulated"):
 			return "", errors.New("the quotes do not match the requested provider (simulated or real)")
 		case t.Done == 0 || inside.Bytes == 0:
-			return "", fmt.Errorf("the server did %d operations and %d failed; a quote has %d bytes", t.Done, t.Failed, inside.Bytes)
+			return "", fmt.Errorf("the server completed %d operations (%d failed), and a quote has %d bytes: want at least one operation, and a quote that is not empty", t.Done, t.Failed, inside.Bytes)
 		}
 		return checkLoad(o, o.Params["operation"], inside.Format)
 	},
@@ -161,7 +161,7 @@ func readAttest(o bench.Outcome) (*attestReport, error) {
 	}
 	for _, t := range []attestTally{r.Quotes, r.Verified} {
 		if t.Seconds < 0 || math.IsInf(t.Seconds, 0) {
-			return nil, errors.New("report of the server inside: a time below 0")
+			return nil, errors.New("report of the server inside: its time is negative or infinite")
 		}
 	}
 	return &r, nil

@@ -309,7 +309,7 @@ func readChannel(o bench.Outcome) (*channelbench.Report, time.Duration, error) {
 	}
 	k := channelKind(o.Params)
 	if r.Measure != o.Params["measure"] || r.Size <= 0 || r.Size > 1<<30 || !(r.Seconds > 0) {
-		return nil, 0, fmt.Errorf("the worker measured %q of %d bytes in %v s, want %q", r.Measure, r.Size, r.Seconds, o.Params["measure"])
+		return nil, 0, fmt.Errorf("the worker reports measure %q, messages of %d bytes and a run of %v s: want measure %q, and a valid size and time", r.Measure, r.Size, r.Seconds, o.Params["measure"])
 	}
 	windows, err := o.Params.Int("windows", 1)
 	if err != nil {
@@ -318,11 +318,11 @@ func readChannel(o bench.Outcome) (*channelbench.Report, time.Duration, error) {
 	for _, name := range k.names {
 		v := variantOf(&r, name)
 		if v == nil || int64(len(v.Windows)) != windows {
-			return nil, 0, fmt.Errorf("the report does not have %d windows of %s", windows, name)
+			return nil, 0, fmt.Errorf("the worker's report does not have the requested %d windows of %s", windows, name)
 		}
 		for i, w := range v.Windows {
 			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) || len(w.Parts) != channelbench.Parts || !(stats.Median(w.Parts) > 0) {
-				return nil, 0, fmt.Errorf("window %d of %s has %d operations in %v s, in parts of %v s", i, name, w.Operations, w.Seconds, w.Parts)
+				return nil, 0, fmt.Errorf("window %d of %s is invalid: it has %d operations in %v s, in parts of %v s", i, name, w.Operations, w.Seconds, w.Parts)
 			}
 		}
 	}

@@ -85,7 +85,7 @@ var custom = bench.Workload{
 	},
 	Check: func(o bench.Outcome) (string, error) {
 		if o.Inside.Code != 0 {
-			return "", fmt.Errorf("the command ended with status %d", o.Inside.Code)
+			return "", fmt.Errorf("the command ended with status %d, want 0", o.Inside.Code)
 		}
 		if o.Params["expect"] != "" {
 			re, err := customPattern(o.Params, "expect")
@@ -93,7 +93,7 @@ var custom = bench.Workload{
 				return "", err
 			}
 			if !re.Match(o.Inside.Stdout) {
-				return "", fmt.Errorf("standard output does not match %q; it ends with %.80q", o.Params["expect"], tail(o.Inside.Stdout, 80))
+				return "", fmt.Errorf("standard output does not match the pattern %q; the output ends with %.80q", o.Params["expect"], tail(o.Inside.Stdout, 80))
 			}
 		}
 		if o.Params["digest"] == "stdout" && o.Inside.Cut.Stdout > 0 {
@@ -219,7 +219,7 @@ func words(s string) ([]string, error) {
 			quote = 0
 		case c == '\\':
 			if i++; i == len(s) {
-				return nil, errors.New("it ends in a backslash")
+				return nil, errors.New("the text ends in a backslash")
 			}
 			if quote == '"' && s[i] != '"' && s[i] != '\\' {
 				word = append(word, '\\')
@@ -267,7 +267,7 @@ func customValue(p bench.Params, stdout []byte) (float64, error) {
 	}
 	v, err := metric.ParseNumber(text)
 	if v *= scale; math.IsInf(v, 0) {
-		err = fmt.Errorf("%.40q times %g is too large", text, scale)
+		err = fmt.Errorf("the number %.40q times the scale %g is too large", text, scale)
 	}
 	return v, err
 }
@@ -283,7 +283,7 @@ func customCount(p bench.Params, stdout []byte) (float64, error) {
 	}
 	v, err := metric.ParseNumber(text)
 	if err == nil && v <= 0 {
-		err = fmt.Errorf("%.40q is not a number of operations above 0", text)
+		err = fmt.Errorf("the pattern operations found %.40q, want a number above 0", text)
 	}
 	return v, err
 }
@@ -296,7 +296,7 @@ func customMatch(p bench.Params, name string, stdout []byte) (string, error) {
 	}
 	found := re.FindAllSubmatch(stdout, 2)
 	if len(found) != 1 || len(found[0]) < 2 {
-		return "", fmt.Errorf("%q matches %s in standard output, want once", p[name], []string{"nothing", "once", "more than once"}[len(found)])
+		return "", fmt.Errorf("the pattern %q matches %s in standard output, want one match", p[name], []string{"nothing", "once", "more than once"}[len(found)])
 	}
 	return string(found[0][1]), nil
 }
@@ -380,12 +380,12 @@ func jsonNumber(at string, doc []byte) (string, error) {
 		case string:
 			object, _ := v.(map[string]any)
 			if v = object[step]; v == nil {
-				return "", fmt.Errorf("%s: the JSON document has no %q there", at, step)
+				return "", fmt.Errorf("%s: the JSON document has no key %q at this place", at, step)
 			}
 		case int:
 			array, _ := v.([]any)
 			if step >= len(array) {
-				return "", fmt.Errorf("%s: the JSON document has no [%d] there", at, step)
+				return "", fmt.Errorf("%s: the JSON document has no element [%d] at this place", at, step)
 			}
 			v = array[step]
 		}
@@ -396,7 +396,7 @@ func jsonNumber(at string, doc []byte) (string, error) {
 	case string:
 		return v, nil
 	}
-	return "", fmt.Errorf("%s: the JSON document has something other than a number there", at)
+	return "", fmt.Errorf("%s: the JSON document's value at this path is not a number", at)
 }
 
 // tail is the end of an output, at most n bytes.

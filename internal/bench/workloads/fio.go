@@ -222,7 +222,7 @@ func fioOptions(p bench.Params) (fioJobs, error) {
 	if p["rw"] == "rw" || p["rw"] == "randrw" {
 		share := number(p.Int("rwmixread", 1))
 		if n, _ := strconv.Atoi(share); n > 99 {
-			errs = append(errs, fmt.Errorf("parameter rwmixread=%s: want 1 to 99; a pure pattern is read or write", p["rwmixread"]))
+			errs = append(errs, fmt.Errorf("parameter rwmixread=%s: want 1 to 99; for reads or writes alone, change the parameter rw", p["rwmixread"]))
 		}
 		add("rwmixread", share)
 	}

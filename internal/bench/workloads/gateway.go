@@ -181,7 +181,7 @@ func gatewayInside(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if (p["gateway"] == commandGateway) != (p["command"] != "") {
-		return bench.Job{}, errors.New("parameter command: gateway=command needs it, and only gateway=command accepts it")
+		return bench.Job{}, errors.New("parameter command: set it with gateway=command, and only then")
 	}
 	kind, argv, processes, programs := p["gateway"], []string(nil), []string{"gateway", "origin"}, []string(nil)
 	switch kind {
@@ -228,7 +228,7 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 // gateway adds the metrics of the worker's page: differences between the two ends of the measured
 // time.
 func (r *reading) gateway(rep *load.Report, p bench.Params) {
-	const silent = "not on the gateway's page: the kernel inside does not count this"
+	const silent = "the gateway does not report this value, because the environment's kernel does not count it"
 	seconds := sumOfStatistics(rep, "seconds_total") // between the two readings
 	requests := float64(rep.Expected)                // in that time
 	available := seconds * sumOfStatistics(rep, "cpus")
@@ -307,7 +307,7 @@ func checkGateway(o bench.Outcome) (string, error) {
 	}
 	switch {
 	case r.Protocol != protocol:
-		return "", fmt.Errorf("http=%s is not in effect: the load spoke %s", p["http"], r.Protocol)
+		return "", fmt.Errorf("http=%s is not in effect: the load generator used %s", p["http"], r.Protocol)
 	case p["tls"] == "off" || !freshConnections(p):
 	case r.Handshakes < r.Requests*99/100:
 		return "", fmt.Errorf("keep-alive=off is not in effect: %d handshakes for %d requests", r.Handshakes, r.Requests)
@@ -325,7 +325,7 @@ func logInEffect(p bench.Params, requests, written float64) error {
 	const line = 20 // bytes of the shortest line of a log
 	switch {
 	case p["log"] == "info" && p["gateway"] != commandGateway && !(written >= line*requests):
-		return fmt.Errorf("log=info is not in effect: %.0f requests left %.0f bytes in the log", requests, written)
+		return fmt.Errorf("log=info is not in effect: %.0f requests added only %.0f bytes to the log", requests, written)
 	case p["log"] == "off" && written > 0:
 		return fmt.Errorf("log=off is not in effect: the log grew by %.0f bytes", written)
 	}

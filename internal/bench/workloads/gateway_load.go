@@ -117,7 +117,7 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 		case err != nil:
 			return bench.Job{}, err
 		case full[v.name] == unprinted && v.needed && !v.summed:
-			return bench.Job{}, fmt.Errorf("parameter %s=%s: without it there is nothing to read", v.name, unprinted)
+			return bench.Job{}, fmt.Errorf("parameter %s=%s: this number is required, so give a pattern for it", v.name, unprinted)
 		case full[v.name] != unprinted && re.NumSubexp() < 1:
 			return bench.Job{}, fmt.Errorf("parameter %s=%q: want a group, as in answered: ([0-9]+)", v.name, p[v.name])
 		}
@@ -163,7 +163,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 		n = len(said.Outputs)
 	}
 	if n == 0 || !(said.Seconds > 0) || said.Cores < 1 || said.Together < 0 || said.CPUSeconds < 0 {
-		return nil, errors.New("report of the load generators: it has no outputs, or invalid times")
+		return nil, errors.New("report of the load generators: the outputs are missing, or a time is invalid")
 	}
 	argv, err := words(o.Params["load"])
 	if err != nil || len(argv) == 0 {
@@ -186,7 +186,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 		case v.summed:
 			continue // it counts among the others
 		default:
-			*sum, said.lacks[v.name] = math.NaN(), "the load generator does not print it"
+			*sum, said.lacks[v.name] = math.NaN(), "the load generator does not print this number"
 			continue
 		}
 		known, per := p[v.name] != o.Params[v.name], 1.0
@@ -196,7 +196,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 		for i, text := range said.Outputs {
 			one, err := foreignSum(p[v.name], text, v.summed || known && v.name == "answered", per)
 			if err != nil {
-				*sum, said.lacks[v.name] = math.NaN(), fmt.Sprintf("load generator %d does not print it: %v", i+1, err)
+				*sum, said.lacks[v.name] = math.NaN(), fmt.Sprintf("load generator %d does not print this number: %v", i+1, err)
 				break
 			}
 			if known && v.name == "failed" {
@@ -275,7 +275,7 @@ func checkGatewayLoad(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("%d load generators ran, want %d", len(all.Outputs), processes)
 	}
 	if !(all.answered > all.failed) || math.IsNaN(all.lost) {
-		return "", fmt.Errorf("%.0f requests were answered, %.0f of them wrongly, or the counts are missing: %s", all.answered, all.failed, cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"], "no answer was right"))
+		return "", fmt.Errorf("want requests that were answered correctly, but the load generators report %.0f answers and %.0f wrong ones: %s", all.answered, all.failed, cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"], "no answer was right"))
 	}
 	expect, err := customPattern(p, "expect")
 	if err != nil {

@@ -80,9 +80,9 @@ var gpuCopy = bench.Workload{
 		case err != nil:
 			return "", err
 		case r.Direction != p["direction"] || r.Memory != p["memory"]:
-			return "", fmt.Errorf("the copies went %s with %s memory, want %s with %s", r.Direction, r.Memory, p["direction"], p["memory"])
+			return "", fmt.Errorf("the copies used direction=%s and memory=%s, want direction=%s and memory=%s", r.Direction, r.Memory, p["direction"], p["memory"])
 		case r.Size != size || r.Repeats != repeats || r.Copies != repeats || r.Bytes != float64(size)*float64(repeats):
-			return "", fmt.Errorf("%d copies with %g bytes in all, want %d of %d bytes", r.Copies, r.Bytes, repeats, size)
+			return "", fmt.Errorf("the script made %d copies with %g bytes in total, want %d copies of %d bytes", r.Copies, r.Bytes, repeats, size)
 		}
 		return digest("gpu-copy", r.Direction, r.Memory, p["each"], strconv.FormatInt(size, 10), strconv.FormatInt(repeats, 10)), nil
 	},

@@ -235,7 +235,7 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 		return nil, fmt.Errorf("document of the iperf worker: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("document of the iperf worker: there is more than one")
+		return nil, errors.New("document of the iperf worker: more than one document found")
 	}
 	return &r, nil
 }
@@ -375,13 +375,13 @@ func checkIperf(o bench.Outcome) (string, error) {
 	}
 	switch {
 	case test.Protocol != map[string]string{"tcp": "TCP", "udp": "UDP"}[p["protocol"]] || int64(test.Streams) != streams:
-		return "", fmt.Errorf("iperf3 ran %d streams of %q, want %d of %s", test.Streams, test.Protocol, streams, p["protocol"])
+		return "", fmt.Errorf("iperf3 ran %d streams of %q, want %d streams of %s", test.Streams, test.Protocol, streams, p["protocol"])
 	case test.Omit != omit.Seconds() || test.Duration != measure.Seconds():
-		return "", fmt.Errorf("iperf3 ran for %g s after %g s, want %s after %s", test.Duration, test.Omit, measure, omit)
+		return "", fmt.Errorf("iperf3 measured %g s after omitting %g s, want %s after omitting %s", test.Duration, test.Omit, measure, omit)
 	case (r.Tunnel != nil) != (p["tunnel"] == "wireguard"):
-		return "", fmt.Errorf("the tunnel was not %s", p["tunnel"])
+		return "", fmt.Errorf("tunnel=%s is not in effect", p["tunnel"])
 	case received.Bytes == 0 || !(math.Abs(seconds-measure.Seconds()) <= 1+measure.Seconds()/10): // data in flight are drained after the end
-		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", seconds, received.Bytes, measure)
+		return "", fmt.Errorf("iperf3's receiver measured %.3g s and received %g bytes, want about %s and more than 0 bytes", seconds, received.Bytes, measure)
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])
 	case (test.Reverse != 0) != r.reversed:
