@@ -80,14 +80,14 @@ var memoryCost = bench.Workload{
 			return "", err
 		}
 		if len(r.others) != 1 {
-			return "", errors.New("the worker reported no sum of the memory")
+			return "", errors.New("the worker reported no sum over the memory")
 		}
 		want, err := memorySum(o.Params)
 		if err != nil {
 			return "", err
 		}
 		if got, _ := strings.CutPrefix(r.others[0], "sum "); got != fmt.Sprint(want) {
-			return "", fmt.Errorf("the sum of the memory is %.40q, want %d", got, want)
+			return "", fmt.Errorf("the worker's sum over the memory is %.40q, want %d", got, want)
 		}
 		return digest("memory", o.Params["access"], o.Params["size"], o.Params["windows"], o.Params["operations"]), nil
 	},

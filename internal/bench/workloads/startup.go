@@ -81,7 +81,7 @@ func startupAnswer(o host.Output) (string, error) {
 	}
 	got := strings.TrimSuffix(o.Lines[2].Text, "\n")
 	if want := fmt.Sprintf("answer %08x", crc32.ChecksumIEEE([]byte(startupQuestion))); got != want {
-		return "", fmt.Errorf("the worker said %.40q, want %q", got, want)
+		return "", fmt.Errorf("the worker printed %.40q, want %q", got, want)
 	}
 	return got, nil
 }
@@ -92,10 +92,10 @@ func startupTimes(o host.Output) ([3]time.Duration, error) {
 	last := time.Duration(0)
 	for i, want := range []string{"loaded", "ready", "answer "} {
 		if i >= len(o.Lines) || !strings.HasPrefix(o.Lines[i].Text, want) {
-			return at, fmt.Errorf("the worker did not say %q", strings.TrimSpace(want))
+			return at, fmt.Errorf("the worker did not print %q", strings.TrimSpace(want))
 		}
 		if at[i] = o.Lines[i].At; at[i] < last || at[i] <= 0 {
-			return at, fmt.Errorf("the line %q came before its time", strings.TrimSpace(want))
+			return at, fmt.Errorf("the line %q arrived before the line that precedes it, or without a time", strings.TrimSpace(want))
 		}
 		last = at[i]
 	}

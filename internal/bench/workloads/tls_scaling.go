@@ -103,7 +103,7 @@ var tlsScaling = bench.Workload{
 		found.value(messagesTotal, float64(r.Answered), none)
 		found.scalingStart(o, r)
 		if r.BuildSeconds != nil {
-			found.value(buildSeconds, *r.BuildSeconds, "the note is not a number")
+			found.value(buildSeconds, *r.BuildSeconds, "the build's record of its time is not a number above 0")
 		} else {
 			found.lack(buildSeconds, "the build of this server did not record its time")
 		}
@@ -140,13 +140,13 @@ var tlsScaling = bench.Workload{
 		began := map[string]string{"before": "connected", "inside": "unconnected"}[o.Params["connect"]]
 		switch {
 		case int64(r.Connections) != size.clients || int64(r.Requests) != size.total():
-			return "", fmt.Errorf("%d clients had %d answers, want %d and %d", r.Connections, r.Requests, size.clients, size.total())
+			return "", fmt.Errorf("%d clients got %d answers, want %d clients and %d answers", r.Connections, r.Requests, size.clients, size.total())
 		case len(r.Errors) > 0:
 			return "", fmt.Errorf("not all messages were answered: %v", r.Errors)
 		case r.Began != began:
-			return "", fmt.Errorf("the clients began %q, want %q", r.Began, began)
+			return "", fmt.Errorf("the clients began the measured time %q, want %q", r.Began, began)
 		case r.Digest == "" || r.Versions["tls"] != "TLS "+o.Params["tls"]:
-			return "", fmt.Errorf("the digest is %q and the version %q, want one of answers, and TLS %s", r.Digest, r.Versions["tls"], o.Params["tls"])
+			return "", fmt.Errorf("the report has the digest %q and the version %q, want a digest of the answers, and TLS %s", r.Digest, r.Versions["tls"], o.Params["tls"])
 		}
 		// A server in Go chooses another cipher in TLS 1.3 on a CPU without instructions for AES, so the digest names it.
 		cipher := r.Versions["cipher"]
@@ -349,10 +349,10 @@ func (r *reading) scalingEnd(o bench.Outcome) {
 		PeakRSS float64 `json:"peak_rss_bytes"`
 		Program float64 `json:"program_bytes"`
 	}
-	why := "the system below the server does not report it"
+	why := "the server does not report this value, because the kernel or library OS below it does not"
 	if lines := o.Inside.Lines; len(lines) == 0 || json.Unmarshal([]byte(lines[len(lines)-1].Text), &end) != nil {
 		end.PeakRSS, end.Program = 0, 0
-		why = "the server was ended before its last line"
+		why = "the server was stopped before it printed its last line"
 	}
 	for _, v := range []struct {
 		desc  *metric.Desc

@@ -95,7 +95,7 @@ var zkRSA = bench.Workload{
 			found.lack(zkPeak, "this run made the set-up, which needs more memory than a proof")
 		} else {
 			found.value(zkKeys, z.harnessSeconds("keys"), together)
-			found.value(zkPeak, positive(float64(z.PeakRSS)), "the system below the prover does not report it")
+			found.value(zkPeak, positive(float64(z.PeakRSS)), "the kernel or library OS below the prover does not report the prover's memory")
 		}
 		const silent = "the prover does not report it"
 		found.value(zkSetUp, positive(z.SetUpSeconds), silent)
@@ -118,15 +118,15 @@ var zkRSA = bench.Workload{
 		p := o.Params
 		switch {
 		case z.Circuit != p["circuit"] || z.Scheme != p["backend"] || strconv.Itoa(z.Threads) != p["threads"] || strconv.Itoa(z.Proofs) != p["proofs"]:
-			return "", fmt.Errorf("the prover made %d proofs of %s with %s and %d threads, want %s of %s with %s and %s", z.Proofs, z.Circuit, z.Scheme, z.Threads, p["proofs"], p["circuit"], p["backend"], p["threads"])
+			return "", fmt.Errorf("the prover made %d proofs of %s with %s and %d threads, want %s proofs of %s with %s and %s threads", z.Proofs, z.Circuit, z.Scheme, z.Threads, p["proofs"], p["circuit"], p["backend"], p["threads"])
 		case p["circuit"] == "sha256" && strconv.Itoa(z.Hashed) != p["bytes"]:
 			return "", fmt.Errorf("the circuit hashes %d bytes, want %s", z.Hashed, p["bytes"])
 		case z.Verified != z.Proofs:
-			return "", fmt.Errorf("%d of %d proofs were verified with the public values of the statement", z.Verified, z.Proofs)
+			return "", fmt.Errorf("only %d of %d proofs were verified with the statement's public values", z.Verified, z.Proofs)
 		case z.Tried < 1 || z.Refused != z.Tried:
 			return "", falseProofs(z.Tried, z.Refused)
 		case z.ProofBytes < 1 || !strings.HasPrefix(z.Digest, "sha256:") || !strings.HasPrefix(z.Public, "sha256:"):
-			return "", fmt.Errorf("a proof has %d bytes, the circuit's digest is %.80q and that of the public values %.80q", z.ProofBytes, z.Digest, z.Public)
+			return "", fmt.Errorf("a value is missing or malformed: a proof has %d bytes, the circuit's digest is %.80q and the public values' digest is %.80q", z.ProofBytes, z.Digest, z.Public)
 		}
 		// Another circuit or another size of proofs is other work.
 		return digest("zk-rsa", z.Circuit, z.Scheme, z.Curve, z.Digest, z.Public, strconv.Itoa(z.Constraints), strconv.Itoa(z.ProofBytes)), nil
@@ -171,7 +171,7 @@ func readZK(o host.Output) (*zkOutput, error) {
 		return nil, fmt.Errorf("the prover reports %d proofs of %d constraints, want at least one of each", z.Proofs, z.Constraints)
 	}
 	if n := z.times["prove"]; n != z.Proofs {
-		return nil, fmt.Errorf("the prover's lines are around %d proofs, its report has %d", n, z.Proofs)
+		return nil, fmt.Errorf("the prover printed lines for %d proofs, but its report has %d proofs", n, z.Proofs)
 	}
 	return z, nil
 }
