@@ -333,7 +333,7 @@ type Boot struct {
 const SimulatedPrefix = result.SimulatedPrefix
 
 // ErrAsks is wrapped by a Check that lacks nothing but a parameter that the user must give.
-var ErrAsks = errors.New("it must be given")
+var ErrAsks = errors.New("this parameter is required")
 
 // Launcher describes a kind of environment.
 type Launcher struct {

@@ -287,7 +287,7 @@ func TestReachesTheArm(t *testing.T) {
 		err, missing, change string
 	}{
 		"the arm":          {reached: func(int) (Outcome, error) { return Outcome{}, nil }},
-		"another":          {reached: func(int) (Outcome, error) { return other, failed }, err: "open environment tee: the load does not reach the servers that were started there (loopback)"},
+		"another":          {reached: func(int) (Outcome, error) { return other, failed }, err: "open environment tee: the load does not reach the servers that were started in the environment (loopback)"},
 		"another, later":   {reached: func(n int) (Outcome, error) { return other, map[bool]error{true: failed}[n > 1] }, change: "answered by another program"},
 		"no answer":        {reached: func(int) (Outcome, error) { return silent, failed }, missing: "no answer from 127.0.0.1:7"},
 		"no answer, later": {reached: func(n int) (Outcome, error) { return silent, map[bool]error{true: failed}[n > 1] }, missing: "after the runs: whether the load"},

@@ -460,7 +460,7 @@ func TestDryRunSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string][]string{
-		"bench run e9-hosts --dry-run":                                             {"e9-hosts", "host=HOST", "must be given"},
+		"bench run e9-hosts --dry-run":                                             {"e9-hosts", "host=HOST", "is required"},
 		"bench run channel --env native --env " + template + " --strict --dry-run": {"channel-handshake, channel-echo, ", "/absent/nothing (a thing)"},
 	} {
 		_, errs, code := run(t, strings.Fields(line)...)

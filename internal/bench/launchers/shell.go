@@ -125,7 +125,7 @@ func (e *shell) greet() error {
 		}
 		value, ok := strings.CutPrefix(line, want.key+" ")
 		if !ok {
-			return fmt.Errorf("its shell said %q; want %q: a login script must print nothing when ssh runs a command", line, want.key+" ...")
+			return fmt.Errorf("the shell printed %q, want %q: a login script must print nothing when ssh runs a command", line, want.key+" ...")
 		}
 		*want.to = value
 	}
@@ -134,11 +134,11 @@ func (e *shell) greet() error {
 	case e.boot == "":
 		e.boot = boot
 	case boot != e.boot:
-		return fmt.Errorf("its boot ID was %s and is now %q: the machine was rebooted, or is another machine: %w", e.boot, boot, bench.ErrRebooted)
+		return fmt.Errorf("the machine's boot ID was %s and is now %q: the machine was rebooted, or this is another machine: %w", e.boot, boot, bench.ErrRebooted)
 	}
 	e.address = cmp.Or(e.params["address"], address)
 	if machine != "x86_64" {
-		return fmt.Errorf("its architecture is %s, but the worker is built for x86_64", machine)
+		return fmt.Errorf("the machine's architecture is %s, but the worker is built for x86_64", machine)
 	}
 	if _, err := e.process.Write(fmt.Appendf(nil, "%d\n%s", len(micro.Program), micro.Program)); err != nil {
 		return fmt.Errorf("send the worker: %w", err)

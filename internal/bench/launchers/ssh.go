@@ -165,7 +165,7 @@ func (e *sshEnv) lead(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.Stop)()
 	line, err := readLine(p)
 	if err == nil && line != "forwarded" {
-		err = fmt.Errorf("its shell said %q", line)
+		err = fmt.Errorf("the shell printed %q, want \"forwarded\"", line)
 	}
 	if err != nil {
 		_ = p.Close()

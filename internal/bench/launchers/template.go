@@ -243,7 +243,7 @@ func (t *template) launcher() *bench.Launcher {
 			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool {
 				return f.Data != nil && (bytes.Equal(f.Data, micro.Program) || bytes.Equal(f.Data, micro.In(micro.Dynamic)))
 			}) {
-				return fmt.Errorf("%s runs only programs that were built for it, and teescope's worker was not", t.Name)
+				return fmt.Errorf("%s runs only programs that were built for this runtime, and teescope's worker was not", t.Name)
 			}
 			_, err := t.commands(p, job) // what the generated files cannot hold
 			return err

@@ -239,7 +239,7 @@ func noLoad(job bench.Job, why string) error {
 	if job.Outside == nil {
 		return nil
 	}
-	return fmt.Errorf("%s, so no load reaches a server there", why)
+	return fmt.Errorf("%s, so no load reaches a server in the environment", why)
 }
 
 // runBoth runs a job's inside and, once that is ready, its outside; then it ends the inside if
