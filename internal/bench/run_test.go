@@ -279,7 +279,7 @@ func TestLeftBehind(t *testing.T) {
 // runs, and doubted after them; an environment that cannot run the check says so.
 func TestReachesTheArm(t *testing.T) {
 	failed := errors.New("exit status 1")
-	other := Outcome{Outside: host.Output{Code: otherAnswers, Stderr: []byte("teescope-work identity: 127.0.0.1:7 is answered by another program, which says \"X\"\n")}}
+	other := Outcome{Outside: host.Output{Code: otherAnswers, Stderr: []byte("teescope-work identity: 127.0.0.1:7 is answered by another program (answer: \"X\")\n")}}
 	silent := Outcome{Outside: host.Output{Code: 1, Stderr: []byte("teescope-work identity: no answer from 127.0.0.1:7 within 30s\n")}}
 	refused := Outcome{Inside: host.Output{Code: 1, Stderr: []byte("no such program\n")}}
 	for name, c := range map[string]struct {

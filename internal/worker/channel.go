@@ -175,11 +175,11 @@ func (m *measurement) check() error {
 	case m.windows < 1 || m.window < time.Millisecond || m.window > time.Minute || m.warm < 0:
 		return errors.New("-windows, -window, -warm: want at least 1, 1ms to 1m, and at least 0s")
 	case m.listen != "" && m.connect != "":
-		return errors.New("-listen and -connect: a side is near or far")
+		return errors.New("-listen and -connect: give only one of them, because a side is either near or far")
 	case (m.listen != "" || m.connect != "") && (m.transport == "pipe" || m.transport == "unix"):
-		return fmt.Errorf("-transport %s: it does not leave the machine", m.transport)
+		return fmt.Errorf("-transport %s: this transport does not leave the machine, so it cannot be used with -listen or -connect", m.transport)
 	case m.connect != "" && m.evidence == "simulated":
-		return errors.New("-evidence simulated: its keys are made in one process; run both sides in it")
+		return errors.New("-evidence simulated: one process makes the keys, so run both sides in one process")
 	}
 	m.cipher = map[string]channel.Suite{"aes-gcm": channel.AESGCM, "chacha20-poly1305": channel.ChaChaPoly}[m.suite]
 	return nil

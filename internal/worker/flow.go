@@ -234,7 +234,7 @@ func (s *sender) send(control net.Conn, said *bufio.Reader, streams []net.Conn, 
 			continue
 		}
 		if err := json.Unmarshal([]byte(rest), &r.Receiver); err != nil {
-			return fmt.Errorf("the sink said %.80q: %w", rest, err)
+			return fmt.Errorf("cannot read the sink's answer %.80q: %w", rest, err)
 		}
 		r.Sender = flowEnd{Seconds: at[1].Sub(at[0]).Seconds(), CPU: (cpu[1] - cpu[0]).Seconds(), MTU: mtuOf(control),
 			Bytes: sent[1] - sent[0], Datagrams: datagrams[1] - datagrams[0]}
@@ -358,7 +358,7 @@ func expect(said *bufio.Reader, word string) (string, error) {
 	}
 	first, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 	if first != word {
-		return "", fmt.Errorf("the sink said %.200q, want %q", line, word)
+		return "", fmt.Errorf("the sink answered %.200q, want %q", line, word)
 	}
 	return rest, nil
 }

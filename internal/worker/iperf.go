@@ -100,7 +100,7 @@ func (l *link) run(ctx context.Context, s Streams) error {
 	case l.rate < 0:
 		return fmt.Errorf("a rate of %g bits/s: want 0 for no limit, or more", l.rate)
 	case l.listen != "" && l.connect != "":
-		return errors.New("-listen and -connect: an end is near or far")
+		return errors.New("-listen and -connect: give only one of them, because an end is either near or far")
 	case l.listen != "":
 		return l.serve(ctx, s)
 	}
@@ -256,7 +256,7 @@ func tunnelSays(ctx context.Context, p *host.Process) (*tunnelEnd, error) {
 	}
 	said := new(tunnelEnd)
 	if err := json.Unmarshal([]byte(line), said); err != nil {
-		return nil, fmt.Errorf("it said %.80q: %w", line, err)
+		return nil, fmt.Errorf("cannot read the tunnel's line %.80q: %w", line, err)
 	}
 	return said, nil
 }
