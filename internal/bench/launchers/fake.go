@@ -21,19 +21,19 @@ import (
 var fake = bench.Launcher{
 	Name: "fake",
 	Doc: "Runs nothing and measures nothing: it makes up how long each job took, from a seed, to test teescope itself. " +
-		"A job `sleep SECONDS` takes that long, any other takes the time of the parameter seconds; its output is a file's or one line.",
+		"A job `sleep SECONDS` takes that time; any other job takes the time of the parameter seconds. The output of a run is one line, or the file of the parameter output.",
 	Params: []bench.Param{
 		{Name: "seconds", Doc: "Median duration of a run in seconds.", Default: "1"},
 		{Name: "cost", Doc: "Factor on every duration.", Default: "1"},
-		{Name: "sd", Doc: "Standard deviation of the durations' logarithm; they are log-normal.", Default: "0.01"},
+		{Name: "sd", Doc: "Standard deviation of the durations' logarithm; the durations are log-normal.", Default: "0.01"},
 		{Name: "seed", Doc: "Seed of this environment's own noise.", Default: "1"},
-		{Name: "shared-sd", Doc: "Likewise, of noise that all environments with the same shared-seed share in a run, like the disturbance of a machine within a pair.", Default: "0"},
+		{Name: "shared-sd", Doc: "Standard deviation of noise that all environments with the same shared-seed have in common in a run, like the disturbance of a machine within a pair.", Default: "0"},
 		{Name: "shared-seed", Doc: "Seed of the shared noise.", Default: "1"},
 		{Name: "drift", Doc: "Relative growth of the durations from one run to the next.", Default: "0"},
 		{Name: "slow-share", Doc: "Share of runs that are slow, from 0 to 1, for a second mode.", Default: "0"},
 		{Name: "slow-ratio", Doc: "Factor on a slow run's duration.", Default: "2"},
 		{Name: "output", Doc: "File of this machine that a run prints, with its duration in seconds in place of {seconds}. Empty: the line `done`, like the workload null."},
-		{Name: "failure", Doc: "Simulated failure: open never opens, run ends with status 1, output is cut in half, hang runs until it is ended.", Default: "none",
+		{Name: "failure", Doc: "Simulated failure. open: the environment never opens. run: the run ends with status 1. output: the output is cut in half. hang: the run continues until teescope ends it.", Default: "none",
 			Values: []string{"none", "open", "run", "output", "hang"}},
 		{Name: "failure-share", Doc: "Share of runs that fail, from 0 to 1.", Default: "1"},
 	},

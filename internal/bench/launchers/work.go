@@ -201,7 +201,7 @@ func network(p bench.Params, job bench.Job) string {
 
 // networkParam is the parameter that network reads.
 var networkParam = bench.Param{Name: "network", Default: "auto", Values: []string{"auto", "none", "host"},
-	Doc: "Network of the job; auto is the machine's own network if a load comes from outside, otherwise none."}
+	Doc: "Network of the job. none: no network. host: the machine's own network. auto: host if a load comes from outside, otherwise none."}
 
 // poll is the interval at which a wait checks again.
 const poll = 2 * time.Millisecond

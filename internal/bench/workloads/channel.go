@@ -159,7 +159,7 @@ var secureChannel = bench.Workload{
 		{Name: "quote-delay", Default: "39ms", Doc: "Duration of a simulated quote; 39 ms was measured on a TDX guest (flashbots/attested-tls-benchmarks, 2026)."},
 		{Name: "message", Default: "bytes", Values: []string{"bytes", "tensor"}, Doc: "Content of a message: bytes, or a tensor of F32 values, 768 in a row, with a header of name, type and shape."},
 		{Name: "size", Default: "384KiB", Doc: "Bytes of a message (16 to 16MiB) or of a tensor's data."},
-		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to; the share of the message is computed from it."},
+		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to. The message's share of the total time is computed from this duration."},
 		{Name: "inference-source", Default: "assumed", Values: []string{"assumed", "measured"}, Doc: "Whether the inference time was measured or is assumed."},
 		{Name: "windows", Default: "20", Doc: "Number of timed windows of each variant, in random order."},
 		{Name: "window", Default: "100ms", Doc: "Length of a window."},

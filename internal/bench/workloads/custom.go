@@ -23,7 +23,7 @@ var wallSeconds = &metric.Desc{Name: "wall_seconds", Unit: "seconds", Kind: metr
 	Help: "Wall time of the command in seconds, on the harness's clock. It includes the launcher's own cost, which the workload null shows."}
 
 var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
-	Help: "Operations of the run; the run's counters are divided by them. Either the program's own number, or 1 for the run itself."}
+	Help: "Operations of the run; the run's counters are divided by this number. It is the number that the program prints, or 1 for the whole run."}
 
 // custom is any command. By default a run's number is its wall time; a program
 // that measures itself prints a number, which a pattern or a path finds.
@@ -32,14 +32,14 @@ var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations"
 // long enough that its start does not matter.
 var custom = bench.Workload{
 	Name:    "custom",
-	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
+	Doc:     "Any command: the command's wall time, or a number from the command's output. The output can be checked.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program that is compared, {work} and {data} are folders, {host} is an address and {port} a free port. Any other text is passed on unchanged."},
 		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Whether the command runs through a shell. sh runs it with sh -c, for pipes and variables; the environment then needs a shell, and the measured time includes the shell's start."},
 		{Name: "binary", Path: true, Subject: true, Doc: "A program on the harness's machine, copied into the environment. Environments may use different programs."},
 		{Name: "files", Path: true, List: true, Doc: "Files to copy into the command's folder, separated by commas; PATH:NAME renames a file."},
-		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
+		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. The expression must match exactly once."},
 		{Name: "json", Text: true, Doc: "Path of the number, if standard output is one JSON document: for example jobs[0].read.iops, with [\"...\"] for a key that has dots."},
 		{Name: "operations", Text: true, Doc: "Regular expression whose first group is the number of operations of the run (such as requests), with the syntax of pattern. Counters are divided by this number. Without it, the run is one operation."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
@@ -47,7 +47,7 @@ var custom = bench.Workload{
 		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},
 		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which direction is better."},
 		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match it, the run is refused."},
-		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. stdout: every run must print the same bytes to standard output."},
+		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. none: no check. stdout: every run must print the same bytes to standard output."},
 		{Name: "estimate", Default: "1s", Doc: "Approximate duration of a run, for the plan."},
 	},
 	Operations: customOperations,

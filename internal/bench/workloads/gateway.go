@@ -82,7 +82,7 @@ var gatewayTools = []bench.Tool{{Command: "nginx", Package: "nginx-light", With:
 var gateway = bench.Workload{
 	Name: "gateway",
 	Doc: "A TLS-terminating reverse proxy (our own, nginx, or a command) with a server behind it: " +
-		"requests, handshakes or bytes per second, what each part used of the CPUs, and which of them was the bottleneck.",
+		"requests, handshakes or bytes per second, the CPU time of each part, and the part that was the bottleneck.",
 	Version: 1,
 	Params:  slices.Concat(loadParams("200"), gatewayParams, []bench.Param{httpParam, keepAliveParam, resumeParam}),
 	Metrics: func(p bench.Params) []*metric.Desc {
@@ -103,7 +103,7 @@ var gateway = bench.Workload{
 // httpParam is the version between the client and the gateway. The hop behind it stays HTTP/1.1,
 // as with nginx, so the versions differ in one thing.
 var httpParam = bench.Param{Name: "http", Default: "1.1", Values: []string{"1.1", "2"}, Subject: true,
-	Doc: "HTTP version between client and gateway. 2 needs TLS, because the TLS handshake negotiates it (ALPN); pipeline is then the number of concurrent streams. Behind the gateway the version is always 1.1."}
+	Doc: "HTTP version between client and gateway. 2 needs TLS, because the TLS handshake (ALPN) negotiates HTTP/2; the parameter pipeline is then the number of concurrent streams. Behind the gateway the version is always 1.1."}
 
 // mostStreams is the number of streams that any HTTP/2 server should allow on a connection: RFC
 // 9113, section 6.5.2, recommends no lower limit.

@@ -36,7 +36,7 @@ var (
 // check.
 var gatewayLoad = bench.Workload{
 	Name: "gateway-load",
-	Doc: "The workload gateway under any load generator (ab, wrk, h2load, hey) in one or more parallel processes: the usual sum of their own figures, " +
+	Doc: "The workload gateway under any load generator (ab, wrk, h2load, hey) in one or more parallel processes: the sum of the load generators' own figures, " +
 		"next to all requests divided by the total time.",
 	Version: 1,
 	Params: slices.Concat([]bench.Param{
@@ -47,13 +47,13 @@ var gatewayLoad = bench.Workload{
 		{Name: "connections", Default: "200", Doc: "Connections of each process; replaces {connections}."},
 		{Name: "answered", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number of answered requests in a process's standard output. " +
 			"For ab, wrk, wrk2, h2load and hey, teescope knows this pattern and the following ones."},
-		{Name: "failed", Text: true, Doc: "Likewise, for the number of wrong answers; all groups of all matches are added up, and an empty group counts 0: " +
+		{Name: "failed", Text: true, Doc: "Regular expression as for answered, for the number of wrong answers. All groups of all matches are added up, and an empty group counts as 0: " +
 			`for wrk, which prints nothing if nothing failed, ^\s+Non-2xx or 3xx responses: (\d+)|^Requests/sec:. "none" if the load generator does not print this number.`},
-		{Name: "lost", Text: true, Doc: "Likewise, for the number of requests without an answer, which are not among the answered ones (connection errors, timeouts): for wrk " +
+		{Name: "lost", Text: true, Doc: "Regular expression as for failed, for the number of requests without an answer (connection errors, timeouts), which are not among the answered requests: for wrk " +
 			`^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)|^Requests/sec:.`},
 		{Name: "rate", Text: true, Doc: "Regular expression as for answered, for the requests per second."},
-		{Name: "mean", Text: true, Doc: "Likewise, for the mean response time; the number may have a unit, as in 7.81ms."},
-		{Name: "tail", Text: true, Doc: "Likewise, for the 99th percentile of the response time."},
+		{Name: "mean", Text: true, Doc: "Regular expression as for answered, for the mean response time; the number may have a unit, as in 7.81ms."},
+		{Name: "tail", Text: true, Doc: "Regular expression as for mean, for the 99th percentile of the response time."},
 		{Name: "time-scale", Doc: "Factor that converts times without a unit to seconds. Empty: the factor of a known load generator, otherwise 1."},
 		{Name: "expect", Text: true, Doc: "Regular expression as for answered. If the standard output of a process does not match it, the run is refused."},
 		{Name: "client-cores", Default: "1", Doc: "Number of CPUs that one process can use fully; ab has one thread."},

@@ -22,7 +22,7 @@ var gpuCopy = bench.Workload{
 		"It measures the bandwidth of large copies, and the time of small copies when the program waits for each; there confidential mode costs most. Each copy is checked against its source.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction: to the GPU, from the GPU, or within the GPU's memory."},
+		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction of the copies. to-device: to the GPU. to-host: from the GPU. device: within the GPU's memory."},
 		{Name: "memory", Default: "pinned", Values: []string{"pinned", "pageable"}, Doc: "Type of the machine's memory. pinned: the GPU reads and writes it directly. pageable: the driver copies it first."},
 		{Name: "size", Default: "64MiB", Doc: "Bytes of a copy."},
 		{Name: "each", Default: "queued", Values: []string{"queued", "waited"}, Doc: "When the next copy is requested. queued: at once. waited: when the previous copy has ended; with small sizes this is a storm of small copies."},

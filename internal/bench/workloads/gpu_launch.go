@@ -11,7 +11,7 @@ import (
 
 var (
 	launchQueued = loadGauge("launch_seconds", "seconds", metric.Lower, "Time of one launch of a kernel that adds 1, if many launches are queued one after the other, on the harness's clock.")
-	launchWaited = loadGauge("launch_waited_seconds", "seconds", metric.Lower, "Time of one such launch, if the program waits for each launch to finish.")
+	launchWaited = loadGauge("launch_waited_seconds", "seconds", metric.Lower, "Time of one launch of a kernel that adds 1, if the program waits for each launch to finish, on the harness's clock.")
 )
 
 var gpuLaunch = bench.Workload{

@@ -28,7 +28,7 @@ var (
 	iperfLost     = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive (UDP).")
 	iperfJitter   = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
 	iperfSent     = &metric.Desc{Name: "sent_bytes_total", Unit: "bytes", Kind: metric.Counter,
-		Help: "Bytes of payload sent in the whole run, including the omitted start: they divide its counters."}
+		Help: "Bytes of payload sent in the whole run, including the omitted start. The run's counters are divided by this number."}
 	iperfRetransmits = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
 		Help: "TCP segments retransmitted in the measured time."}
 )
@@ -46,7 +46,7 @@ var iperf = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "peer", Default: peerInside, Values: []string{peerInside, peerOutside}, Doc: "Where the two ends run. inside: both in the environment. outside: the server in the environment, the client on the harness's machine or the --client machine; the path must then carry packets of the MTU in all environments."},
-		{Name: "direction", Default: toServer, Values: []string{toServer, toClient}, Doc: "Which end sends."},
+		{Name: "direction", Default: toServer, Values: []string{toServer, toClient}, Doc: "Which end sends. to-server: the client. to-client: the server."},
 		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
 		{Name: "streams", Default: "1", Doc: "Number of parallel streams, 1 to 128."},
 		{Name: "rate", Default: "0", Doc: "Offered load in bits per second, for all streams together; 0 is unlimited."},

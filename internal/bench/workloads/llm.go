@@ -64,7 +64,7 @@ var llm = bench.Workload{
 		{Name: "arrivals", Default: "poisson", Values: []string{"poisson", "constant"}, Doc: "Distribution of the requests over time, if rate is set."},
 		{Name: "requests", Default: "32", Doc: "Number of measured requests."},
 		{Name: "warm", Default: "4", Doc: "Warm-up: number of requests before the measured ones."},
-		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers: spread as in conversations of ShareGPT (many short, few long), or all equal. The words are our own."},
+		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers. sharegpt: spread as in conversations of ShareGPT (many short, few long); the words are our own. fixed: all equal."},
 		{Name: "input", Default: "64", Doc: "Mean number of words of a prompt."},
 		{Name: "output", Default: "64", Doc: "Mean number of tokens of an answer."},
 		{Name: "shared", Default: "0", Doc: "Number of words that all prompts begin with; a server may keep them in its cache. With 0, the first words of a prompt are different in each run."},

@@ -33,7 +33,7 @@ func loadParams(connections string) []bench.Param {
 		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "Distribution of the requests over time."},
 		{Name: "warm", Default: "1s", Doc: "Warm-up: time under the same load before the measurement."},
 		{Name: "measure", Default: "10s", Doc: "Measured time."},
-		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of them. 0: the measurement ends after the time of the parameter measure. Use it for exact counts: all environments then do the same work."},
+		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of them. 0: the measurement ends after the time of the parameter measure. Set a number for exact counts: all environments then do the same work."},
 		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator; each can use one CPU fully."},
 	}
 }
@@ -72,7 +72,7 @@ var (
 	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")
 
 	loadRequests = &metric.Desc{Name: "requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests answered correctly while the counters ran; the counters are divided by this number. They include the few requests just before and after the measured time."}
+		Help: "Requests answered correctly while the counters ran; the counters are divided by this number. The number includes the few requests just before and after the measured time."}
 )
 
 // A timing is a histogram of the report with the metrics derived from it.

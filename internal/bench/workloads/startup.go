@@ -17,7 +17,7 @@ var (
 	loadSeconds = &metric.Desc{Name: "load_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from starting the process or enclave until its main function runs, in seconds on the harness's clock."}
 	readySeconds = &metric.Desc{Name: "ready_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time from the start of its main function until the program has touched its memory and is ready, in seconds on the harness's clock."}
+		Help: "Time from the start of the program's main function until the program has touched its memory and is ready, in seconds on the harness's clock."}
 	firstAnswerSeconds = &metric.Desc{Name: "first_answer_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from readiness to the answer to the first question, in seconds on the harness's clock."}
 )

@@ -47,7 +47,7 @@ var tlsScaling = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
-			Doc: "One of: go, the Go server in teescope-work (teescope's helper program); jvm, the Java server on a JVM; native-dynamic and native-static, the Java server as a native image with glibc or musl."},
+			Doc: "The server. go: the Go server in teescope-work (teescope's helper program). jvm: the Java server on a JVM. native-dynamic: the Java server as a native image with glibc. native-static: the same with musl."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
@@ -57,7 +57,7 @@ var tlsScaling = bench.Workload{
 		{Name: "weak-per-client", Default: "5000", Doc: "Messages of each client (weak scaling)."},
 		{Name: "threads", Default: "auto", Doc: "Number of connections that the server serves at the same time; auto is one per client."},
 		{Name: "tls", Default: "1.3", Values: []string{"1.2", "1.3"}, Doc: "TLS version. The cipher is AES-128-GCM, the key P-256. On a CPU without AES instructions, such as QEMU's qemu64, the Go server uses ChaCha20-Poly1305 with TLS 1.3."},
-		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "Whether clients connect before the measured time, or inside it."},
+		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "When the clients connect. before: before the measured time. inside: within the measured time."},
 		{Name: "warm", Default: "5s", Doc: "Warm-up before the measured time. A time: all clients send for this time, and for the same time again while the rate still rises, up to six times. A number: one client sends this many messages."},
 		{Name: "pause", Default: "0s", Doc: "Pause of a client after each answer."},
 	},

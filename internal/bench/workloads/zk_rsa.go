@@ -44,7 +44,7 @@ var zkRSA = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "circuit", Default: "rsa-2048", Values: []string{"rsa-2048", "sha256", "tiny"},
-			Doc: "The statement to prove: a known RSA signature of a public message of 64 bytes, a known message with a public SHA-256, or a few multiplications, for a quick try."},
+			Doc: "The statement to prove. rsa-2048: a known RSA signature of a public message of 64 bytes. sha256: a known message with a public SHA-256. tiny: a few multiplications, for a quick try."},
 		{Name: "backend", Default: "groth16", Values: []string{"groth16", "plonk"}, Doc: "The proof system."},
 		{Name: "bytes", Default: "64", Doc: "Bytes that the circuit sha256 hashes."},
 		{Name: "threads", Default: "1", Doc: "Number of threads that may prove at the same time (GOMAXPROCS)."},

@@ -52,7 +52,7 @@ var zkvm = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "guest", Default: guestRSA, Values: []string{guestRSA, guestSHA, guestFibonacci},
-			Doc: "The program to prove: the check of an RSA-2048 signature (2.7 million cycles), a chain of SHA-256 (5,500 cycles a hash), or Fibonacci's sequence (a few cycles a step)."},
+			Doc: "The program to prove. rsa-2048: the check of an RSA-2048 signature (2.7 million cycles). sha256: a chain of SHA-256 (5,500 cycles a hash). fibonacci: Fibonacci's sequence (a few cycles a step)."},
 		{Name: "n", Default: "200", Doc: "Number of hashes of the chain, or steps of the sequence; rsa-2048 has only one size."},
 		{Name: "shard", Default: "524288", Doc: "Cycles of a shard, a power of two: smaller shards need less memory, and make larger proofs."},
 		{Name: "threads", Default: "2", Doc: "Threads of the prover's pool; a few more prepare its work."},
