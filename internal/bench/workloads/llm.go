@@ -205,8 +205,8 @@ func llmHeld(r *load.Chat, most float64) string {
 	if float64(r.Held) <= most*float64(r.Done) {
 		return ""
 	}
-	return fmt.Sprintf("buffered on the way, or read too late by a busy client: much of the text of %d of %d answers arrived together, so the time between tokens "+
-		"is unknown; switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave enough CPU time for the client", r.Held, r.Done)
+	return fmt.Sprintf("the time between tokens is unknown, because much of the text of %d of %d answers arrived together: buffered on the way, or read too late by a busy client. "+
+		"Switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave enough CPU time for the client", r.Held, r.Done)
 }
 
 func llmOpen(p bench.Params) bool { return p["rate"] != "0" && p["rate"] != "unlimited" }
