@@ -44,7 +44,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	took += s.o.Host.Now().Sub(began).Seconds()
 	if ownKernels(s.Plan, s.o) {
 		if _, err := env.Run(ctx, s.o.Inside.Job); err != nil {
-			s.inside[a.Label] = noCounters{fmt.Errorf("count inside: %w", err)}
+			s.inside[a.Label] = noCounters{fmt.Errorf("count events inside the environment: %w", err)}
 		} else {
 			s.inside[a.Label] = s.o.Inside.Counters(env)
 		}
@@ -73,7 +73,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if why != "" {
 		rec.Missing["identity"] = why
 	}
-	s.opening("first run in " + a.Label + " (not counted)") // may last minutes: keys of proofs are made, models loaded
+	s.opening("first run in " + a.Label + " (not part of the result)") // may last minutes: keys of proofs are made, models loaded
 	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 		}
 	}
 	if err != nil {
-		why = "capture from inside: " + err.Error()
+		why = "cannot read the environment from inside: " + err.Error()
 		if ctx.Err() != nil {
 			return nil, err
 		}

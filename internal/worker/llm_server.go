@@ -208,7 +208,7 @@ func question(w http.ResponseWriter, r *http.Request) (*generation, error) {
 	g := &generation{ctx: r.Context(), prompt: tokens(strings.Join(text, " ")), want: q.Most, ignore: q.Ignore}
 	switch {
 	case q.Model != smallModel:
-		return nil, fmt.Errorf("model %q: there is only %s", q.Model, smallModel)
+		return nil, fmt.Errorf("model %q: this server has only %s", q.Model, smallModel)
 	case len(q.Messages) == 0:
 		return nil, errors.New("there are no messages")
 	case !q.Stream:

@@ -18,8 +18,8 @@ import (
 // pod compares node pools and runtime classes of a cluster, confidential ones with others.
 var pod = bench.Launcher{
 	Name: "pod",
-	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl: one pod per environment, on the selected nodes and with the selected runtime class. The image needs " +
-		"a shell and the job's tools; this machine's counters do not count the pod's events. The pod ends with the connection, and is removed at the end. A load from outside " +
+	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl, with one pod per environment on the selected nodes and with the selected runtime class. The image needs " +
+		"a shell and the job's tools. This machine's counters do not count the pod's events. The pod ends with the connection, and is removed at the end. A load from outside " +
 		"comes from this machine, which must reach the pods' network, or from a second pod (load=pod).",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },

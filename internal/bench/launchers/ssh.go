@@ -16,7 +16,7 @@ import (
 // ssh reaches a confidential VM that someone else has started.
 var ssh = bench.Launcher{
 	Name: "ssh",
-	Doc: "Runs the job on another Linux machine through the system's ssh client: one connection per environment. The work folder on that machine is removed at the end. " +
+	Doc: "Runs the job on another Linux machine through the system's ssh client, with one connection per environment. The work folder on the other machine is removed at the end. " +
 		"The job uses the other machine's installed programs; this machine's counters do not count their events. A load from outside reaches the servers directly, or with through=ssh through ssh's port forwarding.",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },

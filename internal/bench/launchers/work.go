@@ -84,7 +84,7 @@ func newFolders(h *host.Host, launcher, data string, first ...func(work, short s
 	f := &folders{h: h, work: work, data: path.Join(work, "data"), short: work, placed: map[string]string{}}
 	switch {
 	case !quotable(work):
-		err = fmt.Errorf("the path %s has a quote or a line break, but scripts of jobs put it in quotes: set TMPDIR to another folder", work)
+		err = fmt.Errorf("the path %s has a quote or a line break, which the scripts of jobs do not support: set TMPDIR to another folder", work)
 	case data != "":
 		f.data = path.Join(data, path.Base(work))
 		_, err = h.Stat(data)

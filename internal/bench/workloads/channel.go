@@ -53,7 +53,7 @@ func channelTime(name, what string) *channelMetric {
 // time.
 func channelHandshake(name, what, beside string) *channelMetric {
 	c := channelTime(name, what)
-	c.cpu.Help = strings.TrimSuffix(c.cpu.Help, ".") + "; with that of making and closing its connection" + beside + "."
+	c.cpu.Help = strings.TrimSuffix(c.cpu.Help, ".") + "; this includes making and closing the connection" + beside + "."
 	return c
 }
 
@@ -73,9 +73,9 @@ var channelMeasures = map[string]*channelMeasure{
 		metrics: map[string]*channelMetric{
 			"attested_handshake":    channelHandshake("attested_handshake", "a fresh handshake of the channel with evidence, both sides", ""),
 			"bare_handshake":        channelHandshake("bare_handshake", "a fresh handshake of the channel without evidence, both sides", ""),
-			"resumed_handshake":     channelHandshake("resumed_handshake", "a resumed handshake of the channel, both sides", ", and its part of the fresh handshakes that tickets come from"),
+			"resumed_handshake":     channelHandshake("resumed_handshake", "a resumed handshake of the channel, both sides", ", and a share of the fresh handshakes that supply the tickets"),
 			"tls_handshake":         channelHandshake("tls_handshake", "a full handshake of Go's TLS 1.3 with X25519 and an ECDSA P-256 certificate, both sides", ""),
-			"tls_resumed_handshake": channelHandshake("tls_resumed_handshake", "a resumed handshake of Go's TLS 1.3, both sides", ", and its part of the fresh handshakes that tickets come from"),
+			"tls_resumed_handshake": channelHandshake("tls_resumed_handshake", "a resumed handshake of Go's TLS 1.3, both sides", ", and a share of the fresh handshakes that supply the tickets"),
 			"x25519_handshake":      channelTime("x25519_handshake", "the X25519 operations of both sides alone: two keys, two shared secrets"),
 		},
 		more: func(bench.Params) []*metric.Desc { return []*metric.Desc{channelOverX25519, channelOverTLS} },

@@ -93,7 +93,7 @@ var firstTouch = bench.Workload{
 			case before < 0:
 				r.lack(d, "the environment's kernel has no unaccepted memory: /proc/meminfo has no line Unaccepted (needs Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY)")
 			case after > before:
-				r.lack(d, "unaccepted memory grew while it was touched: the guest was given more")
+				r.lack(d, "the amount of unaccepted memory grew while memory was touched: the host gave the guest more memory")
 			default:
 				r.value(d, float64(before-after)*1024, "")
 			}

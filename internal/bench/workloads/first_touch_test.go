@@ -89,7 +89,7 @@ func TestAccepted(t *testing.T) {
 			"lazy":   {"2097152", "2031616", 64 << 20, ""},
 			"eager":  {"0", "0", 0, ""},
 			"none":   {"none", "none", -1, "no line Unaccepted"},
-			"grown":  {"10", "20", -1, "given more"},
+			"grown":  {"10", "20", -1, "gave the guest more"},
 			"once":   {"10", "none", -1, "at some steps, but not at all steps"},
 			"absurd": {"10", "-3", -1, "want a valid line that begins with unaccepted"},
 		} {

@@ -263,7 +263,7 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	if sumOfStatistics(rep, "log_bytes_total") == 0 {
 		writing = 0 // regardless of which side wrote nothing
 	}
-	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports how long it takes to write its log")
+	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports the time for writing the log")
 	if !ownProgram(p) {
 		return
 	}

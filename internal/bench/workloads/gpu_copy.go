@@ -19,7 +19,7 @@ var (
 var gpuCopy = bench.Workload{
 	Name: "gpu-copy",
 	Doc: "Copies to the GPU, from the GPU (pinned or pageable memory) or within the GPU's memory, made by the installed PyTorch. " +
-		"It measures the bandwidth of large copies, and the time of small copies when the program waits for each; there confidential mode costs most. Each copy is checked against its source.",
+		"It measures the bandwidth of large copies, and the time of small copies when the program waits for each copy. Confidential mode costs most for small copies. Each copy is checked against its source.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction of the copies. to-device: to the GPU. to-host: from the GPU. device: within the GPU's memory."},

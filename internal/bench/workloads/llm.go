@@ -17,7 +17,7 @@ import (
 
 var (
 	llmTTFT  = newTiming("ttft", "the time to the first token: from the moment a request was due (open loop) or sent to the first piece of its answer that has text", nil, false)
-	llmTPOT  = newTiming("tpot", "the time per output token: for each answer, the time from its first to its last piece of text, divided by its tokens minus one; missing if much of the text arrives at once", nil, false)
+	llmTPOT  = newTiming("tpot", "the time per output token: the time from the first to the last piece of text of an answer, divided by the answer's tokens minus one; missing if much of the text arrives at once", nil, false)
 	llmGap   = newTiming("gap", "the time between two arrivals of text in an answer; the server chooses how much text arrives at once", nil, false)
 	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
 

@@ -262,7 +262,7 @@ func checkNetwork(o bench.Outcome) (string, error) {
 	case p["protocol"] == "udp" && r.Receiver.Streams != r.Streams:
 		return "", fmt.Errorf("of %d streams only %d reached the receiver, so the loss of the other streams is unknown", r.Streams, r.Receiver.Streams)
 	case p["protocol"] == "udp" && r.unheard() > max(mostUnheard*r.Receiver.Seconds, edgeSeconds):
-		return "", fmt.Errorf("for %.3g s the sender sent datagrams that did not arrive and that no sequence number shows as missing, so the loss is unknown", r.unheard())
+		return "", fmt.Errorf("the loss is unknown: for %.3g s the sender's datagrams did not arrive, and no later sequence number shows how many are missing", r.unheard())
 	case r.Receiver.Bytes <= 0 || sum != r.Receiver.Bytes:
 		return "", fmt.Errorf("the receiver counted %g bytes in total, but %g bytes in its windows", r.Receiver.Bytes, sum)
 	}

@@ -37,7 +37,7 @@ func windowParams(window, warmup string) []bench.Param {
 	return []bench.Param{
 		{Name: "windows", Doc: "Number of timed windows in a run.", Default: "20"},
 		{Name: "window", Doc: "Length of a window. A fifth of the length should be at least 100 times the jitter of a line's arrival.", Default: window},
-		{Name: "operations", Doc: "Number of operations in a window; 0 for as many as fit.", Default: "0"},
+		{Name: "operations", Doc: "Number of operations in a window. 0: as many as fit into the window.", Default: "0"},
 		{Name: "warmup", Doc: "Minimum duration of the same work before the windows.", Default: warmup},
 	}
 }
