@@ -457,9 +457,9 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 				names[i] = p.Name
 			}
 			if len(names) == 0 {
-				return nil, fmt.Errorf("%s: no parameter %q; it has no parameters", what, name)
+				return nil, fmt.Errorf("%s has no parameter %q; it has no parameters at all", what, name)
 			}
-			return nil, fmt.Errorf("%s: no parameter %q; it has %s", what, name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%s has no parameter %q; the parameters are %s", what, name, strings.Join(names, ", "))
 		}
 		if err := recordable(v); err != nil {
 			return nil, fmt.Errorf("%s: parameter %s=%.60q: %w", what, name, v, err)

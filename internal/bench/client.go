@@ -184,7 +184,7 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 		return errors.Join(err, c.close(ctx, h))
 	}
 	if here := strings.TrimSpace(string(own.Stdout)); here != lines[1] {
-		return errors.Join(fmt.Errorf("client %s: its architecture is %s, but this load generator is built for %s", c.Name, lines[1], here), c.close(ctx, h))
+		return errors.Join(fmt.Errorf("client %s: the client's architecture is %s, but this load generator is built for %s", c.Name, lines[1], here), c.close(ctx, h))
 	}
 	if c.Server == "" { // sshd(8): the first word is the other side, which is this machine
 		if c.Server, _, _ = strings.Cut(lines[2], " "); net.ParseIP(c.Server) == nil {

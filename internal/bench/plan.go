@@ -209,7 +209,7 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 		known = append(known, d.Name)
 	}
 	if !slices.Contains(known, p.Primary) {
-		return nil, fmt.Errorf("workload %s: no metric %q; it has %s", w.Name, p.Primary, strings.Join(known, ", "))
+		return nil, fmt.Errorf("workload %s has no metric %q; the metrics are %s", w.Name, p.Primary, strings.Join(known, ", "))
 	}
 	envs := e.Environments
 	if len(c.Envs) > 0 {
@@ -263,7 +263,7 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	for _, x := range p.Ceilings {
 		switch {
 		case !slices.Contains(known, x.Metric):
-			return nil, fmt.Errorf("ceiling of %q: workload %s has no such metric; it has %s", x.Metric, w.Name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("ceiling of %q: workload %s has no such metric; the metrics are %s", x.Metric, w.Name, strings.Join(known, ", "))
 		case !(x.Value > 0) || x.Source == "":
 			return nil, fmt.Errorf("ceiling of %s: want a value above 0 and its source", x.Metric)
 		case x.Env != "" && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return a.Label == x.Env }):

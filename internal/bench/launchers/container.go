@@ -89,7 +89,7 @@ func checkContainer(h *host.Host, p bench.Params) error {
 			ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 			defer cancel()
 			if out, err := h.Exec(ctx, dockerVersion); err != nil {
-				return errors.Join(missing(h, needs...), fmt.Errorf("docker's client is here, but no daemon answers%s (start dockerd, %s)", lastWords(out), dockerHint))
+				return errors.Join(missing(h, needs...), fmt.Errorf("docker's client is installed, but no docker daemon answers%s (start dockerd, %s)", lastWords(out), dockerHint))
 			}
 		}
 	default:

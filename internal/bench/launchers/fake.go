@@ -32,7 +32,7 @@ var fake = bench.Launcher{
 		{Name: "drift", Doc: "Relative growth of the durations from one run to the next.", Default: "0"},
 		{Name: "slow-share", Doc: "Share of runs that are slow, from 0 to 1, for a second mode.", Default: "0"},
 		{Name: "slow-ratio", Doc: "Factor on a slow run's duration.", Default: "2"},
-		{Name: "output", Doc: "File of this machine that a run prints, with its duration in seconds in place of {seconds}. Empty: the line `done`, like the workload null."},
+		{Name: "output", Doc: "File of this machine that a run prints, with the run's duration in seconds in place of {seconds}. Empty: the line `done`, like the workload null."},
 		{Name: "failure", Doc: "Simulated failure. open: the environment never opens. run: the run ends with status 1. output: the output is cut in half. hang: the run continues until teescope ends it.", Default: "none",
 			Values: []string{"none", "open", "run", "output", "hang"}},
 		{Name: "failure-share", Doc: "Share of runs that fail, from 0 to 1.", Default: "1"},

@@ -278,7 +278,7 @@ func (e *shell) generate(ctx context.Context, job bench.Job) (host.Output, error
 // Reach implements bench.Reached: servers listen on an address of the other machine.
 func (e *shell) Reach(ctx context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
 	if ip := net.ParseIP(e.address); ip == nil || ip.To4() == nil {
-		return inside, outside, "", fmt.Errorf("reach servers on %s: its address is %q: name an IPv4 address with address=", e.to, e.address)
+		return inside, outside, "", fmt.Errorf("reach servers on %s: the address %q is not an IPv4 address: name one with address=", e.to, e.address)
 	}
 	at, err := e.freePorts(ctx, e.address, len(offered.Ports))
 	return at, at, e.way, err

@@ -461,7 +461,7 @@ func (s scope) expand(w words) (string, error) {
 			}
 			return s.Program
 		case "argv", "args":
-			err = fmt.Errorf("line %d: %s: this placeholder expands to several words, so it must be an argument of its own, in an argv that knows the job", w.line, p)
+			err = fmt.Errorf("line %d: %s: this placeholder expands to several words, so it must be a separate argument, in an argv that knows the job", w.line, p)
 		default:
 			err = fmt.Errorf("line %d: %s: no such placeholder; the placeholders are {work} {data} {job} {program} {name} {argv} {args} {params.NAME}", w.line, p)
 		}

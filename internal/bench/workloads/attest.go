@@ -161,7 +161,7 @@ func readAttest(o bench.Outcome) (*attestReport, error) {
 	}
 	for _, t := range []attestTally{r.Quotes, r.Verified} {
 		if t.Seconds < 0 || math.IsInf(t.Seconds, 0) {
-			return nil, errors.New("report of the server inside: its time is negative or infinite")
+			return nil, errors.New("report of the server inside: a time is negative or infinite")
 		}
 	}
 	return &r, nil

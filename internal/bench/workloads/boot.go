@@ -29,7 +29,7 @@ func bootPhase(name, what string) *metric.Desc {
 // (memory=, prealloc=, cpus=), because they are what is compared.
 var boot = bench.Workload{
 	Name:    "boot",
-	Doc:     "Boot of a guest from the start of its monitor to the first answer of a service, by phase: monitor, firmware, kernel, first program, service.",
+	Doc:     "Boot of a guest from the start of the virtual machine monitor to the first answer of a service, by phase: monitor, firmware, kernel, first program, service.",
 	Version: 1,
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{bootSeconds, bootVMM, bootROM, bootCPU, bootRun, bootAsk}

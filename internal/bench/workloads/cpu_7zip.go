@@ -217,7 +217,7 @@ func (t *sevenZipTable) frequency(readings []float64, scale float64) {
 		}
 	}
 	if 2*near < n {
-		t.found.lack(sevenZipFrequency, fmt.Sprintf("7-Zip's readings of the frequency lie between %s and %s: its clock is too coarse, or the frequency changed",
+		t.found.lack(sevenZipFrequency, fmt.Sprintf("7-Zip's readings of the frequency lie between %s and %s: 7-Zip's clock is too coarse, or the frequency changed",
 			metric.Value(readings[0]*scale, "hertz"), metric.Value(readings[n-1]*scale, "hertz")))
 		return
 	}

@@ -46,7 +46,7 @@ var custom = bench.Workload{
 		{Name: "unit", Default: "seconds", Doc: "Base unit of the number (seconds, bytes_per_second, requests_per_second, ...)."},
 		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},
 		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which direction is better."},
-		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match it, the run is refused."},
+		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match the expression, the run is refused."},
 		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. none: no check. stdout: every run must print the same bytes to standard output."},
 		{Name: "estimate", Default: "1s", Doc: "Approximate duration of a run, for the plan."},
 	},

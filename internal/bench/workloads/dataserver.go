@@ -67,7 +67,7 @@ type dataSet struct {
 // over the warm-up too.
 var (
 	serverRequests = &metric.Desc{Name: "server_requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests by the server's own count, between its two readings; for PostgreSQL this includes the warm-up."}
+		Help: "Requests as the server counts them, between two readings of the server's counters; for PostgreSQL this includes the warm-up."}
 	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory of the server at the end, by the server's own count: memory of the data, for Redis also of the connection buffers.")
 	serverCPU    = loadGauge("server_cpu_per_request_seconds", "seconds", metric.Lower, "CPU time of the server per request, as the server counts both, in seconds.")
 	serverHits   = loadGauge("server_hit_ratio", "ratio", metric.Higher, "Share of the requested keys that the server had.")
@@ -165,7 +165,7 @@ func workingSet(p bench.Params) (int64, error) {
 		return 0, fmt.Errorf("parameter working-set=%q: want a size like 105MiB, or a share of the enclave page cache like 150%%", p["working-set"])
 	}
 	if p["epc"] == "" {
-		return 0, fmt.Errorf("parameter working-set=%s is relative to the enclave page cache: give its size, as in epc=93MiB", p["working-set"])
+		return 0, fmt.Errorf("parameter working-set=%s is relative to the enclave page cache: give the size of the enclave page cache, as in epc=93MiB", p["working-set"])
 	}
 	epc, err := p.Bytes("epc")
 	return int64(percent / 100 * float64(epc)), err

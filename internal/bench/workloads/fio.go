@@ -62,7 +62,7 @@ var (
 	fioBlockLayer = quotient(&metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Requests that the disk's block layer saw (with merged ones) divided by the operations that fio made: " +
 			"far below 1, a cache answered; above 1, requests were split or other programs used the disk. " +
-			"fio reads the disk's counters every 250 ms and misses what comes after its last reading: a few percent of a run of some seconds."})
+			"fio reads the disk's counters every 250 ms and misses the requests after the last reading: a few percent of a run of some seconds."})
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Page cache left after dropping it, just before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )
@@ -112,7 +112,7 @@ var fio = bench.Workload{
 		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run early; off measures for the whole runtime."},
 		{Name: "steady-window", Default: "5s", Doc: "Time for which the criterion of the parameter steady must hold."},
 		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 bypasses the page cache of the machine that fio runs on (O_DIRECT); 0 uses the page cache."},
-		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there). false leaves the page cache as it is."},
+		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "true: the page cache inside the environment is dropped before each run, which needs root in the environment. false: the page cache stays as it is."},
 		{Name: "ioengine", Default: "libaio", Values: []string{"libaio", "io_uring", "psync"}, Doc: "How operations are submitted."},
 		{Name: "rwmixread", Default: "50", Doc: "Share of reads in a mixed pattern, in percent."},
 		{Name: "offset-increment", Default: "0", Doc: "Distance between the offsets at which the jobs begin in the file; 0: all jobs begin at the start of the file."},

@@ -30,7 +30,7 @@ var (
 	firstAccepted = &metric.Desc{Name: "accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
 		Help: "Memory that the guest accepted during the first touch: the fall of Unaccepted in /proc/meminfo (Linux 6.5 and later). 0 if all memory was accepted before, as with accept_memory=eager."}
 	secondAccepted = &metric.Desc{Name: "second_accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
-		Help: "Memory that the guest accepted during the second touch, by the same count. If it is not 0, the second touch also paid for acceptance, and the ratio to the first is too small."}
+		Help: "Memory that the guest accepted during the second touch, counted in the same way. If the value is not 0, the second touch also paid for acceptance, and the ratio to the first is too small."}
 	pagesTouched = &metric.Desc{Name: "pages_total", Unit: "pages", Kind: metric.Counter,
 		Help: "Pages of each of the two areas. The run's counters cover both areas and are not divided by this number."}
 )
@@ -205,7 +205,7 @@ func (t touches) check(p bench.Params) error {
 		switch {
 		case n == 0: // not counted here
 		case n < t.pages:
-			return fmt.Errorf("the %s touch of %d pages of %s made only %d page faults: the memory was not new, or its pages are larger (transparent huge pages?)", area, t.pages, p["page"], n)
+			return fmt.Errorf("the %s touch of %d pages of %s made only %d page faults: the memory was not new, or the kernel used larger pages (transparent huge pages?)", area, t.pages, p["page"], n)
 		case n > t.pages+otherFaults && p["page"] != "4KiB":
 			return fmt.Errorf("the %s touch of %d pages of %s made %d page faults: the kernel used smaller pages. Either huge pages are off (see /sys/kernel/mm/transparent_hugepage/enabled), or memory is fragmented", area, t.pages, p["page"], n)
 		}

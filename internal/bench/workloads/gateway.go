@@ -64,7 +64,7 @@ var gatewayParams = []bench.Param{
 	{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
 		Doc: "The gateway to measure. own: our own proxy on Go's standard library. direct: no gateway, the server itself answers. nginx: nginx. command: the parameter command."},
 	{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
-		"It listens on {host}:{port}, forwards to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
+		"The gateway must listen on {host}:{port} and forward to 127.0.0.1:{port2}. The certificate and the key are in {work}/server.pem and {work}/server-key.pem. The gateway may write a log to {data}/gateway.log."},
 	{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
 	logParam,
 	{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB measures bulk transfer."},

@@ -22,13 +22,13 @@ var (
 	foreignRate = loadGauge("requests_per_second", "requests_per_second", metric.Higher,
 		"Correctly answered requests of all processes, divided by the time from the first start to the last end, including starting and connecting.")
 	foreignSaid = loadGauge("said_requests_per_second", "requests_per_second", metric.Higher,
-		"Sum of the rates that the processes report. Each process divides by its own time, so the sum is above the true rate if they did not all run at the same time.")
+		"Sum of the rates that the processes report. Each process divides by its own time, so the sum is above the true rate if the processes did not all run at the same time.")
 	foreignTogether = loadGauge("together_ratio", "ratio", metric.Higher,
 		"Share of the time from the first start to the last end in which all processes ran; in the rest of the time the load was smaller than stated.")
 	foreignMean = loadGauge("said_mean_seconds", "seconds", metric.Lower,
 		"Mean of the mean response times that the processes report. In a closed loop it equals the number of connections divided by the rate, so it adds no information to the rate.")
 	foreignTail = loadGauge("said_p99_seconds", "seconds", metric.Lower,
-		"Mean of the 99th percentiles that the processes report; with more than one process it is not a true percentile.")
+		"Mean of the 99th percentiles that the processes report; with more than one process the result is not a true percentile.")
 )
 
 // gatewayLoad is the gateway under the user's load generator. Its figures are that
@@ -55,7 +55,7 @@ var gatewayLoad = bench.Workload{
 		{Name: "mean", Text: true, Doc: "Regular expression as for answered, for the mean response time; the number may have a unit, as in 7.81ms."},
 		{Name: "tail", Text: true, Doc: "Regular expression as for mean, for the 99th percentile of the response time."},
 		{Name: "time-scale", Doc: "Factor that converts times without a unit to seconds. Empty: the factor of a known load generator, otherwise 1."},
-		{Name: "expect", Text: true, Doc: "Regular expression as for answered. If the standard output of a process does not match it, the run is refused."},
+		{Name: "expect", Text: true, Doc: "Regular expression as for answered. If the standard output of a process does not match the expression, the run is refused."},
 		{Name: "client-cores", Default: "1", Doc: "Number of CPUs that one process can use fully; ab has one thread."},
 		{Name: "estimate", Default: "20s", Doc: "Approximate duration of a run, for the plan."},
 	}, gatewayParams),

@@ -281,7 +281,7 @@ func llmJob(p bench.Params) (bench.Job, error) {
 	case llmCommand:
 		argv, err := words(p["command"])
 		if err == nil && len(argv) == 0 {
-			err = errors.New("it is empty")
+			err = errors.New("the command line is empty")
 		}
 		if err != nil {
 			return bench.Job{}, fmt.Errorf("parameter command: %w", err)

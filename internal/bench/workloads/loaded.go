@@ -33,7 +33,7 @@ func loadParams(connections string) []bench.Param {
 		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "Distribution of the requests over time."},
 		{Name: "warm", Default: "1s", Doc: "Warm-up: time under the same load before the measurement."},
 		{Name: "measure", Default: "10s", Doc: "Measured time."},
-		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of them. 0: the measurement ends after the time of the parameter measure. Set a number for exact counts: all environments then do the same work."},
+		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of these requests. 0: the measurement ends after the time of the parameter measure. Set a number for exact counts: all environments then do the same work."},
 		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator; each can use one CPU fully."},
 	}
 }

@@ -15,7 +15,7 @@ var (
 	startupSeconds = &metric.Desc{Name: "startup_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from starting the process or enclave to its first answer, in seconds on the harness's clock: the sum of load, ready and first answer."}
 	loadSeconds = &metric.Desc{Name: "load_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time from starting the process or enclave until its main function runs, in seconds on the harness's clock."}
+		Help: "Time from starting the process or enclave until the program's main function runs, in seconds on the harness's clock."}
 	readySeconds = &metric.Desc{Name: "ready_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from the start of the program's main function until the program has touched its memory and is ready, in seconds on the harness's clock."}
 	firstAnswerSeconds = &metric.Desc{Name: "first_answer_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
@@ -33,7 +33,7 @@ var startup = bench.Workload{
 	Doc:     "Time from the start of a process or enclave to its first useful byte, split into load, ready and first answer.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "touch", Default: "16MiB", Doc: "Amount of memory that the program touches before it is ready."},
+		{Name: "touch", Default: "16MiB", Doc: "Amount of memory that the program touches before the program reports that it is ready."},
 		formParam,
 	},
 	Metrics: func(bench.Params) []*metric.Desc {

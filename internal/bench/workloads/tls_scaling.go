@@ -24,7 +24,7 @@ var (
 
 	serverStartSeconds    = loadGauge("server_start_seconds", "seconds", metric.Lower, "Time from starting the process or enclave to the first answer: the sum of load, listen, first handshake and first answer; building is not included.")
 	listenSeconds         = loadGauge("listen_seconds", "seconds", metric.Lower, "Time from the main function to a listening socket, in seconds on the harness's clock: reading the key, making the TLS context.")
-	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake. The client is warm: it has made other connections before.")
+	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake. The client is warm: the client has already made other connections.")
 	firstMessageSeconds   = loadGauge("first_message_seconds", "seconds", metric.Lower, "Time from the first message to its answer.")
 	buildSeconds          = loadGauge("build_seconds", "seconds", metric.Lower, "Time to build the server, as recorded by the build; not part of any other time.")
 	warmupSeconds         = loadGauge("warmup_seconds", "seconds", metric.Lower, "Time under full load until the rate of answers stopped rising.")
@@ -103,9 +103,9 @@ var tlsScaling = bench.Workload{
 		found.value(messagesTotal, float64(r.Answered), none)
 		found.scalingStart(o, r)
 		if r.BuildSeconds != nil {
-			found.value(buildSeconds, *r.BuildSeconds, "the build's record of its time is not a number above 0")
+			found.value(buildSeconds, *r.BuildSeconds, "the recorded build time is not a number above 0")
 		} else {
-			found.lack(buildSeconds, "the build of this server did not record its time")
+			found.lack(buildSeconds, "the build of this server did not record the build time")
 		}
 		if s, cut, err := scalingSteady(r); err != nil {
 			found.lack(warmupSeconds, err.Error())

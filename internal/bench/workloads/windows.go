@@ -173,7 +173,7 @@ func readWindows(o host.Output) (record, error) {
 		return r, fmt.Errorf("the worker's last line is %.60q, want a line that begins with \"done\"", last)
 	}
 	if len(r.windows) == 0 || v[0] != r.operations {
-		return r, fmt.Errorf("the worker reports %d operations, but its windows add up to %d", v[0], r.operations)
+		return r, fmt.Errorf("the worker reports %d operations, but the windows add up to %d operations", v[0], r.operations)
 	}
 	for i, w := range r.windows {
 		if w.cost(part.byHarness) <= 0 {

@@ -19,10 +19,10 @@ var (
 	zkProve       = loadGauge("prove_seconds", "seconds", metric.Lower, "Time of a proof, including the computation of its witness, on the harness's clock: the mean of the run.")
 	zkSpeed       = loadGauge("constraints_per_second", "constraints_per_second", metric.Higher, "Constraints of the circuit divided by the time of a proof.")
 	zkWitness     = loadGauge("witness_seconds", "seconds", metric.Lower, "Time to compute all values of the circuit and to check its constraints, measured alone; a proof includes the same work.")
-	zkVerify      = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify a proof by the clock inside: the mean of ten verifications of each proof.")
+	zkVerify      = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify a proof, on the environment's clock: the mean of ten verifications of each proof.")
 	zkCompile     = loadGauge("compile_seconds", "seconds", metric.Lower, "Time to make the constraints of the circuit.")
 	zkKeys        = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to check and read the keys of an earlier set-up.")
-	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, by the clock inside. A run that finds its keys on the disk reports the time that is stored with them.")
+	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, on the environment's clock. A run that finds the keys on the disk reports the time that is stored with the keys.")
 	zkConstraints = loadGauge("circuit_constraints", "constraints", metric.Lower, "Constraints of the circuit in this proof system.")
 	zkProof       = loadGauge("proof_bytes", "bytes", metric.Lower, "Size of a proof.")
 	zkProvingKey  = loadGauge("proving_key_bytes", "bytes", metric.Lower, "Size of the proving key with uncompressed points.")
@@ -49,7 +49,7 @@ var zkRSA = bench.Workload{
 		{Name: "bytes", Default: "64", Doc: "Bytes that the circuit sha256 hashes."},
 		{Name: "threads", Default: "1", Doc: "Number of threads that may prove at the same time (GOMAXPROCS)."},
 		{Name: "proofs", Default: "1", Doc: "Proofs in a run."},
-		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that stores the keys of set-ups, up to 2 GiB. Empty: a folder that is removed with the environment; each environment then makes its set-up once, in the first run, which is not counted."},
+		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that stores the keys of set-ups, up to 2 GiB. Empty: a folder that is removed with the environment; each environment then makes the set-up once, in the first run, which is not part of the result."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{zkProve, zkSpeed, zkWitness, zkVerify, zkCompile, zkKeys, zkSetUp, zkConstraints, zkProof, zkProvingKey, zkVerifying, zkPeak, zkOutside, clockDisagreement}
@@ -171,7 +171,7 @@ func readZK(o host.Output) (*zkOutput, error) {
 		return nil, fmt.Errorf("the prover reports %d proofs of %d constraints, want at least one of each", z.Proofs, z.Constraints)
 	}
 	if n := z.times["prove"]; n != z.Proofs {
-		return nil, fmt.Errorf("the prover printed lines for %d proofs, but its report has %d proofs", n, z.Proofs)
+		return nil, fmt.Errorf("the prover printed lines for %d proofs, but the report has %d proofs", n, z.Proofs)
 	}
 	return z, nil
 }

@@ -20,7 +20,7 @@ import (
 var (
 	zkvmProve   = loadGauge("prove_seconds", "seconds", metric.Lower, "Time to prove an execution of the guest, which includes executing it, on the harness's clock.")
 	zkvmSpeed   = loadGauge("cycles_per_second", "cycles_per_second", metric.Higher, "Cycles of the guest divided by the time of its proof.")
-	zkvmExecute = loadGauge("execute_seconds", "seconds", metric.Lower, "Time to execute the guest without a proof, by the clock inside.")
+	zkvmExecute = loadGauge("execute_seconds", "seconds", metric.Lower, "Time to execute the guest without a proof, on the environment's clock.")
 	zkvmKeys    = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to make the guest's keys; each run makes them.")
 	zkvmVerify  = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify the proof, on the harness's clock.")
 	zkvmCycles  = loadGauge("guest_cycles", "cycles", metric.Lower, "Instructions that the guest executes.")
@@ -55,7 +55,7 @@ var zkvm = bench.Workload{
 			Doc: "The program to prove. rsa-2048: the check of an RSA-2048 signature (2.7 million cycles). sha256: a chain of SHA-256 (5,500 cycles a hash). fibonacci: Fibonacci's sequence (a few cycles a step)."},
 		{Name: "n", Default: "200", Doc: "Number of hashes of the chain, or steps of the sequence; rsa-2048 has only one size."},
 		{Name: "shard", Default: "524288", Doc: "Cycles of a shard, a power of two: smaller shards need less memory, and make larger proofs."},
-		{Name: "threads", Default: "2", Doc: "Threads of the prover's pool; a few more prepare its work."},
+		{Name: "threads", Default: "2", Doc: "Threads of the prover's pool; a few more threads prepare the work."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{zkvmProve, zkvmSpeed, zkvmExecute, zkvmKeys, zkvmVerify, zkvmCycles, zkvmShards, zkProof, zkvmPeak, zkvmOutside, clockDisagreement}
