@@ -36,8 +36,8 @@ var flow = Command{
 		count(f, &s.Datagram, "datagram", 1200, leastDatagram, mostDatagram, "payload of a datagram of UDP in bytes")
 		f.StringVar(&s.Congestion, "congestion", "", "congestion control of TCP; \"\" is the kernel's own")
 		count(f, &s.Trips, "round-trips", 2000, 0, 1_000_000, "round trips of one byte over TCP before the streams")
-		f.DurationVar(&s.Omit, "omit", time.Second, "time at the start that does not count")
-		f.DurationVar(&s.Measure, "measure", 10*time.Second, "time that counts")
+		f.DurationVar(&s.Omit, "omit", time.Second, "time at the start that is not measured")
+		f.DurationVar(&s.Measure, "measure", 10*time.Second, "measured time")
 		return s.run
 	},
 }
