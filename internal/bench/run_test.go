@@ -491,7 +491,7 @@ func TestArmGivenUp(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for _, arm := range c.bad {
-				if !strings.Contains(err.Error(), "environment "+arm+": 3 runs of 3 failed") {
+				if !strings.Contains(err.Error(), "environment "+arm+": 3 of 3 runs failed") {
 					t.Errorf("%s: %s is not named: %v", name, arm, err)
 				}
 			}

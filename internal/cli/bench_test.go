@@ -399,7 +399,7 @@ func TestArmThatAlwaysFails(t *testing.T) {
 	path := filepath.Join(dir, "r.json")
 	out, errs, code := run(t, "bench", "run", "custom", "--param", "command={binary}", "--env", "base=native,binary=/bin/true", "--env", "head=native,binary=/bin/false",
 		"--quick", "--no-counters", "--out", path, "--data", dir)
-	if code != exitInvalid || !strings.Contains(errs, "environment head: 3 runs of 3 failed") {
+	if code != exitInvalid || !strings.Contains(errs, "environment head: 3 of 3 runs failed") {
 		t.Errorf("exit status %d: %s\n%s", code, errs, out)
 	}
 	e, err := result.Read(path)
