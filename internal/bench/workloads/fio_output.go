@@ -85,7 +85,7 @@ func readFio(out []byte) (*fioReport, error) {
 			var r fioReport
 			one, _, err := document.JSON(out[at:])
 			if errors.Is(err, document.ErrSeveral) {
-				return nil, fmt.Errorf("fio's output: %w", err)
+				return nil, fmt.Errorf("cannot read fio's output: %w", err)
 			}
 			if err == nil {
 				err = json.Unmarshal(one, &r)
@@ -104,7 +104,7 @@ func readFio(out []byte) (*fioReport, error) {
 		}
 		at += next + 1
 	}
-	return nil, fmt.Errorf("fio's output: %w", reason)
+	return nil, fmt.Errorf("cannot read fio's output: %w", reason)
 }
 
 // sort finds the ramp and the measurement; each is one entry for its group of threads.

@@ -232,10 +232,10 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	r := iperfOutput{reversed: o.Params["direction"] == toClient}
 	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("document of the iperf worker: %w", err)
+		return nil, fmt.Errorf("cannot read the document of the iperf worker: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("document of the iperf worker: more than one document found")
+		return nil, errors.New("cannot read the document of the iperf worker: more than one document found")
 	}
 	return &r, nil
 }
