@@ -25,7 +25,7 @@ var container = bench.Launcher{
 	Params: []bench.Param{
 		{Name: "runtime", Doc: "The container engine; auto prefers podman, then docker.", Default: "auto", Values: []string{"auto", "podman", "docker"}},
 		imageParam("one built from the job's files"),
-		{Name: "fresh", Doc: "true: each run starts its own container, so the start is part of the run, as in other launchers. " +
+		{Name: "fresh", Doc: "Container of a run. true: each run starts its own container, so the start is part of the run, as in other launchers. " +
 			"false: one container serves all runs; each job starts in this container with exec, and the container is paused while other environments run.", Default: "true", Values: []string{"true", "false"}},
 		networkParam,
 		{Name: "memory", Doc: "Memory limit in the engine's notation, like 512m. Empty: no limit."},
