@@ -362,7 +362,7 @@ func networkLost(t *testing.T, env bench.Environment, outside bench.Place) {
 	lost.Inside.Ready, lost.Programs = "up", []string{"sleep"}
 	lost.Outside = &host.Cmd{Argv: []string{worker(), "identity", "-word", "x", "-wait", "1ms", "-address", net.JoinHostPort(outside.Host, strconv.Itoa(outside.Ports[0]))}}
 	o, err := env.Run(t.Context(), lost)
-	if said := host.WithReason(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "the guest has lost its network: its card eth0 is gone: run "+worker()) || strings.Contains(said.Error(), "\n") {
+	if said := host.WithReason(err, o.Inside, o.Outside); err == nil || !strings.Contains(said.Error(), "the guest has lost its network: the guest's card eth0 is gone: run "+worker()) || strings.Contains(said.Error(), "\n") {
 		t.Errorf("without its network: %v", said)
 	}
 	if pid := ownQEMU(t); pid != 0 {

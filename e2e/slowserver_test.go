@@ -29,7 +29,7 @@ func TestSlowServer(t *testing.T) {
 	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	p := await.Start(t, c)
 	await.Event(t, "progress says what is waited for", func() error {
-		if said := p.Err.String(); !strings.Contains(said, "first run in native (not counted) waits for the server: connect to 127.0.0.1:") || !strings.Contains(said, "connection refused\n") {
+		if said := p.Err.String(); !strings.Contains(said, "first run in native (not part of the result) waits for the server: connect to 127.0.0.1:") || !strings.Contains(said, "connection refused\n") {
 			return fmt.Errorf("it said %q", said)
 		}
 		return nil

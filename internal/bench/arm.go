@@ -44,7 +44,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	took += s.o.Host.Now().Sub(began).Seconds()
 	if ownKernels(s.Plan, s.o) {
 		if _, err := env.Run(ctx, s.o.Inside.Job); err != nil {
-			s.inside[a.Label] = noCounters{fmt.Errorf("count inside: %w", err)}
+			s.inside[a.Label] = noCounters{fmt.Errorf("count events inside the environment: %w", err)}
 		} else {
 			s.inside[a.Label] = s.o.Inside.Counters(env)
 		}
@@ -73,7 +73,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if why != "" {
 		rec.Missing["identity"] = why
 	}
-	s.opening("first run in " + a.Label + " (not counted)") // may last minutes: keys of proofs are made, models loaded
+	s.opening("first run in " + a.Label + " (not part of the result)") // may last minutes: keys of proofs are made, models loaded
 	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if len(s.doc.Runs) > 0 && old.Fingerprint != "" {
 		found(old, rec)
 		if d := environment.Diff(old, rec); len(d) > 0 {
-			return fmt.Errorf("it has changed since the stop (%s was %q and is now %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
+			return fmt.Errorf("the environment has changed since the experiment stopped (%s was %q and is now %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
 		}
 	}
 	if len(s.doc.Runs) > 0 && old.Boot != rec.Boot {
-		return fmt.Errorf("its boot ID was %q before the stop and is now %q: the machine was rebooted, or is another machine: %w: %w", old.Boot, rec.Boot, ErrRebooted, errAnew)
+		return fmt.Errorf("the environment's boot ID was %q before the experiment stopped and is now %q: the machine was rebooted, or this is another machine: %w: %w", old.Boot, rec.Boot, ErrRebooted, errAnew)
 	}
 	rec.Role = old.Role
 	*old = *rec
@@ -135,7 +135,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 		}
 	}
 	if err != nil {
-		why = "capture from inside: " + err.Error()
+		why = "cannot read the environment from inside: " + err.Error()
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -205,7 +205,7 @@ func (s *session) has(ctx context.Context, a *Arm, env Environment, job Job) err
 	argv := append([]string{"{work}/micro", "has"}, needed...)
 	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: argv}, Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
 	if lacks := strings.Fields(string(out.Inside.Stdout)); err != nil && ctx.Err() == nil && len(lacks) > 0 {
-		return fmt.Errorf("it lacks %s: install it there, or name an image that has it (the job runs %q)", strings.Join(lacks, ", "), shortened(job.Inside.Argv))
+		return fmt.Errorf("the environment lacks %s: install the program in the environment, or name an image that has it (the job runs %q)", strings.Join(lacks, ", "), shortened(job.Inside.Argv))
 	}
 	return ctx.Err() // an environment that only accepts its own programs says it in its runs
 }

@@ -333,7 +333,7 @@ type Boot struct {
 const SimulatedPrefix = result.SimulatedPrefix
 
 // ErrAsks is wrapped by a Check that lacks nothing but a parameter that the user must give.
-var ErrAsks = errors.New("it must be given")
+var ErrAsks = errors.New("this parameter is required")
 
 // Launcher describes a kind of environment.
 type Launcher struct {
@@ -457,9 +457,9 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 				names[i] = p.Name
 			}
 			if len(names) == 0 {
-				return nil, fmt.Errorf("%s: no parameter %q; it has no parameters", what, name)
+				return nil, fmt.Errorf("%s has no parameter %q; it has no parameters at all", what, name)
 			}
-			return nil, fmt.Errorf("%s: no parameter %q; it has %s", what, name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%s has no parameter %q; the parameters are %s", what, name, strings.Join(names, ", "))
 		}
 		if err := recordable(v); err != nil {
 			return nil, fmt.Errorf("%s: parameter %s=%.60q: %w", what, name, v, err)

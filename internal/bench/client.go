@@ -32,7 +32,7 @@ type Client struct {
 // of environments.
 func ParseClient(text string) (*Client, error) {
 	wrong := func(why string) error {
-		return fmt.Errorf("client %q: %s: want ssh:[USER@]HOST, and after it ,server=ADDRESS ,port=N ,identity=FILE or ,options=NAME=VALUE (of ssh_config(5), separated by spaces)", text, why)
+		return fmt.Errorf("client %q: %s: want ssh:[USER@]HOST, optionally followed by ,server=ADDRESS ,port=N ,identity=FILE or ,options=NAME=VALUE (of ssh_config(5), separated by spaces)", text, why)
 	}
 	name, given, err := parseNotation(text)
 	if err == nil {
@@ -43,7 +43,7 @@ func ParseClient(text string) (*Client, error) {
 	}
 	to := given["host"]
 	if name != "ssh" || to == "" || strings.HasPrefix(to, "-") {
-		return nil, wrong("it names no host")
+		return nil, wrong("the host is missing")
 	}
 	c := &Client{Name: "ssh:" + to, placed: map[string]string{}}
 	// As for environments over ssh: there are no prompts, and the host key is checked
@@ -73,7 +73,7 @@ func ParseClient(text string) (*Client, error) {
 				c.ssh = append(c.ssh, "-o", o)
 			}
 		default:
-			return nil, wrong(fmt.Sprintf("%q is not known", k))
+			return nil, wrong(fmt.Sprintf("the option %q is unknown", k))
 		}
 	}
 	c.ssh = append(append(c.ssh, common...), "--", to)
@@ -176,7 +176,7 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 	after := h.Now()
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if len(lines) != 4 || !path.IsAbs(lines[0]) {
-		return fmt.Errorf("client %s: it answered %.100q, want a folder, its architecture and the connection", c.Name, said)
+		return fmt.Errorf("client %s: the machine answered %.100q, want a folder, an architecture and a connection", c.Name, said)
 	}
 	c.work, c.clock = lines[0], CompareClocks(lines[3], before, after)
 	own, err := h.Exec(ctx, host.Cmd{Argv: []string{"uname", "-m"}})
@@ -184,11 +184,11 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 		return errors.Join(err, c.close(ctx, h))
 	}
 	if here := strings.TrimSpace(string(own.Stdout)); here != lines[1] {
-		return errors.Join(fmt.Errorf("client %s: its architecture is %s, but this load generator is built for %s", c.Name, lines[1], here), c.close(ctx, h))
+		return errors.Join(fmt.Errorf("client %s: the client's architecture is %s, but this load generator is built for %s", c.Name, lines[1], here), c.close(ctx, h))
 	}
 	if c.Server == "" { // sshd(8): the first word is the other side, which is this machine
 		if c.Server, _, _ = strings.Cut(lines[2], " "); net.ParseIP(c.Server) == nil {
-			return errors.Join(fmt.Errorf("client %s: it does not report this machine's address: add ,server=ADDRESS to --client", c.Name), c.close(ctx, h))
+			return errors.Join(fmt.Errorf("client %s: the client does not report the address of this machine: add ,server=ADDRESS to --client", c.Name), c.close(ctx, h))
 		}
 	}
 	return nil

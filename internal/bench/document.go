@@ -84,7 +84,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 			return nil, err
 		}
 		if c.Identity != doc.Cases[i].Identity {
-			return nil, fmt.Errorf("case %s: its data have changed since the start; start a new experiment", c.ID)
+			return nil, fmt.Errorf("case %s: the data have changed since the experiment started; start a new experiment", c.ID)
 		}
 	}
 	return p, nil

@@ -125,7 +125,7 @@ func (s *session) calls(ctx context.Context, env Environment, form string, n int
 		}
 	}
 	if done != fmt.Sprintf("%d 0", n) || !(c.wall > 0) {
-		return called{}, fmt.Errorf("the worker made %q system calls, want %d, none wrong", done, n)
+		return called{}, fmt.Errorf("the worker's numbers of system calls and of wrong results are %q, want %d and 0, in a time above 0", done, n)
 	}
 	return c, nil
 }

@@ -102,7 +102,7 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	}
 	for _, r := range e.References {
 		if r.ID == "" || r.Citation == "" || r.Unit == "" || r.High < r.Low {
-			return nil, fmt.Errorf("experiment %s: a reference wants id, citation, unit, and low not above high", name)
+			return nil, fmt.Errorf("experiment %s: a reference needs id, citation and unit, and low must not be above high", name)
 		}
 	}
 	for i := range e.Then {
@@ -110,7 +110,7 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 			return nil, fmt.Errorf("experiment %s: %w", name, err)
 		}
 		if slices.ContainsFunc(e.Then[:i], func(t Pass) bool { return t.Name == e.Then[i].Name }) {
-			return nil, fmt.Errorf("experiment %s: then: %s is there twice", name, e.Then[i].Name)
+			return nil, fmt.Errorf("experiment %s: then: %s is given twice", name, e.Then[i].Name)
 		}
 	}
 	for p, vs := range e.Sweep {

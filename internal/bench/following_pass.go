@@ -63,19 +63,19 @@ const rateParam = "rate"
 func (t *Pass) check() error {
 	switch {
 	case t.Name == "" || strings.ContainsAny(t.Name, "/ "):
-		return fmt.Errorf("then: name %q: want one without spaces", t.Name)
+		return fmt.Errorf("then: name %q: want a name without spaces and slashes", t.Name)
 	case len(t.Loads) == 0:
 		return fmt.Errorf("then %s: loads are missing, as in [50%%, 80%%]", t.Name)
 	case t.Pairs < 0:
-		return fmt.Errorf("then %s: pairs: %d: want 1 or more, or 0 for those of the experiment", t.Name, t.Pairs)
+		return fmt.Errorf("then %s: pairs: %d: want 1 or more, or 0 for as many pairs as the experiment has", t.Name, t.Pairs)
 	}
 	for i, load := range t.Loads {
 		if slices.Contains(t.Loads[:i], load) {
-			return fmt.Errorf("then %s: load %s is there twice", t.Name, load)
+			return fmt.Errorf("then %s: load %s is given twice", t.Name, load)
 		}
 	}
 	if _, twice := t.Params[rateParam]; twice {
-		return fmt.Errorf("then %s: the rate follows from loads, so it cannot be in params", t.Name)
+		return fmt.Errorf("then %s: remove rate from params, because teescope computes the rate from loads", t.Name)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (t *Pass) possible(p *Plan) error {
 func (t *Pass) after(p *Plan, capacity func(cas string) (float64, error)) (*Plan, error) {
 	d := primaryOf(p)
 	if d == nil || d.Better != metric.Higher || !slices.ContainsFunc(p.Workload.Params, func(x Param) bool { return x.Name == rateParam }) {
-		return nil, fmt.Errorf("then %s: it needs a workload with the parameter `rate`, whose main metric is a capacity (higher is better); %s is not one", t.Name, p.Workload.Name)
+		return nil, fmt.Errorf("then %s: it needs a workload with the parameter `rate`, whose main metric is a capacity (higher is better); workload %s does not fit", t.Name, p.Workload.Name)
 	}
 	next := *p
 	next.Name = p.Name + "-" + t.Name
@@ -193,7 +193,7 @@ func slowest(doc *result.Experiment, p *Plan, cas string) (float64, error) {
 			}
 		}
 		if len(all) == 0 {
-			return 0, fmt.Errorf("the capacity of %s in case %s is not known: no run of it has %s", p.Arms[i].Label, cas, p.Primary)
+			return 0, fmt.Errorf("the capacity of %s in case %s is unknown: no run of this environment has %s", p.Arms[i].Label, cas, p.Primary)
 		}
 		least = min(least, stats.Median(all))
 	}

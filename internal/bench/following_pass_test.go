@@ -162,7 +162,7 @@ func TestThenRefused(t *testing.T) {
 		t.Errorf("pairs of -1: %v", err)
 	}
 	if _, err := LoadExperiment("e", []byte("name: e\nworkload: served\nthen: [{name: x, loads: [50%], pairs: -1}]")); err == nil ||
-		!strings.Contains(err.Error(), "then x: pairs: -1: want 1 or more, or 0 for those of the experiment") {
+		!strings.Contains(err.Error(), "then x: pairs: -1: want 1 or more, or 0 for as many pairs as the experiment has") {
 		t.Errorf("pairs of -1 in a pass: %v", err)
 	}
 	for _, n := range []string{"0", "1"} {

@@ -48,7 +48,7 @@ func (s *session) reaches(ctx context.Context, a *Arm, env Environment) (uncheck
 		if cause := context.Cause(rctx); cause != nil {
 			err = cause
 		}
-		return "whether the load reaches the servers started there: " + out.withCause(err).Error(), nil
+		return "not checked whether the load reaches the servers in the environment: " + out.withCause(err).Error(), nil
 	}
-	return "", fmt.Errorf("the load does not reach the servers that were started there (%s): %w", s.reached[a.Label].way, host.WithReason(err, out.Outside))
+	return "", fmt.Errorf("the load does not reach the servers that were started in the environment (%s): %w", s.reached[a.Label].way, host.WithReason(err, out.Outside))
 }

@@ -60,7 +60,7 @@ func (l Lists) Edited(e *result.Experiment) error {
 			return err
 		}
 		if c.Identity != "" && c.Identity != want {
-			return fmt.Errorf("case %s: its parameters and data do not match its identity: the file was changed after the benchmark; use the original file", c.ID)
+			return fmt.Errorf("case %s: the parameters and data do not match the case's identity. The file was changed after the benchmark; use the original file", c.ID)
 		}
 	}
 	return nil

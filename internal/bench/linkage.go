@@ -67,7 +67,7 @@ func linked(h *host.Host, j Job, name string, data []byte, scripts int) (string,
 			words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
 		}
 		if len(words) == 0 {
-			return "", fmt.Errorf("%s names no interpreter", name)
+			return "", fmt.Errorf("the first line of %s names no interpreter", name)
 		}
 		next, err := j.program(h, words[0])
 		if err != nil {

@@ -22,7 +22,7 @@ func parseNotation(text string) (name string, given Params, err error) {
 			return "", nil, fmt.Errorf("%q: want K=V", kv)
 		}
 		if _, twice := given[k]; twice {
-			return "", nil, fmt.Errorf("%s is there twice", k)
+			return "", nil, fmt.Errorf("%s is given twice", k)
 		}
 		given[k] = v
 	}
@@ -40,10 +40,10 @@ func (p Params) named(param string) error {
 		return fmt.Errorf("%q after the colon: want parameters as ,K=V", v)
 	}
 	if v == "" {
-		return errors.New("nothing is after the colon")
+		return errors.New("want a value after the colon")
 	}
 	if _, twice := p[param]; twice {
-		return fmt.Errorf("%s is there twice", param)
+		return fmt.Errorf("%s is given twice", param)
 	}
 	delete(p, "")
 	p[param] = v

@@ -30,7 +30,7 @@ func (w *Workload) read(out Outcome, primary string, r *result.Run) {
 	for _, d := range w.Metrics(out.Params) {
 		descs = append(descs, result.Describe(d))
 		if !have[d.Name] {
-			why := "the output does not have it"
+			why := "the output does not have this metric"
 			if err != nil {
 				why = reasonFor(d.Name, err)
 			}
@@ -50,7 +50,7 @@ func (w *Workload) read(out Outcome, primary string, r *result.Run) {
 		return
 	}
 	if m := r.Metric(primary); m == nil || m.Value == nil {
-		why := "the workload does not give it"
+		why := "the workload does not report this metric"
 		if m != nil {
 			why = m.Reason
 		}
@@ -133,7 +133,7 @@ func (w *Workload) steady(out Outcome, r *result.Run) {
 		}
 	}
 	if !(series.Width >= 0) || math.IsInf(series.Width, 0) {
-		r.Missing["warmup"] = fmt.Sprintf("windows of %v s", series.Width)
+		r.Missing["warmup"] = fmt.Sprintf("the windows have an invalid length, %v s", series.Width)
 		return
 	}
 	r.Warmup = &result.Warmup{Windows: series.Values, Width: series.Width}

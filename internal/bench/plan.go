@@ -209,7 +209,7 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 		known = append(known, d.Name)
 	}
 	if !slices.Contains(known, p.Primary) {
-		return nil, fmt.Errorf("workload %s: no metric %q; it has %s", w.Name, p.Primary, strings.Join(known, ", "))
+		return nil, fmt.Errorf("workload %s has no metric %q; the metrics are %s", w.Name, p.Primary, strings.Join(known, ", "))
 	}
 	envs := e.Environments
 	if len(c.Envs) > 0 {
@@ -263,7 +263,7 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	for _, x := range p.Ceilings {
 		switch {
 		case !slices.Contains(known, x.Metric):
-			return nil, fmt.Errorf("ceiling of %q: workload %s has no such metric; it has %s", x.Metric, w.Name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("ceiling of %q: workload %s has no such metric; the metrics are %s", x.Metric, w.Name, strings.Join(known, ", "))
 		case !(x.Value > 0) || x.Source == "":
 			return nil, fmt.Errorf("ceiling of %s: want a value above 0 and its source", x.Metric)
 		case x.Env != "" && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return a.Label == x.Env }):
@@ -324,7 +324,7 @@ func planCases(w *Workload, e *Experiment, over map[string]string, quick bool) (
 		delete(sweep, k)
 		if vs := strings.Split(v, "|"); len(vs) > 1 && !opaque(w, k) {
 			if i := duplicate(vs); i >= 0 {
-				return nil, fmt.Errorf("parameter %s: %q is there twice", k, vs[i])
+				return nil, fmt.Errorf("parameter %s: %q is given twice", k, vs[i])
 			}
 			sweep[k] = vs
 			continue
@@ -377,7 +377,7 @@ func arms(envs []string, w *Workload, l Lists) ([]Arm, error) {
 		}
 		for _, b := range out {
 			if a.Label == b.Label {
-				return nil, fmt.Errorf("environment %q is there twice: give each a label (A=%s), or use `teescope bench calibrate` for an A/A run", env, unlabelled(env))
+				return nil, fmt.Errorf("environment %q is given twice: give each environment a label (A=%s), or use `teescope bench calibrate` for an A/A run", env, unlabelled(env))
 			}
 		}
 		out = append(out, a)
@@ -396,7 +396,7 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 		label = name
 	}
 	if label == "" || name == "" {
-		return Arm{}, errors.New("want [LABEL=]LAUNCHER, and after it ,K=V for each parameter")
+		return Arm{}, errors.New("want [LABEL=]LAUNCHER, followed by ,K=V for each parameter")
 	}
 	launcher, preset, err := l.find(name)
 	if err != nil {
@@ -407,13 +407,13 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	}
 	a := Arm{Label: label, Launcher: launcher, Subject: Params{}, StandsFor: all[standsFor]}
 	if v, declared := all[standsFor]; declared && v == "" {
-		return Arm{}, errors.New("stands_for: want what this environment stands in for, like stands_for=tdx")
+		return Arm{}, errors.New("stands_for: want the environment that this one stands in for, like stands_for=tdx")
 	}
 	delete(all, standsFor)
 	given := Params{}
 	for k, v := range preset {
 		if x, twice := all[k]; twice && x != v {
-			return Arm{}, fmt.Errorf("%s is %s with %s=%s, and %s=%s was given", name, launcher.Name, k, v, k, x)
+			return Arm{}, fmt.Errorf("%s means %s with %s=%s, so %s=%s cannot be set", name, launcher.Name, k, v, k, x)
 		}
 		given[k] = v
 	}

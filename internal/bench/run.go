@@ -101,7 +101,7 @@ var ErrStopped = errors.New("stopped")
 var ErrLeft = errors.New("parts of the environment are left behind")
 
 // ErrKept is wrapped if an experiment ended early and its runs are kept.
-var ErrKept = errors.New("completed runs are kept")
+var ErrKept = errors.New("completed runs are saved")
 
 // errAnew is wrapped if the begun experiment cannot be continued.
 var errAnew = errors.New("start over")
@@ -304,7 +304,7 @@ func (s *session) hopeless(label string) error {
 	if failed < result.GiveUp || len(tried) < len(s.Cases) {
 		return nil
 	}
-	s.lost[label] = fmt.Errorf("environment %s: %d runs of %d failed; the last failed because: %s: %w", label, failed, failed, last, ErrArm)
+	s.lost[label] = fmt.Errorf("environment %s: %d of %d runs failed. The last failure was: %s: %w", label, failed, failed, last, ErrArm)
 	if len(s.Arms)-len(s.lost) >= 2 {
 		return nil
 	}

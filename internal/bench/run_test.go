@@ -279,7 +279,7 @@ func TestLeftBehind(t *testing.T) {
 // runs, and doubted after them; an environment that cannot run the check says so.
 func TestReachesTheArm(t *testing.T) {
 	failed := errors.New("exit status 1")
-	other := Outcome{Outside: host.Output{Code: otherAnswers, Stderr: []byte("teescope-work identity: 127.0.0.1:7 is answered by another program, which says \"X\"\n")}}
+	other := Outcome{Outside: host.Output{Code: otherAnswers, Stderr: []byte("teescope-work identity: 127.0.0.1:7 is answered by another program (answer: \"X\")\n")}}
 	silent := Outcome{Outside: host.Output{Code: 1, Stderr: []byte("teescope-work identity: no answer from 127.0.0.1:7 within 30s\n")}}
 	refused := Outcome{Inside: host.Output{Code: 1, Stderr: []byte("no such program\n")}}
 	for name, c := range map[string]struct {
@@ -287,7 +287,7 @@ func TestReachesTheArm(t *testing.T) {
 		err, missing, change string
 	}{
 		"the arm":          {reached: func(int) (Outcome, error) { return Outcome{}, nil }},
-		"another":          {reached: func(int) (Outcome, error) { return other, failed }, err: "open environment tee: the load does not reach the servers that were started there (loopback)"},
+		"another":          {reached: func(int) (Outcome, error) { return other, failed }, err: "open environment tee: the load does not reach the servers that were started in the environment (loopback)"},
 		"another, later":   {reached: func(n int) (Outcome, error) { return other, map[bool]error{true: failed}[n > 1] }, change: "answered by another program"},
 		"no answer":        {reached: func(int) (Outcome, error) { return silent, failed }, missing: "no answer from 127.0.0.1:7"},
 		"no answer, later": {reached: func(n int) (Outcome, error) { return silent, map[bool]error{true: failed}[n > 1] }, missing: "after the runs: whether the load"},
@@ -491,7 +491,7 @@ func TestArmGivenUp(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for _, arm := range c.bad {
-				if !strings.Contains(err.Error(), "environment "+arm+": 3 runs of 3 failed") {
+				if !strings.Contains(err.Error(), "environment "+arm+": 3 of 3 runs failed") {
 					t.Errorf("%s: %s is not named: %v", name, arm, err)
 				}
 			}

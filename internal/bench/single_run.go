@@ -35,12 +35,12 @@ func (s *session) makeRun(ctx context.Context, slot result.Slot) (*result.Run, e
 	r := &result.Run{ID: runID(slot), Env: slot.Env, Case: slot.Case, Pair: slot.Pair, Position: s.position(slot),
 		StartedAt: s.o.Host.Now().UTC(), Status: result.OK, Missing: map[string]string{}}
 	if r.Clock = s.watch.Clock(); r.Clock == "" {
-		r.Missing["clock_source"] = "the kernel does not say"
+		r.Missing["clock_source"] = "the kernel does not report its clock source"
 	}
 	out, err := s.observed(ctx, env, job, r)
 	if ctx.Err() != nil {
 		if len(s.doc.Runs) == 0 {
-			return nil, fmt.Errorf("%w during the first run; nothing was measured or kept", ErrStopped)
+			return nil, fmt.Errorf("%w during the first run; nothing was measured or saved", ErrStopped)
 		}
 		return nil, fmt.Errorf("%w during run %s; that run is lost", ErrStopped, r.ID)
 	}
@@ -270,7 +270,7 @@ func whyUncounted(out Outcome, c Counted) string {
 	if !out.Whole || c.CPU == nil || used < least || *c.CPU >= used.Seconds()/2 {
 		return ""
 	}
-	return fmt.Sprintf("processes named %s used %s of CPU time and the whole command %s: the command also works under other process names, and their events cannot be separated from those of other programs",
+	return fmt.Sprintf("processes named %s used %s of CPU time, but the whole command used %s. The command also works under other process names, whose events cannot be separated from those of other programs",
 		strings.Join(out.Processes, ", "), metric.Value(*c.CPU, "seconds"), metric.Value(used.Seconds(), "seconds"))
 }
 
@@ -322,7 +322,7 @@ func workCPU(out Outcome, c Counted) (own float64, partial string) {
 		own = max(own, out.Monitor.CPU.Seconds())
 	}
 	if len(out.Processes) > 0 && !out.Whole && c.CPU == nil && out.Monitor == nil {
-		partial = "a service of the launcher did the work; only the counters can separate it from other programs, and they have no value of its CPU time"
+		partial = "a service of the launcher did the work. Only the counters can separate this service from other programs, but they have no value of its CPU time"
 	}
 	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds(), partial
 }

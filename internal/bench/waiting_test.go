@@ -60,7 +60,7 @@ func TestWaitsAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		expected := []string{"first run in tee (not counted) waits for " + want}
+		expected := []string{"first run in tee (not part of the result) waits for " + want}
 		for i := range e.Runs {
 			if r := &e.Runs[i]; r.Env == "tee" {
 				expected = append(expected, r.ID+" waits for "+want)

@@ -399,7 +399,7 @@ func TestArmThatAlwaysFails(t *testing.T) {
 	path := filepath.Join(dir, "r.json")
 	out, errs, code := run(t, "bench", "run", "custom", "--param", "command={binary}", "--env", "base=native,binary=/bin/true", "--env", "head=native,binary=/bin/false",
 		"--quick", "--no-counters", "--out", path, "--data", dir)
-	if code != exitInvalid || !strings.Contains(errs, "environment head: 3 runs of 3 failed") {
+	if code != exitInvalid || !strings.Contains(errs, "environment head: 3 of 3 runs failed") {
 		t.Errorf("exit status %d: %s\n%s", code, errs, out)
 	}
 	e, err := result.Read(path)
@@ -460,7 +460,7 @@ func TestDryRunSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string][]string{
-		"bench run e9-hosts --dry-run":                                             {"e9-hosts", "host=HOST", "must be given"},
+		"bench run e9-hosts --dry-run":                                             {"e9-hosts", "host=HOST", "is required"},
 		"bench run channel --env native --env " + template + " --strict --dry-run": {"channel-handshake, channel-echo, ", "/absent/nothing (a thing)"},
 	} {
 		_, errs, code := run(t, strings.Fields(line)...)

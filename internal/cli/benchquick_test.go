@@ -74,7 +74,7 @@ func TestUsualNames(t *testing.T) {
 			t.Errorf("%s is %s as %s with %v", env, a.Label, a.Launcher.Name, a.Params)
 		}
 	}
-	for env, want := range map[string]string{"sgx": "type gramine-sgx", "k8s": "type pod", "cvm": "tdx or snp", "tdx,cvm=snp": "cvm=snp was given", "nosuch": "bench list", "native,stands_for=": "stands_for=tdx"} {
+	for env, want := range map[string]string{"sgx": "type gramine-sgx", "k8s": "type pod", "cvm": "tdx or snp", "tdx,cvm=snp": "cvm=snp cannot be set", "nosuch": "bench list", "native,stands_for=": "stands_for=tdx"} {
 		t.Run(env, func(t *testing.T) {
 			if _, err := plan(env); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", env, err, want)

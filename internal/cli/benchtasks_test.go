@@ -51,7 +51,7 @@ func TestResumeKnowsThePasses(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	const want = "then half: the capacity of a in case default is not known"
+	const want = "then half: the capacity of a in case default is unknown"
 	for _, args := range [][]string{{"bench", "run", file, "--out", out}, {"bench", "run", "--resume", "--out", out}} {
 		if _, errs, code := run(t, append(args, "--data", dir)...); code != exitInvalid || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit status %d, %q, want %d and %q", strings.Join(args, " "), code, errs, exitInvalid, want)

@@ -64,7 +64,7 @@ func (o *ChatOptions) check() error {
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("URL %q: want that of the API, like http://127.0.0.1:8000/v1", o.URL)
+		return fmt.Errorf("URL %q: want the API's URL, like http://127.0.0.1:8000/v1", o.URL)
 	case !(o.Rate >= 0) || o.Rate > MostRate:
 		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
 	case o.Rate == 0 && o.Poisson:
@@ -74,7 +74,7 @@ func (o *ChatOptions) check() error {
 	case o.Users < 0 || o.Users > MostChats:
 		return fmt.Errorf("%d users: want 0 to %d", o.Users, MostChats)
 	case o.Requests < 1 || o.Requests > MostChats || o.Warm < 0 || o.Warm > MostChats:
-		return fmt.Errorf("%d requests after a warm-up of %d: want 1 to %d, after 0 to as many", o.Requests, o.Warm, MostChats)
+		return fmt.Errorf("%d requests after %d warm-up requests: want 1 to %d requests, and warm-up requests from 0 to the same limit", o.Requests, o.Warm, MostChats)
 	case o.Wait <= 0 || o.Stall <= 0 || o.Limit <= 0 || o.TTFT <= 0 || o.TPOT <= 0:
 		return fmt.Errorf("wait %v, stall %v, limit %v, ttft %v and tpot %v: want times above 0", o.Wait, o.Stall, o.Limit, o.TTFT, o.TPOT)
 	}
@@ -278,7 +278,7 @@ func (c *chat) first(ctx context.Context) error {
 			return err
 		}
 		if err := json.Unmarshal(b, &models); err != nil || len(models.Data) == 0 || models.Data[0].ID == "" {
-			return fault{"no model", fmt.Sprintf("/models says %.100q: give the model's name", b)}
+			return fault{"no model", fmt.Sprintf("/models answered %.100q, which names no model: give the model's name", b)}
 		}
 		c.model = models.Data[0].ID
 	}
@@ -486,7 +486,7 @@ func (c *chat) request(ctx context.Context, p Prompt, due time.Duration) call {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := time.AfterFunc(c.o.Limit, func() { cancel(fault{"too long", fmt.Sprintf("the answer was not whole after %v", c.o.Limit)}) })
+	limit := time.AfterFunc(c.o.Limit, func() { cancel(fault{"too long", fmt.Sprintf("the answer was not complete after %v", c.o.Limit)}) })
 	defer limit.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.URL+"/chat/completions", bytes.NewReader(text))
 	if err != nil {
@@ -509,7 +509,7 @@ func (c *chat) request(ctx context.Context, p Prompt, due time.Duration) call {
 	var why fault
 	if q.err = err; err != nil && errors.As(context.Cause(ctx), &why) { // we ended it
 		if words := strings.TrimSpace(string(q.words)); words != "" {
-			why.said += fmt.Sprintf("; it said %.200q", words)
+			why.said += fmt.Sprintf("; the answer was %.200q", words)
 		}
 		q.err = why
 	}
@@ -531,7 +531,7 @@ func (c *chat) watch(ctx context.Context, cancel context.CancelCauseFunc, sent t
 		if left <= 0 {
 			what := "nothing"
 			if time.Duration(l.bytes.Load()) > last {
-				what = "nothing but signs of life, and no part of an answer,"
+				what = "only keep-alive lines, and no part of an answer,"
 			}
 			cancel(fault{"stalled", fmt.Sprintf("%s came for %v", what, c.o.Stall)})
 			return
@@ -551,7 +551,7 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 		if _, _, found := errorIn(b); found {
 			return refusal(inStream, b)
 		}
-		return fault{"not a stream", fmt.Sprintf("its type is %.60q, want text/event-stream: %s", resp.Header.Get("Content-Type"), message(b))}
+		return fault{"not a stream", fmt.Sprintf("the answer's type is %.60q, want text/event-stream: %s", resp.Header.Get("Content-Type"), message(b))}
 	}
 	var at time.Duration // of the last bytes
 	arrival := 0         // their number; bytes that are there when they are asked for are of the one before
@@ -583,7 +583,7 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 		}
 		var k chunk
 		if err := json.Unmarshal(ev.data, &k); err != nil {
-			return fault{"malformed stream", fmt.Sprintf("%v in %.100q", err, ev.data)}
+			return fault{"malformed stream", fmt.Sprintf("%v in the event %.100q", err, ev.data)}
 		}
 		if _, _, found := errorIn(ev.data); found {
 			return refusal(inStream, ev.data)
@@ -624,7 +624,7 @@ func (c *chat) read(resp *http.Response, p Prompt, q *call, l *life) error {
 		}
 		q.last = at
 		if q.pieces > 2*p.Output+spareTokens {
-			return fault{"endless stream", fmt.Sprintf("%d pieces of text for %d tokens, and no end", q.pieces, p.Output)}
+			return fault{"endless stream", fmt.Sprintf("the answer does not end: it has %d pieces of text for %d tokens", q.pieces, p.Output)}
 		}
 	}
 }
@@ -641,11 +641,11 @@ func (q *call) judge(p Prompt, u *usage, text []byte, exactly bool) error {
 	case u == nil:
 		return fault{"no usage", "the server does not report the number of tokens (stream_options.include_usage)"}
 	case u.PromptTokens < 1 || u.CompletionTokens < 1:
-		return fault{"no usage", fmt.Sprintf("the server reports %d tokens of the prompt and %d of the answer", u.PromptTokens, u.CompletionTokens)}
+		return fault{"no usage", fmt.Sprintf("the server reports %d prompt tokens and %d answer tokens, want at least one of each", u.PromptTokens, u.CompletionTokens)}
 	case u.CompletionTokens > p.Output:
 		return fault{"more tokens", fmt.Sprintf("%d tokens, want %d", u.CompletionTokens, p.Output)}
 	case exactly && u.CompletionTokens < p.Output:
-		return fault{"fewer tokens", fmt.Sprintf("%d tokens, want %d: does the server know ignore_eos, and does its context have room?", u.CompletionTokens, p.Output)}
+		return fault{"fewer tokens", fmt.Sprintf("%d tokens, want %d: does the server support ignore_eos, and is its context long enough?", u.CompletionTokens, p.Output)}
 	}
 	q.prompt, q.completion = u.PromptTokens, u.CompletionTokens
 	if u.Details != nil && u.Details.Cached != nil {

@@ -292,9 +292,9 @@ func TestChatFaults(t *testing.T) {
 		}},
 		{"stalled", "5s", func(s stream, _ question) { s.piece("a"); time.Sleep(time.Minute) }},
 		{"stalled", "5s", func(stream, question) { time.Sleep(time.Minute) }},
-		{"stalled", "signs of life", func(s stream, _ question) { s.pings() }},
-		{"stalled", "signs of life", func(s stream, _ question) { s.piece("a"); s.pings() }},
-		{"stalled", "it said \"loading weights", func(s stream, _ question) { s.raw("loading weights\n"); time.Sleep(time.Minute) }},
+		{"stalled", "only keep-alive lines", func(s stream, _ question) { s.pings() }},
+		{"stalled", "only keep-alive lines", func(s stream, _ question) { s.piece("a"); s.pings() }},
+		{"stalled", "the answer was \"loading weights", func(s stream, _ question) { s.raw("loading weights\n"); time.Sleep(time.Minute) }},
 		{"too long", "1m0s", func(s stream, _ question) {
 			for range 100 {
 				s.event(`{"choices":[{"delta":{"content":""},"finish_reason":null}]}`)
@@ -310,7 +310,7 @@ func TestChatFaults(t *testing.T) {
 		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw(`{"error":"no room"}`); time.Sleep(time.Minute) }},
 		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw("data: {\"error\":\"no room\"}") }},
 		{"cut off", "[DONE]", func(s stream, _ question) { s.piece("a") }},
-		{"cut off", "it said \"no room", func(s stream, _ question) { s.piece("a"); s.raw("no room") }},
+		{"cut off", "the answer was \"no room", func(s stream, _ question) { s.piece("a"); s.raw("no room") }},
 		{"not a stream", "no room", func(s stream, _ question) { s.raw("no room\n") }},
 		{"endless stream", "no end", func(s stream, _ question) {
 			for range 1000 {
@@ -560,7 +560,7 @@ func TestChatDenied(t *testing.T) {
 		"status 503":                     {answer(503, js, `{"error":{"code":503,"message":"Loading model"}}`, false), "Loading model", true},
 		"status 503 in a stream":         {answer(ok, sse, "data: {\"error\":{\"code\":503,\"message\":\"Loading model\"}}\n\n", false), "Loading model", true},
 		"status 500 of a proxy":          {answer(500, "text/html", "<html>", false), "<html>", true},
-		"signs of life":                  {answer(ok, sse, ": ping\n\n", true), "nothing but signs of life", true},
+		"signs of life":                  {answer(ok, sse, ": ping\n\n", true), "only keep-alive lines", true},
 		"nothing":                        {answer(ok, sse, "", true), "nothing came for 5s", true},
 		"no error, and nothing else":     {answer(ok, sse, "data: {\"choices\":[],\"error\":null}\n\n", false), "cut off", true},
 		"a message that is not an error": {answer(ok, sse, "data: {\"type\":\"info\",\"message\":\"queued\"}\n\n", false), "cut off", true},

@@ -96,7 +96,7 @@ func (o *Options) check() error {
 	case o.Threads < 1 || o.Threads > o.Connections:
 		return fmt.Errorf("%d threads: want 1 to %d, the number of connections", o.Threads, o.Connections)
 	case o.Fresh && o.Pipeline > 1:
-		return errors.New("a pipeline needs kept connections: drop one of the two options")
+		return errors.New("a pipeline needs connections that are reused: leave out pipeline or no-keep-alive")
 	case !(o.Rate >= 0) || o.Rate > MostRate:
 		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
 	case o.Requests > 0 && (o.Warm < 0 || o.Warm > longestLoad):

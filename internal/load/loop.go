@@ -410,7 +410,7 @@ func (w *worker) handleData(l *connection, data []byte, now int64) {
 }
 
 var (
-	errUnasked = errors.New("the server sent an answer to no request")
+	errUnasked = errors.New("the server sent an answer without a request")
 	errClosed  = fmt.Errorf("the server closed the connection: %w", io.EOF)
 )
 

@@ -163,7 +163,7 @@ var errTimeout error = timeout{}
 
 type timeout struct{}
 
-func (timeout) Error() string   { return "it did not answer in time" }
+func (timeout) Error() string   { return "the server did not answer in time" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return false }
 

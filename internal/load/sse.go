@@ -127,9 +127,9 @@ func (e *events) endError() error {
 	case words == "":
 		return errCut
 	case !e.some:
-		return fault{"not a stream", fmt.Sprintf("it has no event, and says %.200q", words)}
+		return fault{"not a stream", fmt.Sprintf("the answer has no event, only the text %.200q", words)}
 	}
-	return fault{errCut.kind, fmt.Sprintf("%s; it said %.200q", errCut.said, words)}
+	return fault{errCut.kind, fmt.Sprintf("%s; the answer was %.200q", errCut.said, words)}
 }
 
 // inStream is the kind of an error that a server reports in the body of an answer.

@@ -181,8 +181,8 @@ var guardTrials = map[string]trials{
 			e.TEE.Evidence, e.TEE.Facts = nil, []tee.Facts{{Kind: "sgx", Role: tee.Guest, Active: true}}
 		}), ""),
 		unknown: one(latency().env(1, func(e *result.Environment) {
-			e.TEE, e.Missing = result.TEE{Type: "unknown"}, map[string]string{"tee": "capture from inside: no answer"}
-		}), "whether gramine-sgx runs in a TEE: capture from inside: no answer"),
+			e.TEE, e.Missing = result.TEE{Type: "unknown"}, map[string]string{"tee": "cannot read the environment from inside: no answer"}
+		}), "whether gramine-sgx runs in a TEE: cannot read the environment from inside: no answer"),
 	},
 	"tee-in-baseline": {
 		speaks: []trial{

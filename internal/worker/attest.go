@@ -28,9 +28,9 @@ var attestation = Command{
 		address := f.String("address", "127.0.0.1:0", "where to listen")
 		provider := f.String("provider", "simulated", "configfs-tsm for the TEE of this guest, or simulated")
 		f.BoolVar(&a.fetched, "fetched", false, "fetch collateral for each verification, not once")
-		f.DurationVar(&a.settings.Delay, "delay", 39*time.Millisecond, "what a simulated quote takes")
+		f.DurationVar(&a.settings.Delay, "delay", 39*time.Millisecond, "duration of a simulated quote")
 		count(f, &a.settings.Parallel, "parallel", 1, 1, 1024, "simulated quotes that are made at once")
-		f.DurationVar(&a.settings.Fetch, "fetch", time.Second, "what fetching simulated collateral takes")
+		f.DurationVar(&a.settings.Fetch, "fetch", time.Second, "duration of fetching simulated collateral")
 		return func(ctx context.Context, s Streams) error { return a.run(ctx, s, *provider, *address) }
 	},
 }

@@ -26,17 +26,17 @@ var channelCommand = Command{
 		f.StringVar(&m.transport, "transport", "tcp", "pipe (in the process), tcp, unix or vsock")
 		f.StringVar(&m.suite, "suite", "aes-gcm", "aes-gcm or chacha20-poly1305")
 		f.StringVar(&m.threads, "threads", "cross", "same: all on one thread; cross: each side on its own")
-		f.StringVar(&m.evidence, "evidence", "mock", "of the server, in the variant attested: mock, simulated, or configfs-tsm")
+		f.StringVar(&m.evidence, "evidence", "mock", "the server's evidence in attested handshakes: mock, simulated, or configfs-tsm")
 		f.BoolVar(&m.mutual, "mutual", false, "the client gives evidence, too")
-		f.DurationVar(&m.delay, "quote-delay", 0, "what a quote of -evidence simulated takes")
+		f.DurationVar(&m.delay, "quote-delay", 0, "duration of a quote with -evidence simulated")
 		f.StringVar(&m.message, "message", "bytes", "bytes, or tensor: F32, 768 in a row, with name, type and shape")
 		count(f, &m.size, "size", 384<<10, 16, 16<<20, "bytes of a message, or of a tensor's data")
-		count(f, &m.windows, "windows", 20, 1, 100_000, "stretches that each variant has, in random turns")
-		f.DurationVar(&m.window, "window", 100*time.Millisecond, "length of one")
-		f.DurationVar(&m.warm, "warm", 500*time.Millisecond, "the same before, not counted, for all variants together")
-		f.Uint64Var(&m.seed, "seed", 1, "of the turns")
-		f.StringVar(&m.listen, "listen", "", "be the far side alone, at this address (HOST:PORT; with -transport vsock a port)")
-		f.StringVar(&m.connect, "connect", "", "be the near side alone, with the far one at this address (HOST:PORT; with -transport vsock CID:PORT)")
+		count(f, &m.windows, "windows", 20, 1, 100_000, "timed windows of each variant, in random order")
+		f.DurationVar(&m.window, "window", 100*time.Millisecond, "length of a window")
+		f.DurationVar(&m.warm, "warm", 500*time.Millisecond, "warm-up before the windows, for all variants together")
+		f.Uint64Var(&m.seed, "seed", 1, "seed of the order of the windows")
+		f.StringVar(&m.listen, "listen", "", "run only the far side, at this address (HOST:PORT; with -transport vsock a port)")
+		f.StringVar(&m.connect, "connect", "", "run only the near side, with the far side at this address (HOST:PORT; with -transport vsock CID:PORT)")
 		return m.run
 	},
 }
@@ -175,11 +175,11 @@ func (m *measurement) check() error {
 	case m.windows < 1 || m.window < time.Millisecond || m.window > time.Minute || m.warm < 0:
 		return errors.New("-windows, -window, -warm: want at least 1, 1ms to 1m, and at least 0s")
 	case m.listen != "" && m.connect != "":
-		return errors.New("-listen and -connect: a side is near or far")
+		return errors.New("-listen and -connect: give only one of them, because a side is either near or far")
 	case (m.listen != "" || m.connect != "") && (m.transport == "pipe" || m.transport == "unix"):
-		return fmt.Errorf("-transport %s: it does not leave the machine", m.transport)
+		return fmt.Errorf("-transport %s: this transport does not leave the machine, so it cannot be used with -listen or -connect", m.transport)
 	case m.connect != "" && m.evidence == "simulated":
-		return errors.New("-evidence simulated: its keys are made in one process; run both sides in it")
+		return errors.New("-evidence simulated: one process makes the keys, so run both sides in one process")
 	}
 	m.cipher = map[string]channel.Suite{"aes-gcm": channel.AESGCM, "chacha20-poly1305": channel.ChaChaPoly}[m.suite]
 	return nil

@@ -154,7 +154,7 @@ func (f *far) answer(ctx context.Context, c net.Conn) error {
 	case useStream:
 		return sink(s)
 	default:
-		return fmt.Errorf("no use %q", w.use)
+		return fmt.Errorf("unknown use %q", w.use)
 	}
 }
 
@@ -210,7 +210,7 @@ func (f *far) session(ctx context.Context, c net.Conn, w wanted) (messenger, err
 		}
 		return channel.Server(ctx, c, cfg)
 	default:
-		return nil, fmt.Errorf("no protection %q", w.protection)
+		return nil, fmt.Errorf("unknown protection %q", w.protection)
 	}
 }
 

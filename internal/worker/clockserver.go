@@ -23,7 +23,7 @@ var clockServer = Command{
 		address := f.String("address", "127.0.0.1:6379", "address to listen on")
 		clock := f.String("clock", "vdso", "how the clock is read: vdso or syscall")
 		var reads int
-		count(f, &reads, "reads", 16, 0, mostRounds, "how often it is read for each command")
+		count(f, &reads, "reads", 16, 0, mostRounds, "how often the clock is read for each command")
 		return func(ctx context.Context, s Streams) error {
 			read, err := clockNamed(*clock)
 			if err != nil {

@@ -24,7 +24,7 @@ var faultServer = Command{
 		f.Uint64Var(&s.after, "after", 0, "messages answered correctly before the fault, on all connections together")
 		count(f, &s.bytes, "bytes", 64, 1, 1<<20, "length of a message")
 		f.StringVar(&s.keys.certificate, "certificate", "", "certificate in PEM; empty is no TLS")
-		f.StringVar(&s.keys.key, "key", "", "its key in PEM")
+		f.StringVar(&s.keys.key, "key", "", "key of the certificate in PEM")
 		return s.run
 	},
 }

@@ -36,8 +36,8 @@ var flow = Command{
 		count(f, &s.Datagram, "datagram", 1200, leastDatagram, mostDatagram, "payload of a datagram of UDP in bytes")
 		f.StringVar(&s.Congestion, "congestion", "", "congestion control of TCP; \"\" is the kernel's own")
 		count(f, &s.Trips, "round-trips", 2000, 0, 1_000_000, "round trips of one byte over TCP before the streams")
-		f.DurationVar(&s.Omit, "omit", time.Second, "time at the start that does not count")
-		f.DurationVar(&s.Measure, "measure", 10*time.Second, "time that counts")
+		f.DurationVar(&s.Omit, "omit", time.Second, "time at the start that is not measured")
+		f.DurationVar(&s.Measure, "measure", 10*time.Second, "measured time")
 		return s.run
 	},
 }
@@ -234,7 +234,7 @@ func (s *sender) send(control net.Conn, said *bufio.Reader, streams []net.Conn, 
 			continue
 		}
 		if err := json.Unmarshal([]byte(rest), &r.Receiver); err != nil {
-			return fmt.Errorf("the sink said %.80q: %w", rest, err)
+			return fmt.Errorf("cannot read the sink's answer %.80q: %w", rest, err)
 		}
 		r.Sender = flowEnd{Seconds: at[1].Sub(at[0]).Seconds(), CPU: (cpu[1] - cpu[0]).Seconds(), MTU: mtuOf(control),
 			Bytes: sent[1] - sent[0], Datagrams: datagrams[1] - datagrams[0]}
@@ -358,7 +358,7 @@ func expect(said *bufio.Reader, word string) (string, error) {
 	}
 	first, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 	if first != word {
-		return "", fmt.Errorf("the sink said %.200q, want %q", line, word)
+		return "", fmt.Errorf("the sink answered %.200q, want %q", line, word)
 	}
 	return rest, nil
 }

@@ -22,11 +22,11 @@ var foreign = Command{
 	Doc:  "run another load generator in several processes at once, and print what each reports",
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		var r foreignRun
-		f.StringVar(&r.address, "address", "", "the server, HOST:PORT, which is waited for")
+		f.StringVar(&r.address, "address", "", "the server, HOST:PORT; the load waits until the server is ready")
 		f.StringVar(&r.page, "stats-address", "", "the server's page of counts, HOST:PORT")
 		f.StringVar(&r.command, "command", "", "the load generator's command, as a JSON array of its words")
-		count(f, &r.processes, "processes", 1, 1, load.MostForeign, "how many of them run at once")
-		count(f, &r.cores, "cores", 1, 1, mostCores, "how many CPUs one of them can fill")
+		count(f, &r.processes, "processes", 1, 1, load.MostForeign, "number of load generators that run at once")
+		count(f, &r.cores, "cores", 1, 1, mostCores, "number of CPUs that one load generator can use fully")
 		holdFlag(f, &r.hold)
 		return r.run
 	},

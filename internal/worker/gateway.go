@@ -35,10 +35,10 @@ var gateway = Command{
 		f.StringVar(&g.origin, "origin", "127.0.0.1:0", "where the server behind the gateway listens, HOST:PORT")
 		f.StringVar(&g.page, "page", "127.0.0.1:0", "where the page of counts is, HOST:PORT")
 		f.StringVar(&g.keys.certificate, "certificate", "", "certificate of own and direct, a PEM file; empty is no TLS")
-		f.StringVar(&g.keys.key, "key", "", "its key, a PEM file")
+		f.StringVar(&g.keys.key, "key", "", "key of the certificate, a PEM file")
 		f.StringVar(&g.level, "log", "off", "log of own and direct: off, error, or info (a line for each request)")
 		f.StringVar(&g.file, "log-file", "gateway.log", "the log's file, emptied at the start; of a command too, for its size")
-		f.StringVar(&g.data, "data", ".", "a folder for files of the gateway's own")
+		f.StringVar(&g.data, "data", ".", "folder for the gateway's files")
 		return g.run
 	},
 }

@@ -63,7 +63,7 @@ func identify(ctx context.Context, address, word string, wait time.Duration) err
 		case err == nil && said == word+"\n":
 			return nil
 		case said != "":
-			return fmt.Errorf("%s %w, which says %.100q", address, errOther, said)
+			return fmt.Errorf("%s %w (answer: %.100q)", address, errOther, said)
 		}
 		select {
 		case <-ctx.Done():

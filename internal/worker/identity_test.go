@@ -43,9 +43,9 @@ func TestIdentity(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ address, word, wait, want string }{
 		"ours":         {ours, "ours", "1h", ""},
-		"another arm":  {ours, "theirs", "1h", `is answered by another program, which says "ours`},
-		"a Redis":      {other("-ERR unknown command\r\n", false), "ours", "1h", `which says "-ERR unknown command`},
-		"half a line":  {other("our", true), "ours", "1h", `which says "our"`},
+		"another arm":  {ours, "theirs", "1h", `is answered by another program (answer: "ours`},
+		"a Redis":      {other("-ERR unknown command\r\n", false), "ours", "1h", `(answer: "-ERR unknown command`},
+		"half a line":  {other("our", true), "ours", "1h", `(answer: "our"`},
 		"silent":       {other("", false), "ours", "50ms", "no answer from 127.0.0.1:"},
 		"hangs up":     {other("", true), "ours", "50ms", "no answer from 127.0.0.1:"},
 		"nobody":       {"127.0.0.1:1", "ours", "50ms", "no answer from 127.0.0.1:1 within 50ms"},
@@ -54,7 +54,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errs, code := command(t.Context(), "identity", "-address", c.address, "-word", c.word, "-wait", c.wait)
-			status := map[bool]int{true: exitOther, false: exitFailed}[strings.Contains(c.want, "which says")]
+			status := map[bool]int{true: exitOther, false: exitFailed}[strings.Contains(c.want, "(answer: ")]
 			if c.want == "" {
 				status = 0
 			}

@@ -35,13 +35,13 @@ var iperf = Command{
 		count(f, &l.mtu, "mtu", 1500, 1280, 65535, "largest packet of the link in bytes, a tunnel's is 80 less")
 		f.BoolVar(&l.offload, "offload", true, "let the kernel pass up to 64 KiB over the link at once; =false for packets of the MTU at most")
 		f.BoolVar(&l.tunnel, "wireguard", false, "send through a WireGuard tunnel over the link")
-		f.DurationVar(&l.omit, "omit", time.Second, "time at the start that does not count, in whole seconds")
-		f.DurationVar(&l.measure, "measure", 10*time.Second, "time that counts, in whole seconds")
-		f.StringVar(&l.listen, "listen", "", "be the far end alone, at this address (`HOST:PORT` of iperf3)")
-		f.StringVar(&l.connect, "connect", "", "be the near end alone, of the far one at this address")
+		f.DurationVar(&l.omit, "omit", time.Second, "time at the start that is not measured, in whole seconds")
+		f.DurationVar(&l.measure, "measure", 10*time.Second, "measured time, in whole seconds")
+		f.StringVar(&l.listen, "listen", "", "run only the far end, at this address (`HOST:PORT` of iperf3)")
+		f.StringVar(&l.connect, "connect", "", "run only the near end, with the far end at this address")
 		f.StringVar(&l.control, "control", "", "`PORT` there at which the near end tells the far one what to do")
 		f.StringVar(&l.tunnelPort, "wireguard-port", "", "UDP `PORT` there of the tunnel")
-		f.BoolVar(&l.reverse, "reverse", false, "send from the far end to the near one")
+		f.BoolVar(&l.reverse, "reverse", false, "send from the far end to the near end")
 		return l.run
 	},
 }
@@ -100,7 +100,7 @@ func (l *link) run(ctx context.Context, s Streams) error {
 	case l.rate < 0:
 		return fmt.Errorf("a rate of %g bits/s: want 0 for no limit, or more", l.rate)
 	case l.listen != "" && l.connect != "":
-		return errors.New("-listen and -connect: an end is near or far")
+		return errors.New("-listen and -connect: give only one of them, because an end is either near or far")
 	case l.listen != "":
 		return l.serve(ctx, s)
 	}
@@ -256,7 +256,7 @@ func tunnelSays(ctx context.Context, p *host.Process) (*tunnelEnd, error) {
 	}
 	said := new(tunnelEnd)
 	if err := json.Unmarshal([]byte(line), said); err != nil {
-		return nil, fmt.Errorf("it said %.80q: %w", line, err)
+		return nil, fmt.Errorf("cannot read the tunnel's line %.80q: %w", line, err)
 	}
 	return said, nil
 }

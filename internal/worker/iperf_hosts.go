@@ -97,7 +97,7 @@ func (f *farEnd) stop() (*cores, error) {
 	}
 	a, err := f.order(farOrder{Do: "end"})
 	if err == nil && a.Cores == nil {
-		err = errors.New("far end: it did not say what CPU time it used")
+		err = errors.New("the far end did not report the CPU time that it used")
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (l *link) measureNear(ctx context.Context, s Streams) (*linkReport, error) 
 		return nil, err
 	}
 	if unknown == nil && end.PathMTU < l.mtu {
-		return nil, fmt.Errorf("the path to %s carries packets of at most %d bytes, less than mtu=%d: set mtu=%d in all arms", target, end.PathMTU, l.mtu, end.PathMTU)
+		return nil, fmt.Errorf("the path to %s carries packets of at most %d bytes, less than mtu=%d: set mtu=%d in all environments", target, end.PathMTU, l.mtu, end.PathMTU)
 	}
 	r := &linkReport{}
 	far := &farEnd{say: json.NewEncoder(c), hear: json.NewDecoder(c)}

@@ -21,9 +21,9 @@ var llmServer = Command{
 		address := f.String("address", "127.0.0.1:8000", "address to listen on")
 		var layers, width, batch, threads int
 		count(f, &layers, "layers", 4, 1, 1000, "layers of the model")
-		count(f, &width, "width", 128, headWidth, 1<<14, "its width")
+		count(f, &width, "width", 128, headWidth, 1<<14, "width of the model")
 		count(f, &batch, "batch", 8, 1, 10_000, "answers that are computed at the same time")
-		count(f, &threads, "threads", 1, 1, 4096, "threads that compute them")
+		count(f, &threads, "threads", 1, 1, 4096, "threads that compute the answers")
 		return func(ctx context.Context, s Streams) error {
 			m, err := newTransformer(layers, width, 1)
 			if err != nil {
@@ -208,7 +208,7 @@ func question(w http.ResponseWriter, r *http.Request) (*generation, error) {
 	g := &generation{ctx: r.Context(), prompt: tokens(strings.Join(text, " ")), want: q.Most, ignore: q.Ignore}
 	switch {
 	case q.Model != smallModel:
-		return nil, fmt.Errorf("model %q: there is only %s", q.Model, smallModel)
+		return nil, fmt.Errorf("model %q: this server has only %s", q.Model, smallModel)
 	case len(q.Messages) == 0:
 		return nil, errors.New("there are no messages")
 	case !q.Stream:

@@ -118,7 +118,7 @@ func TestLLMServerRefuses(t *testing.T) {
 		ended <- code
 	}()
 	for args, want := range map[string]string{
-		"--model other --wait 1h":                      "there is only " + smallModel,
+		"--model other --wait 1h":                      "this server has only " + smallModel,
 		"--lengths fixed --output 100000 --wait 1h":    "at most 16384 together",
 		"--url http://" + address + "/v2 --wait 1h":    "want the URL up to /v1",
 		"--arrivals sometimes":                         "want constant or poisson",

@@ -131,7 +131,7 @@ func (r *receiver) control(ctx context.Context, job flowJob, c net.Conn, said *b
 			select {
 			case <-got.joined:
 			case <-gone.Done():
-				return errors.New("the flow ended before all its streams were open")
+				return errors.New("the flow ended before all streams were open")
 			}
 		}
 	}

@@ -220,7 +220,7 @@ func (c *Counters) uncounted(have []result.Counter) map[string]string {
 		}
 		for _, d := range st.Source.Metrics {
 			if eventCounter(d) {
-				missing[d.Name] = cmp.Or(missing[d.Name], "source "+st.Source.Name+": "+cmp.Or(st.Reason, "it counted nothing new for a process of this name"))
+				missing[d.Name] = cmp.Or(missing[d.Name], "source "+st.Source.Name+": "+cmp.Or(st.Reason, "it counted no new events of a process with this name"))
 			}
 		}
 	}

@@ -46,13 +46,13 @@ func (c *insideCounters) roundTrip(ctx context.Context, q request) (bench.Counte
 	}
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideWorker, "ask", insideSocket, string(text)}, Dir: "{work}"}})
 	if err != nil {
-		return a.Counted, host.WithReason(fmt.Errorf("count inside: %w", err), out.Inside)
+		return a.Counted, host.WithReason(fmt.Errorf("count events inside the environment: %w", err), out.Inside)
 	}
 	if err = json.Unmarshal(out.Inside.Stdout, &a); err == nil && a.Error != "" {
 		err = errors.New(a.Error)
 	}
 	if err != nil {
-		return a.Counted, fmt.Errorf("count inside: %w", err)
+		return a.Counted, fmt.Errorf("count events inside the environment: %w", err)
 	}
 	return a.Counted, nil
 }
@@ -66,7 +66,7 @@ func (c *insideCounters) Begin(ctx context.Context) error {
 	}
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "bench", "inside", "open", "--socket", insideSocket}, Dir: "{work}"}})
 	if err != nil {
-		return host.WithReason(fmt.Errorf("count inside: %w", err), out.Inside)
+		return host.WithReason(fmt.Errorf("count events inside the environment: %w", err), out.Inside)
 	}
 	_, err = c.roundTrip(ctx, request{})
 	return err

@@ -65,7 +65,7 @@ func meetAgent(rw io.ReadWriter) (*agent, error) {
 	}
 	version := 0
 	if n, _ := fmt.Sscanf(string(b), "%d %d %s %s %d %d", &version, &a.window, &a.machine, &a.release, &a.began, &a.greeted); tag != 'H' || n != 6 || version != agentVersion {
-		return nil, fmt.Errorf("the worker's agent said %q; want version %d", b, agentVersion)
+		return nil, fmt.Errorf("the worker's agent answered %q, want version %d", b, agentVersion)
 	}
 	go a.listen(in)
 	return a, nil
@@ -113,7 +113,7 @@ func (a *agent) receive(tag byte, b []byte) error {
 		case a.replies <- answer{tag, b}:
 			return nil
 		default:
-			return fmt.Errorf("%w: read from the worker's agent: frame %q answers nothing", errLost, tag)
+			return fmt.Errorf("%w: read from the worker's agent: frame %q answers no request", errLost, tag)
 		}
 	case 'o', 'e', 'Z':
 	default:
@@ -122,7 +122,7 @@ func (a *agent) receive(tag byte, b []byte) error {
 	all := a.running.Lock()
 	defer a.running.Unlock()
 	if len(b) == 0 || all.by[b[0]] == nil {
-		return fmt.Errorf("%w: read from the worker's agent: frame %q is of no program", errLost, tag)
+		return fmt.Errorf("%w: read from the worker's agent: frame %q belongs to no program", errLost, tag)
 	}
 	r := all.by[b[0]]
 	if tag == 'Z' {
@@ -159,7 +159,7 @@ func (a *agent) request(tag byte, fields []byte) error {
 		case said.tag == 'F':
 			return errors.New(string(said.text))
 		case len(b) == 0:
-			return fmt.Errorf("%w: read from the worker's agent: it asks for more than there is", errLost)
+			return fmt.Errorf("%w: read from the worker's agent: the agent asks for more input than there is", errLost)
 		}
 		part := min(len(b), a.window)
 		if _, err := a.out.Write(b[:part]); err != nil {

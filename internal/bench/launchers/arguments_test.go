@@ -191,7 +191,7 @@ func TestFoldersInNotations(t *testing.T) {
 		folder   string
 		want     string
 	}{
-		{&native, "it's", "has a quote or a line break, but scripts of jobs put it in quotes: set TMPDIR to another folder"},
+		{&native, "it's", "has a quote or a line break, which the scripts of jobs do not support: set TMPDIR to another folder"},
 		{&native, "two\nlines", "has a quote or a line break"},
 		{&container, "a:b", "the engine ends a volume's path at a colon: choose other folders with TMPDIR and data="},
 	} {

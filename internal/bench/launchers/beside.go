@@ -18,7 +18,7 @@ import (
 // beside measures the cost of a program that runs next to a job: the same job natively is the baseline.
 var beside = bench.Launcher{
 	Name: "beside",
-	Doc: "Runs the job as native does, while another program, such as a monitor, runs on the machine: measures the cost of that program to the job. " +
+	Doc: "Runs the job as native does, while another program, such as a monitor, runs on the machine. It measures what the other program costs the job. " +
 		"The program starts for each run and ends after it, so it does not disturb other environments.",
 	Params: []bench.Param{
 		{Name: "program", Doc: "The other program and its arguments, separated by spaces. {teescope} is this program, {own} is a folder that is empty at the start of each run, and {port} is a free TCP port. " +

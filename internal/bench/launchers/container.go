@@ -25,8 +25,8 @@ var container = bench.Launcher{
 	Params: []bench.Param{
 		{Name: "runtime", Doc: "The container engine; auto prefers podman, then docker.", Default: "auto", Values: []string{"auto", "podman", "docker"}},
 		imageParam("one built from the job's files"),
-		{Name: "fresh", Doc: "Whether each run starts its own container, so the start is part of the run, as in other launchers; " +
-			"false keeps one container, starts the job in it with exec, and pauses it while other environments run.", Default: "true", Values: []string{"true", "false"}},
+		{Name: "fresh", Doc: "Container of a run. true: each run starts its own container, so the start is part of the run, as in other launchers. " +
+			"false: one container serves all runs; each job starts in this container with exec, and the container is paused while other environments run.", Default: "true", Values: []string{"true", "false"}},
 		networkParam,
 		{Name: "memory", Doc: "Memory limit in the engine's notation, like 512m. Empty: no limit."},
 		{Name: "cpu-limit", Doc: "CPU time limit in CPUs, like 1.5. Empty: no limit."},
@@ -89,7 +89,7 @@ func checkContainer(h *host.Host, p bench.Params) error {
 			ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 			defer cancel()
 			if out, err := h.Exec(ctx, dockerVersion); err != nil {
-				return errors.Join(missing(h, needs...), fmt.Errorf("docker's client is here, but no daemon answers%s (start dockerd, %s)", lastWords(out), dockerHint))
+				return errors.Join(missing(h, needs...), fmt.Errorf("docker's client is installed, but no docker daemon answers%s (start dockerd, %s)", lastWords(out), dockerHint))
 			}
 		}
 	default:

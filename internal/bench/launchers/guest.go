@@ -200,7 +200,7 @@ func (g guest) addLibraries(h *host.Host, name string, data []byte) error {
 			return err == nil && fi.Mode().IsRegular()
 		})
 		if at < 0 {
-			return fmt.Errorf("copy %s into the guest: its library %s is in none of %s", name, lib, strings.Join(folders, ", "))
+			return fmt.Errorf("copy %s into the guest: the library %s, which the program needs, is in none of these folders: %s", name, lib, strings.Join(folders, ", "))
 		}
 		if err := g.addLibrary(h, path.Join("/", folders[at], lib)); err != nil {
 			return err

@@ -112,11 +112,11 @@ func cardLost(capture string) string {
 		case kind == "file" && strings.HasPrefix(rest, "1"):
 			return ""
 		case kind == "file":
-			return "its card eth0 has no link"
+			return "the guest's card eth0 has no link"
 		case kind == "error":
-			return "its card eth0 is down"
+			return "the guest's card eth0 is down"
 		case strings.HasPrefix(line, "end "):
-			return "its card eth0 is gone"
+			return "the guest's card eth0 is gone"
 		}
 	}
 	return ""

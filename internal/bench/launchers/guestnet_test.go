@@ -18,12 +18,12 @@ func TestCardLost(t *testing.T) {
 	const head = "capture 1\ncpuid 0 0 16 756e6547 6c65746e 49656e69\nfact release 6.1.0\n"
 	for capture, want := range map[string]string{
 		head + "file " + carrier + " 1\\n\nend 3\n":                 "",
-		head + "file " + carrier + " 0\\n\nend 3\n":                 "its card eth0 has no link",
-		head + "error " + carrier + " 22 Invalid argument\nend 3\n": "its card eth0 is down",
-		head + "end 2\n": "its card eth0 is gone",
+		head + "file " + carrier + " 0\\n\nend 3\n":                 "the guest's card eth0 has no link",
+		head + "error " + carrier + " 22 Invalid argument\nend 3\n": "the guest's card eth0 is down",
+		head + "end 2\n": "the guest's card eth0 is gone",
 		head:             "",
 		"":               "",
-		head + "file " + carrier + "_changes 0\\n\nend 3\n": "its card eth0 is gone",
+		head + "file " + carrier + "_changes 0\\n\nend 3\n": "the guest's card eth0 is gone",
 	} {
 		if got := cardLost(capture); got != want {
 			t.Errorf("%q: %q, want %q", capture, got, want)
@@ -68,7 +68,7 @@ func TestNetworkLost(t *testing.T) {
 			t.Errorf("with a network %v becomes %v", err, got)
 		}
 		got := captured(t, gone).connected(t.Context(), err)
-		if !errors.Is(got, errNetwork) || err != nil && !errors.Is(got, err) || !strings.HasPrefix(got.Error(), "the guest has lost its network: its card eth0 is gone") {
+		if !errors.Is(got, errNetwork) || err != nil && !errors.Is(got, err) || !strings.HasPrefix(got.Error(), "the guest has lost its network: the guest's card eth0 is gone") {
 			t.Errorf("without one %v becomes %v", err, got)
 		}
 	}

@@ -214,7 +214,7 @@ func makeRoot(ctx context.Context, h *host.Host, image, disk string) (root, dige
 	used, _, _ := strings.Cut(string(out.Stdout), "\t")
 	kib, err := strconv.ParseInt(used, 10, 64)
 	if err != nil {
-		return "", "", fmt.Errorf("measure image %s: du says %q", image, out.Stdout)
+		return "", "", fmt.Errorf("measure image %s: du printed %q, want a size", image, out.Stdout)
 	}
 	if out, err = h.Exec(ctx, rootDisk(h.Path(folder), h.Path(disk), strconv.FormatInt(kib+kib/4+rootSlack>>10, 10)+"k")); err != nil {
 		return "", "", fmt.Errorf("make a disk of image %s: %w%s", image, err, lastWords(out))

@@ -122,7 +122,7 @@ func knobNeeds(h *host.Host, p bench.Params, kernel string) (needs []need) {
 		const shmem = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 		if text, err := h.ReadString(shmem); err == nil {
 			if mode, _ := machine.Chosen(text); mode != "never" && mode != "deny" {
-				needs = append(needs, need{Path: shmem + "=never", Hint: "it is " + mode + ", so the guest's memory would get huge pages"})
+				needs = append(needs, need{Path: shmem + "=never", Hint: "the setting is " + mode + ", so the guest's memory would get huge pages"})
 			}
 		}
 	}
@@ -141,10 +141,10 @@ func knobNeeds(h *host.Host, p bench.Params, kernel string) (needs []need) {
 func kernelNeeds(h *host.Host, p bench.Params, kernel string) (needs []need) {
 	folder, err := modulesOf(kernel)
 	if err != nil {
-		return []need{{Path: "a kernel with a name like vmlinuz-RELEASE", Hint: "its release says whether it has bounce-areas or idle=haltpoll"}}
+		return []need{{Path: "a kernel with a name like vmlinuz-RELEASE", Hint: "the release shows whether the kernel supports bounce-areas and idle=haltpoll"}}
 	}
 	if p["bounce-areas"] != "" && byRelease(path.Base(folder), "6.0") < 0 {
-		needs = append(needs, need{Path: "a guest's kernel from 6.0 on", Hint: "an older kernel has no areas, and would ignore the option force after their number"})
+		needs = append(needs, need{Path: "a guest's kernel from 6.0 on", Hint: "an older kernel has no areas, and would ignore bounce=on (swiotlb=force)"})
 	}
 	builtin, err := h.ReadString(path.Join(folder, "modules.builtin"))
 	if p["idle"] == "haltpoll" && (err != nil || !strings.Contains(builtin, "/cpuidle-haltpoll.ko")) {

@@ -18,8 +18,8 @@ import (
 // pod compares node pools and runtime classes of a cluster, confidential ones with others.
 var pod = bench.Launcher{
 	Name: "pod",
-	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl: one pod per environment, on the selected nodes and with the selected runtime class. The image needs " +
-		"a shell and the job's tools; this machine's counters do not count the pod's events. The pod ends with the connection, and is removed at the end. A load from outside " +
+	Doc: "Runs the job in a pod of a Kubernetes cluster, through kubectl, with one pod per environment on the selected nodes and with the selected runtime class. The image needs " +
+		"a shell and the job's tools. This machine's counters do not count the pod's events. The pod ends with the connection, and is removed at the end. A load from outside " +
 		"comes from this machine, which must reach the pods' network, or from a second pod (load=pod).",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
@@ -30,7 +30,7 @@ var pod = bench.Launcher{
 		{Name: "namespace", Doc: "Namespace of the pod. Empty: the context's."},
 		{Name: "selector", Doc: "Labels of the nodes, as NAME=VALUE words. Empty: any node."},
 		{Name: "runtimeClass", Doc: "RuntimeClass of the pod, such as one of Kata's for confidential VMs. Empty: the cluster's default runtime."},
-		{Name: "image", Default: "debian:stable-slim", Doc: "Its image."},
+		{Name: "image", Default: "debian:stable-slim", Doc: "Image of the pod."},
 		{Name: "cpus", Doc: "CPUs, both as request and as limit, like 2. Empty: no limit."},
 		{Name: "memory", Doc: "Memory, both as request and as limit, like 4Gi. Empty: no limit."},
 		{Name: "size", Doc: "Size of a volume for {data}, like 20Gi; the volume is made for the pod and removed with it. Empty: no volume."},
@@ -38,9 +38,9 @@ var pod = bench.Launcher{
 		{Name: "work", Doc: "Folder in the pod in which the work folder is made.", Default: "/tmp"},
 		{Name: "address", Doc: "IPv4 address at which the load reaches servers in the pod. Empty: the pod's own address."},
 		{Name: "load", Default: "here", Values: []string{"here", "pod"}, Doc: "Where a load runs. here: on the harness's machine. pod: in a second pod with the same image, runtime class and limits."},
-		{Name: "via", Default: "pod", Values: []string{"pod", "service", "node"}, Doc: "Address at which the load reaches servers: the pod's, a service's (ClusterIP), " +
-			"or the node's. With node, the pods use their nodes' network: the baseline without the cluster's network."},
-		{Name: "nodes", Default: "any", Values: []string{"any", "same", "other"}, Doc: "Node of the load's pod: any, the server's, or another one."},
+		{Name: "via", Default: "pod", Values: []string{"pod", "service", "node"}, Doc: "Address at which the load reaches servers. pod: the pod's address. service: a service's address (ClusterIP). " +
+			"node: the node's address; the pods then use their nodes' network, which is the baseline without the cluster's network."},
+		{Name: "nodes", Default: "any", Values: []string{"any", "same", "other"}, Doc: "Node of the load's pod. any: any node. same: the server's node. other: another node than the server's."},
 		{Name: "loadSelector", Doc: "Labels that the node of the load's pod must have, as `NAME=VALUE` words. Empty: the labels of selector."},
 		{Name: "lifetime", Default: "12h", Doc: "Time after which the cluster ends the pod, even if nobody removes it."},
 	},

@@ -158,7 +158,7 @@ func (e *podEnv) describeNetwork(ctx context.Context, d *result.Environment) {
 		return
 	}
 	if kind == "" {
-		lacks(encryption, p.config+" cannot be read: it is not in the expected format")
+		lacks(encryption, p.config+" cannot be read, because its format is not the expected one")
 		return
 	}
 	d.Software.Encryption = withEntry(d.Software.Encryption, "network", kind)

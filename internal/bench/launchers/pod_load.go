@@ -115,7 +115,7 @@ func (e *podEnv) expose(ctx context.Context) error {
 	}
 	e.front = strings.TrimSpace(string(out.Stdout))
 	if ip := net.ParseIP(e.front); ip == nil || ip.To4() == nil {
-		return fmt.Errorf("make service %s: its address is %q, want an IPv4 address", e.name, e.front)
+		return fmt.Errorf("make service %s: the service's address is %q, want an IPv4 address", e.name, e.front)
 	}
 	return nil
 }

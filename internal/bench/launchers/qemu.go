@@ -24,8 +24,8 @@ import (
 // needs.
 var qemu = bench.Launcher{
 	Name: "qemu",
-	Doc: "Runs the job in a virtual machine under QEMU. It boots once per environment, from a kernel image and our own initramfs, and is stopped while another environment runs. " +
-		"This machine's programs that the job calls are copied into it with their libraries. The guest is plain, has forced bounce buffers, or is an SEV-SNP or TDX guest if the host supports that.",
+	Doc: "Runs the job in a virtual machine (guest) under QEMU. The guest boots once per environment, from a kernel image and our own initramfs. It is stopped while another environment runs. " +
+		"This machine's programs that the job calls are copied into the guest with their libraries. The guest is plain, has forced bounce buffers, or is an SEV-SNP or TDX guest if the host supports that.",
 	Params: []bench.Param{
 		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},

@@ -17,7 +17,7 @@ import (
 var gvisor = bench.Launcher{
 	Name: "runsc",
 	Doc: "Runs the job in gVisor's sandbox: each system call enters a kernel in user space, but computing has no extra cost. " +
-		"It is not a TEE: it protects the host from the job, not the job from the host. " +
+		"gVisor is not a TEE: it protects the host from the job, not the job from the host. " +
 		"Without a TEE, use it to see the effect of expensive kernel entries. The machine's files are read-only, below an overlay in memory.",
 	Params: []bench.Param{
 		{Name: "platform", Doc: "How gVisor intercepts system calls.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},

@@ -125,7 +125,7 @@ func (e *shell) greet() error {
 		}
 		value, ok := strings.CutPrefix(line, want.key+" ")
 		if !ok {
-			return fmt.Errorf("its shell said %q; want %q: a login script must print nothing when ssh runs a command", line, want.key+" ...")
+			return fmt.Errorf("the shell printed %q, want %q: a login script must print nothing when ssh runs a command", line, want.key+" ...")
 		}
 		*want.to = value
 	}
@@ -134,11 +134,11 @@ func (e *shell) greet() error {
 	case e.boot == "":
 		e.boot = boot
 	case boot != e.boot:
-		return fmt.Errorf("its boot ID was %s and is now %q: the machine was rebooted, or is another machine: %w", e.boot, boot, bench.ErrRebooted)
+		return fmt.Errorf("the machine's boot ID was %s and is now %q: the machine was rebooted, or this is another machine: %w", e.boot, boot, bench.ErrRebooted)
 	}
 	e.address = cmp.Or(e.params["address"], address)
 	if machine != "x86_64" {
-		return fmt.Errorf("its architecture is %s, but the worker is built for x86_64", machine)
+		return fmt.Errorf("the machine's architecture is %s, but the worker is built for x86_64", machine)
 	}
 	if _, err := e.process.Write(fmt.Appendf(nil, "%d\n%s", len(micro.Program), micro.Program)); err != nil {
 		return fmt.Errorf("send the worker: %w", err)
@@ -278,7 +278,7 @@ func (e *shell) generate(ctx context.Context, job bench.Job) (host.Output, error
 // Reach implements bench.Reached: servers listen on an address of the other machine.
 func (e *shell) Reach(ctx context.Context, offered bench.Place) (inside, outside bench.Place, way string, err error) {
 	if ip := net.ParseIP(e.address); ip == nil || ip.To4() == nil {
-		return inside, outside, "", fmt.Errorf("reach servers on %s: its address is %q: name an IPv4 address with address=", e.to, e.address)
+		return inside, outside, "", fmt.Errorf("reach servers on %s: the address %q is not an IPv4 address: name one with address=", e.to, e.address)
 	}
 	at, err := e.freePorts(ctx, e.address, len(offered.Ports))
 	return at, at, e.way, err

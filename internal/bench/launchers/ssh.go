@@ -16,7 +16,7 @@ import (
 // ssh reaches a confidential VM that someone else has started.
 var ssh = bench.Launcher{
 	Name: "ssh",
-	Doc: "Runs the job on another Linux machine through the system's ssh client: one connection per environment. The work folder on that machine is removed at the end. " +
+	Doc: "Runs the job on another Linux machine through the system's ssh client, with one connection per environment. The work folder on the other machine is removed at the end. " +
 		"The job uses the other machine's installed programs; this machine's counters do not count their events. A load from outside reaches the servers directly, or with through=ssh through ssh's port forwarding.",
 	Remote:    true,
 	Elsewhere: func(bench.Params) bool { return true },
@@ -26,8 +26,8 @@ var ssh = bench.Launcher{
 		{Name: "port", Doc: "Port of the other machine's sshd. Empty: the ssh client's configuration."},
 		{Name: "identity", Path: true, Doc: "File of the private key. Empty: the ssh client's configuration."},
 		{Name: "options", Doc: "More options for the ssh client, as NAME=VALUE words (ssh_config(5))."},
-		{Name: "address", Doc: "IPv4 address of the other machine, on which its servers listen and at which the load reaches them. Empty: the address of the ssh connection."},
-		{Name: "through", Doc: "How a load from outside reaches servers on the other machine. direct: through the network. ssh: through an ssh connection that forwards the ports; its encryption is then part of the result.",
+		{Name: "address", Doc: "IPv4 address of the other machine, on which the servers listen and at which the load reaches the servers. Empty: the address of the ssh connection."},
+		{Name: "through", Doc: "How a load from outside reaches servers on the other machine. direct: through the network. ssh: through an ssh connection that forwards the ports; the encryption of ssh is then part of the result.",
 			Default: throughDirect, Values: []string{throughDirect, throughSSH}},
 		{Name: "work", Doc: "Folder on the other machine in which the work folder is made.", Default: "/tmp"},
 		{Name: "data", Doc: "Folder of the other machine on the disk under test; teescope makes its own folder in it and removes it at the end. Empty: the work folder."},
@@ -165,7 +165,7 @@ func (e *sshEnv) lead(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.Stop)()
 	line, err := readLine(p)
 	if err == nil && line != "forwarded" {
-		err = fmt.Errorf("its shell said %q", line)
+		err = fmt.Errorf("the shell printed %q, want \"forwarded\"", line)
 	}
 	if err != nil {
 		_ = p.Close()

@@ -243,7 +243,7 @@ func (t *template) launcher() *bench.Launcher {
 			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool {
 				return f.Data != nil && (bytes.Equal(f.Data, micro.Program) || bytes.Equal(f.Data, micro.In(micro.Dynamic)))
 			}) {
-				return fmt.Errorf("%s runs only programs that were built for it, and teescope's worker was not", t.Name)
+				return fmt.Errorf("%s runs only programs that were built for this runtime, and teescope's worker was not", t.Name)
 			}
 			_, err := t.commands(p, job) // what the generated files cannot hold
 			return err
@@ -461,7 +461,7 @@ func (s scope) expand(w words) (string, error) {
 			}
 			return s.Program
 		case "argv", "args":
-			err = fmt.Errorf("line %d: %s: this placeholder expands to several words, so it must be an argument of its own, in an argv that knows the job", w.line, p)
+			err = fmt.Errorf("line %d: %s: this placeholder expands to several words, so it must be a separate argument, in an argv that knows the job", w.line, p)
 		default:
 			err = fmt.Errorf("line %d: %s: no such placeholder; the placeholders are {work} {data} {job} {program} {name} {argv} {args} {params.NAME}", w.line, p)
 		}

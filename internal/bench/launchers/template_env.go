@@ -179,7 +179,7 @@ func (e *templateEnv) read(ctx context.Context, s scope) {
 			if m := p.FindStringSubmatch(text); m != nil {
 				e.settings[name] = m[1]
 			} else {
-				e.unread["tee.settings."+name] = r.Name + " does not report it"
+				e.unread["tee.settings."+name] = r.Name + " does not report this setting"
 			}
 		}
 		e.said[r.Name] = text
@@ -187,7 +187,7 @@ func (e *templateEnv) read(ctx context.Context, s scope) {
 	e.active = e.t.TEE.Kind != "none"
 	for _, r := range e.t.TEE.Active {
 		if !r.On.MatchString(e.said[r.From]) {
-			e.active, e.unread["tee.active"] = false, r.From+" does not show it"
+			e.active, e.unread["tee.active"] = false, r.From+" does not show that the TEE is active"
 		}
 	}
 	if d := e.t.TEE.Debug; d != nil {
@@ -259,9 +259,9 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 		}
 	case e.settings["debug"] == "":
 		d.TEE.Settings = withEntry(d.TEE.Settings, "debug", "unknown")
-		why := "the template has no rule for it"
+		why := "the template has no rule for the debug state"
 		if e.t.TEE.Debug != nil {
-			why = e.t.TEE.Debug.From + " does not report it"
+			why = e.t.TEE.Debug.From + " does not report the debug state"
 		}
 		d.Missing = withEntry(d.Missing, "tee.debug", why)
 	}

@@ -210,7 +210,7 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case limited.Err() != nil:
-		err = fmt.Errorf("its worker did not answer within %v", limit)
+		err = fmt.Errorf("the guest's worker did not answer within %v", limit)
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func newFolders(h *host.Host, launcher, data string, first ...func(work, short s
 	f := &folders{h: h, work: work, data: path.Join(work, "data"), short: work, placed: map[string]string{}}
 	switch {
 	case !quotable(work):
-		err = fmt.Errorf("the path %s has a quote or a line break, but scripts of jobs put it in quotes: set TMPDIR to another folder", work)
+		err = fmt.Errorf("the path %s has a quote or a line break, which the scripts of jobs do not support: set TMPDIR to another folder", work)
 	case data != "":
 		f.data = path.Join(data, path.Base(work))
 		_, err = h.Stat(data)
@@ -201,7 +201,7 @@ func network(p bench.Params, job bench.Job) string {
 
 // networkParam is the parameter that network reads.
 var networkParam = bench.Param{Name: "network", Default: "auto", Values: []string{"auto", "none", "host"},
-	Doc: "Network of the job; auto is the machine's own network if a load comes from outside, otherwise none."}
+	Doc: "Network of the job. none: no network. host: the machine's own network. auto: host if a load comes from outside, otherwise none."}
 
 // poll is the interval at which a wait checks again.
 const poll = 2 * time.Millisecond
@@ -239,7 +239,7 @@ func noLoad(job bench.Job, why string) error {
 	if job.Outside == nil {
 		return nil
 	}
-	return fmt.Errorf("%s, so no load reaches a server there", why)
+	return fmt.Errorf("%s, so no load reaches a server in the environment", why)
 }
 
 // runBoth runs a job's inside and, once that is ready, its outside; then it ends the inside if

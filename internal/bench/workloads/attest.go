@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside. It includes the wait for the device, but not the way to the server and back. "+
-		"It covers the whole run, in which the device's queue builds up twice; in the measured time alone, many callers wait longer.")
+	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds, on the environment's clock. The time includes the wait for the device, but not the network time to the server and back. "+
+		"The mean covers the whole run, in which the device's queue builds up twice. In the measured time alone, many callers wait longer.")
 	attestFailed = loadGauge("failed_ratio", "ratio", metric.Lower, "Share of the operations that failed inside, over the whole run.")
 	attestBytes  = loadGauge("quote_bytes", "bytes", metric.Lower, "Size of a quote in bytes.")
 )
@@ -31,7 +31,7 @@ var attestation = bench.Workload{
 		"Without a TEE (provider=simulated) the device is simulated with stated times, and each metric's name begins with simulated.",
 	Version: 1,
 	Params: append([]bench.Param{
-		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "The operation to measure. verify-cached fetches the collateral once, verify-fetched once per verification."},
+		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "The operation to measure. quote: make a quote. verify-cached: verify with collateral that is fetched once. verify-fetched: fetch the collateral for each verification."},
 		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Source of quotes. configfs-tsm: the environment's TEE (TDX or SEV-SNP; Linux 6.7 or newer, as root). simulated: no TEE."},
 		{Name: "delay", Default: "39ms", Doc: "Duration of a simulated quote; the default was measured for a TDX quote on Google's cloud (flashbots/attested-tls-benchmarks)."},
 		{Name: "parallel", Default: "1", Doc: "Number of simulated quotes made at the same time; a hardware device makes one at a time."},
@@ -106,11 +106,11 @@ var attestation = bench.Workload{
 		t := inside.tallyOf(o.Params)
 		switch {
 		case inside.Provider != o.Params["provider"]:
-			return "", fmt.Errorf("the quotes are of provider %q, want %s", inside.Provider, o.Params["provider"])
+			return "", fmt.Errorf("the quotes came from provider %q, want provider %s", inside.Provider, o.Params["provider"])
 		case inside.Simulated != (o.Params["provider"] == "simulated"):
 			return "", errors.New("the quotes do not match the requested provider (simulated or real)")
 		case t.Done == 0 || inside.Bytes == 0:
-			return "", fmt.Errorf("the server did %d operations and %d failed; a quote has %d bytes", t.Done, t.Failed, inside.Bytes)
+			return "", fmt.Errorf("the server completed %d operations (%d failed), and a quote has %d bytes: want at least one operation, and a quote that is not empty", t.Done, t.Failed, inside.Bytes)
 		}
 		return checkLoad(o, o.Params["operation"], inside.Format)
 	},
@@ -161,7 +161,7 @@ func readAttest(o bench.Outcome) (*attestReport, error) {
 	}
 	for _, t := range []attestTally{r.Quotes, r.Verified} {
 		if t.Seconds < 0 || math.IsInf(t.Seconds, 0) {
-			return nil, errors.New("report of the server inside: a time below 0")
+			return nil, errors.New("report of the server inside: a time is negative or infinite")
 		}
 	}
 	return &r, nil

@@ -12,11 +12,11 @@ import (
 var (
 	bootSeconds = &metric.Desc{Name: "boot_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from the start of the virtual machine monitor to the first answer of a service in the guest, in seconds on the harness's clock: the sum of the phases."}
-	bootVMM = bootPhase("vmm", "from the start of the virtual machine monitor until it answers: memory, devices, and for a confidential guest the launch with its measurement; on the harness's clock")
-	bootROM = bootPhase("firmware", "from the end of the previous phase until the kernel's clock begins: firmware, decompression and first steps of the kernel, including its memory map and acceptance of memory unless the kernel defers them; by both clocks")
-	bootCPU = bootPhase("kernel", "from the end of the previous phase until the first program begins: the rest of the kernel's start, including deferred work on the memory map and acceptance; on the guest's clock")
-	bootRun = bootPhase("init", "from the end of the previous phase until the guest accepts jobs: modules, file systems, network; on the guest's clock")
-	bootAsk = bootPhase("service", "from the end of the previous phase until a service in the guest has started and given its first answer; on the harness's clock")
+	bootVMM = bootPhase("vmm", "from the start of the virtual machine monitor until the monitor answers, on the harness's clock. This phase covers memory, devices, and for a confidential guest the launch with its measurement")
+	bootROM = bootPhase("firmware", "from the end of the previous phase until the kernel's clock begins, on both clocks. This phase covers firmware, decompression and the first steps of the kernel, including the memory map and acceptance of memory, unless the kernel defers these two")
+	bootCPU = bootPhase("kernel", "from the end of the previous phase until the first program begins, on the guest's clock. This phase covers the rest of the kernel's start, including deferred work on the memory map and acceptance of memory")
+	bootRun = bootPhase("init", "from the end of the previous phase until the guest accepts jobs, on the guest's clock. This phase covers modules, file systems and network")
+	bootAsk = bootPhase("service", "from the end of the previous phase until a service in the guest has started and given its first answer, on the harness's clock")
 )
 
 func bootPhase(name, what string) *metric.Desc {
@@ -29,7 +29,7 @@ func bootPhase(name, what string) *metric.Desc {
 // (memory=, prealloc=, cpus=), because they are what is compared.
 var boot = bench.Workload{
 	Name:    "boot",
-	Doc:     "Boot of a guest from the start of its monitor to the first answer of a service, by phase: monitor, firmware, kernel, first program, service.",
+	Doc:     "Boot of a guest from the start of the virtual machine monitor to the first answer of a service, by phase: monitor, firmware, kernel, first program, service.",
 	Version: 1,
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{bootSeconds, bootVMM, bootROM, bootCPU, bootRun, bootAsk}

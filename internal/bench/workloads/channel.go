@@ -53,7 +53,7 @@ func channelTime(name, what string) *channelMetric {
 // time.
 func channelHandshake(name, what, beside string) *channelMetric {
 	c := channelTime(name, what)
-	c.cpu.Help = strings.TrimSuffix(c.cpu.Help, ".") + "; with that of making and closing its connection" + beside + "."
+	c.cpu.Help = strings.TrimSuffix(c.cpu.Help, ".") + "; this includes making and closing the connection" + beside + "."
 	return c
 }
 
@@ -73,9 +73,9 @@ var channelMeasures = map[string]*channelMeasure{
 		metrics: map[string]*channelMetric{
 			"attested_handshake":    channelHandshake("attested_handshake", "a fresh handshake of the channel with evidence, both sides", ""),
 			"bare_handshake":        channelHandshake("bare_handshake", "a fresh handshake of the channel without evidence, both sides", ""),
-			"resumed_handshake":     channelHandshake("resumed_handshake", "a resumed handshake of the channel, both sides", ", and its part of the fresh handshakes that tickets come from"),
+			"resumed_handshake":     channelHandshake("resumed_handshake", "a resumed handshake of the channel, both sides", ", and a share of the fresh handshakes that supply the tickets"),
 			"tls_handshake":         channelHandshake("tls_handshake", "a full handshake of Go's TLS 1.3 with X25519 and an ECDSA P-256 certificate, both sides", ""),
-			"tls_resumed_handshake": channelHandshake("tls_resumed_handshake", "a resumed handshake of Go's TLS 1.3, both sides", ", and its part of the fresh handshakes that tickets come from"),
+			"tls_resumed_handshake": channelHandshake("tls_resumed_handshake", "a resumed handshake of Go's TLS 1.3, both sides", ", and a share of the fresh handshakes that supply the tickets"),
 			"x25519_handshake":      channelTime("x25519_handshake", "the X25519 operations of both sides alone: two keys, two shared secrets"),
 		},
 		more: func(bench.Params) []*metric.Desc { return []*metric.Desc{channelOverX25519, channelOverTLS} },
@@ -159,7 +159,7 @@ var secureChannel = bench.Workload{
 		{Name: "quote-delay", Default: "39ms", Doc: "Duration of a simulated quote; 39 ms was measured on a TDX guest (flashbots/attested-tls-benchmarks, 2026)."},
 		{Name: "message", Default: "bytes", Values: []string{"bytes", "tensor"}, Doc: "Content of a message: bytes, or a tensor of F32 values, 768 in a row, with a header of name, type and shape."},
 		{Name: "size", Default: "384KiB", Doc: "Bytes of a message (16 to 16MiB) or of a tensor's data."},
-		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to; the share of the message is computed from it."},
+		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to. The message's share of the total time is computed from this duration."},
 		{Name: "inference-source", Default: "assumed", Values: []string{"assumed", "measured"}, Doc: "Whether the inference time was measured or is assumed."},
 		{Name: "windows", Default: "20", Doc: "Number of timed windows of each variant, in random order."},
 		{Name: "window", Default: "100ms", Doc: "Length of a window."},
@@ -309,7 +309,7 @@ func readChannel(o bench.Outcome) (*channelbench.Report, time.Duration, error) {
 	}
 	k := channelKind(o.Params)
 	if r.Measure != o.Params["measure"] || r.Size <= 0 || r.Size > 1<<30 || !(r.Seconds > 0) {
-		return nil, 0, fmt.Errorf("the worker measured %q of %d bytes in %v s, want %q", r.Measure, r.Size, r.Seconds, o.Params["measure"])
+		return nil, 0, fmt.Errorf("the worker reports measure %q, messages of %d bytes and a run of %v s: want measure %q, and a valid size and time", r.Measure, r.Size, r.Seconds, o.Params["measure"])
 	}
 	windows, err := o.Params.Int("windows", 1)
 	if err != nil {
@@ -318,11 +318,11 @@ func readChannel(o bench.Outcome) (*channelbench.Report, time.Duration, error) {
 	for _, name := range k.names {
 		v := variantOf(&r, name)
 		if v == nil || int64(len(v.Windows)) != windows {
-			return nil, 0, fmt.Errorf("the report does not have %d windows of %s", windows, name)
+			return nil, 0, fmt.Errorf("the worker's report does not have the requested %d windows of %s", windows, name)
 		}
 		for i, w := range v.Windows {
 			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) || len(w.Parts) != channelbench.Parts || !(stats.Median(w.Parts) > 0) {
-				return nil, 0, fmt.Errorf("window %d of %s has %d operations in %v s, in parts of %v s", i, name, w.Operations, w.Seconds, w.Parts)
+				return nil, 0, fmt.Errorf("window %d of %s is invalid: it has %d operations in %v s, in parts of %v s", i, name, w.Operations, w.Seconds, w.Parts)
 			}
 		}
 	}

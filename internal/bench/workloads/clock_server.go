@@ -10,7 +10,7 @@ var clockServer = knownCause(bench.Workload{
 	Doc:     "A server that reads the clock for each request, through the vDSO or by system calls: slow for a known cause.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "clock", Default: "vdso", Values: []string{"vdso", "syscall"}, Subject: true, Doc: "How the server reads the clock."},
+		{Name: "clock", Default: "vdso", Values: []string{"vdso", "syscall"}, Subject: true, Doc: "How the server reads the clock. vdso: in user space. syscall: by a system call."},
 		{Name: "reads", Default: "16", Doc: "Number of times that the server reads the clock for each request."},
 	},
 }, "4", "8", "clockserver", "reads")

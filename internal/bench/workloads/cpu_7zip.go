@@ -217,7 +217,7 @@ func (t *sevenZipTable) frequency(readings []float64, scale float64) {
 		}
 	}
 	if 2*near < n {
-		t.found.lack(sevenZipFrequency, fmt.Sprintf("7-Zip's readings of the frequency lie between %s and %s: its clock is too coarse, or the frequency changed",
+		t.found.lack(sevenZipFrequency, fmt.Sprintf("7-Zip's readings of the frequency lie between %s and %s: 7-Zip's clock is too coarse, or the frequency changed",
 			metric.Value(readings[0]*scale, "hertz"), metric.Value(readings[n-1]*scale, "hertz")))
 		return
 	}
@@ -288,16 +288,16 @@ func checkSevenZip(o bench.Outcome) (string, error) {
 	case !t.good:
 		return "", errors.New("7-Zip reports an error: its own check of the decompressed data failed, or there was not enough memory")
 	case !t.whole:
-		return "", errors.New("7-Zip's table has no end (no line Tot)")
+		return "", errors.New("7-Zip's table is cut off: its last line, Tot, is missing")
 	case t.version == "":
-		return "", errors.New("7-Zip does not report its version, without which its ratings cannot be compared")
+		return "", errors.New("7-Zip's output does not name its version, and ratings of unknown versions cannot be compared")
 	case t.threads != p["threads"]:
-		return "", fmt.Errorf("7-Zip ran %q threads, want %s", t.threads, p["threads"])
+		return "", fmt.Errorf("7-Zip ran with %q threads, want %s", t.threads, p["threads"])
 	case t.dictionary != p["dictionary"]:
 		return "", fmt.Errorf("7-Zip's last dictionary was %q, want %s", t.dictionary, p["dictionary"])
 	}
 	if passes, err := p.Int("passes", 1); err != nil || t.rows == 0 || t.rows%int(passes) != 0 {
-		return "", fmt.Errorf("7-Zip's table has %d rows, which are not %s equal passes", t.rows, p["passes"])
+		return "", fmt.Errorf("7-Zip's table has %d rows, which cannot be divided into %s equal passes", t.rows, p["passes"])
 	}
 	return digest("cpu-7zip", t.version, t.threads, t.dictionary, p["passes"]), nil
 }

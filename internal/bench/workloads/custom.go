@@ -23,7 +23,7 @@ var wallSeconds = &metric.Desc{Name: "wall_seconds", Unit: "seconds", Kind: metr
 	Help: "Wall time of the command in seconds, on the harness's clock. It includes the launcher's own cost, which the workload null shows."}
 
 var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
-	Help: "Operations of the run; the run's counters are divided by them. Either the program's own number, or 1 for the run itself."}
+	Help: "Operations of the run; the run's counters are divided by this number. It is the number that the program prints, or 1 for the whole run."}
 
 // custom is any command. By default a run's number is its wall time; a program
 // that measures itself prints a number, which a pattern or a path finds.
@@ -32,22 +32,22 @@ var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations"
 // long enough that its start does not matter.
 var custom = bench.Workload{
 	Name:    "custom",
-	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
+	Doc:     "Any command: the command's wall time, or a number from the command's output. The output can be checked.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program that is compared, {work} and {data} are folders, {host} is an address and {port} a free port. Any other text is passed on unchanged."},
 		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Whether the command runs through a shell. sh runs it with sh -c, for pipes and variables; the environment then needs a shell, and the measured time includes the shell's start."},
 		{Name: "binary", Path: true, Subject: true, Doc: "A program on the harness's machine, copied into the environment. Environments may use different programs."},
 		{Name: "files", Path: true, List: true, Doc: "Files to copy into the command's folder, separated by commas; PATH:NAME renames a file."},
-		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
+		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. The expression must match exactly once."},
 		{Name: "json", Text: true, Doc: "Path of the number, if standard output is one JSON document: for example jobs[0].read.iops, with [\"...\"] for a key that has dots."},
 		{Name: "operations", Text: true, Doc: "Regular expression whose first group is the number of operations of the run (such as requests), with the syntax of pattern. Counters are divided by this number. Without it, the run is one operation."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
 		{Name: "unit", Default: "seconds", Doc: "Base unit of the number (seconds, bytes_per_second, requests_per_second, ...)."},
 		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},
 		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which direction is better."},
-		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match it, the run is refused."},
-		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. stdout: every run must print the same bytes to standard output."},
+		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match the expression, the run is refused."},
+		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. none: no check. stdout: every run must print the same bytes to standard output."},
 		{Name: "estimate", Default: "1s", Doc: "Approximate duration of a run, for the plan."},
 	},
 	Operations: customOperations,
@@ -85,7 +85,7 @@ var custom = bench.Workload{
 	},
 	Check: func(o bench.Outcome) (string, error) {
 		if o.Inside.Code != 0 {
-			return "", fmt.Errorf("the command ended with status %d", o.Inside.Code)
+			return "", fmt.Errorf("the command ended with status %d, want 0", o.Inside.Code)
 		}
 		if o.Params["expect"] != "" {
 			re, err := customPattern(o.Params, "expect")
@@ -93,7 +93,7 @@ var custom = bench.Workload{
 				return "", err
 			}
 			if !re.Match(o.Inside.Stdout) {
-				return "", fmt.Errorf("standard output does not match %q; it ends with %.80q", o.Params["expect"], tail(o.Inside.Stdout, 80))
+				return "", fmt.Errorf("standard output does not match the pattern %q; the output ends with %.80q", o.Params["expect"], tail(o.Inside.Stdout, 80))
 			}
 		}
 		if o.Params["digest"] == "stdout" && o.Inside.Cut.Stdout > 0 {
@@ -219,7 +219,7 @@ func words(s string) ([]string, error) {
 			quote = 0
 		case c == '\\':
 			if i++; i == len(s) {
-				return nil, errors.New("it ends in a backslash")
+				return nil, errors.New("the text ends in a backslash")
 			}
 			if quote == '"' && s[i] != '"' && s[i] != '\\' {
 				word = append(word, '\\')
@@ -267,7 +267,7 @@ func customValue(p bench.Params, stdout []byte) (float64, error) {
 	}
 	v, err := metric.ParseNumber(text)
 	if v *= scale; math.IsInf(v, 0) {
-		err = fmt.Errorf("%.40q times %g is too large", text, scale)
+		err = fmt.Errorf("the number %.40q times the scale %g is too large", text, scale)
 	}
 	return v, err
 }
@@ -283,7 +283,7 @@ func customCount(p bench.Params, stdout []byte) (float64, error) {
 	}
 	v, err := metric.ParseNumber(text)
 	if err == nil && v <= 0 {
-		err = fmt.Errorf("%.40q is not a number of operations above 0", text)
+		err = fmt.Errorf("the pattern operations found %.40q, want a number above 0", text)
 	}
 	return v, err
 }
@@ -296,7 +296,7 @@ func customMatch(p bench.Params, name string, stdout []byte) (string, error) {
 	}
 	found := re.FindAllSubmatch(stdout, 2)
 	if len(found) != 1 || len(found[0]) < 2 {
-		return "", fmt.Errorf("%q matches %s in standard output, want once", p[name], []string{"nothing", "once", "more than once"}[len(found)])
+		return "", fmt.Errorf("the pattern %q matches %s in standard output, want one match", p[name], []string{"nothing", "once", "more than once"}[len(found)])
 	}
 	return string(found[0][1]), nil
 }
@@ -380,12 +380,12 @@ func jsonNumber(at string, doc []byte) (string, error) {
 		case string:
 			object, _ := v.(map[string]any)
 			if v = object[step]; v == nil {
-				return "", fmt.Errorf("%s: the JSON document has no %q there", at, step)
+				return "", fmt.Errorf("%s: the JSON document has no key %q at this place", at, step)
 			}
 		case int:
 			array, _ := v.([]any)
 			if step >= len(array) {
-				return "", fmt.Errorf("%s: the JSON document has no [%d] there", at, step)
+				return "", fmt.Errorf("%s: the JSON document has no element [%d] at this place", at, step)
 			}
 			v = array[step]
 		}
@@ -396,7 +396,7 @@ func jsonNumber(at string, doc []byte) (string, error) {
 	case string:
 		return v, nil
 	}
-	return "", fmt.Errorf("%s: the JSON document has something other than a number there", at)
+	return "", fmt.Errorf("%s: the JSON document's value at this path is not a number", at)
 }
 
 // tail is the end of an output, at most n bytes.

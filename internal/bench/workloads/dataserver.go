@@ -67,7 +67,7 @@ type dataSet struct {
 // over the warm-up too.
 var (
 	serverRequests = &metric.Desc{Name: "server_requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests by the server's own count, between its two readings; for PostgreSQL this includes the warm-up."}
+		Help: "Requests as the server counts them, between two readings of the server's counters; for PostgreSQL this includes the warm-up."}
 	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory of the server at the end, by the server's own count: memory of the data, for Redis also of the connection buffers.")
 	serverCPU    = loadGauge("server_cpu_per_request_seconds", "seconds", metric.Lower, "CPU time of the server per request, as the server counts both, in seconds.")
 	serverHits   = loadGauge("server_hit_ratio", "ratio", metric.Higher, "Share of the requested keys that the server had.")
@@ -142,12 +142,12 @@ func (s *dataServer) dataSet(p bench.Params) (dataSet, error) {
 			return set, err
 		}
 		if set.keys = size / (set.value + s.entry); set.keys < 1 {
-			return set, fmt.Errorf("parameter working-set=%s holds no value of %d bytes", p["working-set"], set.value)
+			return set, fmt.Errorf("parameter working-set=%s is too small for one value of %d bytes", p["working-set"], set.value)
 		}
 	}
 	const mostValue = 16 << 20
 	if set.keys > load.MostKeys || set.value > mostValue {
-		return set, fmt.Errorf("%d keys with values of %d bytes: want at most %d of at most %d", set.keys, set.value, load.MostKeys, mostValue)
+		return set, fmt.Errorf("%d keys with values of %d bytes: want at most %d keys, with values of at most %d bytes", set.keys, set.value, load.MostKeys, mostValue)
 	}
 	set.bytes = set.keys * (set.value + s.entry)
 	return set, nil
@@ -165,7 +165,7 @@ func workingSet(p bench.Params) (int64, error) {
 		return 0, fmt.Errorf("parameter working-set=%q: want a size like 105MiB, or a share of the enclave page cache like 150%%", p["working-set"])
 	}
 	if p["epc"] == "" {
-		return 0, fmt.Errorf("parameter working-set=%s is relative to the enclave page cache: give its size, as in epc=93MiB", p["working-set"])
+		return 0, fmt.Errorf("parameter working-set=%s is relative to the enclave page cache: give the size of the enclave page cache, as in epc=93MiB", p["working-set"])
 	}
 	epc, err := p.Bytes("epc")
 	return int64(percent / 100 * float64(epc)), err
@@ -220,9 +220,9 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 		found.value(serverMemory, sumOfStatistics(r, s.memory), silent(s.memory))
 	}
 	if s.cpu != nil {
-		used, why := sumOfStatistics(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or values that are impossible"
+		used, why := sumOfStatistics(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or reports impossible values"
 		if used <= 0 { // as in a library OS that keeps no account
-			used, why = math.NaN(), "the server reports no CPU time; the system below it does not count CPU time"
+			used, why = math.NaN(), "the server reports no CPU time, because the kernel or library OS below the server does not count CPU time"
 		}
 		found.derived(serverCPU, used/requests, why)
 	}
@@ -252,7 +252,7 @@ func (s *dataServer) check(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("the server did not have %.0f of the requested keys", n)
 	}
 	if !strings.HasSuffix(r.Digest, s.answers) {
-		return "", fmt.Errorf("the answers were %q, want %q at its end", r.Digest, s.answers)
+		return "", fmt.Errorf("the answers were %q, want a text that ends with %q", r.Digest, s.answers)
 	}
 	if n := sumOfStatistics(r, s.lost); s.lost != "" && n > 0 {
 		return "", fmt.Errorf("the server evicted %.0f of its keys because it ran out of memory", n)

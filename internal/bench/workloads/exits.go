@@ -31,7 +31,7 @@ var exitCost = bench.Workload{
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "reason", Default: "cpuid", Values: []string{"cpuid", "port", "hypercall", "msr", "ipi", "mmio"},
-			Doc: "The operation. cpuid: the CPUID instruction. port: a byte to the unused I/O port 0x80 (as root). hypercall: a KVM hypercall, which KVM refuses to user programs after the exit. msr: a read of IA32_APIC_BASE through the kernel module msr (as root; includes a system call). ipi: an interrupt of a thread on another core by membarrier (needs two CPUs; includes a system call; while another program runs on the second CPU, no interrupt is sent, which lowers the time). mmio: a read of an HPET register through /dev/hpet (as root, on machines with that timer)."},
+			Doc: "The operation. cpuid: the CPUID instruction. port: a byte to the unused I/O port 0x80 (as root). hypercall: a KVM hypercall, which KVM refuses to user programs after the exit. msr: a read of IA32_APIC_BASE through the kernel module msr (as root; includes a system call). ipi: an interrupt of a thread on another core by membarrier (needs two CPUs; includes a system call). While another program runs on the second CPU, no interrupt is sent, so the time is too low. mmio: a read of an HPET register through /dev/hpet (as root, on machines with that timer)."},
 		{Name: "leaf", Default: "0x0", Doc: "Leaf of cpuid: 0x0, 0x7, 0xd, 0x15, 0x40000000."},
 		{Name: "samples", Default: "10000", Doc: "Number of operations that are timed one by one, after the windows."},
 	}, windowParams("100ms", "200ms")...),

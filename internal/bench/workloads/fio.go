@@ -62,7 +62,7 @@ var (
 	fioBlockLayer = quotient(&metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Requests that the disk's block layer saw (with merged ones) divided by the operations that fio made: " +
 			"far below 1, a cache answered; above 1, requests were split or other programs used the disk. " +
-			"fio reads the disk's counters every 250 ms and misses what comes after its last reading: a few percent of a run of some seconds."})
+			"fio reads the disk's counters every 250 ms and misses the requests after the last reading: a few percent of a run of some seconds."})
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Page cache left after dropping it, just before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )
@@ -110,15 +110,15 @@ var fio = bench.Workload{
 		{Name: "runtime", Default: "30s", Doc: "Maximum measurement time after the ramp; a steady state ends it earlier."},
 		{Name: "ramp", Default: "2s", Doc: "Duration of the same work before the measurement, in a separate job; 0s means none."},
 		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run early; off measures for the whole runtime."},
-		{Name: "steady-window", Default: "5s", Doc: "How long the criterion must hold."},
+		{Name: "steady-window", Default: "5s", Doc: "Time for which the criterion of the parameter steady must hold."},
 		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 bypasses the page cache of the machine that fio runs on (O_DIRECT); 0 uses the page cache."},
-		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there). false leaves the page cache as it is."},
+		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Page cache inside the environment. true: dropped before each run, which needs root in the environment. false: left as it is."},
 		{Name: "ioengine", Default: "libaio", Values: []string{"libaio", "io_uring", "psync"}, Doc: "How operations are submitted."},
 		{Name: "rwmixread", Default: "50", Doc: "Share of reads in a mixed pattern, in percent."},
 		{Name: "offset-increment", Default: "0", Doc: "Distance between the offsets at which the jobs begin in the file; 0: all jobs begin at the start of the file."},
 		{Name: "cpus", Doc: "CPUs that fio's jobs may use, as a list like 0,2-3. Empty: no restriction."},
-		{Name: "gtod-reduce", Default: "false", Values: []string{"false", "true"}, Doc: "Fewer clock readings: no latencies and no CPU use are measured."},
-		{Name: "verify", Default: "off", Values: []string{"off", "crc32c"}, Doc: "Whether the run is checked: the file is written once, and read back and compared with checksums. The parameters runtime, ramp and steady then do not apply."},
+		{Name: "gtod-reduce", Default: "false", Values: []string{"false", "true"}, Doc: "Clock readings of fio. true: fewer readings, so latencies and CPU use are not measured. false: all readings."},
+		{Name: "verify", Default: "off", Values: []string{"off", "crc32c"}, Doc: "Check of the data. off: no check. crc32c: the file is written once, read back and compared with checksums; the parameters runtime, ramp and steady then do not apply."},
 	},
 	Metrics:    fioMetrics,
 	Primary:    func(bench.Params) *metric.Desc { return fioRate },
@@ -222,7 +222,7 @@ func fioOptions(p bench.Params) (fioJobs, error) {
 	if p["rw"] == "rw" || p["rw"] == "randrw" {
 		share := number(p.Int("rwmixread", 1))
 		if n, _ := strconv.Atoi(share); n > 99 {
-			errs = append(errs, fmt.Errorf("parameter rwmixread=%s: want 1 to 99; a pure pattern is read or write", p["rwmixread"]))
+			errs = append(errs, fmt.Errorf("parameter rwmixread=%s: want 1 to 99; for reads or writes alone, change the parameter rw", p["rwmixread"]))
 		}
 		add("rwmixread", share)
 	}

@@ -79,13 +79,13 @@ func (j *fioJob) direction(w *way) *fioDirection {
 // begins on a line of its own.
 func readFio(out []byte) (*fioReport, error) {
 	out = document.Text(out)
-	reason := errors.New("there is no JSON in it")
+	reason := errors.New("no JSON document found")
 	for at := 0; at < len(out); {
 		if out[at] == '{' {
 			var r fioReport
 			one, _, err := document.JSON(out[at:])
 			if errors.Is(err, document.ErrSeveral) {
-				return nil, fmt.Errorf("fio's output: %w", err)
+				return nil, fmt.Errorf("cannot read fio's output: %w", err)
 			}
 			if err == nil {
 				err = json.Unmarshal(one, &r)
@@ -104,7 +104,7 @@ func readFio(out []byte) (*fioReport, error) {
 		}
 		at += next + 1
 	}
-	return nil, fmt.Errorf("fio's output: %w", reason)
+	return nil, fmt.Errorf("cannot read fio's output: %w", reason)
 }
 
 // sort finds the ramp and the measurement; each is one entry for its group of threads.
@@ -116,11 +116,11 @@ func (r *fioReport) sort() error {
 		case j.Name == fioMain && r.main == nil:
 			r.main = j
 		default:
-			return fmt.Errorf("it reports an unexpected or duplicate job %q", j.Name)
+			return fmt.Errorf("unexpected or duplicate job %q", j.Name)
 		}
 	}
 	if r.main == nil {
-		return fmt.Errorf("it reports no job %q", fioMain)
+		return fmt.Errorf("the job %q is missing", fioMain)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (r *reading) latency(w *way, l *fioLatency) {
 	why := ""
 	switch {
 	case l == nil:
-		why = "fio reports no clat_ns for it; fio before 3.0 has other names and units"
+		why = "fio's output has no completion latency (clat_ns); fio before 3.0 uses other names and units"
 	case l.N != nil && *l.N == 0 || l.Mean <= 0:
 		why = "fio timed no " + w.name + " operation"
 	}
@@ -342,7 +342,7 @@ func fioSeries(o bench.Outcome) (bench.Series, error) {
 	case o.Params["steady"] == steadyOff || o.Params["verify"] != "off":
 		return bench.Series{}, errors.New("steady state: fio was not configured to detect one")
 	case r.main.Steady == nil:
-		return bench.Series{}, errors.New("steady state: fio does not report it; use fio 3.0 or later")
+		return bench.Series{}, errors.New("steady state: missing in fio's output; use fio 3.0 or later")
 	}
 	s := r.main.Steady
 	attained := s.Attained == 1
@@ -409,7 +409,7 @@ func (d *fioDirection) done(j *fioJob, name string, p bench.Params) error {
 		size, _ := p.Bytes("size")
 		bs, _ := p.Bytes("bs")
 		if want := float64(size / bs * bs); d.Bytes != want || j.Read.Bytes != want {
-			return fmt.Errorf("fio wrote %.0f bytes and read %.0f back, want %.0f", d.Bytes, j.Read.Bytes, want)
+			return fmt.Errorf("fio wrote %.0f bytes and read %.0f bytes back, want %.0f bytes each", d.Bytes, j.Read.Bytes, want)
 		}
 		return nil
 	}

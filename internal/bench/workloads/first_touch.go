@@ -30,7 +30,7 @@ var (
 	firstAccepted = &metric.Desc{Name: "accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
 		Help: "Memory that the guest accepted during the first touch: the fall of Unaccepted in /proc/meminfo (Linux 6.5 and later). 0 if all memory was accepted before, as with accept_memory=eager."}
 	secondAccepted = &metric.Desc{Name: "second_accepted_bytes_total", Unit: "bytes", Kind: metric.Counter,
-		Help: "Memory that the guest accepted during the second touch, by the same count. If it is not 0, the second touch also paid for acceptance, and the ratio to the first is too small."}
+		Help: "Memory that the guest accepted during the second touch, counted in the same way. If the value is not 0, the second touch also paid for acceptance, and the ratio to the first is too small."}
 	pagesTouched = &metric.Desc{Name: "pages_total", Unit: "pages", Kind: metric.Counter,
 		Help: "Pages of each of the two areas. The run's counters cover both areas and are not divided by this number."}
 )
@@ -83,7 +83,7 @@ var firstTouch = bench.Workload{
 		r.samples = append(r.samples, t.disagreement())
 		for i, d := range []*metric.Desc{firstFaults, secondFaults} {
 			if t.faults[i] == 0 {
-				r.lack(d, "the kernel here counts no page faults of a process")
+				r.lack(d, "the environment's kernel counts no page faults of a process")
 				continue
 			}
 			r.value(d, float64(t.faults[i]), "")
@@ -91,9 +91,9 @@ var firstTouch = bench.Workload{
 		for i, d := range []*metric.Desc{firstAccepted, secondAccepted} {
 			switch before, after := t.unaccepted[i], t.unaccepted[i+1]; {
 			case before < 0:
-				r.lack(d, "the kernel here keeps no unaccepted memory: /proc/meminfo has no line Unaccepted (Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY has it)")
+				r.lack(d, "the environment's kernel has no unaccepted memory: /proc/meminfo has no line Unaccepted (needs Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY)")
 			case after > before:
-				r.lack(d, "unaccepted memory grew while it was touched: the guest was given more")
+				r.lack(d, "the amount of unaccepted memory grew while memory was touched: the host gave the guest more memory")
 			default:
 				r.value(d, float64(before-after)*1024, "")
 			}
@@ -144,7 +144,7 @@ func readTouches(o bench.Outcome) (t touches, err error) {
 	}
 	words := []string{"unaccepted", "faults", "unaccepted", "faults", "unaccepted", "again"}
 	if len(t.others) != len(words) {
-		return t, fmt.Errorf("the worker said %d lines besides its windows, want %d", len(t.others), len(words))
+		return t, fmt.Errorf("the worker printed %d lines outside its windows, want %d", len(t.others), len(words))
 	}
 	for i, word := range words {
 		rest, ok := strings.CutPrefix(t.others[i], word+" ")
@@ -158,7 +158,7 @@ func readTouches(o bench.Outcome) (t touches, err error) {
 		}
 		v, err := numbers(rest, n)
 		if !ok || err != nil {
-			return t, fmt.Errorf("the worker said %.60q in the place of %s", t.others[i], word)
+			return t, fmt.Errorf("the worker printed %.60q, want a valid line that begins with %s", t.others[i], word)
 		}
 		switch word {
 		case "unaccepted":
@@ -170,16 +170,16 @@ func readTouches(o bench.Outcome) (t touches, err error) {
 		}
 	}
 	if none := t.unaccepted[0] < 0; none != (t.unaccepted[1] < 0) || none != (t.unaccepted[2] < 0) {
-		return t, errors.New("the worker read unaccepted memory only sometimes")
+		return t, errors.New("the worker read the amount of unaccepted memory at some steps, but not at all steps")
 	}
 	if len(t.windows) != 2 || len(t.windows[0]) != 1 || len(t.windows[1]) != 1 {
-		return t, fmt.Errorf("the worker touched %d areas in parts, want two at once", len(t.windows))
+		return t, fmt.Errorf("the worker touched %d areas, or an area in several parts: want two areas, each in one part", len(t.windows))
 	}
 	if n, m := t.windows[0].operations(), t.windows[1].operations(); n != t.pages || m != t.pages {
-		return t, fmt.Errorf("the worker touched %d, %d and %d pages, want the same each time", n, m, t.pages)
+		return t, fmt.Errorf("the worker touched %d, %d and %d pages, want the same number each time", n, m, t.pages)
 	}
 	if t.again <= 0 {
-		return t, errors.New("the worker's clock stood still while it touched all pages once more; a larger size helps")
+		return t, errors.New("the worker's clock did not advance while the worker touched all pages once more: set a larger size")
 	}
 	return t, nil
 }
@@ -198,16 +198,16 @@ func (t touches) check(p bench.Params) error {
 		return fmt.Errorf("the worker touched %d pages, want %d", t.pages, want)
 	}
 	if t.wrong > 0 {
-		return fmt.Errorf("%d places of the memory had another content than expected", t.wrong)
+		return fmt.Errorf("the memory had unexpected content at %d places", t.wrong)
 	}
 	for i, n := range t.faults {
 		area := []string{"first", "second"}[i]
 		switch {
 		case n == 0: // not counted here
 		case n < t.pages:
-			return fmt.Errorf("the %s touch of %d pages of %s made only %d page faults: the memory was not new, or its pages are larger (transparent huge pages?)", area, t.pages, p["page"], n)
+			return fmt.Errorf("the %s touch of %d pages of %s made only %d page faults: the memory was not new, or the kernel used larger pages (transparent huge pages?)", area, t.pages, p["page"], n)
 		case n > t.pages+otherFaults && p["page"] != "4KiB":
-			return fmt.Errorf("the %s touch of %d pages of %s made %d page faults: the kernel had smaller pages (see /sys/kernel/mm/transparent_hugepage/enabled; or memory is fragmented)", area, t.pages, p["page"], n)
+			return fmt.Errorf("the %s touch of %d pages of %s made %d page faults: the kernel used smaller pages. Either huge pages are off (see /sys/kernel/mm/transparent_hugepage/enabled), or memory is fragmented", area, t.pages, p["page"], n)
 		}
 	}
 	return nil

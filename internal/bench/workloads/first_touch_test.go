@@ -89,9 +89,9 @@ func TestAccepted(t *testing.T) {
 			"lazy":   {"2097152", "2031616", 64 << 20, ""},
 			"eager":  {"0", "0", 0, ""},
 			"none":   {"none", "none", -1, "no line Unaccepted"},
-			"grown":  {"10", "20", -1, "given more"},
-			"once":   {"10", "none", -1, "only sometimes"},
-			"absurd": {"10", "-3", -1, "in the place of unaccepted"},
+			"grown":  {"10", "20", -1, "gave the guest more"},
+			"once":   {"10", "none", -1, "at some steps, but not at all steps"},
+			"absurd": {"10", "-3", -1, "want a valid line that begins with unaccepted"},
 		} {
 			o := whole
 			text := strings.NewReplacer("unaccepted 2097152", "unaccepted "+c.before, "unaccepted 2031616", "unaccepted "+c.after).Replace(string(whole.Inside.Stdout))

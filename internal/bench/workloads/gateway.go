@@ -64,7 +64,7 @@ var gatewayParams = []bench.Param{
 	{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
 		Doc: "The gateway to measure. own: our own proxy on Go's standard library. direct: no gateway, the server itself answers. nginx: nginx. command: the parameter command."},
 	{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
-		"It listens on {host}:{port}, forwards to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
+		"The gateway must listen on {host}:{port} and forward to 127.0.0.1:{port2}. The certificate and the key are in {work}/server.pem and {work}/server-key.pem. The gateway may write a log to {data}/gateway.log."},
 	{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
 	logParam,
 	{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB measures bulk transfer."},
@@ -82,7 +82,7 @@ var gatewayTools = []bench.Tool{{Command: "nginx", Package: "nginx-light", With:
 var gateway = bench.Workload{
 	Name: "gateway",
 	Doc: "A TLS-terminating reverse proxy (our own, nginx, or a command) with a server behind it: " +
-		"requests, handshakes or bytes per second, what each part used of the CPUs, and which of them was the bottleneck.",
+		"requests, handshakes or bytes per second, the CPU time of each part, and the part that was the bottleneck.",
 	Version: 1,
 	Params:  slices.Concat(loadParams("200"), gatewayParams, []bench.Param{httpParam, keepAliveParam, resumeParam}),
 	Metrics: func(p bench.Params) []*metric.Desc {
@@ -103,7 +103,7 @@ var gateway = bench.Workload{
 // httpParam is the version between the client and the gateway. The hop behind it stays HTTP/1.1,
 // as with nginx, so the versions differ in one thing.
 var httpParam = bench.Param{Name: "http", Default: "1.1", Values: []string{"1.1", "2"}, Subject: true,
-	Doc: "HTTP version between client and gateway. 2 needs TLS, because the TLS handshake negotiates it (ALPN); pipeline is then the number of concurrent streams. Behind the gateway the version is always 1.1."}
+	Doc: "HTTP version between client and gateway. 2 needs TLS, because the TLS handshake (ALPN) negotiates HTTP/2; the parameter pipeline is then the number of concurrent streams. Behind the gateway the version is always 1.1."}
 
 // mostStreams is the number of streams that any HTTP/2 server should allow on a connection: RFC
 // 9113, section 6.5.2, recommends no lower limit.
@@ -181,7 +181,7 @@ func gatewayInside(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if (p["gateway"] == commandGateway) != (p["command"] != "") {
-		return bench.Job{}, errors.New("parameter command: gateway=command needs it, and only gateway=command accepts it")
+		return bench.Job{}, errors.New("parameter command: set it with gateway=command, and only then")
 	}
 	kind, argv, processes, programs := p["gateway"], []string(nil), []string{"gateway", "origin"}, []string(nil)
 	switch kind {
@@ -228,7 +228,7 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 // gateway adds the metrics of the worker's page: differences between the two ends of the measured
 // time.
 func (r *reading) gateway(rep *load.Report, p bench.Params) {
-	const silent = "not on the gateway's page: the kernel inside does not count this"
+	const silent = "the gateway does not report this value, because the environment's kernel does not count it"
 	seconds := sumOfStatistics(rep, "seconds_total") // between the two readings
 	requests := float64(rep.Expected)                // in that time
 	available := seconds * sumOfStatistics(rep, "cpus")
@@ -263,7 +263,7 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	if sumOfStatistics(rep, "log_bytes_total") == 0 {
 		writing = 0 // regardless of which side wrote nothing
 	}
-	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports how long it takes to write its log")
+	r.derived(logBusy, timeShare(writing/seconds), "only our own proxy reports the time for writing the log")
 	if !ownProgram(p) {
 		return
 	}
@@ -307,7 +307,7 @@ func checkGateway(o bench.Outcome) (string, error) {
 	}
 	switch {
 	case r.Protocol != protocol:
-		return "", fmt.Errorf("http=%s is not in effect: the load spoke %s", p["http"], r.Protocol)
+		return "", fmt.Errorf("http=%s is not in effect: the load generator used %s", p["http"], r.Protocol)
 	case p["tls"] == "off" || !freshConnections(p):
 	case r.Handshakes < r.Requests*99/100:
 		return "", fmt.Errorf("keep-alive=off is not in effect: %d handshakes for %d requests", r.Handshakes, r.Requests)
@@ -325,7 +325,7 @@ func logInEffect(p bench.Params, requests, written float64) error {
 	const line = 20 // bytes of the shortest line of a log
 	switch {
 	case p["log"] == "info" && p["gateway"] != commandGateway && !(written >= line*requests):
-		return fmt.Errorf("log=info is not in effect: %.0f requests left %.0f bytes in the log", requests, written)
+		return fmt.Errorf("log=info is not in effect: %.0f requests added only %.0f bytes to the log", requests, written)
 	case p["log"] == "off" && written > 0:
 		return fmt.Errorf("log=off is not in effect: the log grew by %.0f bytes", written)
 	}

@@ -22,13 +22,13 @@ var (
 	foreignRate = loadGauge("requests_per_second", "requests_per_second", metric.Higher,
 		"Correctly answered requests of all processes, divided by the time from the first start to the last end, including starting and connecting.")
 	foreignSaid = loadGauge("said_requests_per_second", "requests_per_second", metric.Higher,
-		"Sum of the rates that the processes report. Each process divides by its own time, so the sum is above the true rate if they did not all run at the same time.")
+		"Sum of the rates that the processes report. Each process divides by its own time, so the sum is above the true rate if the processes did not all run at the same time.")
 	foreignTogether = loadGauge("together_ratio", "ratio", metric.Higher,
 		"Share of the time from the first start to the last end in which all processes ran; in the rest of the time the load was smaller than stated.")
 	foreignMean = loadGauge("said_mean_seconds", "seconds", metric.Lower,
 		"Mean of the mean response times that the processes report. In a closed loop it equals the number of connections divided by the rate, so it adds no information to the rate.")
 	foreignTail = loadGauge("said_p99_seconds", "seconds", metric.Lower,
-		"Mean of the 99th percentiles that the processes report; with more than one process it is not a true percentile.")
+		"Mean of the 99th percentiles that the processes report; with more than one process the result is not a true percentile.")
 )
 
 // gatewayLoad is the gateway under the user's load generator. Its figures are that
@@ -36,7 +36,7 @@ var (
 // check.
 var gatewayLoad = bench.Workload{
 	Name: "gateway-load",
-	Doc: "The workload gateway under any load generator (ab, wrk, h2load, hey) in one or more parallel processes: the usual sum of their own figures, " +
+	Doc: "The workload gateway under any load generator (ab, wrk, h2load, hey) in one or more parallel processes: the sum of the load generators' own figures, " +
 		"next to all requests divided by the total time.",
 	Version: 1,
 	Params: slices.Concat([]bench.Param{
@@ -47,15 +47,15 @@ var gatewayLoad = bench.Workload{
 		{Name: "connections", Default: "200", Doc: "Connections of each process; replaces {connections}."},
 		{Name: "answered", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number of answered requests in a process's standard output. " +
 			"For ab, wrk, wrk2, h2load and hey, teescope knows this pattern and the following ones."},
-		{Name: "failed", Text: true, Doc: "Likewise, for the number of wrong answers; all groups of all matches are added up, and an empty group counts 0: " +
+		{Name: "failed", Text: true, Doc: "Regular expression as for answered, for the number of wrong answers. All groups of all matches are added up, and an empty group counts as 0: " +
 			`for wrk, which prints nothing if nothing failed, ^\s+Non-2xx or 3xx responses: (\d+)|^Requests/sec:. "none" if the load generator does not print this number.`},
-		{Name: "lost", Text: true, Doc: "Likewise, for the number of requests without an answer, which are not among the answered ones (connection errors, timeouts): for wrk " +
+		{Name: "lost", Text: true, Doc: "Regular expression as for failed, for the number of requests without an answer (connection errors, timeouts), which are not among the answered requests: for wrk " +
 			`^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)|^Requests/sec:.`},
 		{Name: "rate", Text: true, Doc: "Regular expression as for answered, for the requests per second."},
-		{Name: "mean", Text: true, Doc: "Likewise, for the mean response time; the number may have a unit, as in 7.81ms."},
-		{Name: "tail", Text: true, Doc: "Likewise, for the 99th percentile of the response time."},
+		{Name: "mean", Text: true, Doc: "Regular expression as for answered, for the mean response time; the number may have a unit, as in 7.81ms."},
+		{Name: "tail", Text: true, Doc: "Regular expression as for mean, for the 99th percentile of the response time."},
 		{Name: "time-scale", Doc: "Factor that converts times without a unit to seconds. Empty: the factor of a known load generator, otherwise 1."},
-		{Name: "expect", Text: true, Doc: "Regular expression as for answered. If the standard output of a process does not match it, the run is refused."},
+		{Name: "expect", Text: true, Doc: "Regular expression as for answered. If the standard output of a process does not match the expression, the run is refused."},
 		{Name: "client-cores", Default: "1", Doc: "Number of CPUs that one process can use fully; ab has one thread."},
 		{Name: "estimate", Default: "20s", Doc: "Approximate duration of a run, for the plan."},
 	}, gatewayParams),
@@ -117,7 +117,7 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 		case err != nil:
 			return bench.Job{}, err
 		case full[v.name] == unprinted && v.needed && !v.summed:
-			return bench.Job{}, fmt.Errorf("parameter %s=%s: without it there is nothing to read", v.name, unprinted)
+			return bench.Job{}, fmt.Errorf("parameter %s=%s: this number is required, so give a pattern for it", v.name, unprinted)
 		case full[v.name] != unprinted && re.NumSubexp() < 1:
 			return bench.Job{}, fmt.Errorf("parameter %s=%q: want a group, as in answered: ([0-9]+)", v.name, p[v.name])
 		}
@@ -163,7 +163,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 		n = len(said.Outputs)
 	}
 	if n == 0 || !(said.Seconds > 0) || said.Cores < 1 || said.Together < 0 || said.CPUSeconds < 0 {
-		return nil, errors.New("report of the load generators: it has no outputs, or invalid times")
+		return nil, errors.New("report of the load generators: the outputs are missing, or a time is invalid")
 	}
 	argv, err := words(o.Params["load"])
 	if err != nil || len(argv) == 0 {
@@ -186,7 +186,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 		case v.summed:
 			continue // it counts among the others
 		default:
-			*sum, said.lacks[v.name] = math.NaN(), "the load generator does not print it"
+			*sum, said.lacks[v.name] = math.NaN(), "the load generator does not print this number"
 			continue
 		}
 		known, per := p[v.name] != o.Params[v.name], 1.0
@@ -196,7 +196,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 		for i, text := range said.Outputs {
 			one, err := foreignSum(p[v.name], text, v.summed || known && v.name == "answered", per)
 			if err != nil {
-				*sum, said.lacks[v.name] = math.NaN(), fmt.Sprintf("load generator %d does not print it: %v", i+1, err)
+				*sum, said.lacks[v.name] = math.NaN(), fmt.Sprintf("load generator %d does not print this number: %v", i+1, err)
 				break
 			}
 			if known && v.name == "failed" {
@@ -275,7 +275,7 @@ func checkGatewayLoad(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("%d load generators ran, want %d", len(all.Outputs), processes)
 	}
 	if !(all.answered > all.failed) || math.IsNaN(all.lost) {
-		return "", fmt.Errorf("%.0f requests were answered, %.0f of them wrongly, or the counts are missing: %s", all.answered, all.failed, cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"], "no answer was right"))
+		return "", fmt.Errorf("want requests that were answered correctly, but the load generators report %.0f answers and %.0f wrong ones: %s", all.answered, all.failed, cmp.Or(all.lacks["answered"], all.lacks["failed"], all.lacks["lost"], "no answer was right"))
 	}
 	expect, err := customPattern(p, "expect")
 	if err != nil {

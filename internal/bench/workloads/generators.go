@@ -108,7 +108,7 @@ func foreignParams(p bench.Params, program string) (bench.Params, error) {
 			for _, g := range generators {
 				names = append(names, g.name)
 			}
-			return nil, fmt.Errorf("parameter %s is empty, and teescope does not know the output of %s (it knows those of %s): set %s to a pattern for it, or to %q if %s does not print it", v.name, program, strings.Join(names, ", "), v.name, unprinted, program)
+			return nil, fmt.Errorf("parameter %s is empty, and teescope has no pattern for the output of %s (it has patterns for %s). Set %s to a pattern, or to %q if %s does not print this number", v.name, program, strings.Join(names, ", "), v.name, unprinted, program)
 		}
 		out[v.name] = unprinted
 	}
@@ -155,7 +155,7 @@ func foreignSum(pattern, text string, summed bool, scale float64) (float64, erro
 	case len(found) == 0:
 		return 0, fmt.Errorf("nothing matches %s", pattern)
 	case !summed && len(found) > 1:
-		return 0, fmt.Errorf("%d places match %s", len(found), pattern)
+		return 0, fmt.Errorf("%d places match %s, want one", len(found), pattern)
 	}
 	sum := 0.0
 	for _, m := range found {

@@ -90,11 +90,11 @@ func readGPU(o bench.Outcome) (*gpuOutput, error) {
 	case r.Device == "" || r.Device == "cpu":
 		return nil, fmt.Errorf("the script ran on %q, which is not a GPU", r.Device)
 	case r.Repeats < 1 || r.Size < 1 || len(r.Seconds) == 0:
-		return nil, fmt.Errorf("report of the script: %d repeats of size %d, %d times", r.Repeats, r.Size, len(r.Seconds))
+		return nil, fmt.Errorf("report of the script: %d repeats of size %d, with times of %d steps: want at least one of each", r.Repeats, r.Size, len(r.Seconds))
 	}
 	for step := range r.Seconds {
 		if r.times[step] != 1 {
-			return nil, fmt.Errorf("the script's lines are not around its step %.40q", step)
+			return nil, fmt.Errorf("the script did not print exactly one begin line and one end line for its step %.40q", step)
 		}
 	}
 	return r, nil
@@ -111,7 +111,7 @@ func (r *gpuOutput) rest(found reading, step string) ([]metric.Sample, error) {
 			found.lack(x.desc, "not reported: "+x.why)
 			continue
 		}
-		found.value(x.desc, positive(*x.value), "nvidia-smi said "+strconv.FormatFloat(*x.value, 'g', -1, 64))
+		found.value(x.desc, positive(*x.value), "want a value above 0, but nvidia-smi reported "+strconv.FormatFloat(*x.value, 'g', -1, 64))
 	}
 	found.derived(clockDisagreement, math.Abs(positive(r.Seconds[step])/r.harnessSeconds(step)-1), together)
 	return found.samples, errors.Join(found.missing...)

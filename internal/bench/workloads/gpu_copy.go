@@ -19,10 +19,10 @@ var (
 var gpuCopy = bench.Workload{
 	Name: "gpu-copy",
 	Doc: "Copies to the GPU, from the GPU (pinned or pageable memory) or within the GPU's memory, made by the installed PyTorch. " +
-		"It measures the bandwidth of large copies, and the time of small copies when the program waits for each; there confidential mode costs most. Each copy is checked against its source.",
+		"It measures the bandwidth of large copies, and the time of small copies when the program waits for each copy. Confidential mode costs most for small copies. Each copy is checked against its source.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction: to the GPU, from the GPU, or within the GPU's memory."},
+		{Name: "direction", Default: "to-device", Values: []string{"to-device", "to-host", "device"}, Doc: "Direction of the copies. to-device: to the GPU. to-host: from the GPU. device: within the GPU's memory."},
 		{Name: "memory", Default: "pinned", Values: []string{"pinned", "pageable"}, Doc: "Type of the machine's memory. pinned: the GPU reads and writes it directly. pageable: the driver copies it first."},
 		{Name: "size", Default: "64MiB", Doc: "Bytes of a copy."},
 		{Name: "each", Default: "queued", Values: []string{"queued", "waited"}, Doc: "When the next copy is requested. queued: at once. waited: when the previous copy has ended; with small sizes this is a storm of small copies."},
@@ -80,9 +80,9 @@ var gpuCopy = bench.Workload{
 		case err != nil:
 			return "", err
 		case r.Direction != p["direction"] || r.Memory != p["memory"]:
-			return "", fmt.Errorf("the copies went %s with %s memory, want %s with %s", r.Direction, r.Memory, p["direction"], p["memory"])
+			return "", fmt.Errorf("the copies used direction=%s and memory=%s, want direction=%s and memory=%s", r.Direction, r.Memory, p["direction"], p["memory"])
 		case r.Size != size || r.Repeats != repeats || r.Copies != repeats || r.Bytes != float64(size)*float64(repeats):
-			return "", fmt.Errorf("%d copies with %g bytes in all, want %d of %d bytes", r.Copies, r.Bytes, repeats, size)
+			return "", fmt.Errorf("the script made %d copies with %g bytes in total, want %d copies of %d bytes", r.Copies, r.Bytes, repeats, size)
 		}
 		return digest("gpu-copy", r.Direction, r.Memory, p["each"], strconv.FormatInt(size, 10), strconv.FormatInt(repeats, 10)), nil
 	},

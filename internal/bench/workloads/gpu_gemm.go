@@ -63,13 +63,13 @@ var gpuGemm = bench.Workload{
 		case err != nil:
 			return "", err
 		case r.Size != size || r.Repeats != repeats:
-			return "", fmt.Errorf("%d products of size %d, want %d of %d", r.Repeats, r.Size, repeats, size)
+			return "", fmt.Errorf("the script made %d products of size %d, want %d products of size %d", r.Repeats, r.Size, repeats, size)
 		case r.Dtype != o.Params["dtype"]:
 			return "", fmt.Errorf("the matrices were %s, want %s", r.Dtype, o.Params["dtype"])
 		case r.Operations != 2*n*n*n*float64(r.Repeats):
-			return "", fmt.Errorf("%g operations, want 2 x %d^3 x %d", r.Operations, r.Size, r.Repeats)
+			return "", fmt.Errorf("the script reports %g operations, want 2 x %d^3 x %d", r.Operations, r.Size, r.Repeats)
 		case r.Rows < 1 || !(r.Error >= 0) || r.Error > r.Bound:
-			return "", fmt.Errorf("%d rows of the product were compared with FP64: off by %g, and %g is allowed", r.Rows, r.Error, r.Bound)
+			return "", fmt.Errorf("%d rows of the product were compared with FP64: the relative error is %g, want at most %g", r.Rows, r.Error, r.Bound)
 		}
 		return digest("gpu-gemm", r.Dtype, strconv.FormatInt(r.Size, 10), strconv.FormatInt(r.Repeats, 10)), nil
 	},

@@ -11,7 +11,7 @@ import (
 
 var (
 	launchQueued = loadGauge("launch_seconds", "seconds", metric.Lower, "Time of one launch of a kernel that adds 1, if many launches are queued one after the other, on the harness's clock.")
-	launchWaited = loadGauge("launch_waited_seconds", "seconds", metric.Lower, "Time of one such launch, if the program waits for each launch to finish.")
+	launchWaited = loadGauge("launch_waited_seconds", "seconds", metric.Lower, "Time of one launch of a kernel that adds 1, if the program waits for each launch to finish, on the harness's clock.")
 )
 
 var gpuLaunch = bench.Workload{
@@ -56,7 +56,7 @@ var gpuLaunch = bench.Workload{
 		case err != nil:
 			return "", err
 		case strconv.FormatInt(r.Repeats, 10) != o.Params["repeats"] || r.Launches != r.Repeats || r.Counted != 2*r.Repeats+warm:
-			return "", fmt.Errorf("%d launches were timed and the device counted %d, want %s, and twice that with %d before", r.Launches, r.Counted, o.Params["repeats"], warm)
+			return "", fmt.Errorf("%d launches were timed and the GPU counted %d: want %s launches in each of two timed parts, and a count of both parts and %d warm-up launches", r.Launches, r.Counted, o.Params["repeats"], warm)
 		}
 		return digest("gpu-launch", o.Params["repeats"]), nil
 	},

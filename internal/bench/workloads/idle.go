@@ -19,7 +19,7 @@ var idleCPU = ofCores(loadGauge("idle_cpu_ratio", "ratio", metric.Lower,
 // a monitor in the guest would be most of the work there.
 var idle = bench.Workload{
 	Name:         "idle",
-	Doc:          "A guest in which nothing runs: how many CPUs of its host it keeps busy.",
+	Doc:          "A guest in which nothing runs: the number of host CPUs that the guest keeps busy.",
 	Version:      1,
 	Params:       []bench.Param{{Name: "time", Default: "10s", Doc: "How long nothing runs, in whole seconds; the host accounts CPU time in steps of 10 ms."}},
 	Metrics:      func(bench.Params) []*metric.Desc { return []*metric.Desc{idleCPU} },

@@ -28,7 +28,7 @@ var (
 	iperfLost     = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive (UDP).")
 	iperfJitter   = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
 	iperfSent     = &metric.Desc{Name: "sent_bytes_total", Unit: "bytes", Kind: metric.Counter,
-		Help: "Bytes of payload sent in the whole run, including the omitted start: they divide its counters."}
+		Help: "Bytes of payload sent in the whole run, including the omitted start. The run's counters are divided by this number."}
 	iperfRetransmits = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
 		Help: "TCP segments retransmitted in the measured time."}
 )
@@ -46,7 +46,7 @@ var iperf = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "peer", Default: peerInside, Values: []string{peerInside, peerOutside}, Doc: "Where the two ends run. inside: both in the environment. outside: the server in the environment, the client on the harness's machine or the --client machine; the path must then carry packets of the MTU in all environments."},
-		{Name: "direction", Default: toServer, Values: []string{toServer, toClient}, Doc: "Which end sends."},
+		{Name: "direction", Default: toServer, Values: []string{toServer, toClient}, Doc: "Which end sends. to-server: the client. to-client: the server."},
 		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
 		{Name: "streams", Default: "1", Doc: "Number of parallel streams, 1 to 128."},
 		{Name: "rate", Default: "0", Doc: "Offered load in bits per second, for all streams together; 0 is unlimited."},
@@ -232,10 +232,10 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	r := iperfOutput{reversed: o.Params["direction"] == toClient}
 	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("document of the iperf worker: %w", err)
+		return nil, fmt.Errorf("cannot read the document of the iperf worker: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("document of the iperf worker: there is more than one")
+		return nil, errors.New("cannot read the document of the iperf worker: more than one document found")
 	}
 	return &r, nil
 }
@@ -375,13 +375,13 @@ func checkIperf(o bench.Outcome) (string, error) {
 	}
 	switch {
 	case test.Protocol != map[string]string{"tcp": "TCP", "udp": "UDP"}[p["protocol"]] || int64(test.Streams) != streams:
-		return "", fmt.Errorf("iperf3 ran %d streams of %q, want %d of %s", test.Streams, test.Protocol, streams, p["protocol"])
+		return "", fmt.Errorf("iperf3 ran %d streams of %q, want %d streams of %s", test.Streams, test.Protocol, streams, p["protocol"])
 	case test.Omit != omit.Seconds() || test.Duration != measure.Seconds():
-		return "", fmt.Errorf("iperf3 ran for %g s after %g s, want %s after %s", test.Duration, test.Omit, measure, omit)
+		return "", fmt.Errorf("iperf3 measured %g s after omitting %g s, want %s after omitting %s", test.Duration, test.Omit, measure, omit)
 	case (r.Tunnel != nil) != (p["tunnel"] == "wireguard"):
-		return "", fmt.Errorf("the tunnel was not %s", p["tunnel"])
+		return "", fmt.Errorf("tunnel=%s is not in effect", p["tunnel"])
 	case received.Bytes == 0 || !(math.Abs(seconds-measure.Seconds()) <= 1+measure.Seconds()/10): // data in flight are drained after the end
-		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", seconds, received.Bytes, measure)
+		return "", fmt.Errorf("iperf3's receiver measured %.3g s and received %g bytes, want about %s and more than 0 bytes", seconds, received.Bytes, measure)
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])
 	case (test.Reverse != 0) != r.reversed:

@@ -17,7 +17,7 @@ import (
 
 var (
 	llmTTFT  = newTiming("ttft", "the time to the first token: from the moment a request was due (open loop) or sent to the first piece of its answer that has text", nil, false)
-	llmTPOT  = newTiming("tpot", "the time per output token: for each answer, the time from its first to its last piece of text, divided by its tokens minus one; missing if much of the text arrives at once", nil, false)
+	llmTPOT  = newTiming("tpot", "the time per output token: the time from the first to the last piece of text of an answer, divided by the answer's tokens minus one; missing if much of the text arrives at once", nil, false)
 	llmGap   = newTiming("gap", "the time between two arrivals of text in an answer; the server chooses how much text arrives at once", nil, false)
 	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
 
@@ -64,7 +64,7 @@ var llm = bench.Workload{
 		{Name: "arrivals", Default: "poisson", Values: []string{"poisson", "constant"}, Doc: "Distribution of the requests over time, if rate is set."},
 		{Name: "requests", Default: "32", Doc: "Number of measured requests."},
 		{Name: "warm", Default: "4", Doc: "Warm-up: number of requests before the measured ones."},
-		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers: spread as in conversations of ShareGPT (many short, few long), or all equal. The words are our own."},
+		{Name: "lengths", Default: "sharegpt", Values: load.Spreads, Doc: "Lengths of prompts and answers. sharegpt: spread as in conversations of ShareGPT (many short, few long); the words are our own. fixed: all equal."},
 		{Name: "input", Default: "64", Doc: "Mean number of words of a prompt."},
 		{Name: "output", Default: "64", Doc: "Mean number of tokens of an answer."},
 		{Name: "shared", Default: "0", Doc: "Number of words that all prompts begin with; a server may keep them in its cache. With 0, the first words of a prompt are different in each run."},
@@ -123,7 +123,7 @@ var llm = bench.Workload{
 		found.value(llmPrompted, float64(r.PromptTokens), none)
 		found.value(llmOutput, float64(r.CompletionTokens), none)
 		if r.Cached == nil {
-			found.lack(llmCached, "the server does not report which tokens of prompts it had in its cache")
+			found.lack(llmCached, "the server does not report how many prompt tokens it found in its cache")
 		} else {
 			found.derived(llmCached, float64(*r.Cached)/float64(r.PromptTokens), none)
 		}
@@ -172,11 +172,11 @@ var llm = bench.Workload{
 		}
 		switch {
 		case r.Loop != llmLoop(o.Params) || r.Asked != uint64(requests):
-			return "", fmt.Errorf("the load was %s with %d requests, want %s with %d", r.Loop, r.Asked, llmLoop(o.Params), requests)
+			return "", fmt.Errorf("the load was %s with %d requests, want %s with %d requests", r.Loop, r.Asked, llmLoop(o.Params), requests)
 		case r.Done != r.Asked: // else the runs would differ in their tokens
-			return "", fmt.Errorf("%d of %d requests were answered whole; errors by kind: %v, the first of each: %v", r.Done, r.Asked, r.Errors, r.Words)
+			return "", fmt.Errorf("only %d of %d requests got a complete answer. Errors by kind: %v; the first error of each kind: %v", r.Done, r.Asked, r.Errors, r.Words)
 		case r.CompletionTokens < r.Done || r.PromptTokens < r.Done:
-			return "", fmt.Errorf("%d answers to prompts of %d tokens have %d tokens", r.Done, r.PromptTokens, r.CompletionTokens)
+			return "", fmt.Errorf("for %d answers the server reports %d prompt tokens and %d answer tokens, want at least one of each for every answer", r.Done, r.PromptTokens, r.CompletionTokens)
 		case r.Prompts == "" || r.Texts == "":
 			return "", errors.New("the load generator reports no digest of prompts and answers")
 		}
@@ -205,8 +205,8 @@ func llmHeld(r *load.Chat, most float64) string {
 	if float64(r.Held) <= most*float64(r.Done) {
 		return ""
 	}
-	return fmt.Sprintf("buffered on the way, or read too late by a busy client: much of the text of %d of %d answers arrived together, so the time between tokens "+
-		"is unknown; switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave enough CPU time for the client", r.Held, r.Done)
+	return fmt.Sprintf("the time between tokens is unknown, because much of the text of %d of %d answers arrived together: buffered on the way, or read too late by a busy client. "+
+		"Switch off buffering in the server and in proxies (nginx: proxy_buffering off), and leave enough CPU time for the client", r.Held, r.Done)
 }
 
 func llmOpen(p bench.Params) bool { return p["rate"] != "0" && p["rate"] != "unlimited" }
@@ -264,7 +264,7 @@ func llmJob(p bench.Params) (bench.Job, error) {
 	server := p["server"]
 	for name, wanted := range map[string]bool{"command": server == llmCommand, "url": server == llmURL} {
 		if (p[name] != "") != wanted {
-			return bench.Job{}, fmt.Errorf("parameter %s: server=%s needs it, and only that server accepts it", name, name)
+			return bench.Job{}, fmt.Errorf("parameter %s: set it with server=%s, and only then", name, name)
 		}
 	}
 	url := "http://{host}:{port}/v1"
@@ -281,7 +281,7 @@ func llmJob(p bench.Params) (bench.Job, error) {
 	case llmCommand:
 		argv, err := words(p["command"])
 		if err == nil && len(argv) == 0 {
-			err = errors.New("it is empty")
+			err = errors.New("the command line is empty")
 		}
 		if err != nil {
 			return bench.Job{}, fmt.Errorf("parameter command: %w", err)
@@ -324,7 +324,7 @@ func llamaJob(p bench.Params, client []string) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if batch > llamaMost/room {
-		return bench.Job{}, fmt.Errorf("parameter batch=%d: want at most %d, because each answer reserves room for %d tokens", batch, llamaMost/room, room)
+		return bench.Job{}, fmt.Errorf("parameter batch=%d: want at most %d, because the server reserves memory for %d tokens for each answer", batch, llamaMost/room, room)
 	}
 	argv := []string{"{work}/llama-server", "--model", "{work}/model.gguf", "--alias", llamaModel(p), "--host", "{host}", "--port", "{port}", "--parallel", strconv.FormatInt(batch, 10),
 		"--ctx-size", strconv.FormatInt(room*batch, 10), "--threads", strconv.FormatInt(threads, 10), "--threads-batch", strconv.FormatInt(threads, 10), "--metrics", "--no-webui"}
@@ -426,7 +426,7 @@ func checkLlama(r *load.Chat) error {
 		cached = float64(*r.Cached)
 	}
 	if math.Abs(s.CompletionTokens-float64(r.CompletionTokens)) > s.Rounding || math.Abs(s.PromptTokens+cached-float64(r.PromptTokens)) > s.Rounding {
-		return fmt.Errorf("the server counts %g tokens of prompts, %g more in its cache, and %g of answers; its answers say %d and %d: other clients used it, or it is another server",
+		return fmt.Errorf("the server counts %g prompt tokens, %g more from its cache, and %g answer tokens, but its answers report %d and %d. Other clients used the server, or another server answered",
 			s.PromptTokens, cached, s.CompletionTokens, r.PromptTokens, r.CompletionTokens)
 	}
 	return nil
@@ -443,7 +443,7 @@ func readLLM(o bench.Outcome) (*load.Chat, error) {
 		return nil, err
 	}
 	if !(r.Seconds > 0) || r.Cores < 1 || r.Asked < 1 {
-		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d requests: each is above 0", r.Seconds, r.Cores, r.Asked)
+		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d requests: want values above 0", r.Seconds, r.Cores, r.Asked)
 	}
 	return &r, nil
 }
@@ -465,9 +465,9 @@ func checkSmall(o bench.Outcome, r *load.Chat) error {
 	case err != nil:
 		return err
 	case !strings.HasPrefix(s.Model, "teescope-") || s.Model != r.Model:
-		return fmt.Errorf("the server has the model %q, the client asked %q", s.Model, r.Model)
+		return fmt.Errorf("the server runs the model %q, but the client asked for %q", s.Model, r.Model)
 	case s.Answers != r.Done+uint64(warm)+1 || s.CompletionTokens < r.CompletionTokens || s.PromptTokens < r.PromptTokens:
-		return fmt.Errorf("the server counts %d answers with %d tokens, the client %d with %d, and %d before: other clients used it, or it is another server", s.Answers, s.CompletionTokens, r.Done, r.CompletionTokens, warm+1)
+		return fmt.Errorf("the server counts %d answers with %d tokens, but the client counts %d answers with %d tokens, and %d answers before the measurement. Other clients used the server, or another server answered", s.Answers, s.CompletionTokens, r.Done, r.CompletionTokens, warm+1)
 	}
 	return nil
 }

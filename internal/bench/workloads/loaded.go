@@ -33,7 +33,7 @@ func loadParams(connections string) []bench.Param {
 		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "Distribution of the requests over time."},
 		{Name: "warm", Default: "1s", Doc: "Warm-up: time under the same load before the measurement."},
 		{Name: "measure", Default: "10s", Doc: "Measured time."},
-		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of them. 0: the measurement ends after the time of the parameter measure. Use it for exact counts: all environments then do the same work."},
+		{Name: "requests", Default: "0", Doc: "Number of requests after the warm-up; the measurement ends with the last of these requests. 0: the measurement ends after the time of the parameter measure. Set a number for exact counts: all environments then do the same work."},
 		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator; each can use one CPU fully."},
 	}
 }
@@ -72,7 +72,7 @@ var (
 	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")
 
 	loadRequests = &metric.Desc{Name: "requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests answered correctly while the counters ran; the counters are divided by this number. They include the few requests just before and after the measured time."}
+		Help: "Requests answered correctly while the counters ran; the counters are divided by this number. The number includes the few requests just before and after the measured time."}
 )
 
 // A timing is a histogram of the report with the metrics derived from it.
@@ -237,7 +237,7 @@ func readLoad(o bench.Outcome) (*load.Report, error) {
 		return nil, err
 	}
 	if !(r.Seconds > 0) || r.Cores < 1 || r.Connections < 1 {
-		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d connections: each is above 0", r.Seconds, r.Cores, r.Connections)
+		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d connections: want values above 0", r.Seconds, r.Cores, r.Connections)
 	}
 	return &r, nil
 }
@@ -428,7 +428,7 @@ const asides = 8
 // requests may or may not have been answered.
 func checkServed(r *load.Report, served float64) error {
 	if !(math.Abs(served-float64(r.Expected)) <= float64(asides+r.Failed())) {
-		return fmt.Errorf("the server counts %.0f requests and the load generator %d in the same time: others used it, or it is a different server", served, r.Expected)
+		return fmt.Errorf("the server counts %.0f requests, but the load generator counts %d in the same time. Other clients used the server, or another server answered", served, r.Expected)
 	}
 	return nil
 }
@@ -452,11 +452,11 @@ func checkLoad(o bench.Outcome, more ...string) (string, error) {
 	case int64(r.Connections) != connections:
 		return "", fmt.Errorf("the load had %d connections, want %d", r.Connections, connections)
 	case r.Loop != loop:
-		return "", fmt.Errorf("the loop was %q, want %q", r.Loop, loop)
+		return "", fmt.Errorf("the load generator's loop was %q, want %q", r.Loop, loop)
 	case r.Requests == 0 && len(r.Words) > 0:
-		return "", fmt.Errorf("no request was answered; errors by kind: %v, the first of each: %v", r.Errors, r.Words)
+		return "", fmt.Errorf("no request was answered. Errors by kind: %v; the first error of each kind: %v", r.Errors, r.Words)
 	case r.Requests == 0:
-		return "", fmt.Errorf("no request was answered; errors by kind: %v", r.Errors)
+		return "", fmt.Errorf("no request was answered. Errors by kind: %v", r.Errors)
 	case r.Digest == "":
 		return "", errors.New("the load generator reports no digest of the answers")
 	}

@@ -33,7 +33,7 @@ var memoryCost = bench.Workload{
 	Params: append([]bench.Param{
 		{Name: "access", Default: "latency", Values: []string{"read", "write", "copy", "latency"},
 			Doc: "Access to the working set. read, write and copy go from end to end. latency follows pointers through all cache lines, in a random order that is the same in every run."},
-		{Name: "size", Default: "64MiB", Doc: "Size of the working set, a multiple of 128 bytes; a copy has half of it as source and half as target."},
+		{Name: "size", Default: "64MiB", Doc: "Size of the working set, a multiple of 128 bytes; a copy uses half of the working set as source and half as target."},
 	}, windowParams("50ms", "100ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		return []*metric.Desc{memoryPrimary(p), clockDisagreement, cacheLines}
@@ -80,14 +80,14 @@ var memoryCost = bench.Workload{
 			return "", err
 		}
 		if len(r.others) != 1 {
-			return "", errors.New("the worker reported no sum of the memory")
+			return "", errors.New("the worker reported no sum over the memory")
 		}
 		want, err := memorySum(o.Params)
 		if err != nil {
 			return "", err
 		}
 		if got, _ := strings.CutPrefix(r.others[0], "sum "); got != fmt.Sprint(want) {
-			return "", fmt.Errorf("the sum of the memory is %.40q, want %d", got, want)
+			return "", fmt.Errorf("the worker's sum over the memory is %.40q, want %d", got, want)
 		}
 		return digest("memory", o.Params["access"], o.Params["size"], o.Params["windows"], o.Params["operations"]), nil
 	},

@@ -30,7 +30,7 @@ const (
 // speaks its protocol: another server, with its data on the heap of a JVM, whose results are its own.
 var mongodbServer = dataServer{
 	name: "mongodb",
-	doc: "MongoDB if it is installed (not run by us), or mongo-java-server, which speaks its protocol, under queries for one random document by its _id: " +
+	doc: "MongoDB (if installed; not run by us) or mongo-java-server, which speaks MongoDB's protocol, under queries for one random document by its _id: " +
 		"requests, latency, the server's own CPU time and cache.",
 	tools: []bench.Tool{
 		{Command: mongod, Package: "mongodb-org-server of MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/), " +
@@ -39,7 +39,7 @@ var mongodbServer = dataServer{
 		{Command: javaCommand, Package: javaPackage, Param: "java", With: func(p bench.Params) bool { return p["server"] == mongoInJVM }},
 	},
 	params: []bench.Param{
-		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server: MongoDB's mongod, or the server in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},
+		{Name: "server", Default: mongod, Values: []string{mongod, mongoInJVM}, Subject: true, Doc: "The server. mongod: MongoDB. mongo-java-server: the server in workloads/mongodb, which is not MongoDB and keeps its data in the memory of a JVM."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with mongo-java-server.jar: workloads/mongodb/target after make -C workloads/mongodb."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "cache", Default: "256MiB", Doc: "Size of the server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB. mongo-java-server has no such cache."},

@@ -182,7 +182,7 @@ func parseNetwork(o bench.Outcome) ([]metric.Sample, error) {
 		found.derived(networkLost, r.Receiver.Lost/(r.Receiver.Lost+r.Receiver.Datagrams), "no datagram arrived")
 		found.value(networkJitter, valueOrNaN(r.Receiver.Jitter), "no datagram arrived")
 	} else {
-		const untold = "the sender's kernel does not say (TCP_INFO)"
+		const untold = "the sender's kernel does not report this value (TCP_INFO)"
 		found.value(networkAgain, valueOrNaN(r.Sender.Retransmits), untold)
 		found.value(networkMTU, valueOrNaN(r.Sender.PathMTU), untold)
 	}
@@ -252,19 +252,19 @@ func checkNetwork(o bench.Outcome) (string, error) {
 	}
 	switch {
 	case r.Protocol != p["protocol"] || r.Streams != a.streams || r.Rate != a.rate || r.Datagram != a.datagram:
-		return "", fmt.Errorf("the flow was %d streams of %q at %g bits/s in datagrams of %d bytes, want %d of %s at %g in %d", r.Streams, r.Protocol, r.Rate, r.Datagram, a.streams, p["protocol"], a.rate, a.datagram)
+		return "", fmt.Errorf("the flow was %d streams of %q at %g bits/s in datagrams of %d bytes, want %d streams of %s at %g bits/s in datagrams of %d bytes", r.Streams, r.Protocol, r.Rate, r.Datagram, a.streams, p["protocol"], a.rate, a.datagram)
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Congestion, p["congestion"])
 	case r.Trips == nil || r.Trips.Count != a.trips:
 		return "", fmt.Errorf("the flow did not make %d round trips", a.trips)
 	case r.Omit != a.omit.Seconds() || r.Measure != a.measure.Seconds() || !(r.Receiver.Seconds >= 0.99*a.measure.Seconds()):
-		return "", fmt.Errorf("the receiver timed %.3g s after %g s, want %s after %s", r.Receiver.Seconds, r.Omit, a.measure, a.omit)
+		return "", fmt.Errorf("the receiver measured %.3g s after omitting %g s, want %s after omitting %s", r.Receiver.Seconds, r.Omit, a.measure, a.omit)
 	case p["protocol"] == "udp" && r.Receiver.Streams != r.Streams:
-		return "", fmt.Errorf("of %d streams the receiver got data from %d, so the loss of the others is unknown", r.Streams, r.Receiver.Streams)
+		return "", fmt.Errorf("of %d streams only %d reached the receiver, so the loss of the other streams is unknown", r.Streams, r.Receiver.Streams)
 	case p["protocol"] == "udp" && r.unheard() > max(mostUnheard*r.Receiver.Seconds, edgeSeconds):
-		return "", fmt.Errorf("for %.3g s the sender sent datagrams that did not arrive and that no sequence number shows as missing, so the loss is unknown", r.unheard())
+		return "", fmt.Errorf("the loss is unknown: for %.3g s the sender's datagrams did not arrive, and no later sequence number shows how many are missing", r.unheard())
 	case r.Receiver.Bytes <= 0 || sum != r.Receiver.Bytes:
-		return "", fmt.Errorf("the receiver counted %g bytes, and %g in its windows", r.Receiver.Bytes, sum)
+		return "", fmt.Errorf("the receiver counted %g bytes in total, but %g bytes in its windows", r.Receiver.Bytes, sum)
 	}
 	return digest("network", r.Protocol, fmt.Sprint(r.Streams), fmt.Sprint(r.Rate), fmt.Sprint(a.datagram), r.Congestion, a.omit.String(), a.measure.String()), nil
 }

@@ -29,7 +29,7 @@ var null = bench.Workload{
 	},
 	Check: func(o bench.Outcome) (string, error) {
 		if s := string(o.Inside.Stdout); s != "done\n" {
-			return "", fmt.Errorf("the worker said %.40q, want \"done\"", s)
+			return "", fmt.Errorf("the worker printed %.40q, want \"done\"", s)
 		}
 		return digest("null"), nil
 	},

@@ -17,7 +17,7 @@ var postgres = postgresServer.workload()
 // them and in the memory that they share.
 var postgresServer = dataServer{
 	name:     "postgres",
-	doc:      "PostgreSQL with one table, under simple queries for one random row by its key: requests, latency, share of pages found in its buffers.",
+	doc:      "PostgreSQL with one table, under simple queries for one random row by its key: requests, latency, share of pages found in the server's buffers.",
 	tools:    []bench.Tool{{Command: "postgres", Package: "postgresql", Outside: "/usr/lib/postgresql/*/bin/postgres"}},
 	params:   []bench.Param{{Name: "buffers", Default: "256MiB", Doc: "Shared memory for pages (shared_buffers)."}},
 	pipeline: "1", protocol: "postgres", stats: "postgres",

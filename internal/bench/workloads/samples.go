@@ -22,7 +22,7 @@ func readReport(of string, out []byte, report any) error {
 		err = d.Decode(report)
 	}
 	if err != nil {
-		return fmt.Errorf("report of the %s: %w", of, err)
+		return fmt.Errorf("cannot read the report of the %s: %w", of, err)
 	}
 	return nil
 }

@@ -132,17 +132,17 @@ func readLatencies(lines []string) (latencies, error) {
 		case "latency":
 			v, err := numbers(rest, 2)
 			if err != nil || ended || v[1] == 0 || len(l.seconds) > 0 && float64(v[0])/1e9 <= l.seconds[len(l.seconds)-1] {
-				return l, fmt.Errorf("the worker said %.60q: latencies must ascend", line)
+				return l, fmt.Errorf("cannot read the worker's line %.60q: want ascending latencies", line)
 			}
 			l.n += v[1]
 			l.seconds, l.upTo = append(l.seconds, float64(v[0])/1e9), append(l.upTo, l.n)
 		case "backwards":
 			v, err := numbers(rest, 1)
 			if err != nil || ended {
-				return l, fmt.Errorf("the worker said %.60q", line)
+				return l, fmt.Errorf("cannot read the worker's line %.60q", line)
 			}
 			if v[0] > 0 {
-				return l, fmt.Errorf("%w, %d times", errBackwards, v[0])
+				return l, fmt.Errorf("%w (%d times)", errBackwards, v[0])
 			}
 			ended = true
 		}

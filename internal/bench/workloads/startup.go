@@ -15,9 +15,9 @@ var (
 	startupSeconds = &metric.Desc{Name: "startup_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from starting the process or enclave to its first answer, in seconds on the harness's clock: the sum of load, ready and first answer."}
 	loadSeconds = &metric.Desc{Name: "load_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time from starting the process or enclave until its main function runs, in seconds on the harness's clock."}
+		Help: "Time from starting the process or enclave until the program's main function runs, in seconds on the harness's clock."}
 	readySeconds = &metric.Desc{Name: "ready_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time from the start of its main function until the program has touched its memory and is ready, in seconds on the harness's clock."}
+		Help: "Time from the start of the program's main function until the program has touched its memory and is ready, in seconds on the harness's clock."}
 	firstAnswerSeconds = &metric.Desc{Name: "first_answer_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Time from readiness to the answer to the first question, in seconds on the harness's clock."}
 )
@@ -33,7 +33,7 @@ var startup = bench.Workload{
 	Doc:     "Time from the start of a process or enclave to its first useful byte, split into load, ready and first answer.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "touch", Default: "16MiB", Doc: "Amount of memory that the program touches before it is ready."},
+		{Name: "touch", Default: "16MiB", Doc: "Amount of memory that the program touches before the program reports that it is ready."},
 		formParam,
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
@@ -81,7 +81,7 @@ func startupAnswer(o host.Output) (string, error) {
 	}
 	got := strings.TrimSuffix(o.Lines[2].Text, "\n")
 	if want := fmt.Sprintf("answer %08x", crc32.ChecksumIEEE([]byte(startupQuestion))); got != want {
-		return "", fmt.Errorf("the worker said %.40q, want %q", got, want)
+		return "", fmt.Errorf("the worker printed %.40q, want %q", got, want)
 	}
 	return got, nil
 }
@@ -92,10 +92,10 @@ func startupTimes(o host.Output) ([3]time.Duration, error) {
 	last := time.Duration(0)
 	for i, want := range []string{"loaded", "ready", "answer "} {
 		if i >= len(o.Lines) || !strings.HasPrefix(o.Lines[i].Text, want) {
-			return at, fmt.Errorf("the worker did not say %q", strings.TrimSpace(want))
+			return at, fmt.Errorf("the worker did not print %q", strings.TrimSpace(want))
 		}
 		if at[i] = o.Lines[i].At; at[i] < last || at[i] <= 0 {
-			return at, fmt.Errorf("the line %q came before its time", strings.TrimSpace(want))
+			return at, fmt.Errorf("the line %q arrived before the line that precedes it, or without a time", strings.TrimSpace(want))
 		}
 		last = at[i]
 	}

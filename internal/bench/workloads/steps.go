@@ -17,7 +17,7 @@ type steps struct {
 }
 
 // together is why a step has no time of its own.
-const together = "the lines around it arrived together"
+const together = "the first and last line of the timed part arrived together"
 
 // harnessSeconds is the time of a step in seconds by the harness's clock; NaN if its lines arrived together or are not there.
 func (s *steps) harnessSeconds(step string) float64 { return positive(s.took[step].Seconds()) }
@@ -44,7 +44,7 @@ func readSteps(of string, o host.Output, report any) (steps, error) {
 		begin := o.Lines[i]
 		step, begun := strings.CutPrefix(begin.Text, "begin ")
 		if !begun || i+1 == last || o.Lines[i+1].Text != "end "+step {
-			return s, fmt.Errorf("the %s said %.60q in the wrong place", of, begin.Text)
+			return s, fmt.Errorf("the %s printed the line %.60q in the wrong place", of, begin.Text)
 		}
 		s.took[step] += o.Lines[i+1].At - begin.At
 		s.times[step]++

@@ -24,7 +24,7 @@ var (
 
 	serverStartSeconds    = loadGauge("server_start_seconds", "seconds", metric.Lower, "Time from starting the process or enclave to the first answer: the sum of load, listen, first handshake and first answer; building is not included.")
 	listenSeconds         = loadGauge("listen_seconds", "seconds", metric.Lower, "Time from the main function to a listening socket, in seconds on the harness's clock: reading the key, making the TLS context.")
-	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake. The client is warm: it has made other connections before.")
+	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake. The client is warm: the client has already made other connections.")
 	firstMessageSeconds   = loadGauge("first_message_seconds", "seconds", metric.Lower, "Time from the first message to its answer.")
 	buildSeconds          = loadGauge("build_seconds", "seconds", metric.Lower, "Time to build the server, as recorded by the build; not part of any other time.")
 	warmupSeconds         = loadGauge("warmup_seconds", "seconds", metric.Lower, "Time under full load until the rate of answers stopped rising.")
@@ -47,7 +47,7 @@ var tlsScaling = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
-			Doc: "One of: go, the Go server in teescope-work (teescope's helper program); jvm, the Java server on a JVM; native-dynamic and native-static, the Java server as a native image with glibc or musl."},
+			Doc: "The server. go: the Go server in teescope-work (teescope's helper program). jvm: the Java server on a JVM. native-dynamic: the Java server as a native image with glibc. native-static: the same with musl."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
@@ -57,7 +57,7 @@ var tlsScaling = bench.Workload{
 		{Name: "weak-per-client", Default: "5000", Doc: "Messages of each client (weak scaling)."},
 		{Name: "threads", Default: "auto", Doc: "Number of connections that the server serves at the same time; auto is one per client."},
 		{Name: "tls", Default: "1.3", Values: []string{"1.2", "1.3"}, Doc: "TLS version. The cipher is AES-128-GCM, the key P-256. On a CPU without AES instructions, such as QEMU's qemu64, the Go server uses ChaCha20-Poly1305 with TLS 1.3."},
-		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "Whether clients connect before the measured time, or inside it."},
+		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "When the clients connect. before: before the measured time. inside: within the measured time."},
 		{Name: "warm", Default: "5s", Doc: "Warm-up before the measured time. A time: all clients send for this time, and for the same time again while the rate still rises, up to six times. A number: one client sends this many messages."},
 		{Name: "pause", Default: "0s", Doc: "Pause of a client after each answer."},
 	},
@@ -103,9 +103,9 @@ var tlsScaling = bench.Workload{
 		found.value(messagesTotal, float64(r.Answered), none)
 		found.scalingStart(o, r)
 		if r.BuildSeconds != nil {
-			found.value(buildSeconds, *r.BuildSeconds, "the note is not a number")
+			found.value(buildSeconds, *r.BuildSeconds, "the recorded build time is not a number above 0")
 		} else {
-			found.lack(buildSeconds, "the build of this server did not record its time")
+			found.lack(buildSeconds, "the build of this server did not record the build time")
 		}
 		if s, cut, err := scalingSteady(r); err != nil {
 			found.lack(warmupSeconds, err.Error())
@@ -140,13 +140,13 @@ var tlsScaling = bench.Workload{
 		began := map[string]string{"before": "connected", "inside": "unconnected"}[o.Params["connect"]]
 		switch {
 		case int64(r.Connections) != size.clients || int64(r.Requests) != size.total():
-			return "", fmt.Errorf("%d clients had %d answers, want %d and %d", r.Connections, r.Requests, size.clients, size.total())
+			return "", fmt.Errorf("%d clients got %d answers, want %d clients and %d answers", r.Connections, r.Requests, size.clients, size.total())
 		case len(r.Errors) > 0:
 			return "", fmt.Errorf("not all messages were answered: %v", r.Errors)
 		case r.Began != began:
-			return "", fmt.Errorf("the clients began %q, want %q", r.Began, began)
+			return "", fmt.Errorf("the clients began the measured time %q, want %q", r.Began, began)
 		case r.Digest == "" || r.Versions["tls"] != "TLS "+o.Params["tls"]:
-			return "", fmt.Errorf("the digest is %q and the version %q, want one of answers, and TLS %s", r.Digest, r.Versions["tls"], o.Params["tls"])
+			return "", fmt.Errorf("the report has the digest %q and the version %q, want a digest of the answers, and TLS %s", r.Digest, r.Versions["tls"], o.Params["tls"])
 		}
 		// A server in Go chooses another cipher in TLS 1.3 on a CPU without instructions for AES, so the digest names it.
 		cipher := r.Versions["cipher"]
@@ -349,10 +349,10 @@ func (r *reading) scalingEnd(o bench.Outcome) {
 		PeakRSS float64 `json:"peak_rss_bytes"`
 		Program float64 `json:"program_bytes"`
 	}
-	why := "the system below the server does not report it"
+	why := "the server does not report this value, because the kernel or library OS below it does not"
 	if lines := o.Inside.Lines; len(lines) == 0 || json.Unmarshal([]byte(lines[len(lines)-1].Text), &end) != nil {
 		end.PeakRSS, end.Program = 0, 0
-		why = "the server was ended before its last line"
+		why = "the server was stopped before it printed its last line"
 	}
 	for _, v := range []struct {
 		desc  *metric.Desc

@@ -37,7 +37,7 @@ func windowParams(window, warmup string) []bench.Param {
 	return []bench.Param{
 		{Name: "windows", Doc: "Number of timed windows in a run.", Default: "20"},
 		{Name: "window", Doc: "Length of a window. A fifth of the length should be at least 100 times the jitter of a line's arrival.", Default: window},
-		{Name: "operations", Doc: "Number of operations in a window; 0 for as many as fit.", Default: "0"},
+		{Name: "operations", Doc: "Number of operations in a window. 0: as many as fit into the window.", Default: "0"},
 		{Name: "warmup", Doc: "Minimum duration of the same work before the windows.", Default: warmup},
 	}
 }
@@ -146,7 +146,7 @@ func readWindows(o host.Output) (record, error) {
 		case "begin":
 			v, err := numbers(rest, 1)
 			if err != nil || open >= 0 || v[0] != uint64(len(r.windows)) && v[0]+1 != uint64(len(r.windows)) {
-				return r, fmt.Errorf("the worker said %.60q in the wrong place", line.Text)
+				return r, fmt.Errorf("the worker printed the line %.60q in the wrong place", line.Text)
 			}
 			if v[0] == uint64(len(r.windows)) {
 				r.windows = append(r.windows, nil)
@@ -155,7 +155,7 @@ func readWindows(o host.Output) (record, error) {
 		case "end":
 			v, err := numbers(rest, 3)
 			if err != nil || open < 0 || v[0] != uint64(open) || v[1] == 0 {
-				return r, fmt.Errorf("the worker said %.60q in the wrong place", line.Text)
+				return r, fmt.Errorf("the worker printed the line %.60q in the wrong place", line.Text)
 			}
 			p := part{v[1], line.At - from, time.Duration(v[2])}
 			r.windows[open] = append(r.windows[open], p)
@@ -170,14 +170,14 @@ func readWindows(o host.Output) (record, error) {
 	rest, ok := strings.CutPrefix(last, "done ")
 	v, err := numbers(rest, 2)
 	if !ok || err != nil || open >= 0 {
-		return r, fmt.Errorf("the worker ended with %.60q, want its line \"done\"", last)
+		return r, fmt.Errorf("the worker's last line is %.60q, want a line that begins with \"done\"", last)
 	}
 	if len(r.windows) == 0 || v[0] != r.operations {
-		return r, fmt.Errorf("the worker did %d operations, but its windows have %d", v[0], r.operations)
+		return r, fmt.Errorf("the worker reports %d operations, but the windows add up to %d operations", v[0], r.operations)
 	}
 	for i, w := range r.windows {
 		if w.cost(part.byHarness) <= 0 {
-			return r, fmt.Errorf("the lines around window %d arrived together: the harness was late (the machine is busy; a longer window helps), or something in between buffers the output", i)
+			return r, fmt.Errorf("the first and last line of window %d arrived together. Either the machine was too busy to read the lines in time (set a longer window), or a program on the way buffers the output", i)
 		}
 	}
 	r.wrong = v[1]
@@ -213,7 +213,7 @@ func (r record) check(p bench.Params) error {
 		return err
 	}
 	if int64(len(r.windows)) != windows {
-		return fmt.Errorf("%d windows, want %d", len(r.windows), windows)
+		return fmt.Errorf("the worker made %d windows, want %d", len(r.windows), windows)
 	}
 	for i, w := range r.windows {
 		if n := w.operations(); operations > 0 && n != uint64(operations) {

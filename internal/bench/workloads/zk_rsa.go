@@ -19,10 +19,10 @@ var (
 	zkProve       = loadGauge("prove_seconds", "seconds", metric.Lower, "Time of a proof, including the computation of its witness, on the harness's clock: the mean of the run.")
 	zkSpeed       = loadGauge("constraints_per_second", "constraints_per_second", metric.Higher, "Constraints of the circuit divided by the time of a proof.")
 	zkWitness     = loadGauge("witness_seconds", "seconds", metric.Lower, "Time to compute all values of the circuit and to check its constraints, measured alone; a proof includes the same work.")
-	zkVerify      = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify a proof by the clock inside: the mean of ten verifications of each proof.")
+	zkVerify      = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify a proof, on the environment's clock: the mean of ten verifications of each proof.")
 	zkCompile     = loadGauge("compile_seconds", "seconds", metric.Lower, "Time to make the constraints of the circuit.")
 	zkKeys        = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to check and read the keys of an earlier set-up.")
-	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, by the clock inside. A run that finds its keys on the disk reports the time that is stored with them.")
+	zkSetUp       = loadGauge("set_up_seconds", "seconds", metric.Lower, "Time of the set-up on all CPUs, on the environment's clock. A run that finds the keys on the disk reports the time that is stored with the keys.")
 	zkConstraints = loadGauge("circuit_constraints", "constraints", metric.Lower, "Constraints of the circuit in this proof system.")
 	zkProof       = loadGauge("proof_bytes", "bytes", metric.Lower, "Size of a proof.")
 	zkProvingKey  = loadGauge("proving_key_bytes", "bytes", metric.Lower, "Size of the proving key with uncompressed points.")
@@ -44,12 +44,12 @@ var zkRSA = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "circuit", Default: "rsa-2048", Values: []string{"rsa-2048", "sha256", "tiny"},
-			Doc: "The statement to prove: a known RSA signature of a public message of 64 bytes, a known message with a public SHA-256, or a few multiplications, for a quick try."},
+			Doc: "The statement to prove. rsa-2048: a known RSA signature of a public message of 64 bytes. sha256: a known message with a public SHA-256. tiny: a few multiplications, for a quick try."},
 		{Name: "backend", Default: "groth16", Values: []string{"groth16", "plonk"}, Doc: "The proof system."},
 		{Name: "bytes", Default: "64", Doc: "Bytes that the circuit sha256 hashes."},
 		{Name: "threads", Default: "1", Doc: "Number of threads that may prove at the same time (GOMAXPROCS)."},
 		{Name: "proofs", Default: "1", Doc: "Proofs in a run."},
-		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that stores the keys of set-ups, up to 2 GiB. Empty: a folder that is removed with the environment; each environment then makes its set-up once, in the first run, which is not counted."},
+		{Name: "keys", Path: true, Subject: true, Doc: "Folder in the environment that stores the keys of set-ups, up to 2 GiB. Empty: a folder that is removed with the environment; each environment then makes the set-up once, in the first run, which is not part of the result."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{zkProve, zkSpeed, zkWitness, zkVerify, zkCompile, zkKeys, zkSetUp, zkConstraints, zkProof, zkProvingKey, zkVerifying, zkPeak, zkOutside, clockDisagreement}
@@ -95,7 +95,7 @@ var zkRSA = bench.Workload{
 			found.lack(zkPeak, "this run made the set-up, which needs more memory than a proof")
 		} else {
 			found.value(zkKeys, z.harnessSeconds("keys"), together)
-			found.value(zkPeak, positive(float64(z.PeakRSS)), "the system below the prover does not report it")
+			found.value(zkPeak, positive(float64(z.PeakRSS)), "the kernel or library OS below the prover does not report the prover's memory")
 		}
 		const silent = "the prover does not report it"
 		found.value(zkSetUp, positive(z.SetUpSeconds), silent)
@@ -118,15 +118,15 @@ var zkRSA = bench.Workload{
 		p := o.Params
 		switch {
 		case z.Circuit != p["circuit"] || z.Scheme != p["backend"] || strconv.Itoa(z.Threads) != p["threads"] || strconv.Itoa(z.Proofs) != p["proofs"]:
-			return "", fmt.Errorf("the prover made %d proofs of %s with %s and %d threads, want %s of %s with %s and %s", z.Proofs, z.Circuit, z.Scheme, z.Threads, p["proofs"], p["circuit"], p["backend"], p["threads"])
+			return "", fmt.Errorf("the prover made %d proofs of %s with %s and %d threads, want %s proofs of %s with %s and %s threads", z.Proofs, z.Circuit, z.Scheme, z.Threads, p["proofs"], p["circuit"], p["backend"], p["threads"])
 		case p["circuit"] == "sha256" && strconv.Itoa(z.Hashed) != p["bytes"]:
 			return "", fmt.Errorf("the circuit hashes %d bytes, want %s", z.Hashed, p["bytes"])
 		case z.Verified != z.Proofs:
-			return "", fmt.Errorf("%d of %d proofs were verified with the public values of the statement", z.Verified, z.Proofs)
+			return "", fmt.Errorf("only %d of %d proofs were verified with the statement's public values", z.Verified, z.Proofs)
 		case z.Tried < 1 || z.Refused != z.Tried:
 			return "", falseProofs(z.Tried, z.Refused)
 		case z.ProofBytes < 1 || !strings.HasPrefix(z.Digest, "sha256:") || !strings.HasPrefix(z.Public, "sha256:"):
-			return "", fmt.Errorf("a proof has %d bytes, the circuit's digest is %.80q and that of the public values %.80q", z.ProofBytes, z.Digest, z.Public)
+			return "", fmt.Errorf("a value is missing or malformed: a proof has %d bytes, the circuit's digest is %.80q and the public values' digest is %.80q", z.ProofBytes, z.Digest, z.Public)
 		}
 		// Another circuit or another size of proofs is other work.
 		return digest("zk-rsa", z.Circuit, z.Scheme, z.Curve, z.Digest, z.Public, strconv.Itoa(z.Constraints), strconv.Itoa(z.ProofBytes)), nil
@@ -171,7 +171,7 @@ func readZK(o host.Output) (*zkOutput, error) {
 		return nil, fmt.Errorf("the prover reports %d proofs of %d constraints, want at least one of each", z.Proofs, z.Constraints)
 	}
 	if n := z.times["prove"]; n != z.Proofs {
-		return nil, fmt.Errorf("the prover's lines are around %d proofs, its report has %d", n, z.Proofs)
+		return nil, fmt.Errorf("the prover printed lines for %d proofs, but the report has %d proofs", n, z.Proofs)
 	}
 	return z, nil
 }

@@ -20,7 +20,7 @@ import (
 var (
 	zkvmProve   = loadGauge("prove_seconds", "seconds", metric.Lower, "Time to prove an execution of the guest, which includes executing it, on the harness's clock.")
 	zkvmSpeed   = loadGauge("cycles_per_second", "cycles_per_second", metric.Higher, "Cycles of the guest divided by the time of its proof.")
-	zkvmExecute = loadGauge("execute_seconds", "seconds", metric.Lower, "Time to execute the guest without a proof, by the clock inside.")
+	zkvmExecute = loadGauge("execute_seconds", "seconds", metric.Lower, "Time to execute the guest without a proof, on the environment's clock.")
 	zkvmKeys    = loadGauge("keys_seconds", "seconds", metric.Lower, "Time to make the guest's keys; each run makes them.")
 	zkvmVerify  = loadGauge("verify_seconds", "seconds", metric.Lower, "Time to read and verify the proof, on the harness's clock.")
 	zkvmCycles  = loadGauge("guest_cycles", "cycles", metric.Lower, "Instructions that the guest executes.")
@@ -52,10 +52,10 @@ var zkvm = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "guest", Default: guestRSA, Values: []string{guestRSA, guestSHA, guestFibonacci},
-			Doc: "The program to prove: the check of an RSA-2048 signature (2.7 million cycles), a chain of SHA-256 (5,500 cycles a hash), or Fibonacci's sequence (a few cycles a step)."},
+			Doc: "The program to prove. rsa-2048: the check of an RSA-2048 signature (2.7 million cycles). sha256: a chain of SHA-256 (5,500 cycles a hash). fibonacci: Fibonacci's sequence (a few cycles a step)."},
 		{Name: "n", Default: "200", Doc: "Number of hashes of the chain, or steps of the sequence; rsa-2048 has only one size."},
 		{Name: "shard", Default: "524288", Doc: "Cycles of a shard, a power of two: smaller shards need less memory, and make larger proofs."},
-		{Name: "threads", Default: "2", Doc: "Threads of the prover's pool; a few more prepare its work."},
+		{Name: "threads", Default: "2", Doc: "Threads of the prover's pool; a few more threads prepare the work."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{zkvmProve, zkvmSpeed, zkvmExecute, zkvmKeys, zkvmVerify, zkvmCycles, zkvmShards, zkProof, zkvmPeak, zkvmOutside, clockDisagreement}
@@ -103,7 +103,7 @@ var zkvm = bench.Workload{
 		found.value(zkvmCycles, float64(z.Cycles), silent)
 		found.value(zkvmShards, positive(float64(z.Shards)), silent)
 		found.value(zkProof, positive(float64(z.ProofBytes)), silent)
-		found.value(zkvmPeak, positive(float64(z.PeakRSS)), "the system below the prover does not report it")
+		found.value(zkvmPeak, positive(float64(z.PeakRSS)), "the kernel or library OS below the prover does not report the prover's memory")
 		found.derived(zkvmOutside, positive(float64(z.OutsideBytes))/z.harnessSeconds("hash"), together)
 		found.derived(clockDisagreement, math.Abs(positive(z.Seconds["prove"])/prove-1), together)
 		if o.Params["guest"] == guestSHA {
@@ -120,20 +120,20 @@ var zkvm = bench.Workload{
 		n := strconv.FormatUint(uint64(z.N), 10)
 		switch {
 		case z.Guest != p["guest"] || z.Guest != guestRSA && n != p["n"] || strconv.Itoa(z.ShardCycles) != p["shard"] || strconv.Itoa(z.Threads) != p["threads"]:
-			return "", fmt.Errorf("the prover proved %s of %s in shards of %d cycles with %d threads, want %s of %s, %s and %s", z.Guest, n, z.ShardCycles, z.Threads, p["guest"], p["n"], p["shard"], p["threads"])
+			return "", fmt.Errorf("the prover proved %s of %s in shards of %d cycles with %d threads, want %s of %s in shards of %s cycles with %s threads", z.Guest, n, z.ShardCycles, z.Threads, p["guest"], p["n"], p["shard"], p["threads"])
 		case !z.Verified:
 			return "", errors.New("the proof was not verified")
 		case z.Tried < 1 || z.Refused != z.Tried:
 			return "", falseProofs(z.Tried, z.Refused)
 		case z.ProofBytes < 1 || z.Shards < 1 || !strings.HasPrefix(z.Program, "sha256:") || !strings.HasPrefix(z.Key, "sha256:"):
-			return "", fmt.Errorf("a proof has %d bytes and %d shards, the program's digest is %.80q and that of its key %.80q", z.ProofBytes, z.Shards, z.Program, z.Key)
+			return "", fmt.Errorf("a value is missing or malformed: a proof has %d bytes and %d shards, the program's digest is %.80q and its key's digest is %.80q", z.ProofBytes, z.Shards, z.Program, z.Key)
 		}
 		said, err := hex.DecodeString(z.Public)
 		if err != nil {
-			return "", fmt.Errorf("public values %.80q: %w", z.Public, err)
+			return "", fmt.Errorf("cannot decode the public values %.80q: %w", z.Public, err)
 		}
 		if got := fmt.Sprintf("%x", sha256.Sum256(said)); got != zkvmSays(z.Guest, z.N) {
-			return "", fmt.Errorf("the guest %s of %s says %.80q, which is wrong", z.Guest, n, z.Public)
+			return "", fmt.Errorf("the guest %s of %s gave the wrong result %.80q", z.Guest, n, z.Public)
 		}
 		// Another program, another prover or another size of proofs is other work.
 		return digest("zkvm", z.Guest, n, z.Library, z.Program, z.Key, z.Public, strconv.FormatInt(z.Cycles, 10), strconv.Itoa(z.Shards), strconv.Itoa(z.ProofBytes)), nil
@@ -218,7 +218,7 @@ func readZKVM(o host.Output) (*zkvmOutput, error) {
 		return nil, err
 	}
 	if z.Cycles < 1 || z.times["prove"] != 1 || z.times["verify"] != 1 {
-		return nil, fmt.Errorf("the prover proved %d and verified %d executions of %d cycles, want one of each", z.times["prove"], z.times["verify"], z.Cycles)
+		return nil, fmt.Errorf("the prover proved %d and verified %d executions of %d cycles, want one proof, one verification, and cycles above 0", z.times["prove"], z.times["verify"], z.Cycles)
 	}
 	return z, nil
 }
@@ -226,7 +226,7 @@ func readZKVM(o host.Output) (*zkvmOutput, error) {
 // falseProofs is the error of a verifier that did not refuse every false proof, or was given none.
 func falseProofs(tried, refused int) error {
 	if tried < 1 {
-		return errors.New("no false proof was given to the verifier, so it may accept anything")
+		return errors.New("the verifier was not tested with a false proof, so it may accept any proof")
 	}
 	return fmt.Errorf("the verifier accepted %d of %d false proofs", tried-refused, tried)
 }

@@ -36,7 +36,7 @@ var countsStatistics = load.Statistics{
 			return nil, nil, fmt.Errorf("read the page of counts: %w", err)
 		}
 		if r.StatusCode != http.StatusOK {
-			return nil, nil, fmt.Errorf("the page of counts says: %.200s", page)
+			return nil, nil, fmt.Errorf("the page of counts is not available: %.200s", page)
 		}
 		counts, err := parseCounts(page)
 		return counts, nil, err

@@ -195,7 +195,7 @@ func (s *http2Session) frame(f xhttp2.Frame) (load.Answer, error) {
 	return load.Answer{}, nil
 }
 
-var errStream = errors.New("HTTP/2: an answer on a stream without a request")
+var errStream = errors.New("HTTP/2: the server sent an answer on a stream without a request")
 
 func (s *http2Session) completeAnswer(id uint32, st *stream) load.Answer {
 	delete(s.streams, id)

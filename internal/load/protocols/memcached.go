@@ -121,7 +121,7 @@ func (s *memcachedSession) Answer(b []byte) (int, load.Answer, error) {
 func (s *memcachedSession) answered(n int, name, value []byte, wrong string) (int, load.Answer, error) {
 	key, asked := s.next()
 	if !asked {
-		return 0, load.Answer{}, errors.New("memcached: an answer to no request")
+		return 0, load.Answer{}, errors.New("memcached: the server sent an answer without a request")
 	}
 	if wrong == "" {
 		var b [mostKey]byte

@@ -100,7 +100,7 @@ func (d *mongoDialect) Populate(ctx context.Context, conn net.Conn) (uint64, err
 			return requests, fmt.Errorf("insert: %w", err)
 		}
 		if took, ok := answer.Lookup("n").AsInt32OK(); !ok || took != n {
-			return requests, fmt.Errorf("insert: of %d documents the server took %d: %.200s", n, took, answer)
+			return requests, fmt.Errorf("insert: of %d documents the server stored only %d: %.200s", n, took, answer)
 		}
 	}
 	return requests, nil
@@ -155,7 +155,7 @@ func mongoAnswer(conn net.Conn, message []byte) (bsoncore.Document, error) {
 		return answer, err
 	}
 	if name, _ := answer.Lookup("codeName").StringValueOK(); name == "CommandNotFound" {
-		return answer, fmt.Errorf("%w: it answers %.200s", errMongoCommand, answer)
+		return answer, fmt.Errorf("%w: the answer is %.200s", errMongoCommand, answer)
 	}
 	return answer, fmt.Errorf("the server answers %.200s", answer)
 }
@@ -238,7 +238,7 @@ func (s *mongoSession) Answer(b []byte) (int, load.Answer, error) {
 	}
 	key, asked := s.next()
 	if !asked || to != int32(s.seq+1) {
-		return 0, load.Answer{}, errors.New("MongoDB: an answer to no request")
+		return 0, load.Answer{}, errors.New("MongoDB: the server sent an answer without a request")
 	}
 	a := load.Answer{Ended: true, Seq: s.seq, Wrong: s.wrong(answer, key)}
 	if said, ok := answer.Lookup("errmsg").StringValueOK(); ok && a.Wrong != "" {

@@ -118,7 +118,7 @@ func (s *postgresSession) Answer(b []byte) (int, load.Answer, error) {
 	}
 	size := int(binary.BigEndian.Uint32(b[1:]))
 	if size < 4 || size > 1<<30 {
-		return 0, load.Answer{}, fmt.Errorf("PostgreSQL: a message of %d bytes", size)
+		return 0, load.Answer{}, fmt.Errorf("PostgreSQL: invalid message length, %d bytes", size)
 	}
 	switch b[0] {
 	case dataRow:
@@ -152,7 +152,7 @@ func (s *postgresSession) Answer(b []byte) (int, load.Answer, error) {
 // ready makes the answer to the oldest query.
 func (s *postgresSession) ready(n int) (int, load.Answer, error) {
 	if _, asked := s.next(); !asked {
-		return 0, load.Answer{}, errors.New("PostgreSQL: an answer to no query")
+		return 0, load.Answer{}, errors.New("PostgreSQL: the server sent an answer without a query")
 	}
 	if s.wrong == "" && !s.d.rows.CompareAndSwap(0, s.rows+1) && s.d.rows.Load() != s.rows+1 {
 		s.wrong = "wrong answer"

@@ -187,7 +187,7 @@ func (s *respSession) Answer(b []byte) (int, load.Answer, error) {
 	key, asked := s.next()
 	switch {
 	case !asked:
-		return 0, load.Answer{}, errors.New("RESP: an answer to no request")
+		return 0, load.Answer{}, errors.New("RESP: the server sent an answer without a request")
 	case r.kind == '-':
 		a.Wrong, a.Said = "error reply", quoted(r.text)
 	case s.d.reads && (r.kind != '$' || !s.d.right(r.text, key)):
