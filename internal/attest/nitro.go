@@ -31,7 +31,7 @@ var nitro = Provider{
 		const device = "/dev/nsm"
 		exchange, err := openNSM(device)
 		if err != nil {
-			return nil, nil, fmt.Errorf("open %s: %w: %w (teescope needs an AWS Nitro enclave)", device, errors.ErrUnsupported, err)
+			return nil, nil, fmt.Errorf("open %s: %w: %w (evidence of this kind needs an AWS Nitro enclave)", device, errors.ErrUnsupported, err)
 		}
 		return nsm{exchange}, Stored(nil), nil
 	},

@@ -18,7 +18,7 @@ var configfsTSM = Provider{
 	Open: func(Settings) (Quoter, Collateral, error) {
 		c, err := linuxtsm.MakeClient()
 		if err != nil {
-			return nil, nil, fmt.Errorf("open configfs-tsm: %w: %w (teescope needs a confidential VM, Linux 6.7 or newer, a mounted configfs and root)", errors.ErrUnsupported, err)
+			return nil, nil, fmt.Errorf("open configfs-tsm: %w: %w (evidence of this kind needs a confidential VM, Linux 6.7 or newer, a mounted configfs and root)", errors.ErrUnsupported, err)
 		}
 		return tsm{c}, Vendors(), nil
 	},

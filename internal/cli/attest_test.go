@@ -194,7 +194,7 @@ func TestAttestRefuses(t *testing.T) {
 		want string
 	}{
 		{"no TEE", []string{"attest", good}, "no TEE on this machine (open configfs-tsm: "},
-		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "teescope needs an AWS Nitro enclave"},
+		{"a TEE that is not here", []string{"attest", good, "--provider", "nitro"}, "evidence of this kind needs an AWS Nitro enclave"},
 		{"an unknown TEE", []string{"attest", good, "--provider", "sgx"}, `--provider "sgx": want configfs-tsm, nitro, tpm, nvidia, simulated`},
 		{"no GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "no-such-tool {nonce}"}, "install NVIDIA's nvattest"},
 		{"an old report of a GPU", []string{"attest", good, "--provider", "nvidia", "--gpu-command", "sed -e s/{nonce}// ../attest/testdata/nvidia-hopper.json"}, "this machine returned a quote for other data than teescope requested"},

@@ -257,7 +257,7 @@ func TestChannelRefuses(t *testing.T) {
 		{connect, "--mock-peer --max-connections 0", "want at least 1"},
 		{connect, "--mock-peer --service " + strings.Repeat("s", 256), "at most 255"},
 		{listen, "", "no TEE on this machine (open configfs-tsm: "},
-		{listen, "--provider nitro", "teescope needs an AWS Nitro enclave"},
+		{listen, "--provider nitro", "evidence of this kind needs an AWS Nitro enclave"},
 		{listen, "--provider sgx", `--provider "sgx": want configfs-tsm, nitro`},
 		{listen, "--provider simulated", `--provider "simulated": want`},
 		{listen, "--provider nvidia", `--provider "nvidia": want`},

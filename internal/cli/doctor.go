@@ -37,8 +37,8 @@ not guessed. It also runs without root, and then says what root would add.
 Its last lines are up to three things to do, the most useful first, each with its command.
 
 If a monitor runs on this machine, doctor also shows which sources its settings change:
-switched off, at another level, limited to some processes or containers, or counting only
-part of the time.
+switched off, at another level, limited to some processes, control groups or containers, or
+counting only part of the time.
 --server is that monitor's address; with --server "" doctor asks no monitor.`,
 		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
 		Args:    cobra.NoArgs,

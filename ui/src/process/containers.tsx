@@ -68,7 +68,7 @@ export function Containers() {
         {chosen ? (
           <PlaceLink to={{ subject: "" }}>All containers</PlaceLink>
         ) : (
-          rows.data && known.length > 0 && <p>{containers.length === 0 ? `No container runs here; the table shows the ${known.length} cgroups of the system.` : `${count(containers.length, "container")} among ${known.length} cgroups.`} Values are averages over the time range; memory is at the end of the range.</p>
+          rows.data && known.length > 0 && <p>{containers.length === 0 ? `No container runs here; the table shows the ${known.length} cgroups of the system.` : `${count(containers.length, "container")} among ${known.length} cgroups.`} Values are averages over the time range; memory is the value at its end.</p>
         )}
       </div>
       {rows.error && <Problem message={rows.error} retry={rows.retry} stale={rows.data !== null} />}
