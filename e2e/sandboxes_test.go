@@ -230,7 +230,7 @@ func TestImagesWithoutShell(t *testing.T) {
 			bareServes(t, openEnv(t, name, bench.Params{"image": folder}))
 			_, said, code := run(t, "bench", "run", "custom", "--env", name+",image="+folder, "--param", "shell=sh", "--param", "command=true && true", "--pairs", "1", "--no-counters",
 				"--out", filepath.Join(t.TempDir(), "r.json"), "--data", t.TempDir())
-			if want := `the environment lacks sh: install the program in the environment, or name an image that has it (the job runs "sh -c true && true")`; code != 4 || !strings.Contains(said, want) {
+			if want := `the environment lacks sh: install what is missing, or name an image that has it (the job runs "sh -c true && true")`; code != 4 || !strings.Contains(said, want) {
 				t.Errorf("a workload that needs a shell: exit status %d: %s", code, said)
 			}
 		})

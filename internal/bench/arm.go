@@ -205,7 +205,7 @@ func (s *session) has(ctx context.Context, a *Arm, env Environment, job Job) err
 	argv := append([]string{"{work}/micro", "has"}, needed...)
 	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: argv}, Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
 	if lacks := strings.Fields(string(out.Inside.Stdout)); err != nil && ctx.Err() == nil && len(lacks) > 0 {
-		return fmt.Errorf("the environment lacks %s: install the program in the environment, or name an image that has it (the job runs %q)", strings.Join(lacks, ", "), shortened(job.Inside.Argv))
+		return fmt.Errorf("the environment lacks %s: install what is missing, or name an image that has it (the job runs %q)", strings.Join(lacks, ", "), shortened(job.Inside.Argv))
 	}
 	return ctx.Err() // an environment that only accepts its own programs says it in its runs
 }

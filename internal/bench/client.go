@@ -43,7 +43,7 @@ func ParseClient(text string) (*Client, error) {
 	}
 	to := given["host"]
 	if name != "ssh" || to == "" || strings.HasPrefix(to, "-") {
-		return nil, wrong("the host is missing")
+		return nil, wrong("an ssh host is missing")
 	}
 	c := &Client{Name: "ssh:" + to, placed: map[string]string{}}
 	// As for environments over ssh: there are no prompts, and the host key is checked
@@ -176,7 +176,7 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 	after := h.Now()
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if len(lines) != 4 || !path.IsAbs(lines[0]) {
-		return fmt.Errorf("client %s: the machine answered %.100q, want a folder, an architecture and a connection", c.Name, said)
+		return fmt.Errorf("client %s: the machine answered %.100q, want a folder, an architecture, a connection and a time", c.Name, said)
 	}
 	c.work, c.clock = lines[0], CompareClocks(lines[3], before, after)
 	own, err := h.Exec(ctx, host.Cmd{Argv: []string{"uname", "-m"}})

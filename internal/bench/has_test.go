@@ -46,11 +46,11 @@ func TestImageLacks(t *testing.T) {
 		want     string
 	}{
 		"has all":            {launcher: elsewhere, job: shell, asked: "sh redis-server"},
-		"without a shell":    {launcher: elsewhere, job: shell, lacks: []string{"sh"}, asked: "sh redis-server", want: "the environment lacks sh: install the program in the environment, or name an image that has it"},
-		"with nothing":       {launcher: elsewhere, job: shell, lacks: []string{"sh", "redis-server"}, asked: "sh redis-server", want: "the environment lacks sh, redis-server: install the program in the environment"},
+		"without a shell":    {launcher: elsewhere, job: shell, lacks: []string{"sh"}, asked: "sh redis-server", want: "the environment lacks sh: install what is missing, or name an image that has it"},
+		"with nothing":       {launcher: elsewhere, job: shell, lacks: []string{"sh", "redis-server"}, asked: "sh redis-server", want: "the environment lacks sh, redis-server: install what is missing"},
 		"only own programs":  {launcher: elsewhere, job: shell, fails: errors.New("exec format error"), asked: "sh redis-server"},
-		"what needs a shell": {launcher: elsewhere, job: postgres, lacks: []string{"sh", "/bin/sh"}, asked: "sh id /bin/sh", want: `the environment lacks sh, /bin/sh: install the program in the environment, or name an image that has it (the job runs "sh {work}/postgres.sh {work}")`},
-		"its own script":     {launcher: elsewhere, job: script, lacks: []string{"/bin/sh"}, asked: "/bin/sh", want: `the environment lacks /bin/sh: install the program in the environment, or name an image that has it (the job runs "{work}/run.sh once")`},
+		"what needs a shell": {launcher: elsewhere, job: postgres, lacks: []string{"sh", "/bin/sh"}, asked: "sh id /bin/sh", want: `the environment lacks sh, /bin/sh: install what is missing, or name an image that has it (the job runs "sh {work}/postgres.sh {work}")`},
+		"its own script":     {launcher: elsewhere, job: script, lacks: []string{"/bin/sh"}, asked: "/bin/sh", want: `the environment lacks /bin/sh: install what is missing, or name an image that has it (the job runs "{work}/run.sh once")`},
 		"no interpreter":     {launcher: elsewhere, job: empty},
 		"comes with the job": {launcher: elsewhere, job: own, lacks: []string{"sh"}},
 		"this machine":       {launcher: here, job: shell, lacks: []string{"sh"}},

@@ -21,7 +21,7 @@ func recordable(word string) error {
 	case strings.Contains(word, "\x00"):
 		return errors.New("the argument contains a zero byte, at which the kernel ends an argument (execve(2))")
 	case !utf8.ValidString(word):
-		return errors.New(`the argument is not UTF-8, so neither a result nor a container's configuration can store it; use a script that makes the bytes, as printf '\377' does`)
+		return errors.New(`the text is not UTF-8, so neither a result nor a container's configuration can store it; use a script that makes the bytes, as printf '\377' does`)
 	}
 	return nil
 }

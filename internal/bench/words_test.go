@@ -26,8 +26,8 @@ func TestPassable(t *testing.T) {
 		"plain":             {inside("./-x", "-x", "", "\n", "{{", "\u202e", "\x7f"), ""},
 		"as long as may be": {most, ""},
 		"a zero byte":       {inside("a", "b\x00c"), `pass "b\x00c" to a: the argument contains a zero byte`},
-		"other than UTF-8":  {inside("a", "\xff"), `pass "\xff" to a: it is not UTF-8`},
-		"a folder":          {folder, "it is not UTF-8"},
+		"other than UTF-8":  {inside("a", "\xff"), `pass "\xff" to a: the text is not UTF-8`},
+		"a folder":          {folder, "the text is not UTF-8"},
 		"a load's":          {load, `pass "\x00" to b`},
 		"a long word":       {inside("a", strings.Repeat("x", mostWord+1)), "the argument has 131072 bytes, but the kernel passes at most 131071"},
 		"a long variable":   {variable, "the argument has 131072 bytes"},
@@ -64,7 +64,7 @@ func TestUnrecordable(t *testing.T) {
 	params := []Param{{Name: "command", Text: true}}
 	for value, want := range map[string]string{
 		"a\x00b": `workload custom: parameter command="a\x00b": the argument contains a zero byte`,
-		"\xff":   `workload custom: parameter command="\xff": it is not UTF-8`,
+		"\xff":   `workload custom: parameter command="\xff": the text is not UTF-8`,
 	} {
 		if _, err := Complete("workload custom", params, Params{"command": value}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", value, err, want)

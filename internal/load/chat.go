@@ -509,7 +509,7 @@ func (c *chat) request(ctx context.Context, p Prompt, due time.Duration) call {
 	var why fault
 	if q.err = err; err != nil && errors.As(context.Cause(ctx), &why) { // we ended it
 		if words := strings.TrimSpace(string(q.words)); words != "" {
-			why.said += fmt.Sprintf("; the answer was %.200q", words)
+			why.said += fmt.Sprintf("; the text outside of events was %.200q", words)
 		}
 		q.err = why
 	}

@@ -294,7 +294,7 @@ func TestChatFaults(t *testing.T) {
 		{"stalled", "5s", func(stream, question) { time.Sleep(time.Minute) }},
 		{"stalled", "only keep-alive lines", func(s stream, _ question) { s.pings() }},
 		{"stalled", "only keep-alive lines", func(s stream, _ question) { s.piece("a"); s.pings() }},
-		{"stalled", "the answer was \"loading weights", func(s stream, _ question) { s.raw("loading weights\n"); time.Sleep(time.Minute) }},
+		{"stalled", "the text outside of events was \"loading weights", func(s stream, _ question) { s.raw("loading weights\n"); time.Sleep(time.Minute) }},
 		{"too long", "1m0s", func(s stream, _ question) {
 			for range 100 {
 				s.event(`{"choices":[{"delta":{"content":""},"finish_reason":null}]}`)
@@ -310,9 +310,9 @@ func TestChatFaults(t *testing.T) {
 		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw(`{"error":"no room"}`); time.Sleep(time.Minute) }},
 		{"error in the stream", "no room", func(s stream, _ question) { s.piece("a"); s.raw("data: {\"error\":\"no room\"}") }},
 		{"cut off", "[DONE]", func(s stream, _ question) { s.piece("a") }},
-		{"cut off", "the answer was \"no room", func(s stream, _ question) { s.piece("a"); s.raw("no room") }},
+		{"cut off", "the text outside of events was \"no room", func(s stream, _ question) { s.piece("a"); s.raw("no room") }},
 		{"not a stream", "no room", func(s stream, _ question) { s.raw("no room\n") }},
-		{"endless stream", "no end", func(s stream, _ question) {
+		{"endless stream", "does not end", func(s stream, _ question) {
 			for range 1000 {
 				s.piece("a")
 			}

@@ -129,7 +129,7 @@ func (e *events) endError() error {
 	case !e.some:
 		return fault{"not a stream", fmt.Sprintf("the answer has no event, only the text %.200q", words)}
 	}
-	return fault{errCut.kind, fmt.Sprintf("%s; the answer was %.200q", errCut.said, words)}
+	return fault{errCut.kind, fmt.Sprintf("%s; the text outside of events was %.200q", errCut.said, words)}
 }
 
 // inStream is the kind of an error that a server reports in the body of an answer.

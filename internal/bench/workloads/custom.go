@@ -47,7 +47,7 @@ var custom = bench.Workload{
 		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},
 		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which direction is better."},
 		{Name: "expect", Text: true, Doc: "Regular expression as for pattern. If standard output does not match the expression, the run is refused."},
-		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Check of the output. none: no check. stdout: every run must print the same bytes to standard output."},
+		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Comparison of the output between runs. none: no comparison. stdout: every run must print the same bytes to standard output."},
 		{Name: "estimate", Default: "1s", Doc: "Approximate duration of a run, for the plan."},
 	},
 	Operations: customOperations,

@@ -12,7 +12,7 @@ import (
 
 // formParam chooses the form of the tiny worker. It is a subject, as the work is the same.
 var formParam = bench.Param{Name: "form", Default: micro.Static, Values: []string{micro.Static, micro.Dynamic}, Subject: true,
-	Doc: "How the worker is linked: static, or dynamic with the GNU C library (2.34 or later), as most programs are. Runtimes that replace the C library, like Gramine, answer the system calls of a dynamic program in the replaced library. They must trap the system calls of a static program, which takes longer."}
+	Doc: "How the worker is linked: static, or dynamic with the GNU C library (2.34 or later), as most programs are. Runtimes that replace the C library, like Gramine, answer the system calls of a dynamic program in their own library. They must trap the system calls of a static program, which takes longer."}
 
 // microJob runs a mode of the static tiny worker (folder workloads/micro).
 func microJob(args ...string) (bench.Job, error) { return formJob(micro.Static, args...) }
