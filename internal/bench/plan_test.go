@@ -82,16 +82,16 @@ func TestPlanOfAChoice(t *testing.T) {
 		"the same twice":       {Choice{Experiment: job(), Envs: []string{"native", "native"}}, "", "", "calibrate"},
 		"unknown workload":     {Choice{Experiment: &Experiment{Workload: "nope"}}, "", "", "bench list"},
 		"unknown launcher":     {Choice{Experiment: job(), Envs: []string{"nope"}}, "", "", "bench list"},
-		"unknown parameter":    {Choice{Experiment: job(), Params: Params{"speed": "1"}}, "", "", "it has size, kind"},
+		"unknown parameter":    {Choice{Experiment: job(), Params: Params{"speed": "1"}}, "", "", "the parameters are size, kind"},
 		"value not allowed":    {Choice{Experiment: job(), Params: Params{"kind": "z"}}, "", "", "one of x, y"},
 		"the job refuses":      {Choice{Experiment: job(), Params: Params{"size": "0"}}, "", "", "more than nothing"},
 		"alternative twice":    {Choice{Experiment: job(), Params: Params{"size": "4|4"}}, "", "", "twice"},
 		"job differs in arms":  {Choice{Experiment: job(), Envs: []string{"native", "tee,size=3"}}, "", "", "same in all environments"},
 		"no value":             {Choice{Experiment: job(), Envs: []string{"native,cpus"}}, "", "", "want K=V"},
 		"empty environment":    {Choice{Experiment: job(), Envs: []string{""}}, "", "", "LAUNCHER"},
-		"unknown metric":       {Choice{Experiment: job(), Primary: "speed"}, "", "", "it has took_seconds"},
+		"unknown metric":       {Choice{Experiment: job(), Primary: "speed"}, "", "", "the metrics are took_seconds"},
 		"negative pairs":       {Choice{Experiment: job(), Pairs: -1}, "", "", "at least 1"},
-		"launcher's parameter": {Choice{Experiment: job(), Envs: []string{"native,gpus=1"}}, "", "", "it has cpus"},
+		"launcher's parameter": {Choice{Experiment: job(), Envs: []string{"native,gpus=1"}}, "", "", "the parameters are cpus"},
 	} {
 		p, err := onePlan(c.choice, members())
 		if c.err != "" {

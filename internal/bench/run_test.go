@@ -290,7 +290,7 @@ func TestReachesTheArm(t *testing.T) {
 		"another":          {reached: func(int) (Outcome, error) { return other, failed }, err: "open environment tee: the load does not reach the servers that were started in the environment (loopback)"},
 		"another, later":   {reached: func(n int) (Outcome, error) { return other, map[bool]error{true: failed}[n > 1] }, change: "answered by another program"},
 		"no answer":        {reached: func(int) (Outcome, error) { return silent, failed }, missing: "no answer from 127.0.0.1:7"},
-		"no answer, later": {reached: func(n int) (Outcome, error) { return silent, map[bool]error{true: failed}[n > 1] }, missing: "after the runs: whether the load"},
+		"no answer, later": {reached: func(n int) (Outcome, error) { return silent, map[bool]error{true: failed}[n > 1] }, missing: "after the runs: not checked whether the load"},
 		"nothing runs it":  {reached: func(int) (Outcome, error) { return refused, failed }, missing: "no such program"},
 		"nothing, no word": {reached: func(int) (Outcome, error) { return Outcome{}, failed }, missing: "exit status 1"},
 	} {

@@ -55,7 +55,7 @@ func TestBenchBadInput(t *testing.T) {
 		{"bench run redis --param connections=1000000000", "at most 65536"},
 		{"bench run startup --pairs 8 --quick", "pairs quick"},
 		{"bench run startup --margin 400%", "share like"},
-		{"bench run startup --metric speed", "it has startup_seconds"},
+		{"bench run startup --metric speed", "the metrics are startup_seconds"},
 		{"bench run startup --format pdf", "want one of"},
 		{"bench run startup --seed 9007199254740993", "2^53"},
 		{"bench run startup null --out " + there, "want a folder"},

@@ -16,7 +16,7 @@ import (
 // TestLLMHeld: a run whose answers arrived at once has no time per token and no share of answers that meet an objective for it, and says why;
 // a few such answers count as answers that do not meet it.
 func TestLLMHeld(t *testing.T) {
-	const why = "buffered on the way"
+	const why = "the time between tokens is unknown"
 	b, err := os.ReadFile("testdata/llm-url.txtar")
 	if err != nil {
 		t.Fatal(err)
