@@ -82,6 +82,14 @@ func TestChannel(t *testing.T) {
 	if _, err := io.ReadFull(waiting, make([]byte, 7)); err != nil {
 		t.Fatal(err)
 	}
+	// A connection that is still ending would be cut by the kill, too.
+	await.Event(t, "all connections but the waiting one have ended", func() error {
+		text, err := fetch(metrics)
+		if err == nil && !strings.Contains(text, "\nteescope_channel_connections 1\n") {
+			err = errors.New(text)
+		}
+		return err
+	})
 	far.Stop(syscall.SIGKILL)
 	if got, err := io.ReadAll(waiting); err == nil {
 		t.Errorf("a connection through a side that was killed ends in order after %q", got)

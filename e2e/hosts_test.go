@@ -294,7 +294,7 @@ func TestHostsFail(t *testing.T) {
 	}
 	told := false
 	for _, g := range e.Guards {
-		told = told || g.ID == "machine-clocks" && strings.Contains(g.Message, "ahead of the harness's")
+		told = told || g.ID == "machine-clocks" && strings.Contains(g.Message, "ahead of teescope's clock")
 	}
 	if !told {
 		t.Errorf("no guard tells of the clocks: %+v", e.Guards)
