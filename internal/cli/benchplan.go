@@ -64,7 +64,7 @@ func benchPlanCommand(env Env) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "plan NAME",
-		Short: "Print the commands to run on hardware that this machine does not have",
+		Short: "Print the commands that run a workload or experiment on an SGX host, a TDX or SEV-SNP guest, or an H200",
 		Example: "  teescope bench plan startup\n" +
 			"  teescope bench plan memory --param size=1GiB",
 		Args: cobra.ExactArgs(1),

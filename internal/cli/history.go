@@ -277,7 +277,7 @@ func historyDetectCommand(env Env) *cobra.Command {
 	var f historyFlags
 	c := &cobra.Command{
 		Use:     "detect",
-		Short:   "Name the commits that changed a cost",
+		Short:   "List the commits at which a benchmark's result became better or worse",
 		Long:    "Detect looks for change points: E-Divisive with a t-test, confirmed by a robust z-score.\n\nExit status: 0, or 1 if the last change in a history increased the cost.",
 		Example: "  teescope history detect --magnitude 5%",
 		Args:    cobra.NoArgs,

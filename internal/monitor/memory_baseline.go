@@ -53,7 +53,7 @@ func memoryBaseline(file string, f machine.Fingerprint, judging verdict.Options)
 			continue
 		}
 		if treatment != "" && treatment != c.Treatment {
-			return nil, fmt.Errorf("%s: %s and %s both ran on this machine; want a result with only one of them", file, treatment, c.Treatment)
+			return nil, fmt.Errorf("%s: both %s and %s ran on this machine, so it is not clear which of them to compare with; give a result with only one of them", file, treatment, c.Treatment)
 		}
 		treatment = c.Treatment
 		if c.Verdict == stats.Invalid || c.Cost == nil || c.CostLow == nil || c.CostHigh == nil {

@@ -271,7 +271,7 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 			case x.trust == result.None:
 				a.reason = orDefault(x.note, "the counter cannot see into this environment")
 			case len(v) == 0:
-				a.reason = orDefault(x.note, "not counted in this arm")
+				a.reason = orDefault(x.note, "this counter has no reading in this arm")
 			default:
 				m := scale * stats.Median(v)
 				a.value = &m

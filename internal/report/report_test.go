@@ -272,7 +272,7 @@ func TestCountersAddUp(t *testing.T) {
 		}
 		got[k.name()] = text
 	}
-	want := map[string]string{"syscalls": "9; 11; ", "syscalls, read": "9; 11; ", "syscalls, getppid": "0; not counted in this arm; "}
+	want := map[string]string{"syscalls": "9; 11; ", "syscalls, read": "9; 11; ", "syscalls, getppid": "0; this counter has no reading in this arm; "}
 	for name, text := range want {
 		if got[name] != text {
 			t.Errorf("%s: %q, want %q", name, got[name], text)

@@ -115,7 +115,7 @@ func TestCounterTable(t *testing.T) {
 	got := counterTable(e, "default")
 	want := `counter | of | native | sgx
 syscalls | the workload | 4 | ≥ 40
-llc misses | the whole machine | ≤ 9 | missing: not counted in this arm
+llc misses | the whole machine | ≤ 9 | missing: this counter has no reading in this arm
 zeros | the workload | 0 | 0`
 	if r := rendered(got); r != want || got.Caption != "Counters per run" {
 		t.Errorf("%q:\n%s\nwant\n%s", got.Caption, r, want)

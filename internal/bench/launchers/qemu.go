@@ -29,7 +29,7 @@ var qemu = bench.Launcher{
 	Params: []bench.Param{
 		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
-		{Name: "cpus", Doc: "CPUs of the guest.", Default: "1"},
+		{Name: "cpus", Doc: "Number of virtual CPUs of the guest.", Default: "1"},
 		{Name: "prealloc", Doc: "on: QEMU allocates all of the guest's memory when it starts. off: the host allocates memory when the guest touches it. For an SEV-SNP guest, this applies only to shared memory.", Default: "off", Values: []string{"off", "on"}},
 		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's model (host); for snp EPYC-v4; under tcg max. Use the same model in all compared environments."},
 		{Name: "accel", Doc: "Accelerator. kvm: hardware virtualization. tcg: software emulation, whose times do not show a VM's cost. auto: kvm if a guest boots with it, otherwise tcg.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},

@@ -308,7 +308,7 @@ func readScaling(o bench.Outcome) (*load.Scaling, error) {
 func scalingSteady(r *load.Scaling) (s bench.Series, end float64, err error) {
 	at, warm, known := load.WarmUp(r.Windows)
 	if !known || !(r.Width > 0) {
-		return s, 0, errors.New("a warm-up by number of messages is too short to show a steady state")
+		return s, 0, errors.New("the rate is not recorded during a warm-up that is given as a number of messages; give a time, such as warm=5s")
 	}
 	s.Width, s.Method, s.Attained = r.Width, "the last quarter of the warm-up is at most a ninth faster than the quarter before", &warm
 	for _, answers := range r.Windows {

@@ -189,7 +189,7 @@ var comparisons = []comparison{
 				when:     []limit{{numbers: "rarer", threshold: "conversions"}}, // missing where one direction is not visible
 				severity: findings.Warning,
 				raise:    []limit{{numbers: "share", threshold: "share"}}, raised: findings.Critical,
-				titles: []string{"The {subject} makes memory shared and private again {rarer} times a second."},
+				titles: []string{"The {subject} converts memory from private to shared and back {rarer} times a second."},
 				costs:  []string{"These conversions between private and shared memory use {time} (measured)."},
 			}},
 			details: []number{
@@ -465,7 +465,7 @@ var comparisons = []comparison{
 			},
 			cases: []outcome{
 				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "teescope's eBPF programs use {kernel} of that, its own process {user}.", "All of it is in teescope's eBPF programs: {kernel}."),
-				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user} of that, its eBPF programs {kernel}.", "All of it is in teescope's own process: {user}."),
+				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user} of that, its eBPF programs {kernel}.", "teescope's own process uses all of that."),
 				overBudget(limit{numbers: "total", op: "known"}, ""),
 			},
 		}},

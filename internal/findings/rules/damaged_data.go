@@ -16,8 +16,8 @@ var damagedData = &findings.Rule{
 	Role:  findings.RoleMonitor,
 	Doc:   "A part of the monitor's data folder was damaged. If the part could not be opened, it was moved to the folder quarantine, with a note of the reason. If only some chunks of a block are damaged, the block stays, and answers leave these chunks out. The monitor continues with the rest. If the clock went back, samples from the future were moved to the quarantine too. The finding stays until the part is deleted from the quarantine; for damaged chunks, until the monitor restarts. No threshold: one damaged part is a finding.",
 	Needs: []string{"teescope_store_damaged_parts"},
-	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): otherwise the damage comes back. Read the note in the folder quarantine of --data. " +
-		"Restore the part from a backup while the monitor is stopped, or delete it and its note.",
+	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): otherwise the damage comes back. Read the note next to the damaged files, in the folder `quarantine` of the data folder (--data). " +
+		"Then stop the monitor and restore the files from a backup, or delete them and the note from `quarantine`.",
 	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 	Run:       findDamagedData,
 }

@@ -70,7 +70,7 @@ function Result({ cell: { result: r, comparison: c, trend } }: { cell: Cell }) {
         )}
       </span>
       {trend.length > 1 && (
-        <span className="matrix-trend" title={`Cost ratio of ${count(trend.length, "run")}, the newest on the right`}>
+        <span className="matrix-trend" title={`Cost ratio of the last ${trend.length} results, the newest on the right`}>
           <SparkLine values={trend} label={`Cost ratio of the last ${trend.length} results`} />
         </span>
       )}
