@@ -40,7 +40,7 @@ func length(d time.Duration) string { return metric.Length(max(1, d.Round(time.S
 
 // pastOf are the verbs of the rules' titles in the past tense.
 var pastOf = map[string]string{
-	"accepts": "accepted", "are": "were", "asks": "asked", "calls": "called", "completes": "completed", "copies": "copied", "do": "did", "drop": "dropped",
+	"accepts": "accepted", "are": "were", "asks": "asked", "calls": "called", "completes": "completed", "converts": "converted", "copies": "copied", "do": "did", "drop": "dropped",
 	"end": "ended", "enters": "entered", "exits": "exited", "fails": "failed", "gives": "gave", "has": "had", "is": "was", "leaves": "left", "live": "lived", "load": "loaded",
 	"loads": "loaded", "loses": "lost", "makes": "made", "miss": "missed", "moves": "moved", "needs": "needed", "reads": "read", "receives": "received",
 	"refuses": "refused", "retransmits": "retransmitted", "sends": "sent", "spends": "spent", "takes": "took", "touches": "touched", "uses": "used", "wait": "waited", "waits": "waited",

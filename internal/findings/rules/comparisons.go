@@ -465,7 +465,7 @@ var comparisons = []comparison{
 			},
 			cases: []outcome{
 				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "teescope's eBPF programs use {kernel} of that, its own process {user}.", "All of it is in teescope's eBPF programs: {kernel}."),
-				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user} of that, its eBPF programs {kernel}.", "teescope's own process uses all of that."),
+				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user} of that, its eBPF programs {kernel}.", "teescope's own process uses all of that: {user}."),
 				overBudget(limit{numbers: "total", op: "known"}, ""),
 			},
 		}},
