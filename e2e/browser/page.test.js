@@ -196,7 +196,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
     await drawn(page, calls);
     // The loss of the monitor is reported once, and old content is distinguished from current.
     await page.route("**/api/**", (r) => r.abort());
-    await page.getByRole("alert").getByText(/^The monitor has not answered since \d\d:\d\d:\d\d\. .*older than that/).waitFor();
+    await page.getByRole("alert").getByText(/^The monitor has not answered since \d\d:\d\d:\d\d\. .*shows older data/).waitFor();
     await until("several refreshes have failed", () => page.evaluate(() => performance.getEntriesByType("resource").filter((e) => e.name.includes("/api/") && e.responseStatus === 0).length > 3));
     assert.equal(await page.getByRole("alert").count(), 1);
     const bar = page.getByRole("banner");
