@@ -76,10 +76,10 @@ func TestMemoryBaseline(t *testing.T) {
 		e *result.Experiment
 		f machine.Fingerprint
 	}{
-		"the result's workload is redis; want a result of `teescope bench run memory`": {other, here},
-		"no environment other than the baseline ran on this machine":                   {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
-		"ran with microcode 0x21000283":                                                {e, updated},
-		"ran on this machine, so it is not clear which of them to compare with; give a result with only one of them":                {memoryResult(t, "ladder.json"), here},
+		"the result's workload is redis; want a result of `teescope bench run memory`":                               {other, here},
+		"no environment other than the baseline ran on this machine":                                                 {e, machine.Fingerprint{CPU: "AMD", Kernel: "6.1"}},
+		"ran with microcode 0x21000283":                                                                              {e, updated},
+		"ran on this machine, so it is not clear which of them to compare with; give a result with only one of them": {memoryResult(t, "ladder.json"), here},
 	} {
 		if said, samples := read(x.e, x.f); !strings.Contains(said, want) || samples != nil {
 			t.Errorf("said %q, %d samples; want %q", said, len(samples), want)

@@ -5,7 +5,6 @@ import { SparkLine } from "../charts/spark";
 import { formatSince } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { costText, gradeMeans, headlineOf, kindOf } from "../words/benchmark";
-import { count } from "../words/verdict";
 import { VerdictChip } from "./marks";
 import { matrixOf, type Cell } from "./matrix";
 
