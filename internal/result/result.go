@@ -43,7 +43,7 @@ type Experiment struct {
 	// Origin is that of an experiment file; null for a workload that was run as it is.
 	Origin *Origin `json:"origin,omitempty"`
 	// Summary: the document is a copy without raw files, histograms and the conclusions about secondary metrics. System calls that are
-	// below 1 % of a run's in every run are added up, and counts have four digits.
+	// below 1 % of their process's calls in every run are added up, and counts have four digits.
 	Summary bool `json:"summary,omitempty"`
 	// Digest is that of the document's values without the members digest and attestation: "sha256:…". Who reads the document is
 	// told if it has changed since it was written.

@@ -1493,7 +1493,7 @@ export interface ResultExperiment {
   unit_costs?: ResultUnitCosts;
   /** Origin is that of an experiment file; null for a workload that was run as it is. */
   origin?: ResultOrigin;
-  /** Summary: the document is a copy without raw files, histograms and the conclusions about secondary metrics. System calls that are below 1 % of a run's in every run are added up, and counts have four digits. */
+  /** Summary: the document is a copy without raw files, histograms and the conclusions about secondary metrics. System calls that are below 1 % of their process's calls in every run are added up, and counts have four digits. */
   summary?: boolean;
   /** Digest is that of the document's values without the members digest and attestation: "sha256:…". Who reads the document is told if it has changed since it was written. */
   digest?: string;
