@@ -505,6 +505,7 @@ func checkService(t *testing.T, p *await.Program) {
 }
 
 // unitState stands in for systemctl, as no systemd runs in the root: it keeps the state of a unit in files, and what it was asked.
+// stand-in: systemctl
 const unitState = `#!/bin/sh
 echo "$*" >>/asked
 while [ "${1#-}" != "$1" ]; do shift; done

@@ -18,6 +18,7 @@ import (
 var channelLine = regexp.MustCompile(`^teescope channel: plain (\S+), attested (\S+), metrics (\S+)\n`)
 
 // startChannel runs one side of a tunnel and returns its addresses.
+// stand-in: mock-evidence
 func startChannel(t *testing.T, args ...string) (p *await.Program, plain, attested, metrics string) {
 	t.Helper()
 	p = start(t, binary, append([]string{"channel"}, append(args, "--metrics", "127.0.0.1:0")...)...)

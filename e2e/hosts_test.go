@@ -16,6 +16,7 @@ import (
 
 // ethernet are network namespaces that stand for machines on one Ethernet. Each lives as long as a program of the test, so
 // nothing is left however the test ends.
+// stand-in: namespaces
 type ethernet struct {
 	at map[string][]string // by name, the command that brings another there
 }

@@ -10,6 +10,7 @@ import (
 
 // TestMongoDB fills and loads a real server of MongoDB's protocol, built as a user does, from
 // files that must match their sums. The first time, Maven fetches them from its repository.
+// stand-in: mongo-java-server
 func TestMongoDB(t *testing.T) {
 	tool(t, "mvn", "maven")
 	tool(t, "javac", "openjdk-17-jdk-headless")

@@ -44,6 +44,7 @@ func (m *monitor) switched(t *testing.T, name string) switched {
 // host program after it starts, and stops after it ended.
 // The program stands for one over the Intel SDK: it has the names of the SDK's library and of its
 // functions, and no enclave, because the test machines have no SGX.
+// stand-in: sdk-program
 func TestSourcesSwitchThemselves(t *testing.T) {
 	needRoot(t)
 	t.Parallel()

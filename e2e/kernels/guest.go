@@ -34,6 +34,7 @@ type Output struct {
 }
 
 // Guest is a virtual machine that runs steps and then ends.
+// stand-in: emulated-guest
 type Guest struct {
 	Kernel *Kernel
 	// WithoutBTF boots the kernel with its type information blanked, and hides the file.

@@ -159,6 +159,7 @@ func TestNestedGuest(t *testing.T) {
 // TestModules loads modules of this repository. They call functions with the signatures
 // of the SGX driver's and of a confidential guest's a known number of times, which the
 // probes must count.
+// stand-in: sgx-driver
 func TestModules(t *testing.T) {
 	needMatrix(t)
 	for _, c := range []struct{ name, folder, test string }{

@@ -230,6 +230,7 @@ func TestReadRIM(t *testing.T) {
 }
 
 // TestNVIDIACommand: what the command prints is read, and what it prints instead of evidence is an error that says so.
+// stand-in: nvattest
 func TestNVIDIACommand(t *testing.T) {
 	provider, err := attest.Find("nvidia")
 	if err != nil {

@@ -106,6 +106,7 @@ func extend(t *testing.T, device *TPM, events []event) {
 // TestTPM goes the whole way with a TPM in software: its maker certifies the endorsement key, a CA
 // the attestation key of that TPM and no other, firmware measures, and a quote is verified, and
 // nothing else is.
+// stand-in: swtpm
 func TestTPM(t *testing.T) {
 	socket, maker := swtpm.Start(t)
 	now := time.Now()

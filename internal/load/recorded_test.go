@@ -29,6 +29,7 @@ func recordedAnswer(t *testing.T, name string) []byte {
 
 // replayLlama serves the recorded answers of llama.cpp's server, which ends a connection after each streamed answer. It finds the first
 // questions loading the model; measured names the answer to those of four tokens.
+// stand-in: llama-recording
 func replayLlama(t *testing.T, loading int64, measured string) *Virtual {
 	t.Helper()
 	answers := map[string][]byte{}

@@ -46,6 +46,7 @@ class zeros:
 `
 
 // TestFaults: what is missing, and what a GPU does wrong, is a status and one line.
+// stand-in: pytorch
 func TestFaults(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package attesttest has TEEs for tests: each signs quotes as its hardware does, by keys
 // made for the test, whose root a test names as the one to trust. What verifies is the same
 // as for hardware. It imports package testing and is for tests only.
+// stand-in: attest-machines
 package attesttest
 
 import (

@@ -50,6 +50,7 @@ func TestGramineDebug(t *testing.T) {
 // TestGramineDirect runs the shipped template with stand-ins for Gramine's programs: one prints the version that Gramine 1.9post
 // prints, and runs the job outside of Gramine. The manifest and the run are named after the program: Gramine's command line
 // shows that name and no other.
+// stand-in: gramine
 func TestGramineDirect(t *testing.T) {
 	bin := t.TempDir()
 	version, err := filepath.Abs("testdata/gramine/version.txt")
