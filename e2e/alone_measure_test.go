@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/await"
-	promise "github.com/teescope/teescope/internal/measured"
+	"github.com/teescope/teescope/internal/measured"
 )
 
 // TestTopAloneTimes: without a monitor, top shows the first numbers of processes within a second of its start, and the first
@@ -35,6 +35,6 @@ func TestTopAloneTimes(t *testing.T) {
 			t.Errorf("exit status %d: %s", code, p.Err)
 		}
 	}
-	promise.AtMost(t, "top alone shows the first numbers of processes within a second", "s", 1, numbers)
-	promise.AtMost(t, "top alone shows the first explanation of a process within ten seconds", "s", 10, explanation)
+	measured.AtMost(t, "top alone shows the first numbers of processes within a second", "s", 1, numbers)
+	measured.AtMost(t, "top alone shows the first explanation of a process within ten seconds", "s", 10, explanation)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	promise "github.com/teescope/teescope/internal/measured"
+	"github.com/teescope/teescope/internal/measured"
 )
 
 // TestHostileLoad: all attacks of TestHostileClients again and again, for ten minutes or as long as TEESCOPE_HOSTILE says ("60s"). Of
@@ -66,9 +66,9 @@ func TestHostileLoad(t *testing.T) {
 		}
 		missed = append(missed, max(0, math.Floor(float64(seconds)/5)-n))
 	}
-	promise.AtMost(t, "under hostile clients, a monitor in 256 MiB has at most 220 MiB that cannot be dropped", "MiB", 220, resident)
-	promise.AtMost(t, "under hostile clients, /-/healthy is answered within 0.1 s", "s", 0.1, healthy)
-	promise.AtMost(t, "under hostile clients, no round of readings is missed", "", 0, missed)
+	measured.AtMost(t, "under hostile clients, a monitor in 256 MiB has at most 220 MiB that cannot be dropped", "MiB", 220, resident)
+	measured.AtMost(t, "under hostile clients, /-/healthy is answered within 0.1 s", "s", 0.1, healthy)
+	measured.AtMost(t, "under hostile clients, no round of readings is missed", "", 0, missed)
 	if n := a.group.kills(t); n > 0 {
 		t.Errorf("the kernel killed %d processes", n)
 	}

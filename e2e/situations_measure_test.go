@@ -19,7 +19,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/findings"
-	judged "github.com/teescope/teescope/internal/measured"
+	"github.com/teescope/teescope/internal/measured"
 	"github.com/teescope/teescope/internal/rivals"
 )
 
@@ -88,7 +88,7 @@ func TestSituationsLive(t *testing.T) {
 			seconds = append(seconds, took.Seconds())
 		})
 	}
-	judged.EachAtMost(t, "culprit and victim of each situation are on the first two lines, and nobody else is blamed, of twelve situations with 0, 2 and 6 busy neighbours, on a monitor that watched before", "s", 30, seconds)
+	measured.EachAtMost(t, "culprit and victim of each situation are on the first two lines, and nobody else is blamed, of twelve situations with 0, 2 and 6 busy neighbours, on a monitor that watched before", "s", 30, seconds)
 }
 
 // begin starts the programs of a situation, for as long as the test runs.
