@@ -51,7 +51,7 @@ bin/teescope-zkvm: $(shell find workloads/zkvm -type f -not -name '*.go' -not -n
 	cd workloads/zkvm && cargo build --release --locked --target $(shell uname -m)-unknown-linux-gnu
 	@mkdir -p bin && cp .tools/zkvm/$(shell uname -m)-unknown-linux-gnu/release/teescope-zkvm $@
 
-llm: ## build llama.cpp's server and fetch a small model with real weights, for the workload llm (20 minutes, 0.2 GB)
+llm: ## build llama.cpp's server, fetch a small model with real weights and make two with random ones, for the workload llm (20 minutes, 0.8 GB)
 	@tools/setup.sh llm
 
 runsc: ## build gVisor's runsc into .tools, for the environment of that name (five minutes)
@@ -119,7 +119,7 @@ measure: ## judge the promises that only a live machine can show, and write docs
 torture: ## make the storage fail in thousands of ways, and write docs/reliability.md (PARTS=seam,calls,kill,full,bits; it goes on where it stopped; up to three hours)
 	go run ./e2e/torture -parts $(PARTS) -table docs/reliability.md
 
-test-full: zkvm test measure release-test kernels e2e-kubernetes ## the zkVM's prover, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
+test-full: zkvm llm test measure release-test kernels e2e-kubernetes ## the zkVM's prover, a language model, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
 kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/lab/kernels.md (45 minutes)

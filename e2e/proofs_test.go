@@ -39,8 +39,8 @@ func compared(t *testing.T, args ...string) *result.Experiment {
 	return e
 }
 
-// measured checks that a run has these metrics.
-func measured(t *testing.T, r *result.Run, names ...string) {
+// wantMetrics checks that a run has these metrics.
+func wantMetrics(t *testing.T, r *result.Run, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		m := r.Metric(name)
@@ -59,7 +59,7 @@ func TestProofs(t *testing.T) {
 	for _, backend := range []string{"groth16", "plonk"} {
 		e := compared(t, "zk-rsa", "--param", "circuit=tiny", "--param", "backend="+backend, "--param", "threads=1", "--param", "proofs=10")
 		for i := range e.Runs {
-			measured(t, &e.Runs[i], "prove_seconds", "verify_seconds", "set_up_seconds", "circuit_constraints", "proof_bytes", "prover_peak_rss_bytes")
+			wantMetrics(t, &e.Runs[i], "prove_seconds", "verify_seconds", "set_up_seconds", "circuit_constraints", "proof_bytes", "prover_peak_rss_bytes")
 		}
 	}
 }
@@ -72,17 +72,40 @@ func TestExecutions(t *testing.T) {
 	}
 	e := compared(t, "zkvm", "--param", "guest=fibonacci", "--param", "n=100", "--param", "shard=65536")
 	for i := range e.Runs {
-		measured(t, &e.Runs[i], "prove_seconds", "cycles_per_second", "execute_seconds", "verify_seconds", "guest_cycles", "proof_shards", "proof_bytes", "prover_peak_rss_bytes")
+		wantMetrics(t, &e.Runs[i], "prove_seconds", "cycles_per_second", "execute_seconds", "verify_seconds", "guest_cycles", "proof_shards", "proof_bytes", "prover_peak_rss_bytes")
 	}
 }
 
 // TestModels: the small server of a language model makes the same tokens in every run, for users and on a schedule.
+// stand-in: small-model
 func TestModels(t *testing.T) {
 	t.Parallel()
 	for _, load := range []string{"users=2", "rate=50"} {
 		e := compared(t, "llm", "--param", "layers=1", "--param", "width=32", "--param", "requests=6", "--param", "warm=1", "--param", "input=8", "--param", "output=8", "--param", load)
 		for i := range e.Runs {
-			measured(t, &e.Runs[i], "ttft_p50_seconds", "tpot_mean_seconds", "output_tokens_per_second", "output_tokens_total", "requests_total")
+			wantMetrics(t, &e.Runs[i], "ttft_p50_seconds", "tpot_mean_seconds", "output_tokens_per_second", "output_tokens_total", "requests_total")
+		}
+	}
+}
+
+// TestRealModel: llama.cpp's server with a model, where both are, says the same text in every run to one user, and counts the same tokens as the client.
+func TestRealModel(t *testing.T) {
+	t.Parallel()
+	wantLLM(t)
+	for _, load := range []string{"users=1", "users=2"} {
+		e := compared(t, "llm", "--param", "server=llama", "--param", "size=38m", "--param", "requests=4", "--param", "warm=1", "--param", "input=8", "--param", "output=8", "--param", load)
+		for i := range e.Runs {
+			wantMetrics(t, &e.Runs[i], "ttft_p50_seconds", "server_prompt_mean_seconds", "server_tpot_mean_seconds", "output_tokens_per_second", "output_tokens_total", "requests_total")
+		}
+	}
+}
+
+// wantLLM skips the test unless `make llm` was run.
+func wantLLM(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"llama-server", "random-38m.gguf", "smollm2-135m-instruct.gguf"} {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(binary), name)); err != nil {
+			t.Skipf("%s is not next to teescope: `make llm` makes it in about 20 minutes", name)
 		}
 	}
 }

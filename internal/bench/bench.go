@@ -209,7 +209,10 @@ const (
 	ZKVM   = "{zkvm}"   // of jobs that prove the execution of a program
 
 	Llama   = "{llama}"   // llama.cpp's server of language models
-	Weights = "{weights}" // of the small language model
+	Weights = "{weights}" // of a small language model
+
+	RandomWeights38M  = "{random-38m}"  // of a smaller one, which says nothing
+	RandomWeights362M = "{random-362m}" // of a larger one, which says nothing
 )
 
 // beside are the commands of these programs, or names of their files, and what makes them.
@@ -220,6 +223,9 @@ var beside = map[string]struct{ command, made string }{
 
 	Llama:   {"llama-server", "`make llm` builds it in about 20 minutes"},
 	Weights: {"smollm2-135m-instruct.gguf", "`make llm` downloads it"},
+
+	RandomWeights38M:  {"random-38m.gguf", "`make llm` makes it"},
+	RandomWeights362M: {"random-362m.gguf", "`make llm` makes it"},
 }
 
 // Content is what the file holds.
@@ -287,6 +293,8 @@ type Outcome struct {
 	// Whole: the CPU time of Inside is that of all of the workload's processes and of
 	// nothing else, so the counters by process can be checked against it.
 	Whole bool
+	// Counters are those of the run's events; nil without any.
+	Counters []result.Counter
 	// Beside is the CPU time of other programs that the launcher ran on purpose during the run.
 	Beside time.Duration
 	// Raw are further outputs to keep with the result, by name ("console").

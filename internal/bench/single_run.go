@@ -252,6 +252,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			r.Missing["counters"] = notInside.Error()
 		}
 	}
+	out.Counters = r.Counters
 	own, partial := workCPU(out, counted)
 	r.Interference = s.watch.Finish(own)
 	if partial != "" && r.Interference.ForeignCPU != nil {

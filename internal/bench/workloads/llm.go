@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,16 +22,19 @@ var (
 	llmGap   = newTiming("gap", "the time between two arrivals of text in an answer; the server chooses how much text arrives at once", nil, false)
 	llmTotal = newTiming("answer", "the time from the moment a request was due (open loop) or sent to the last piece of text of its answer", nil, false)
 
-	llmTokens   = loadGauge("output_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all answers, as the server counts them, divided by the time from the first request to the end of the last answer.")
-	llmAll      = loadGauge("total_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all prompts and answers, divided by the time from the first request to the end of the last answer.")
-	llmRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Complete answers, divided by the time from the first request to the end of the last answer.")
-	llmGoodput  = loadGauge("goodput_requests_per_second", "requests_per_second", metric.Higher, "Answers that met both objectives (parameters ttft and tpot), divided by the time from the first request to the end of the last answer.")
-	llmGood     = loadGauge("objective_ratio", "ratio", metric.Higher, "Share of the requests whose answers met both objectives.")
-	llmCached   = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the prompt tokens that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
-	llmRetried  = loadGauge("retried_ratio", "ratio", metric.Lower, "Share of the requests that were sent again on a new connection, because the server had closed the first connection.")
-	llmSingle   = loadGauge("new_connection_ratio", "ratio", metric.Lower, "1 if each request had its own connection, because the server closes connections after its answers; 0 if connections were reused.")
-	llmPrompted = &metric.Desc{Name: "prompt_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the prompts, as the server counts them."}
-	llmOutput   = &metric.Desc{Name: "output_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the answers, as the server counts them."}
+	llmTokens    = loadGauge("output_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all answers, as the server counts them, divided by the time from the first request to the end of the last answer.")
+	llmAll       = loadGauge("total_tokens_per_second", "tokens_per_second", metric.Higher, "Tokens of all prompts and answers, divided by the time from the first request to the end of the last answer.")
+	llmRate      = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Complete answers, divided by the time from the first request to the end of the last answer.")
+	llmGoodput   = loadGauge("goodput_requests_per_second", "requests_per_second", metric.Higher, "Answers that met both objectives (parameters ttft and tpot), divided by the time from the first request to the end of the last answer.")
+	llmGood      = loadGauge("objective_ratio", "ratio", metric.Higher, "Share of the requests whose answers met both objectives.")
+	llmCached    = loadGauge("cached_prompt_ratio", "ratio", metric.Higher, "Share of the prompt tokens that the server found in its cache of keys and values (prompt_tokens_details.cached_tokens).")
+	llmRetried   = loadGauge("retried_ratio", "ratio", metric.Lower, "Share of the requests that were sent again on a new connection, because the server had closed the first connection.")
+	llmSingle    = loadGauge("new_connection_ratio", "ratio", metric.Lower, "1 if each request had its own connection, because the server closes connections after its answers; 0 if connections were reused.")
+	llmCompute   = loadGauge("compute_ratio", "ratio", metric.Higher, "Share of the time from the first request to the end of the last answer in which the server's threads (parameter threads) ran the program itself: the server's CPU time, times the share of user mode in our samples. With one user, this is the share of a request in which the model computes. In gVisor it includes the sandbox's own kernel, which runs in user mode.")
+	llmOwnPrompt = loadGauge("server_prompt_mean_seconds", "seconds", metric.Lower, "Time in which the server computed the prompts, by its own counters, divided by the number of answers.")
+	llmOwnTPOT   = loadGauge("server_tpot_mean_seconds", "seconds", metric.Lower, "Time in which the server computed the answers, by its own counters, divided by their tokens.")
+	llmPrompted  = &metric.Desc{Name: "prompt_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the prompts, as the server counts them."}
+	llmOutput    = &metric.Desc{Name: "output_tokens_total", Unit: "tokens", Kind: metric.Counter, Help: "Tokens of the answers, as the server counts them."}
 )
 
 // Servers of a language model.
@@ -50,11 +54,13 @@ var llm = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: llmSmall, Values: []string{llmSmall, llmLlama, llmCommand, llmURL}, Subject: true,
-			Doc: "The server. small: our own transformer on the CPU with random weights, which needs no installation. llama: llama.cpp's server on the CPU with a real model, SmolLM2 with 135 million weights in 4 bits (make llm). command: your own command line. url: a server that already runs; requests come from inside the environment."},
+			Doc: "The server. small: our own transformer on the CPU with random weights, which needs no installation. llama: llama.cpp's server on the CPU, with a real model in 4 bits (make llm). command: your own command line. url: a server that already runs; requests come from inside the environment."},
 		{Name: "command", Text: true, Subject: true, Doc: "The server's command line, split into words as a shell does. The server must listen on {host}:{port}, as in \"vllm serve MODEL --host {host} --port {port}\"."},
 		{Name: "url", Subject: true, Doc: "URL of the API of a server that already runs, like http://127.0.0.1:8000/v1."},
 		{Name: "model", Doc: "The model's name. Empty: the first model that the server lists."},
-		{Name: "weights", Path: true, Subject: true, Doc: "A model for llama.cpp's server, as a GGUF file on the harness's machine. Empty: SmolLM2."},
+		{Name: "size", Default: "135m", Values: []string{"38m", "135m", "362m"}, Subject: true,
+			Doc: "The model of llama.cpp's server, by its number of weights. 135m: SmolLM2, with real weights. 38m and 362m: the same architecture and tokenizer with random weights, so the answers mean nothing, but the work for each token is that of a model of this size."},
+		{Name: "weights", Path: true, Subject: true, Doc: "Another model for llama.cpp's server, as a GGUF file on the harness's machine. Empty: that of the parameter size."},
 		{Name: "layers", Default: "4", Doc: "Layers of the small model."},
 		{Name: "width", Default: "128", Doc: "Width (hidden size) of the transformer that server=small runs, a multiple of 32."},
 		{Name: "batch", Default: "8", Doc: "Number of answers that the small server or llama.cpp's server computes at the same time."},
@@ -76,6 +82,9 @@ var llm = bench.Workload{
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{llmTokens, llmAll, llmRate, llmGoodput, llmGood, llmPrompted, llmOutput, llmCached, loadErrors, llmRetried, llmSingle, loadCPU, loadRequests}
+		if p["server"] == llmLlama {
+			out = append(out, llmCompute, llmOwnPrompt, llmOwnTPOT)
+		}
 		if llmOpen(p) {
 			out = append(out, loadLate)
 		}
@@ -138,6 +147,13 @@ var llm = bench.Workload{
 			single = 1
 		}
 		found.value(llmSingle, single, none)
+		if o.Params["server"] == llmLlama {
+			found.compute(o, r)
+			const silent = "the server does not report its own counters"
+			own := cmp.Or(r.Served, &load.Served{PromptSeconds: math.NaN(), CompletionSeconds: math.NaN()})
+			found.derived(llmOwnPrompt, own.PromptSeconds/float64(r.Done), silent)
+			found.derived(llmOwnTPOT, own.CompletionSeconds/own.CompletionTokens, silent)
+		}
 		found.derived(loadCPU, timeShare(r.CPUSeconds/r.Seconds/float64(r.Cores)), none)
 		found.value(loadRequests, float64(r.Counted), none)
 		if llmOpen(o.Params) {
@@ -181,19 +197,49 @@ var llm = bench.Workload{
 			return "", errors.New("the load generator reports no digest of prompts and answers")
 		}
 		work := []string{"llm", r.Model, r.Prompts, strconv.FormatUint(r.PromptTokens, 10), strconv.FormatUint(r.CompletionTokens, 10)}
-		if o.Params["server"] == llmSmall { // others may round otherwise from run to run, and their words then differ
+		switch o.Params["server"] {
+		case llmSmall:
 			if err := checkSmall(o, r); err != nil {
 				return "", err
 			}
 			work = append(work, r.Texts)
-		}
-		if o.Params["server"] == llmLlama {
+		case llmLlama:
 			if err := checkLlama(r); err != nil {
 				return "", err
+			}
+			if llmLoop(o.Params) == "closed" && o.Params["users"] == "1" { // with more, which answers it computes together depends on time, and so does how it rounds
+				work = append(work, r.Texts)
 			}
 		}
 		return digest(work...), nil
 	},
+}
+
+// compute adds the share of the time in which the model computes.
+func (r *reading) compute(o bench.Outcome, c *load.Chat) {
+	threads, err := o.Params.Int("threads", 1)
+	if err != nil {
+		r.lack(llmCompute, err.Error())
+		return
+	}
+	var all, user, samples float64
+	for i := range o.Counters {
+		n := &o.Counters[i]
+		switch {
+		case n.Labels["process"] == "" || n.Value == nil:
+		case n.Name == "tee_process_cpu_seconds_total":
+			all += *n.Value
+		case n.Name == "tee_sampled_cpu_seconds_total":
+			samples += *n.Value
+			if n.Labels["mode"] == "user" {
+				user += *n.Value
+			}
+		}
+	}
+	if all <= 0 { // as where nothing was counted
+		all = math.NaN()
+	}
+	r.derived(llmCompute, timeShare(all*user/samples/c.Seconds/float64(threads)), "the run's counters have no CPU time of the server, or no samples of it")
 }
 
 // fewHeld is the share of answers without a time per output token that a run's TPOT may leave out.
@@ -250,7 +296,8 @@ func llmEstimate(p bench.Params) (time.Duration, int64) {
 	switch p["server"] {
 	case llmSmall:
 	case llmLlama: // with SmolLM2 and one thread: 250 tokens of prompts and 150 of answers a second
-		seconds = 1 + float64(requests+warm)*(float64(input)/250+float64(output)/150)
+		larger := map[string]float64{"38m": 0.3, "135m": 1, "362m": 2.7}[p["size"]]
+		seconds = 1 + float64(requests+warm)*(float64(input)/250+float64(output)/150)*larger
 	default:
 		seconds += 60 // to load a model
 	}
@@ -289,10 +336,10 @@ func llmJob(p bench.Params) (bench.Job, error) {
 		return bench.Job{Inside: host.Cmd{Argv: argv}, Programs: []string{argv[0]}, Processes: []string{path.Base(argv[0])},
 			Outside: &host.Cmd{Argv: append(client, "--hold")}, Files: loadFiles, Window: loadWindow, Waits: loadWaits}, nil
 	}
+	client = append(client, "--salt", "1") // the server starts anew for each run, so no cache has the prompts, and all runs ask the same
 	if server == llmLlama {
 		return llamaJob(p, client)
 	}
-	client = append(client, "--salt", "1")                                           // it has no cache that an earlier run could fill, so all runs ask the same
 	argv := []string{"{work}/llm-small", "llm-server", "--address", "{host}:{port}"} // its own name separates its counters from the load's
 	for _, name := range []string{"layers", "width", "batch", "threads"} {
 		n, err := p.Int(name, 1)
@@ -315,10 +362,8 @@ func llamaJob(p bench.Params, client []string) (bench.Job, error) {
 	if err != nil {
 		return bench.Job{}, err
 	}
-	weights := bench.File{Name: "model.gguf", From: bench.Weights}
-	if p["weights"] != "" {
-		weights.From = p["weights"]
-	}
+	model, file := llamaModel(p)
+	weights := bench.File{Name: "model.gguf", From: file}
 	room, err := llamaRoom(p)
 	if err != nil {
 		return bench.Job{}, err
@@ -326,7 +371,7 @@ func llamaJob(p bench.Params, client []string) (bench.Job, error) {
 	if batch > llamaMost/room {
 		return bench.Job{}, fmt.Errorf("parameter batch=%d: want at most %d, because the server reserves memory for %d tokens for each answer", batch, llamaMost/room, room)
 	}
-	argv := []string{"{work}/llama-server", "--model", "{work}/model.gguf", "--alias", llamaModel(p), "--host", "{host}", "--port", "{port}", "--parallel", strconv.FormatInt(batch, 10),
+	argv := []string{"{work}/llama-server", "--model", "{work}/model.gguf", "--alias", model, "--host", "{host}", "--port", "{port}", "--parallel", strconv.FormatInt(batch, 10),
 		"--ctx-size", strconv.FormatInt(room*batch, 10), "--threads", strconv.FormatInt(threads, 10), "--threads-batch", strconv.FormatInt(threads, 10), "--metrics", "--no-webui"}
 	return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: &host.Cmd{Argv: append(client, "--counters", "--hold")}, Window: loadWindow, Waits: loadWaits,
 		Files: append([]bench.File{{Name: "llama-server", From: bench.Llama, Exec: true}, weights}, loadFiles...)}, nil
@@ -352,7 +397,7 @@ func llamaRoom(p bench.Params) (int64, error) {
 		*f.to = n
 	}
 	l.Input, l.Output, l.Shared = int(input), int(output), int(shared)
-	const template, step, known = 64, 256, 8192 // tokens; known is what SmolLM2 takes
+	const template, step, known = 64, 256, 8192 // tokens; known is what the models of the parameter size take
 	longest := int64(load.LongestTurn(int(requests+warm), l, uint64(seed)))
 	room := (longest + longest/3 + template + step - 1) / step * step
 	if p["weights"] == "" && room > known {
@@ -361,12 +406,17 @@ func llamaRoom(p bench.Params) (int64, error) {
 	return room, nil
 }
 
-// llamaModel is the name under which the model is served.
-func llamaModel(p bench.Params) string {
-	if p["weights"] == "" {
-		return "smollm2-135m-instruct"
+// llamaModel is the name under which the model is served, and the file with its weights, as in bench.File.
+func llamaModel(p bench.Params) (name, file string) {
+	switch {
+	case p["weights"] != "":
+		return strings.TrimSuffix(path.Base(p["weights"]), ".gguf"), p["weights"]
+	case p["size"] == "38m":
+		return "random-38m", bench.RandomWeights38M
+	case p["size"] == "362m":
+		return "random-362m", bench.RandomWeights362M
 	}
-	return strings.TrimSuffix(path.Base(p["weights"]), ".gguf")
+	return "smollm2-135m-instruct", bench.Weights
 }
 
 // llmClient is the load generator's command.

@@ -45,6 +45,7 @@ import (
 //	NAME/outside    what the command outside printed
 //	NAME/boot       when the phases of a boot ended, in seconds: VMM, firmware, kernel, init
 //	NAME/monitor    what a guest cost this machine, in seconds: elapsed, CPU
+//	NAME/counters   the run's counters, as in a result
 //	NAME/wall       the wall time of the run in seconds; without it, the time of the last line
 //	NAME/want       what Parse, Series and Check make of it; rewritten by "go test -update"
 //
@@ -138,6 +139,11 @@ func (f *fixture) outcome(t testing.TB, name string) bench.Outcome {
 			t.Fatalf("%s: %s/monitor: %v", f.path, name, err)
 		}
 		o.Monitor = &bench.Monitor{Elapsed: time.Duration(elapsed * 1e9), CPU: time.Duration(cpu * 1e9)}
+	}
+	if s, ok := f.file(name + "/counters"); ok {
+		if err := json.Unmarshal([]byte(s), &o.Counters); err != nil {
+			t.Fatalf("%s: %s/counters: %v", f.path, name, err)
+		}
 	}
 	if s, ok := f.file(name + "/wall"); ok {
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
