@@ -232,7 +232,7 @@ func history(t *testing.T, dashboards []dashboardFile, first time.Time) (text st
 			rows[m[1]] = append(rows[m[1]], l[1])
 		}
 	}
-	named, wanted := namedBy(t, dashboards)
+	named, wanted := listNames(t, dashboards)
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 		row, ok := rows[name]
@@ -290,8 +290,8 @@ func history(t *testing.T, dashboards []dashboardFile, first time.Time) (text st
 	return b.String(), series
 }
 
-// namedBy lists what the dashboards' queries name: values of labels by metric and label, and the value that they want of a metric.
-func namedBy(t *testing.T, dashboards []dashboardFile) (out map[string]map[string][]string, wanted map[string]float64) {
+// listNames lists what the dashboards' queries name: values of labels by metric and label, and the value that they want of a metric.
+func listNames(t *testing.T, dashboards []dashboardFile) (out map[string]map[string][]string, wanted map[string]float64) {
 	t.Helper()
 	out, wanted = map[string]map[string][]string{}, map[string]float64{}
 	for _, d := range dashboards {
@@ -368,9 +368,9 @@ func (c *comparison) compare(t *testing.T, d dashboardFile) {
 					expr := interpolate(t, q.Expr, chosen)
 					got := 0
 					if q.Instant {
-						got = c.same(t, p.Title, "query", url.Values{"query": {expr}, "time": {seconds(c.end())}})
+						got = c.compareAnswers(t, p.Title, "query", url.Values{"query": {expr}, "time": {seconds(c.lastTime())}})
 					} else {
-						got = c.same(t, p.Title, "query_range", c.span(expr, step))
+						got = c.compareAnswers(t, p.Title, "query_range", c.span(expr, step))
 					}
 					if got == 0 && name == "everything" {
 						t.Errorf("%s: no series for %s", p.Title, expr)
@@ -383,7 +383,7 @@ func (c *comparison) compare(t *testing.T, d dashboardFile) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				series += c.same(t, a.Name, "query_range", c.span(interpolate(t, a.Expr, chosen), every))
+				series += c.compareAnswers(t, a.Name, "query_range", c.span(interpolate(t, a.Expr, chosen), every))
 			}
 			if series == 0 {
 				t.Error("no query has series")
@@ -392,19 +392,19 @@ func (c *comparison) compare(t *testing.T, d dashboardFile) {
 	}
 }
 
-// end is the last time at which queries are evaluated.
-func (c *comparison) end() time.Time { return c.to.Add(-spacing / 2) }
+// lastTime is the last time at which queries are evaluated.
+func (c *comparison) lastTime() time.Time { return c.to.Add(-spacing / 2) }
 
 // span asks for a query over the history, from the first time with a whole range before it.
 func (c *comparison) span(expr string, every time.Duration) url.Values {
-	return url.Values{"query": {expr}, "start": {seconds(c.from.Add(rateInterval - spacing/2))}, "end": {seconds(c.end())}, "step": {fmt.Sprint(every.Seconds())}}
+	return url.Values{"query": {expr}, "start": {seconds(c.from.Add(rateInterval - spacing/2))}, "end": {seconds(c.lastTime())}, "step": {fmt.Sprint(every.Seconds())}}
 }
 
 // values returns the values of a variable. Grafana asks for them in two ways, which depend on its version of the data source.
 func (c *comparison) values(t *testing.T, v choice, selector string) []string {
 	t.Helper()
 	span := url.Values{"match[]": {selector}, "start": {seconds(c.from)}, "end": {seconds(c.to)}}
-	c.same(t, v.name, "series", span)
+	c.compareAnswers(t, v.name, "series", span)
 	path := "label/" + v.label + "/values?" + span.Encode()
 	var lists [2][]string
 	for i, m := range []*monitor{c.ours, c.theirs} {
@@ -425,8 +425,8 @@ func (c *comparison) values(t *testing.T, v choice, selector string) []string {
 	return lists[1]
 }
 
-// same compares the answers to one request, and returns how many series they have.
-func (c *comparison) same(t *testing.T, what, path string, form url.Values) int {
+// compareAnswers compares the answers to one request, and returns how many series they have.
+func (c *comparison) compareAnswers(t *testing.T, what, path string, form url.Values) int {
 	t.Helper()
 	kind, got := c.ours.ask(t, path, form)
 	wantKind, want := c.theirs.ask(t, path, form)

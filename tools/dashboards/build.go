@@ -132,7 +132,7 @@ func (b board) build(help map[string]string) (classic, error) {
 			built.Id, built.GridPos = new(uint32(len(d.Panels)+1)), at.place(p.w, p.h)
 			d.Panels = append(d.Panels, dashboard.PanelOrRowPanel{Panel: &built})
 		}
-		at.end()
+		at.endLine()
 	}
 	return d, d.Validate()
 }
@@ -186,12 +186,12 @@ type grid struct{ x, y, height uint32 }
 
 func (g *grid) place(w, h uint32) *dashboard.GridPos {
 	if g.x+w > 24 {
-		g.end()
+		g.endLine()
 	}
 	pos := &dashboard.GridPos{X: g.x, Y: g.y, W: w, H: h}
 	g.x, g.height = g.x+w, max(g.height, h)
 	return pos
 }
 
-// end ends the line.
-func (g *grid) end() { *g = grid{y: g.y + g.height} }
+// endLine moves to the next line.
+func (g *grid) endLine() { *g = grid{y: g.y + g.height} }
