@@ -11,8 +11,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-//go:generate go -C ../tools/dashboards run .
-
 type dashboard struct {
 	UID, Title string
 	Panels     []struct {
