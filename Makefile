@@ -154,7 +154,7 @@ bench-gate-selftest: build ## 100 gates over equal builds and 20 over a slower o
 	@tools/setup.sh demo
 	go run ./e2e/gate -csv docs/lab/statistics-gate.csv
 
-generate: ## regenerate eBPF objects, the types of the page and the generated pages of docs
+generate: ## regenerate eBPF objects, the types of the page, Grafana's dashboards and the generated pages of docs
 	@tools/setup.sh generate
 	go generate ./...
 

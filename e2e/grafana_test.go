@@ -19,12 +19,6 @@ import (
 	"github.com/teescope/teescope/internal/await"
 )
 
-// grafanaPanel is a panel of deploy/grafana/dashboards.
-type grafanaPanel struct {
-	Title   string
-	Targets []struct{ Expr string }
-}
-
 // quiet maps prefixes of metrics to the event without which they have no series. This test
 // causes none of these events.
 var quiet = map[string]string{
@@ -90,25 +84,10 @@ func TestGrafana(t *testing.T) {
 		return nil
 	})
 	missing := m.unavailable(t)
-	files, err := filepath.Glob("../deploy/grafana/dashboards/*.json")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("dashboards %v: %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var d struct {
-				Panels      []grafanaPanel
-				Annotations struct{ List []struct{ Name, Expr string } }
-			}
-			if err := json.Unmarshal(b, &d); err != nil {
-				t.Fatal(err)
-			}
+	for _, d := range readDashboards(t) {
+		t.Run(d.name, func(t *testing.T) {
 			for _, a := range d.Annotations.List {
-				d.Panels = append(d.Panels, grafanaPanel{Title: a.Name, Targets: []struct{ Expr string }{{a.Expr}}})
+				d.Panels = append(d.Panels, grafanaPanel{Title: a.Name, Targets: []grafanaQuery{{Expr: a.Expr}}})
 			}
 			answered := 0
 			for _, p := range d.Panels {

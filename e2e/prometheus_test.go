@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,26 +99,12 @@ func lintMetrics(t *testing.T, m *monitor) {
 // scrapeAgent: a real Prometheus takes the agent's metrics.
 func scrapeAgent(t *testing.T, agent *monitor) {
 	prometheus := tool(t, "prometheus", "prometheus")
-	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yml")
+	config := filepath.Join(t.TempDir(), "prometheus.yml")
 	text := fmt.Sprintf("scrape_configs:\n- job_name: agents\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", strings.TrimPrefix(agent.url, "http://"))
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
-	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
-	server := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	await.Event(t, "Prometheus is ready", func() error { // it listens earlier
-		resp, err := http.Get(server.url + "/-/ready")
-		if err != nil {
-			return err
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
+	server := startPrometheus(t, prometheus, config)
 	await.Event(t, "Prometheus has two scrapes", func() error {
 		if v := server.query(t, `count_over_time(up{job="agents"}[1m]) and up{job="agents"} == 1`, "job")["agents"]; v < 2 {
 			return fmt.Errorf("%v scrapes", v)

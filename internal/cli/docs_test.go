@@ -36,6 +36,7 @@ import (
 )
 
 //go:generate go test -count=1 -run ^TestDocs$ . -update
+//go:generate go -C ../../tools/dashboards run .
 
 var update = flag.Bool("update", false, "write the generated documents")
 
