@@ -56,8 +56,11 @@ func TestSummary(t *testing.T) {
 					t.Errorf("%s: %+v instead of %+v", a.Counter, b, a)
 				}
 			}
-			if text := printed(t, "report", out, "--format", "md", "--out", "-"); !strings.Contains(text, "were left out of this result") {
-				t.Error("the report does not say that it is of a summary")
+			for _, format := range []string{"text", "md", "html"} {
+				text := printed(t, "report", out, "--format", format, "--out", "-")
+				if !strings.Contains(strings.Join(strings.Fields(text), " "), "raw files, histograms and any attestation of the whole result were left out of this result") {
+					t.Errorf("the report as %s does not say that it is of a summary", format)
+				}
 			}
 		})
 	}

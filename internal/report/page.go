@@ -128,7 +128,7 @@ func part(e *result.Experiment, n int, doc Document) Part {
 		p.Facts = append(p.Facts, Fact{"Origin", o})
 	}
 	if e.Summary {
-		p.Facts = append(p.Facts, Fact{"Summary", "raw files and histograms were left out of this result, rare system calls were added up, and counts have four digits"})
+		p.Facts = append(p.Facts, Fact{"Summary", "raw files, histograms and any attestation of the whole result were left out of this result, rare system calls were added up, and counts have four digits"})
 	}
 	p.share()
 	id := func(s string) string { return fmt.Sprintf("e%d-%s", n+1, s) }

@@ -59,10 +59,18 @@ func Compose(s *Source, r *Results, claimsFile func(name string) ([]byte, error)
 	return p, nil
 }
 
+// asked is what a row of a table asks of our results: one lookup, and the arms of its answers.
+type asked struct {
+	lookup   Answer // without arms
+	arms     []Answer
+	measured Measured
+}
+
 // fillTable answers each cell and collects our rows.
 func (p *Page) fillTable(pt *PageTable, r *Results) {
+	var all []*asked
 	for row := range pt.Rows {
-		of := map[Answer]*Measured{} // by what is looked up
+		of := map[Answer]*asked{} // by what is looked up
 		var cells []Filled
 		for column := range pt.Columns {
 			cell := Filled{Published: pt.Rows[row].Published[column], Unit: pt.Unit(row, column), State: Empty}
@@ -70,14 +78,14 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 				a := pt.Cell(row, column)
 				key := Answer{Experiment: a.Experiment, Case: a.Case, Relative: a.Relative, Per: a.Per, Metric: a.Metric}
 				if of[key] == nil {
-					m := &Measured{}
+					of[key] = &asked{lookup: key}
 					if a.Experiment != "" {
-						*m = r.Lookup(pt.Rows[row].Name, a)
-						pt.addOurs(m)
+						of[key].measured = r.Lookup(pt.Rows[row].Name, a)
+						all = append(all, of[key])
 					}
-					of[key] = m
 				}
-				cell.State = fill(a, of[key])
+				of[key].arms = append(of[key].arms, Answer{Arm: a.Arm, TEE: a.TEE, Env: a.Env})
+				cell.State = fill(a, &of[key].measured)
 				p.Values++
 				p.Counts[cell.State]++
 				if cell.State == NoAnswer {
@@ -87,6 +95,31 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 			cells = append(cells, cell)
 		}
 		pt.Cells = append(pt.Cells, cells)
+	}
+	pt.collect(all)
+}
+
+// collect keeps our rows. Rows that ask the same of different arms are the document's arms, and each has its own arms' numbers.
+func (pt *PageTable) collect(all []*asked) {
+	for i, q := range all {
+		var before, after []Answer // of rows that ask the same
+		differ := false
+		for k, o := range all {
+			if o.lookup != q.lookup {
+				continue
+			}
+			differ = differ || !slices.Equal(o.arms, q.arms)
+			switch {
+			case k < i:
+				before = append(before, o.arms...)
+			case k > i:
+				after = append(after, o.arms...)
+			}
+		}
+		if differ && q.measured.Missing == "" {
+			q.measured.keepOwn(q.arms, before, after)
+		}
+		pt.addOurs(&q.measured)
 	}
 }
 

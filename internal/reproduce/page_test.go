@@ -82,6 +82,50 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// TestRowsAreArms: a row that is an arm of the document has its own numbers; one whose arm did not run says so, and a stand-in is shown once.
+func TestRowsAreArms(t *testing.T) {
+	s, err := Load("cups", []byte(`
+title: Cups
+citation: somewhere
+tables:
+  - id: t
+    title: Cups by kettle
+    kind: table
+    experiment: e1
+    case: size=1
+    metric: seconds
+    columns: [{name: time, unit: ms}]
+    rows:
+      - {name: stove, arm: plain, published: ["1"]}
+      - {name: copper, arm: tdx, env: copper, published: ["2"]}
+      - {name: steel, arm: tdx, env: steel, published: ["3"]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const stove = "| stove | seconds | 1 ms |  |"
+	for name, c := range map[string]struct {
+		label, kind string
+		rows        []string
+	}{
+		"both stand in": {"runsc", "none", []string{stove, "| copper (not run: no arm copper) | seconds |  | 1.2 ms (1.2x [1.080, 1.32], grade A) |",
+			"| steel | seconds | not run: no arm steel; its stand-in runsc is above | |"}},
+		"one ran":              {"steel", "tdx", []string{stove, "| copper | seconds | not run: no arm copper | |", "| steel | seconds |  | 1.2 ms (1.2x [1.080, 1.32], grade A) |"}},
+		"an arm of no row ran": {"iron", "tdx", []string{"| stove | seconds | 1 ms | 1.2 ms (1.2x [1.080, 1.32], grade A) |", "| copper | seconds | not run: no arm copper | |", "| steel | seconds | not run: no arm steel | |"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := measuredCups("a", c.label, c.kind, 0.001, 0.0012, 1.2)
+			p, err := Compose(s, NewResults([]*result.Experiment{e}, nil, nil), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if md := string(p.Markdown()); !strings.Contains(md, strings.Join(c.rows, "\n")) {
+				t.Errorf("no rows\n%s\nin\n%s", strings.Join(c.rows, "\n"), md)
+			}
+		})
+	}
+}
+
 // TestRefused: a refused comparison gives its reason and no number.
 func TestRefused(t *testing.T) {
 	e := measuredCups("a", "guest", "tdx", 0.001, 0.0012, 1.2)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
@@ -93,6 +94,51 @@ func (m *Measured) find(a Answer) (x *MeasuredArm, standIn bool) {
 		return x, true
 	}
 	return nil, false
+}
+
+// keepOwn leaves the arms that answer a row, without stand-ins that a row before it has shown, and says which arms did not run. The first
+// row also keeps the arms that answer no row. before and after are what the other rows ask of the arms.
+func (m *Measured) keepOwn(of, before, after []Answer) {
+	var found [3][]*MeasuredArm
+	for i, list := range [...][]Answer{of, before, after} {
+		for _, a := range list {
+			x, _ := m.find(a)
+			found[i] = append(found[i], x)
+		}
+	}
+	own, shown, later := found[0], found[1], found[2]
+	var why, above string
+	for i, x := range own {
+		a := &of[i]
+		if x != nil && (x.Label == a.Env || x.answers(*a)) {
+			continue
+		}
+		if name := cmp.Or(a.Env, a.TEE, string(a.Arm)); !strings.Contains(why+",", " "+name+",") {
+			why += ", no arm " + name
+		}
+		if x != nil && slices.Contains(shown, x) {
+			own[i], above = nil, "; its stand-in "+x.Column()+" is above"
+		}
+	}
+	var kept []MeasuredArm
+	for i := range m.Arms {
+		if x := &m.Arms[i]; slices.Contains(own, x) || before == nil && !slices.Contains(later, x) {
+			kept = append(kept, *x)
+		}
+	}
+	m.Arms = kept
+	if why == "" {
+		return
+	}
+	why = "not run: " + why[2:] + above
+	switch {
+	case kept == nil:
+		m.Missing = why
+	case m.Shortened != "":
+		m.Shortened += "; " + why
+	default:
+		m.Shortened = why
+	}
 }
 
 // answers reports whether the arm is the one that a value is of.

@@ -156,10 +156,24 @@ func (m member) forgotten(repository fs.FS) ([]string, error) {
 	return out, nil
 }
 
-// unannounced returns the line of the changelog, if the member's file has changed and no line of it has.
-func (m member) unannounced(changed []string) []string {
-	if !slices.Contains(changed, m.file) || slices.ContainsFunc(changed, func(file string) bool { return strings.HasPrefix(strings.ToLower(file), "changelog") }) {
-		return nil
+// unannounced returns the line of the changelog, if the member's file has changed and no changed text of the changelog names the member.
+// Another member's line, of the same branch, is not enough.
+func (m member) unannounced(repository fs.FS, changed []string) ([]string, error) {
+	if !slices.Contains(changed, m.file) {
+		return nil, nil
 	}
-	return []string{"the changelog: a line about what users see of " + m.name}
+	named := regexp.MustCompile(`(^|[^\w-])` + regexp.QuoteMeta(m.name) + `($|[^\w-])`)
+	for _, file := range changed {
+		if !strings.HasPrefix(strings.ToLower(file), "changelog") {
+			continue
+		}
+		text, err := fs.ReadFile(repository, file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a release removes the files
+			return nil, err
+		}
+		if named.Match(text) {
+			return nil, nil
+		}
+	}
+	return []string{"the changelog: a line that names " + m.name + " and says what users see of it"}, nil
 }

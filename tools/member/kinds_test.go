@@ -58,6 +58,8 @@ func TestForgotten(t *testing.T) {
 		"internal/probe/sources/new.go":         {Data: []byte("package sources\n")},
 		"docs/metrics.md":                       {Data: []byte("## newer\n")},
 		"internal/probe/sources/testdata/n.txt": {},
+		"changelog/of-new.md":                   {Data: []byte("kind: added\n\nThe source `new` reads kettles.\n")},
+		"changelog/of-another.md":               {Data: []byte("kind: added\n\nThe sources newer, new-er and tee_new_total.\n")},
 	}
 	found, err := membersOf(repository, "new")
 	if err != nil || len(found) != 1 {
@@ -74,11 +76,13 @@ func TestForgotten(t *testing.T) {
 	}{
 		{"an old file", nil, 0},
 		{"without a line", []string{"internal/probe/sources/new.go"}, 1},
-		{"with a line", []string{"internal/probe/sources/new.go", "CHANGELOG.md"}, 0},
+		{"with a line", []string{"internal/probe/sources/new.go", "changelog/of-another.md", "changelog/of-new.md"}, 0},
+		{"with another member's line", []string{"internal/probe/sources/new.go", "changelog/of-another.md"}, 1},
+		{"with a line that was removed", []string{"internal/probe/sources/new.go", "changelog/removed.md"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := found[0].unannounced(tt.changed); len(got) != tt.want {
-				t.Errorf("%q", got)
+			if got, err := found[0].unannounced(repository, tt.changed); err != nil || len(got) != tt.want {
+				t.Errorf("%q, %v", got, err)
 			}
 		})
 	}

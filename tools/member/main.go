@@ -39,9 +39,10 @@ func run(ctx context.Context, name string) int {
 		fmt.Printf("%s %s, in %s\n", m.kind.name, name, m.file)
 		forgotten, err := m.forgotten(os.DirFS("."))
 		if err == nil {
-			var changed []string
+			var changed, line []string
 			if changed, err = changedFiles(ctx); err == nil {
-				forgotten = append(forgotten, m.unannounced(changed)...)
+				line, err = m.unannounced(os.DirFS("."), changed)
+				forgotten = append(forgotten, line...)
 			}
 		}
 		if err != nil {

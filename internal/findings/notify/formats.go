@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -159,11 +158,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 func evidence(list []query.Evidence) string {
 	lines := make([]string, len(list))
 	for i, e := range list {
-		number := strconv.FormatFloat(e.Value, 'g', 4, 64)
-		if e.Low != nil && e.High != nil {
-			number += fmt.Sprintf(" [%.4g, %.4g]", *e.Low, *e.High)
-		}
-		lines[i] = strings.TrimSpace(e.Text+": "+number+" "+e.Unit) + " (" + e.Expr + ")"
+		lines[i] = e.Text + ": " + e.Number() + " (" + e.Expr + ")"
 	}
 	return strings.Join(lines, "\n")
 }

@@ -489,7 +489,7 @@ func TestAlertmanager(t *testing.T) {
 		if a.Labels["alertname"] != "heat" || a.Labels["subject"] != "<b>\x1b[31m\n\uFFFD" || a.Labels["severity"] != "warning" || a.Labels["instance"] != "vm" || len(a.Labels) != 4 {
 			t.Errorf("labels %q", a.Labels)
 		}
-		if i == 0 && (a.Annotations["summary"] != "Hot." || a.Annotations["advice"] != "Open the window." || a.Annotations["evidence"] != "mean: 95.25 ratio (temperature)") {
+		if i == 0 && (a.Annotations["summary"] != "Hot." || a.Annotations["advice"] != "Open the window." || a.Annotations["evidence"] != "mean: 95.3 times (temperature)") {
 			t.Errorf("annotations %q", a.Annotations)
 		}
 		if _, empty := a.Annotations["cost"]; empty || !a.StartsAt.Equal(r.Since) || a.GeneratorURL != "https://vm:9780/?page=findings&subject=a" {
