@@ -63,6 +63,8 @@ func Compose(s *Source, r *Results, claimsFile func(name string) ([]byte, error)
 type asked struct {
 	lookup   Answer // without arms
 	arms     []Answer
+	columns  []int // with cells that ask it
+	row      int
 	measured Measured
 }
 
@@ -78,16 +80,15 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 				a := pt.Cell(row, column)
 				key := Answer{Experiment: a.Experiment, Case: a.Case, Relative: a.Relative, Per: a.Per, Metric: a.Metric}
 				if of[key] == nil {
-					of[key] = &asked{lookup: key}
+					of[key] = &asked{lookup: key, row: row}
 					if a.Experiment != "" {
 						of[key].measured = r.Lookup(pt.Rows[row].Name, a)
 						all = append(all, of[key])
 					}
 				}
 				of[key].arms = append(of[key].arms, Answer{Arm: a.Arm, TEE: a.TEE, Env: a.Env})
+				of[key].columns = append(of[key].columns, column)
 				cell.State = fill(a, &of[key].measured)
-				p.Values++
-				p.Counts[cell.State]++
 				if cell.State == NoAnswer {
 					p.Reasons[a.Reason]++
 				}
@@ -97,6 +98,14 @@ func (p *Page) fillTable(pt *PageTable, r *Results) {
 		pt.Cells = append(pt.Cells, cells)
 	}
 	pt.collect(all)
+	for _, cells := range pt.Cells {
+		for i := range cells {
+			if cells[i].Published != "" {
+				p.Values++
+				p.Counts[cells[i].State]++
+			}
+		}
+	}
 }
 
 // collect keeps our rows. Rows that ask the same of different arms are the document's arms, and each has its own arms' numbers.
@@ -118,6 +127,11 @@ func (pt *PageTable) collect(all []*asked) {
 		}
 		if differ && q.measured.Missing == "" {
 			q.measured.keepOwn(q.arms, before, after)
+			for _, column := range q.columns {
+				if cell := &pt.Cells[q.row][column]; q.measured.Missing != "" && cell.State == StandIn {
+					cell.State = ArmMissing // the stand-in stands for another row
+				}
+			}
 		}
 		pt.addOurs(&q.measured)
 	}
