@@ -2,6 +2,7 @@ package workloads
 
 import (
 	_ "embed"
+	"fmt"
 	"strconv"
 
 	"github.com/teescope/teescope/internal/bench"
@@ -19,7 +20,7 @@ var postgresServer = dataServer{
 	name:     "postgres",
 	doc:      "PostgreSQL with one table, under simple queries for one random row by its key: requests, latency, share of pages found in the server's buffers.",
 	tools:    []bench.Tool{{Command: "postgres", Package: "postgresql", Outside: "/usr/lib/postgresql/*/bin/postgres"}},
-	params:   []bench.Param{{Name: "buffers", Default: "256MiB", Doc: "Shared memory for pages (shared_buffers)."}},
+	params:   []bench.Param{{Name: "buffers", Default: "256MiB", Doc: "Shared memory for pages (shared_buffers)."}, postgresLoad},
 	pipeline: "1", protocol: "postgres", stats: "postgres",
 	command: "SELECT value FROM data WHERE key = {key} AND length(value) = {bytes}", answers: ", 1 rows",
 	entry:    60,
@@ -32,9 +33,14 @@ var postgresServer = dataServer{
 			return host.Cmd{}, nil, err
 		}
 		const kib = 1 << 10
+		files := []bench.File{{Name: "postgres.sh", Data: postgresScript, Exec: true}}
+		if foreignLoad(p) != nil {
+			// \gset ends pgbench where there is no such row.
+			files = append(files, bench.File{Name: pgbenchFile, Data: fmt.Appendf(nil, "\\set key random(0, %d)\nSELECT value FROM data WHERE key = :key AND length(value) = %d \\gset\n", set.keys-1, set.value)})
+		}
 		return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/postgres.sh", "{work}", "{data}", "{host}", "{port}",
 				strconv.FormatInt(set.keys, 10), strconv.FormatInt(set.value, 10), strconv.FormatInt(set.connections+spare, 10), strconv.FormatInt(max(buffers/kib, 128), 10) + "kB"}},
-			[]bench.File{{Name: "postgres.sh", Data: postgresScript, Exec: true}}, nil
+			files, nil
 	},
 	processes: []string{"postgres"},
 	// What the script calls, and initdb: a shell at its usual place, and what a cluster is
@@ -44,3 +50,6 @@ var postgresServer = dataServer{
 		"/usr/lib/postgresql/*/lib/*_and_*.so", "/usr/lib/postgresql/*/lib/euc2004_sjis2004.so", "/usr/lib/postgresql/*/lib/dict_snowball.so", "/usr/lib/postgresql/*/lib/plpgsql.so",
 		"/usr/share/postgresql/*/*.*", "/usr/share/postgresql/*/extension", "/usr/share/postgresql/*/timezonesets", "/usr/share/postgresql/*/tsearch_data"},
 }
+
+// pgbenchFile is the script of load=pgbench: the same query as ours.
+const pgbenchFile = "pgbench.sql"
