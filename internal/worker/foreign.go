@@ -64,7 +64,7 @@ func (r *foreignRun) run(ctx context.Context, s Streams) error {
 		}
 	}
 	var outputs []host.Output
-	around, err := load.Around(ctx, r.o, func(ctx context.Context) (err error) {
+	around, err := load.RunForeign(ctx, r.o, func(ctx context.Context) (err error) {
 		outputs, err = r.all(ctx, h, argv)
 		return err
 	})

@@ -4,9 +4,9 @@ package load
 
 import "context"
 
-// Around waits for the server and fills it as Run does, and lets another program make the requests. The report has what the
+// RunForeign waits for the server and fills it as Run does, and lets another program make the requests. The report has what the
 // server says of itself, as of Run, and the digest of one right answer.
-func Around(ctx context.Context, o Options, requests func(context.Context) error) (*Report, error) {
+func RunForeign(ctx context.Context, o Options, requests func(context.Context) error) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
