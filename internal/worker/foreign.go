@@ -23,6 +23,7 @@ var foreign = Command{
 		var r foreignRun
 		r.declare(f, "")
 		f.StringVar(&r.generator, "generator", "", "the load generator's command, as a JSON array of its words")
+		f.StringVar(&r.input, "input", "", "what each load generator gets on standard input")
 		count(f, &r.processes, "processes", 1, 1, load.MostForeign, "number of load generators that run at once")
 		count(f, &r.cores, "cores", 1, 1, mostCores, "number of CPUs that one load generator can use fully")
 		return r.run
@@ -32,7 +33,7 @@ var foreign = Command{
 // foreignRun holds the flags.
 type foreignRun struct {
 	serverFlags
-	generator        string
+	generator, input string
 	processes, cores int
 }
 
@@ -87,7 +88,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 	ended := make(chan struct{}, r.processes)
 	started := 0
 	for i := range outputs {
-		p, err := h.Start(ctx, host.Cmd{Argv: argv})
+		p, err := h.Start(ctx, host.Cmd{Argv: argv, Stdin: []byte(r.input)})
 		if err != nil {
 			cancel(fmt.Errorf("start load generator %d: %w", i+1, err))
 			break

@@ -58,6 +58,9 @@ func TestForeign(t *testing.T) {
 	if _, err := run("-hold", "-generator", `["true"]`); err != nil || errs.String() != load.Begins+"\n"+load.Ends+"\n" {
 		t.Errorf("with -hold it says %q: %v", errs.String(), err)
 	}
+	if said, err := run("-processes", "2", "-input", "a script", "-generator", `["cat"]`); err != nil || strings.Count(said, `"a script"`) != 2 {
+		t.Errorf("with -input it says %s: %v", said, err)
+	}
 	// A path is taken as it is, also relative to this folder.
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "hey"), []byte("#!/bin/sh\necho it is $1\n"), 0o755); err != nil {

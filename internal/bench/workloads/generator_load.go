@@ -32,10 +32,10 @@ func foreignLoad(p bench.Params) *generator {
 
 // The parameter load of the workloads that take other load generators, by what their servers speak.
 var (
-	redisLoad     = bench.Param{Name: "load", Default: ownLoad, Values: []string{ownLoad, "redis-benchmark", "memtier_benchmark"}, Doc: generatorDoc}
-	memcachedLoad = bench.Param{Name: "load", Default: ownLoad, Values: []string{ownLoad, "memtier_benchmark"}, Doc: generatorDoc}
-	postgresLoad  = bench.Param{Name: "load", Default: ownLoad, Values: []string{ownLoad, "pgbench"}, Doc: generatorDoc}
-	httpLoad      = bench.Param{Name: "load", Default: ownLoad, Values: []string{ownLoad, "wrk", "h2load", "hey", "ab"}, Doc: generatorDoc}
+	redisLoad     = bench.Param{Name: "load", Subject: true, Default: ownLoad, Values: []string{ownLoad, "redis-benchmark", "memtier_benchmark"}, Doc: generatorDoc}
+	memcachedLoad = bench.Param{Name: "load", Subject: true, Default: ownLoad, Values: []string{ownLoad, "memtier_benchmark"}, Doc: generatorDoc}
+	postgresLoad  = bench.Param{Name: "load", Subject: true, Default: ownLoad, Values: []string{ownLoad, "pgbench"}, Doc: generatorDoc}
+	httpLoad      = bench.Param{Name: "load", Subject: true, Default: ownLoad, Values: []string{ownLoad, "wrk", "h2load", "hey", "ab"}, Doc: generatorDoc}
 )
 
 const generatorDoc = "The load generator. teescope: our own. The others must be installed where the load runs. They get the parameters connections, pipeline, requests or measure, and client-cores; " +
@@ -110,11 +110,11 @@ func generatorOutside(g *generator, p bench.Params, flags []string) (*host.Cmd, 
 	ask := valueOf(flags, "--command")
 	prefix, _, _ := strings.Cut(ask[strings.LastIndexByte(ask, ' ')+1:], "{key}")
 	keys, _ := strconv.Atoi(valueOf(flags, "--keys"))
-	command, err := words(strings.NewReplacer("{connections}", fmt.Sprint(connections), "{threads}", fmt.Sprint(threads), "{share}", fmt.Sprint(connections/threads),
+	fill := strings.NewReplacer("{connections}", fmt.Sprint(connections), "{threads}", fmt.Sprint(threads), "{share}", fmt.Sprint(connections/threads),
 		"{pipeline}", fmt.Sprint(pipeline), "{requests}", fmt.Sprint(requests), "{each}", fmt.Sprint(requests/connections), "{seconds}", fmt.Sprint(int(measure.Seconds())),
-		"{url}", scheme+"://{host}:{port}"+valueOf(flags, "--path"), "{ask}", strings.ReplaceAll(ask, "{key}", "__rand_int__"), "{protocol}", protocol, "{prefix}", prefix,
-		"{keys}", fmt.Sprint(keys), "{last}", fmt.Sprintf("1%09d", keys-1),
-	).Replace(strings.Join([]string{g.name, g.words, end, kept, http1, g.end}, " ")))
+		"{url}", scheme+"://{host}:{port}"+valueOf(flags, "--path"), "{ask}", strings.ReplaceAll(ask, "{key}", g.random), "{protocol}", protocol, "{prefix}", prefix,
+		"{keys}", fmt.Sprint(keys), "{last}", fmt.Sprintf("%09d", keys-1))
+	command, err := words(fill.Replace(strings.Join([]string{g.name, g.words, end, kept, http1, g.end}, " ")))
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +125,9 @@ func generatorOutside(g *generator, p bench.Params, flags []string) (*host.Cmd, 
 	out := []string{"{work}/teescope-work", "foreign", "--hold", "--start", loadStart, "--address", "{host}:{port}", "--cores", p["client-cores"], "--generator", string(argv)}
 	if p["tls"] == "on" {
 		out = append(out, "--tls")
+	}
+	if g.script != "" {
+		out = append(out, "--input", fill.Replace(g.script))
 	}
 	for _, word := range flags {
 		out = append(out, strings.ReplaceAll(word, "{key}", g.key+"{key}"))
@@ -165,8 +168,8 @@ func readForeignLoad(g *generator, o bench.Outcome) (*foreignSays, error) {
 	return said, nil
 }
 
-// report is what another load generator says as a report of ours.
-func (s *foreignSays) report(p bench.Params) (*load.Report, error) {
+// report is what another load generator says as a report of ours. Its keys are named otherwise, which is no other work.
+func (s *foreignSays) report(g *generator, p bench.Params) (*load.Report, error) {
 	connections, err := p.Int("connections", 1)
 	if err != nil {
 		return nil, err
@@ -175,7 +178,7 @@ func (s *foreignSays) report(p bench.Params) (*load.Report, error) {
 		return nil, fmt.Errorf("the load generator reports %.0f answers, and %.0f wrong ones among them", s.answered, s.failed)
 	}
 	r := &load.Report{Protocol: s.Protocol, Loop: "closed", Connections: int(connections), Seconds: s.Seconds, CPUSeconds: s.CPUSeconds, Cores: s.Cores,
-		Requests: uint64(s.answered - s.failed), Errors: map[string]uint64{}, Digest: s.Digest, Server: s.Server, Versions: s.Versions}
+		Requests: uint64(s.answered - s.failed), Errors: map[string]uint64{}, Digest: strings.ReplaceAll(s.Digest, g.key+"{key}", "{key}"), Server: s.Server, Versions: s.Versions}
 	r.Counted, r.Expected = r.Requests, r.Requests
 	for kind, n := range map[string]float64{"failed": s.failed, "lost": s.lost} {
 		if n > 0 {

@@ -22,8 +22,8 @@ type generator struct {
 	why   string
 
 	// For the parameter load of other workloads: versions are those whose output was read here. Where the server has keys, key is what
-	// it writes before our nine digits of one.
-	versions, key string
+	// it writes before our nine digits of one, random what it replaces with a key, and script is its standard input.
+	versions, key, random, script string
 	// words follow its name in the command (placeholders are in generatorOutside). They are followed by those that let it end after a
 	// number of requests (counted) or after a time (timed), those for kept connections (kept) or a new one for each request (fresh),
 	// those for HTTP/1.1 of a program that also has HTTP/2 (http1), and those at the end. Where counted, timed or fresh is empty, it
@@ -73,7 +73,7 @@ var generators = []*generator{
 		"rate":     `^\s+throughput summary: ([0-9.]+) requests per second$`,
 		"mean":     `^\s+avg\s+min\s+p50\s+p95\s+p99\s+max\s+([0-9.]+)\s`,
 		"tail":     `^\s+avg\s+min\s+p50\s+p95\s+p99\s+max\s+(?:[0-9.]+\s+){4}([0-9.]+)\s`,
-	}, scale: "0.001", versions: "redis-benchmark 6.2 to 7.0", key: "000",
+	}, scale: "0.001", versions: "redis-benchmark 6.2 to 7.0", key: "000", random: "__rand_int__",
 		words: "-h {host} -p {port} -c {connections} -P {pipeline} --threads {threads} -r {keys}", counted: "-n {requests}", end: "{ask}", each: "pipeline"},
 	// run_stats.cpp, print_json. Its file is not JSON that parsers take: it has commas before closing brackets.
 	{name: "memtier_benchmark", from: "memtier-benchmark (https://github.com/redis/memtier_benchmark)", patterns: map[string]string{
@@ -84,7 +84,7 @@ var generators = []*generator{
 		"tail":     `"Totals":\s*\{(?s:.*?)"Percentile Latencies":\s*\{[^{}]*"p99\.00": ([0-9.]+)$`,
 	}, scale: "0.001", versions: "memtier_benchmark 1.4 to 2.3", key: "1", // which has no leading zeros
 		words: "-s {host} -p {port} --protocol={protocol} -t {threads} -c {share} --pipeline={pipeline} --ratio=0:1 --key-pattern=R:R --key-prefix={prefix} " +
-			"--key-minimum=1000000000 --key-maximum={last} --hide-histogram --out-file=/dev/null --json-out-file=/dev/stdout",
+			"--key-minimum=1000000000 --key-maximum=1{last} --hide-histogram --out-file=/dev/null --json-out-file=/dev/stdout",
 		counted: "-n {each}", timed: "--test-time={seconds}", each: "connections", even: true},
 	// src/bin/pgbench/pgbench.c, printResults
 	{name: "pgbench", from: "postgresql-contrib", patterns: map[string]string{
@@ -92,8 +92,9 @@ var generators = []*generator{
 		"failed":   `^number of failed transactions: (\d+) |^tps = `, // since 15
 		"rate":     `^tps = ([0-9.]+) \((?:without initial connection time|excluding connections establishing)\)$`,
 		"mean":     `^latency average = ([0-9.]+ ms)$`,
-	}, scale: "1", versions: "pgbench 15",
-		words: "-n -f {work}/" + pgbenchFile + " -h {host} -p {port} -U postgres -c {connections} -j {threads}", counted: "-t {each}", timed: "-T {seconds}", end: "postgres", each: "connections"},
+	}, scale: "1", versions: "pgbench 15", random: ":key",
+		script: "\\set key random(0, {last})\n{ask} \\gset\n", // \gset ends it where there is no such row
+		words:  "-n -f - -h {host} -p {port} -U postgres -c {connections} -j {threads}", counted: "-t {each}", timed: "-T {seconds}", end: "postgres", each: "connections"},
 }
 
 // generatorTools are the known load generators as tools of the jobs that call them by their names.

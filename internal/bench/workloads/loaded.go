@@ -246,7 +246,7 @@ func readLoad(o bench.Outcome) (*load.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return said.report(o.Params)
+		return said.report(g, o.Params)
 	}
 	var r load.Report
 	if err := readReport("load generator", o.Outside.Stdout, &r); err != nil {

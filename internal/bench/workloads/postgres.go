@@ -2,7 +2,6 @@ package workloads
 
 import (
 	_ "embed"
-	"fmt"
 	"strconv"
 
 	"github.com/teescope/teescope/internal/bench"
@@ -33,14 +32,9 @@ var postgresServer = dataServer{
 			return host.Cmd{}, nil, err
 		}
 		const kib = 1 << 10
-		files := []bench.File{{Name: "postgres.sh", Data: postgresScript, Exec: true}}
-		if foreignLoad(p) != nil {
-			// \gset ends pgbench where there is no such row.
-			files = append(files, bench.File{Name: pgbenchFile, Data: fmt.Appendf(nil, "\\set key random(0, %d)\nSELECT value FROM data WHERE key = :key AND length(value) = %d \\gset\n", set.keys-1, set.value)})
-		}
 		return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/postgres.sh", "{work}", "{data}", "{host}", "{port}",
 				strconv.FormatInt(set.keys, 10), strconv.FormatInt(set.value, 10), strconv.FormatInt(set.connections+spare, 10), strconv.FormatInt(max(buffers/kib, 128), 10) + "kB"}},
-			files, nil
+			[]bench.File{{Name: "postgres.sh", Data: postgresScript, Exec: true}}, nil
 	},
 	processes: []string{"postgres"},
 	// What the script calls, and initdb: a shell at its usual place, and what a cluster is
@@ -50,6 +44,3 @@ var postgresServer = dataServer{
 		"/usr/lib/postgresql/*/lib/*_and_*.so", "/usr/lib/postgresql/*/lib/euc2004_sjis2004.so", "/usr/lib/postgresql/*/lib/dict_snowball.so", "/usr/lib/postgresql/*/lib/plpgsql.so",
 		"/usr/share/postgresql/*/*.*", "/usr/share/postgresql/*/extension", "/usr/share/postgresql/*/timezonesets", "/usr/share/postgresql/*/tsearch_data"},
 }
-
-// pgbenchFile is the script of load=pgbench: the same query as ours.
-const pgbenchFile = "pgbench.sql"
