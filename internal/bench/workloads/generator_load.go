@@ -3,7 +3,6 @@ package workloads
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -49,72 +48,47 @@ func valueOf(flags []string, name string) string {
 	return ""
 }
 
+// order is what a load generator is told to do.
+type order struct {
+	*generator
+	p bench.Params
+	// The parameters: what is not there is the least that can be.
+	connections, threads, pipeline, requests int64
+	measure                                  time.Duration
+	end, kept, http1                         string // words
+}
+
 // generatorOutside is the job's outside with another load generator than ours, whose flags are those about the server.
 func generatorOutside(g *generator, p bench.Params, flags []string) (*host.Cmd, error) {
-	a := amounts{least: 1}
-	connections, threads, pipeline := a.int(p, "connections"), a.int(p, "client-cores"), a.int(p, "pipeline")
-	a.least = 0
-	requests := a.int(p, "requests")
-	measure, err := p.Seconds("measure")
-	if err = cmp.Or(a.err, err); err != nil {
+	o := order{generator: g, p: p, end: g.timed, kept: g.kept, http1: g.http1}
+	for _, v := range []struct {
+		name  string
+		least int64
+		into  *int64
+	}{{"connections", 1, &o.connections}, {"client-cores", 1, &o.threads}, {"pipeline", 1, &o.pipeline}, {"requests", 0, &o.requests}} {
+		var err error
+		if *v.into, err = p.Int(v.name, v.least); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if o.measure, err = p.Seconds("measure"); err != nil {
 		return nil, err
 	}
-	each := int64(1) // of which the requests are a multiple
-	end, kept, http1, scheme, protocol := g.timed, g.kept, g.http1, "http", "redis"
-	if g.each != "" {
-		each = a.int(p, g.each)
-	}
-	if requests > 0 {
-		end = g.counted
+	if o.requests > 0 {
+		o.end = g.counted
 	}
 	if freshConnections(p) {
-		kept = g.fresh
+		o.kept = g.fresh
 	}
 	if p["http"] == "2" {
-		http1 = ""
+		o.http1 = ""
 	}
-	if p["tls"] == "on" {
-		scheme = "https"
+	if why := o.refuse(); why != "" {
+		return nil, fmt.Errorf("load=%s: it %s, or use load=%s", g.name, why, ownLoad)
 	}
-	if flags[1] == "memcached" {
-		protocol = "memcache_text"
-	}
-	why := ""
-	switch {
-	case openLoop(p):
-		why = "it has no open loop here; leave out rate"
-	case p["resume"] == "on":
-		why = "it resumes no TLS sessions; leave out resume"
-	case p["http"] == "2" && g.http1 == "":
-		why = "it has no HTTP/2 on each connection; leave out http"
-	case freshConnections(p) && kept == "":
-		why = "it keeps its connections; leave out keep-alive"
-	case pipeline > 1 && !strings.Contains(g.words, "{pipeline}"):
-		why = "it has one request under way on each connection; set pipeline=1"
-	case end == "" && requests > 0:
-		why = "it ends after a time; leave out requests"
-	case end == "":
-		why = "it ends after a number of requests; set requests"
-	case requests == 0 && (measure < time.Second || measure%time.Second != 0):
-		why = "it measures whole seconds; set measure to 1s or more"
-	case requests%each != 0:
-		why = "it divides its requests evenly; set requests to a multiple of " + g.each
-	case threads > 1 && !strings.Contains(g.words, "{threads}"):
-		why = "it has one thread; set client-cores=1"
-	case threads > connections || g.even && connections%threads != 0:
-		why = "it divides its connections evenly among its threads; set connections to a multiple of client-cores"
-	}
-	if why != "" {
-		return nil, fmt.Errorf("load=%s: %s, or use load=%s", g.name, why, ownLoad)
-	}
-	ask := valueOf(flags, "--command")
-	prefix, _, _ := strings.Cut(ask[strings.LastIndexByte(ask, ' ')+1:], "{key}")
-	keys, _ := strconv.Atoi(valueOf(flags, "--keys"))
-	fill := strings.NewReplacer("{connections}", fmt.Sprint(connections), "{threads}", fmt.Sprint(threads), "{share}", fmt.Sprint(connections/threads),
-		"{pipeline}", fmt.Sprint(pipeline), "{requests}", fmt.Sprint(requests), "{each}", fmt.Sprint(requests/connections), "{seconds}", fmt.Sprint(int(measure.Seconds())),
-		"{url}", scheme+"://{host}:{port}"+valueOf(flags, "--path"), "{ask}", strings.ReplaceAll(ask, "{key}", g.random), "{protocol}", protocol, "{prefix}", prefix,
-		"{keys}", fmt.Sprint(keys), "{last}", fmt.Sprintf("%09d", keys-1))
-	command, err := words(fill.Replace(strings.Join([]string{g.name, g.words, end, kept, http1, g.end}, " ")))
+	fill := strings.NewReplacer(o.replaced(flags)...)
+	command, err := words(fill.Replace(strings.Join([]string{g.name, g.words, o.end, o.kept, o.http1, g.last}, " ")))
 	if err != nil {
 		return nil, err
 	}
@@ -122,12 +96,10 @@ func generatorOutside(g *generator, p bench.Params, flags []string) (*host.Cmd, 
 	if err != nil {
 		return nil, err
 	}
-	out := []string{"{work}/teescope-work", "foreign", "--hold", "--start", loadStart, "--address", "{host}:{port}", "--cores", p["client-cores"], "--generator", string(argv)}
+	out := []string{"{work}/teescope-work", "foreign", "--hold", "--start", loadStart, "--address", "{host}:{port}", "--cores", strconv.FormatInt(o.threads, 10),
+		"--generator", string(argv), "--input", fill.Replace(g.script)}
 	if p["tls"] == "on" {
 		out = append(out, "--tls")
-	}
-	if g.script != "" {
-		out = append(out, "--input", fill.Replace(g.script))
 	}
 	for _, word := range flags {
 		out = append(out, strings.ReplaceAll(word, "{key}", g.key+"{key}"))
@@ -135,18 +107,62 @@ func generatorOutside(g *generator, p bench.Params, flags []string) (*host.Cmd, 
 	return &host.Cmd{Argv: out}, nil
 }
 
-// amounts reads parameters that are numbers of at least least; err is the first error.
-type amounts struct {
-	least int64
-	err   error
+// refuse says what the load generator cannot do and what then helps, "" if it can do all.
+func (o *order) refuse() string {
+	each := int64(1) // of which the requests are a multiple
+	switch o.each {
+	case "connections":
+		each = o.connections
+	case "pipeline":
+		each = o.pipeline
+	}
+	switch {
+	case openLoop(o.p):
+		return "has no open loop here; leave out rate"
+	case o.p["resume"] == "on":
+		return "resumes no TLS sessions; leave out resume"
+	case o.generator.http1 == "" && o.p["http"] == "2":
+		return "has no HTTP/2 on each connection; leave out http"
+	case o.kept == "" && freshConnections(o.p):
+		return "keeps its connections; leave out keep-alive"
+	case o.pipeline > 1 && !strings.Contains(o.words, "{pipeline}"):
+		return "has one request under way on each connection; set pipeline=1"
+	case o.end == "" && o.requests > 0:
+		return "ends after a time; leave out requests"
+	case o.end == "":
+		return "ends after a number of requests; set requests"
+	case o.requests == 0 && (o.measure < time.Second || o.measure%time.Second != 0):
+		return "measures whole seconds; set measure to 1s or more"
+	case o.requests%each != 0:
+		return "divides its requests evenly; set requests to a multiple of " + o.each
+	case o.threads > 1 && !strings.Contains(o.words, "{threads}"):
+		return "has one thread; set client-cores=1"
+	case o.even && o.connections%o.threads != 0:
+		return "divides its connections evenly among its threads; set connections to a multiple of client-cores"
+	}
+	return ""
 }
 
-func (a *amounts) int(p bench.Params, name string) int64 {
-	v, err := p.Int(name, a.least)
-	if a.err == nil {
-		a.err = err
+// replaced are the placeholders in the words of generators and their values.
+func (o *order) replaced(flags []string) []string {
+	keys, _ := strconv.ParseInt(valueOf(flags, "--keys"), 10, 64)
+	ask, scheme, protocol := valueOf(flags, "--command"), "http", "redis"
+	if o.p["tls"] == "on" {
+		scheme = "https"
 	}
-	return v
+	if flags[1] == "memcached" {
+		protocol = "memcache_text"
+	}
+	prefix, _, _ := strings.Cut(ask[strings.LastIndexByte(ask, ' ')+1:], "{key}")
+	out := []string{"{url}", scheme + "://{host}:{port}" + valueOf(flags, "--path"), "{ask}", strings.ReplaceAll(ask, "{key}", o.random), "{protocol}", protocol, "{prefix}", prefix}
+	for _, v := range []struct {
+		name string
+		n    int64
+	}{{"{connections}", o.connections}, {"{threads}", o.threads}, {"{share}", o.connections / o.threads}, {"{pipeline}", o.pipeline}, {"{requests}", o.requests},
+		{"{each}", o.requests / o.connections}, {"{seconds}", int64(o.measure / time.Second)}, {"{keys}", keys}, {"{most}", keys - 1}, {"{most1}", 1_000_000_000 + keys - 1}} {
+		out = append(out, v.name, strconv.FormatInt(v.n, 10))
+	}
+	return out
 }
 
 // readForeignLoad reads the output of another load generator than ours. A number that is not in it is an error: then nothing of the run is known.
@@ -174,16 +190,17 @@ func (s *foreignSays) report(g *generator, p bench.Params) (*load.Report, error)
 	if err != nil {
 		return nil, err
 	}
-	if s.failed > s.answered {
-		return nil, fmt.Errorf("the load generator reports %.0f answers, and %.0f wrong ones among them", s.answered, s.failed)
+	if !(s.failed <= s.answered && s.answered < 1<<53) {
+		return nil, fmt.Errorf("the load generator reports %g answers, and %g wrong ones among them", s.answered, s.failed)
 	}
 	r := &load.Report{Protocol: s.Protocol, Loop: "closed", Connections: int(connections), Seconds: s.Seconds, CPUSeconds: s.CPUSeconds, Cores: s.Cores,
 		Requests: uint64(s.answered - s.failed), Errors: map[string]uint64{}, Digest: strings.ReplaceAll(s.Digest, g.key+"{key}", "{key}"), Server: s.Server, Versions: s.Versions}
 	r.Counted, r.Expected = r.Requests, r.Requests
-	for kind, n := range map[string]float64{"failed": s.failed, "lost": s.lost} {
-		if n > 0 {
-			r.Errors[kind] = uint64(min(n, math.MaxInt32))
-		}
+	if s.failed > 0 {
+		r.Errors["failed"] = uint64(s.failed)
+	}
+	if s.lost > 0 {
+		r.Errors["lost"] = uint64(min(s.lost, math.MaxInt32))
 	}
 	return r, nil
 }
@@ -191,7 +208,7 @@ func (s *foreignSays) report(g *generator, p bench.Params) (*load.Report, error)
 // metrics are those of another load generator than ours, before the server's own.
 func (g *generator) metrics() []*metric.Desc {
 	out := []*metric.Desc{foreignRate, foreignSaid, loadErrors, loadCPU, loadRequests, foreignMean}
-	if g.patterns["tail"] != "" {
+	if g.patterns.tail != "" {
 		out = append(out, foreignTail)
 	}
 	return out
@@ -245,8 +262,6 @@ func checkForeignLoad(g *generator, o bench.Outcome) error {
 		return err
 	case len(said.Outputs) != 1:
 		return fmt.Errorf("%d load generators ran, want 1", len(said.Outputs))
-	case said.Protocol == "":
-		return errors.New("the load generators' report does not name the protocol in which the server was asked before")
 	case want > 0 && said.answered+said.lost != float64(want):
 		return fmt.Errorf("%s made %.0f requests, want %d", g.name, said.answered+said.lost, want)
 	}

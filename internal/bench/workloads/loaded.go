@@ -395,8 +395,8 @@ func loadSeries(o bench.Outcome) (bench.Series, error) {
 	if err != nil {
 		return bench.Series{}, err
 	}
-	if g := foreignLoad(o.Params); g != nil {
-		return bench.Series{}, fmt.Errorf("steady state: %s reports one number for the whole time", g.name)
+	if foreignLoad(o.Params) != nil {
+		return bench.Series{}, errors.New("steady state: only our load generator reports numbers for parts of the time")
 	}
 	if len(r.Windows) == 0 || !(r.Width > 0) {
 		return bench.Series{}, errors.New("steady state: the load generator reports no windows")
