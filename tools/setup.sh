@@ -274,6 +274,10 @@ test)
 	needs memcached memcached
 	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 	needs wrk wrk
+	needs ab apache2-utils
+	needs h2load nghttp2-client
+	needs hey hey
+	compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || missing+=(postgresql-contrib)
 	[ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
 	needs chromium chromium fonts-dejavu-core
 	needs prometheus prometheus

@@ -16,6 +16,10 @@ type Foreign struct {
 	Cores      int     `json:"cores"`
 	// Outputs are what each process printed.
 	Outputs []string `json:"outputs"`
-	// Server are the server's own statistics, as in a Report, over Seconds.
-	Server map[string]float64 `json:"server,omitempty"`
+	// Protocol, Digest, Server and Versions are as in a Report. Where a protocol is named, the server was filled and asked in it
+	// before, and Digest is of one right answer; Server is over Seconds.
+	Protocol string             `json:"protocol,omitempty"`
+	Digest   string             `json:"digest,omitempty"`
+	Server   map[string]float64 `json:"server,omitempty"`
+	Versions map[string]string  `json:"versions,omitempty"`
 }

@@ -7,36 +7,34 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
-	"github.com/teescope/teescope/internal/load/protocols"
 )
 
 // foreign runs another load generator, in as many parallel processes as wanted. It passes their
-// output on unchanged and adds what no process knows of the others.
+// output on unchanged and adds what no process knows of the others. With a protocol it first waits for a
+// right answer of the server, and fills it, as load does.
 var foreign = Command{
 	Name: "foreign",
 	Doc:  "run another load generator in several processes at once, and print what each reports",
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		var r foreignRun
-		f.StringVar(&r.address, "address", "", "the server, HOST:PORT; the load waits until the server is ready")
-		f.StringVar(&r.page, "stats-address", "", "the server's page of counts, HOST:PORT")
-		f.StringVar(&r.command, "command", "", "the load generator's command, as a JSON array of its words")
+		r.declare(f, "")
+		f.StringVar(&r.generator, "generator", "", "the load generator's command, as a JSON array of its words")
+		f.StringVar(&r.input, "input", "", "what each load generator gets on standard input")
 		count(f, &r.processes, "processes", 1, 1, load.MostForeign, "number of load generators that run at once")
 		count(f, &r.cores, "cores", 1, 1, mostCores, "number of CPUs that one load generator can use fully")
-		holdFlag(f, &r.hold)
 		return r.run
 	},
 }
 
 // foreignRun holds the flags.
 type foreignRun struct {
-	address, page, command string
-	processes, cores       int
-	hold                   bool
+	serverFlags
+	generator, input string
+	processes, cores int
 }
 
 // Bounds on the CPUs of a machine, and on the size of all outputs in bytes, which the harness reads in one document.
@@ -47,61 +45,39 @@ const (
 
 func (r *foreignRun) run(ctx context.Context, s Streams) error {
 	var argv []string
-	if err := json.Unmarshal([]byte(r.command), &argv); err != nil || len(argv) == 0 {
-		return fmt.Errorf("-command %q: want a JSON array of words", r.command)
+	if err := json.Unmarshal([]byte(r.generator), &argv); err != nil || len(argv) == 0 {
+		return fmt.Errorf("-generator %q: want a JSON array of words", r.generator)
 	}
 	h := host.Local()
 	if _, err := h.LookPath(argv[0]); err != nil {
 		return fmt.Errorf("the load generator: %w (it is needed where the load runs; Debian has ab in apache2-utils, wrk in wrk, h2load in nghttp2-client)", err)
 	}
-	for _, address := range []string{r.address, r.page} {
-		if err := answers(ctx, address); err != nil {
-			return fmt.Errorf("the server: %w", err)
+	if err := r.apply(s); err != nil {
+		return err
+	}
+	// What belongs to a load of ours alone.
+	r.o.Connections, r.o.Pipeline, r.o.Threads, r.o.Measure = 1, 1, 1, time.Second
+	if r.o.Protocol == nil {
+		for _, address := range []string{r.o.Address, r.o.StatisticsAddress} {
+			if err := answers(ctx, address); err != nil {
+				return fmt.Errorf("the server: %w", err)
+			}
 		}
 	}
-	wait := func(context.Context, bool) error { return nil }
-	if r.hold {
-		wait = counting(s)
-	}
-	if err := wait(ctx, true); err != nil {
+	var outputs []host.Output
+	around, err := load.RunForeign(ctx, r.o, func(ctx context.Context) (err error) {
+		outputs, err = r.all(ctx, h, argv)
 		return err
-	}
-	before, err := r.counts(ctx)
+	})
 	if err != nil {
-		return err
-	}
-	outputs, err := r.all(ctx, h, argv)
-	if err != nil {
-		return err
-	}
-	after, err := r.counts(ctx)
-	if err != nil {
-		return err
-	}
-	if err := wait(ctx, false); err != nil {
 		return err
 	}
 	report, err := r.report(outputs)
 	if err != nil {
 		return err
 	}
-	for name := range after {
-		if strings.HasSuffix(name, "_total") {
-			after[name] -= before[name]
-		}
-	}
-	report.Server = after
+	report.Protocol, report.Digest, report.Server, report.Versions = around.Protocol, around.Digest, around.Server, around.Versions
 	return json.NewEncoder(s.Out).Encode(report)
-}
-
-// counts reads the server's page.
-func (r *foreignRun) counts(ctx context.Context) (map[string]float64, error) {
-	page := find(protocols.Statistics, func(p *load.Statistics) bool { return p.Name == "counts" })
-	counts, _, err := page.Read(ctx, &load.Options{StatisticsAddress: r.page})
-	if err != nil {
-		return nil, fmt.Errorf("ask the server for its counts: %w", err)
-	}
-	return counts, nil
 }
 
 // all runs the processes to their ends; if one fails, it ends the others.
@@ -112,7 +88,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 	ended := make(chan struct{}, r.processes)
 	started := 0
 	for i := range outputs {
-		p, err := h.Start(ctx, host.Cmd{Argv: argv})
+		p, err := h.Start(ctx, host.Cmd{Argv: argv, Stdin: []byte(r.input)})
 		if err != nil {
 			cancel(fmt.Errorf("start load generator %d: %w", i+1, err))
 			break

@@ -29,7 +29,7 @@ func TestForeign(t *testing.T) {
 	run := func(more ...string) (string, error) {
 		f := flag.NewFlagSet("foreign", flag.ContinueOnError)
 		do := foreign.Flags(f)
-		if err := f.Parse(append([]string{"-address", address, "-stats-address", address}, more...)); err != nil {
+		if err := f.Parse(append([]string{"-address", address, "-stats", "counts", "-stats-address", address}, more...)); err != nil {
 			t.Fatal(err)
 		}
 		if err := inBounds(f); err != nil {
@@ -40,7 +40,7 @@ func TestForeign(t *testing.T) {
 		err := do(t.Context(), Streams{In: strings.NewReader("go on\ngo on\n"), Out: &out, Err: &errs})
 		return out.String(), err
 	}
-	said, err := run("-processes", "3", "-command", `["sh", "-c", "echo from $1", "-", "a b"]`)
+	said, err := run("-processes", "3", "-generator", `["sh", "-c", "echo from $1", "-", "a b"]`)
 	var r load.Foreign
 	if err != nil || json.Unmarshal([]byte(said), &r) != nil {
 		t.Fatalf("%v: %s", err, said)
@@ -55,8 +55,11 @@ func TestForeign(t *testing.T) {
 		t.Errorf("without -hold it says %q", errs.String())
 	}
 	// The counting process is notified before the first and after the last request.
-	if _, err := run("-hold", "-command", `["true"]`); err != nil || errs.String() != load.Begins+"\n"+load.Ends+"\n" {
+	if _, err := run("-hold", "-generator", `["true"]`); err != nil || errs.String() != load.Begins+"\n"+load.Ends+"\n" {
 		t.Errorf("with -hold it says %q: %v", errs.String(), err)
+	}
+	if said, err := run("-processes", "2", "-input", "a script", "-generator", `["cat"]`); err != nil || strings.Count(said, `"a script"`) != 2 {
+		t.Errorf("with -input it says %s: %v", said, err)
 	}
 	// A path is taken as it is, also relative to this folder.
 	dir := t.TempDir()
@@ -65,21 +68,21 @@ func TestForeign(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for _, name := range []string{filepath.Join(dir, "hey"), "./hey"} {
-		said, err := run("-command", `["`+name+`", "me"]`)
+		said, err := run("-generator", `["`+name+`", "me"]`)
 		if err != nil || !strings.Contains(said, `"it is me\n"`) {
 			t.Errorf("%s: %s, %v", name, said, err)
 		}
 	}
 	for _, c := range []struct{ flags, want string }{
-		{`-command ["` + dir + `/none"]`, "none: no such file"},
+		{`-generator ["` + dir + `/none"]`, "none: no such file"},
 		{"-command []", "words"},
 		{"-command ab", "words"},
-		{`-command ["none-such"]`, "none-such"},
-		{`-command ["true"] -processes 0`, "processes"},
-		{`-command ["sh","-c","echo$IFS'no/way'>&2;exit$IFS'3'"] -processes 2`, "no/way"},
-		{`-processes 2 -command ["sh","-c","head$IFS-c$IFS'1048577'$IFS/dev/zero"]`, "more than the 1048576 bytes"},
-		{`-command ["sh","-c","head$IFS-c$IFS'99000000'$IFS/dev/zero"]`, "more than the 2097152 bytes"},
-		{`-command ["sh","-c","echo$IFS'usage:'$IFS'x'>&2;echo$IFS'bad/way'>&2;exit$IFS'3'"]`, "3: bad/way"},
+		{`-generator ["none-such"]`, "none-such"},
+		{`-generator ["true"] -processes 0`, "processes"},
+		{`-generator ["sh","-c","echo$IFS'no/way'>&2;exit$IFS'3'"] -processes 2`, "no/way"},
+		{`-processes 2 -generator ["sh","-c","head$IFS-c$IFS'1048577'$IFS/dev/zero"]`, "more than the 1048576 bytes"},
+		{`-generator ["sh","-c","head$IFS-c$IFS'99000000'$IFS/dev/zero"]`, "more than the 2097152 bytes"},
+		{`-generator ["sh","-c","echo$IFS'usage:'$IFS'x'>&2;echo$IFS'bad/way'>&2;exit$IFS'3'"]`, "3: bad/way"},
 	} {
 		if _, err := run(strings.Fields(c.flags)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error is %v, want it to name %s", c.flags, err, c.want)

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -55,6 +57,7 @@ type gatewayRun struct {
 	gatewayPID, originPID int // 0: there is none
 	log                   *accessLog
 	split                 *split     // nil: another program is the gateway
+	direct                answering  // with nothing in front
 	asking                sync.Mutex // one question at a time
 }
 
@@ -123,7 +126,7 @@ func (g *gatewayRun) start(ctx context.Context, group *errgroup.Group) error {
 	case "own":
 		h = proxy(g.origin, g.log)
 	case "direct":
-		h = http.HandlerFunc(answer)
+		h = &g.direct
 	case "command":
 		var argv []string
 		if err := json.Unmarshal([]byte(g.command), &argv); err != nil || len(argv) == 0 {
@@ -188,10 +191,10 @@ func (g *gatewayRun) answerQuestions(ctx context.Context, group *errgroup.Group)
 	if err != nil {
 		return err
 	}
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.asking.Lock()
 		defer g.asking.Unlock()
-		counts, err := g.counts()
+		counts, err := g.counts(r.Context())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -207,7 +210,7 @@ func (g *gatewayRun) answerQuestions(ctx context.Context, group *errgroup.Group)
 
 // counts returns the use of resources since the start; names of counters end in _total. It
 // leaves out what this environment's kernel does not report.
-func (g *gatewayRun) counts() (map[string]float64, error) {
+func (g *gatewayRun) counts(ctx context.Context) (map[string]float64, error) {
 	machine, err := g.host.ReadFile("/proc/stat")
 	// The clock is read close to the machine's counts: on a busy machine the rest takes long.
 	out := map[string]float64{"seconds_total": g.host.Now().Sub(g.began).Seconds(), "cpus": float64(runtime.NumCPU())}
@@ -232,6 +235,9 @@ func (g *gatewayRun) counts() (map[string]float64, error) {
 	if g.kind == "own" { // the origin is a child of the gateway
 		out["gateway_cpu_seconds_total"] -= out["origin_cpu_seconds_total"]
 	}
+	if out["requests_total"], err = g.requests(ctx); err != nil {
+		return nil, err
+	}
 	switch f, err := g.host.Stat(g.file); {
 	case err == nil:
 		out["log_bytes_total"] = float64(f.Size())
@@ -250,4 +256,25 @@ func (g *gatewayRun) counts() (map[string]float64, error) {
 		out["split_"+part+"_seconds_total"] = v
 	}
 	return out, nil
+}
+
+// requests is how many requests the server without or behind the gateway has had.
+func (g *gatewayRun) requests(ctx context.Context) (float64, error) {
+	if g.kind == "direct" {
+		return float64(g.direct.requests.Load()), nil
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.origin+countPath, nil)
+	if err != nil {
+		return 0, err
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return 0, fmt.Errorf("ask the server behind the gateway: %w", err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(r.Body, 64))
+	if err != nil {
+		return 0, fmt.Errorf("ask the server behind the gateway: %w", err)
+	}
+	return strconv.ParseFloat(string(text), 64)
 }

@@ -28,56 +28,31 @@ var loadCommand = Command{
 	Name: "load",
 	Doc:  "put load on a server and time its answers",
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
-		var o load.Options
-		var t loadTLS
-		var asJSON, hold, open bool
+		var l serverFlags
+		var asJSON, open bool
 		var arrivals string
-		protocol := f.String("protocol", "http1", "one of "+strings.Join(protocolNames(), ", "))
-		statistics := f.String("stats", "", "ask the server for its own counters, as one of "+strings.Join(statisticsNames(), ", "))
-		f.StringVar(&o.StatisticsAddress, "stats-address", "", "address of the server's counters, if it is not --address")
-		f.StringVar(&o.Address, "address", "", "the server, as `HOST:PORT` or the path of a Unix socket")
-		f.BoolVar(&t.on, "tls", false, "use TLS 1.2 or 1.3 (not postgres)")
-		f.StringVar(&t.ca, "ca", "", "`FILE` of the certificates (PEM) that sign the server's certificate; default: the system's certificates")
-		f.StringVar(&t.name, "server-name", "", "name in the server's certificate, and in HTTP's Host; default: the host of --address")
-		f.StringVar(&t.most, "tls-max", "1.3", "newest version of TLS: 1.2 or 1.3")
-		f.BoolVar(&t.resume, "resume", false, "resume TLS sessions")
+		l.declare(f, "http1")
+		o := &l.o
+		f.BoolVar(&l.t.resume, "resume", false, "resume TLS sessions")
 		f.BoolVar(&o.Fresh, "no-keep-alive", false, "make a connection for each request")
-		count(f, &o.Connections, "connections", 8, 1, load.MostConnections, "connections at once")
 		count(f, &o.Pipeline, "pipeline", 1, 1, load.MostPipeline, "requests under way on each connection")
 		count(f, &o.Threads, "threads", 1, 1, load.MostConnections, "threads, each of which can fill a CPU, and has a connection or more")
+		count(f, &o.Connections, "connections", 8, 1, load.MostConnections, "connections at once")
 		f.Float64Var(&o.Rate, "rate", 0, "offer `REQUESTS` per second on a schedule (open loop); 0 sends as fast as answers come (closed loop)")
 		f.StringVar(&arrivals, "arrivals", "constant", "distribution of the requests over time: constant or poisson")
 		f.Uint64Var(&o.Seed, "seed", 1, "seed of keys and of poisson arrivals")
 		f.DurationVar(&o.Warm, "warm", time.Second, "warm-up before the measured time")
 		f.DurationVar(&o.Measure, "measure", 10*time.Second, "measured time")
 		f.Uint64Var(&o.Requests, "requests", 0, "`NUMBER` of requests that are made after the warm-up and measured, however long they take (not with measure)")
-		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
-		f.DurationVar(&o.Start, "start", 0, "longest wait for the first answer, however wrong, of a server that starts; 0 is wait")
-		f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
-		f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
-		f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres, mongodb), or the line to send (line)")
-		count(f, &o.Ask.Keys, "keys", 1, 1, load.MostKeys, "keys that {key} stands for (resp, memcached, postgres, mongodb)")
-		count(f, &o.Ask.Bytes, "value-size", 64, 1, load.MostBuffered, "bytes of a value (resp, memcached, mongodb) or of a message (raw)")
-		f.BoolVar(&o.Populate, "populate", false, "put a value under every key first (resp, memcached, mongodb)")
-		f.StringVar(&o.Ask.User, "user", "postgres", "user (postgres)")
-		f.StringVar(&o.Ask.Database, "database", "postgres", "database (postgres)")
-		f.StringVar(&o.Ask.Password, "password", "", "password (postgres, resp); it can be seen in the list of processes")
-		holdFlag(f, &hold)
 		f.BoolVar(&asJSON, "json", false, "print the whole report as one JSON document")
 		return func(ctx context.Context, s Streams) error {
-			if o.Protocol = find(protocols.All, func(p *load.Protocol) bool { return p.Name == *protocol }); o.Protocol == nil {
-				return fmt.Errorf("protocol %q: want one of %s", *protocol, strings.Join(protocolNames(), ", "))
-			}
-			if o.Statistics = find(protocols.Statistics, func(p *load.Statistics) bool { return p.Name == *statistics }); o.Statistics == nil && *statistics != "" {
-				return fmt.Errorf("stats %q: want one of %s", *statistics, strings.Join(statisticsNames(), ", "))
-			}
 			if open, o.Poisson = o.Rate > 0, arrivals == "poisson"; !o.Poisson && arrivals != "constant" {
 				return fmt.Errorf("arrivals %q: want constant or poisson", arrivals)
 			}
 			if o.Poisson && !open {
 				return errors.New("arrivals need an open loop: give a rate")
 			}
-			if err := t.apply(&o); err != nil {
+			if err := l.apply(s); err != nil {
 				return err
 			}
 			if o.Requests > 0 {
@@ -87,12 +62,7 @@ var loadCommand = Command{
 					return errors.New("a load ends after a time or after a number of requests: leave out measure or requests")
 				}
 			}
-			if hold {
-				o.Counting = counting(s)
-			}
-			o.Waiting = waiting(s)
-			o.Grace = host.Patience(load.Grace)
-			r, err := load.Run(ctx, o)
+			r, err := load.Run(ctx, *o)
 			if err != nil {
 				return err
 			}
@@ -102,6 +72,59 @@ var loadCommand = Command{
 			return printLoad(s.Out, r)
 		}
 	},
+}
+
+// serverFlags are the flags that say what server a load is on, what it is filled with and what it is asked.
+type serverFlags struct {
+	o                    load.Options
+	t                    loadTLS
+	protocol, statistics string
+	hold                 bool
+}
+
+// declare declares the flags; protocol is the default.
+func (l *serverFlags) declare(f *flag.FlagSet, protocol string) {
+	o, t := &l.o, &l.t
+	f.StringVar(&l.protocol, "protocol", protocol, "one of "+strings.Join(protocolNames(), ", "))
+	f.StringVar(&l.statistics, "stats", "", "ask the server for its own counters, as one of "+strings.Join(statisticsNames(), ", "))
+	f.StringVar(&o.StatisticsAddress, "stats-address", "", "address of the server's counters, if it is not --address")
+	f.StringVar(&o.Address, "address", "", "the server, as `HOST:PORT` or the path of a Unix socket")
+	f.BoolVar(&t.on, "tls", false, "use TLS 1.2 or 1.3 (not postgres)")
+	f.StringVar(&t.ca, "ca", "", "`FILE` of the certificates (PEM) that sign the server's certificate; default: the system's certificates")
+	f.StringVar(&t.name, "server-name", "", "name in the server's certificate, and in HTTP's Host; default: the host of --address")
+	f.StringVar(&t.most, "tls-max", "1.3", "newest version of TLS: 1.2 or 1.3")
+	f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
+	f.DurationVar(&o.Start, "start", 0, "longest wait for the first answer, however wrong, of a server that starts; 0 is wait")
+	f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
+	f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
+	f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres, mongodb), or the line to send (line)")
+	count(f, &o.Ask.Keys, "keys", 1, 1, load.MostKeys, "keys that {key} stands for (resp, memcached, postgres, mongodb)")
+	count(f, &o.Ask.Bytes, "value-size", 64, 1, load.MostBuffered, "bytes of a value (resp, memcached, mongodb) or of a message (raw)")
+	f.BoolVar(&o.Populate, "populate", false, "put a value under every key first (resp, memcached, mongodb)")
+	f.StringVar(&o.Ask.User, "user", "postgres", "user (postgres)")
+	f.StringVar(&o.Ask.Database, "database", "postgres", "database (postgres)")
+	f.StringVar(&o.Ask.Password, "password", "", "password (postgres, resp); it can be seen in the list of processes")
+	holdFlag(f, &l.hold)
+}
+
+// apply puts the flags into the options; without a protocol the server is not asked.
+func (l *serverFlags) apply(s Streams) error {
+	o := &l.o
+	if o.Protocol = find(protocols.All, func(p *load.Protocol) bool { return p.Name == l.protocol }); o.Protocol == nil && l.protocol != "" {
+		return fmt.Errorf("protocol %q: want one of %s", l.protocol, strings.Join(protocolNames(), ", "))
+	}
+	if o.Statistics = find(protocols.Statistics, func(p *load.Statistics) bool { return p.Name == l.statistics }); o.Statistics == nil && l.statistics != "" {
+		return fmt.Errorf("stats %q: want one of %s", l.statistics, strings.Join(statisticsNames(), ", "))
+	}
+	if err := l.t.apply(o); err != nil {
+		return err
+	}
+	if l.hold {
+		o.Counting = counting(s)
+	}
+	o.Waiting = waiting(s)
+	o.Grace = host.Patience(load.Grace)
+	return nil
 }
 
 // holdFlag declares the flag that makes a load wait for the process that counts its effects.

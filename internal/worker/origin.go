@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,7 @@ var origin = Command{
 			if err != nil {
 				return err
 			}
-			return serve(ctx, l, &http.Server{Handler: http.HandlerFunc(answer), ReadHeaderTimeout: headerTime}, keyPair{})
+			return serve(ctx, l, &http.Server{Handler: new(answering), ReadHeaderTimeout: headerTime}, keyPair{})
 		}
 	},
 }
@@ -38,6 +39,20 @@ const largestAnswer = 64 << 20
 
 // body is the content of answers; each is a prefix of its repetition.
 var body = bytes.Repeat([]byte("0123456789abcdef"), 4096)
+
+// answering is the handler of GET /N that counts, and says under countPath how many requests it has had.
+type answering struct{ requests atomic.Uint64 }
+
+const countPath = "/requests"
+
+func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == countPath {
+		fmt.Fprint(w, a.requests.Load())
+		return
+	}
+	a.requests.Add(1)
+	answer(w, r)
+}
 
 // answer is the handler of GET /N.
 func answer(w http.ResponseWriter, r *http.Request) {

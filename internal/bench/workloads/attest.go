@@ -79,7 +79,7 @@ var attestation = bench.Workload{
 			return nil, err
 		}
 		var found reading
-		found.load(report, o.Params)
+		found.load(report, o)
 		const none = "no request reached the server"
 		if inside, err := readAttest(o); err != nil {
 			for _, d := range []*metric.Desc{attestInside, attestFailed, attestBytes} {

@@ -77,7 +77,7 @@ var (
 func (s *dataServer) workload() bench.Workload {
 	return bench.Workload{
 		Name: s.name, Doc: s.doc, Version: 1,
-		Params: s.allParams(), Tools: s.tools,
+		Params: s.allParams(), Tools: slices.Concat(generatorTools, s.tools),
 		Sweep: map[string][]string{"connections": {"8", "320", "560"}},
 		Quick: map[string]string{"connections": "8", "measure": quickMeasure, "keys": "20000"},
 		Metrics: func(p bench.Params) []*metric.Desc {
@@ -212,7 +212,7 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 		return nil, err
 	}
 	var found reading
-	found.load(r, o.Params)
+	found.load(r, o)
 	silent := func(names ...string) string { return "the server does not report " + strings.Join(names, " and ") }
 	requests := sumOfStatistics(r, s.requests...)
 	found.value(serverRequests, requests, silent(s.requests...))
@@ -257,7 +257,7 @@ func (s *dataServer) check(o bench.Outcome) (string, error) {
 	if n := sumOfStatistics(r, s.lost); s.lost != "" && n > 0 {
 		return "", fmt.Errorf("the server evicted %.0f of its keys because it ran out of memory", n)
 	}
-	if err := checkServed(r, sumOfStatistics(r, s.requests...)-float64(s.joining*r.Connections)); err != nil {
+	if err := checkServed(r, o.Params, sumOfStatistics(r, s.requests...)-float64(s.joining*r.Connections)); err != nil {
 		return "", err
 	}
 	return sum, nil

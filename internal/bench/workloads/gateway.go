@@ -84,13 +84,13 @@ var gateway = bench.Workload{
 	Doc: "A TLS-terminating reverse proxy (our own, nginx, or a command) with a server behind it: " +
 		"requests, handshakes or bytes per second, the CPU time of each part, and the part that was the bottleneck.",
 	Version: 1,
-	Params:  slices.Concat(loadParams("200"), gatewayParams, []bench.Param{httpParam, keepAliveParam, resumeParam}),
+	Params:  slices.Concat(loadParams("200"), gatewayParams, []bench.Param{httpParam, keepAliveParam, resumeParam, httpLoad}),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		return append(loadMetrics(p), gatewayMetrics(p)...)
 	},
 	Primary:    loadPrimary,
 	Operations: loadRequests,
-	Tools:      gatewayTools,
+	Tools:      slices.Concat(generatorTools, gatewayTools),
 	Quick:      map[string]string{"measure": quickMeasure},
 	Estimate:   loadEstimate,
 	Job:        gatewayJob,
@@ -220,7 +220,7 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 		return nil, err
 	}
 	var found reading
-	found.load(r, o.Params)
+	found.load(r, o)
 	found.gateway(r, o.Params)
 	return found.samples, errors.Join(found.missing...)
 }
@@ -305,10 +305,18 @@ func checkGateway(o bench.Outcome) (string, error) {
 	if err := logInEffect(p, float64(r.Requests), sumOfStatistics(r, "log_bytes_total")); err != nil {
 		return "", err
 	}
+	if served, counted := r.Server["requests_total"]; counted || foreignLoad(p) != nil { // results of older versions have no such count
+		if !counted {
+			served = math.NaN()
+		}
+		if err := checkServed(r, p, served); err != nil {
+			return "", err
+		}
+	}
 	switch {
 	case r.Protocol != protocol:
 		return "", fmt.Errorf("http=%s is not in effect: the load generator used %s", p["http"], r.Protocol)
-	case p["tls"] == "off" || !freshConnections(p):
+	case p["tls"] == "off" || !freshConnections(p) || foreignLoad(p) != nil: // ours alone counts handshakes
 	case r.Handshakes < r.Requests*99/100:
 		return "", fmt.Errorf("keep-alive=off is not in effect: %d handshakes for %d requests", r.Handshakes, r.Requests)
 	case p["resume"] == "on" && r.Resumed < r.Handshakes*95/100:

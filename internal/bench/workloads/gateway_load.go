@@ -64,7 +64,7 @@ var gatewayLoad = bench.Workload{
 	},
 	Primary:    func(bench.Params) *metric.Desc { return foreignRate },
 	Operations: loadRequests,
-	Tools:      append(generatorTools(), gatewayTools...),
+	Tools:      slices.Concat(generatorTools, gatewayTools),
 	Sweep:      map[string][]string{"connections": {"200", "500", "1000", "2000"}},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		d, err := p.Seconds("estimate")
@@ -76,7 +76,7 @@ var gatewayLoad = bench.Workload{
 	Job:   gatewayLoadJob,
 	Parse: parseGatewayLoad,
 	Failures: func(o bench.Outcome) map[string]int {
-		all, err := readForeign(o)
+		all, err := readForeign(o.Outside.Stdout, o.Params)
 		if err != nil {
 			return nil
 		}
@@ -137,8 +137,8 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	job, err := gatewayInside(p)
-	job.Outside = &host.Cmd{Argv: []string{"{work}/teescope-work", "foreign", "--address", "{host}:{port}", "--stats-address", pageAddress, "--hold",
-		"--processes", p["processes"], "--cores", p["client-cores"], "--command", string(command)}}
+	job.Outside = &host.Cmd{Argv: []string{"{work}/teescope-work", "foreign", "--address", "{host}:{port}", "--stats", "counts", "--stats-address", pageAddress, "--hold",
+		"--processes", p["processes"], "--cores", p["client-cores"], "--generator", string(command)}}
 	job.Window, job.Waits = loadWindow, loadWaits
 	return job, err
 }
@@ -152,10 +152,10 @@ type foreignSays struct {
 }
 
 // readForeign reads the worker's document, which is all that it prints, and in it what
-// each process printed.
-func readForeign(o bench.Outcome) (*foreignSays, error) {
+// each process printed. params has the parameter load, and patterns of the user's.
+func readForeign(out []byte, params bench.Params) (*foreignSays, error) {
 	said := &foreignSays{lacks: map[string]string{}}
-	if err := readReport("load generators", o.Outside.Stdout, &said.Foreign); err != nil {
+	if err := readReport("load generators", out, &said.Foreign); err != nil {
 		return nil, err
 	}
 	n := 0
@@ -165,11 +165,11 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 	if n == 0 || !(said.Seconds > 0) || said.Cores < 1 || said.Together < 0 || said.CPUSeconds < 0 {
 		return nil, errors.New("report of the load generators: the outputs are missing, or a time is invalid")
 	}
-	argv, err := words(o.Params["load"])
+	argv, err := words(params["load"])
 	if err != nil || len(argv) == 0 {
-		return nil, fmt.Errorf("parameter load=%q is not a command", o.Params["load"])
+		return nil, fmt.Errorf("parameter load=%q is not a command", params["load"])
 	}
-	p, err := foreignParams(o.Params, argv[0])
+	p, err := foreignParams(params, argv[0])
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 			*sum, said.lacks[v.name] = math.NaN(), "the load generator does not print this number"
 			continue
 		}
-		known, per := p[v.name] != o.Params[v.name], 1.0
+		known, per := p[v.name] != params[v.name], 1.0
 		if v.name == "mean" || v.name == "tail" {
 			per = scale
 		}
@@ -225,7 +225,7 @@ func (s *foreignSays) ownClock() string {
 }
 
 func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
-	all, err := readForeign(o)
+	all, err := readForeign(o.Outside.Stdout, o.Params)
 	if err != nil {
 		return nil, err
 	}
@@ -237,17 +237,7 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 	} else {
 		found.derived(foreignRate, right/all.Seconds, uncounted)
 	}
-	for _, d := range []struct {
-		desc *metric.Desc
-		v    float64
-		name string
-	}{{foreignSaid, all.rate, "rate"}, {foreignMean, all.mean, "mean"}, {foreignTail, all.tail, "tail"}} {
-		if why := all.ownClock(); why != "" {
-			found.lack(d.desc, why)
-			continue
-		}
-		found.derived(d.desc, d.v, all.lacks[d.name])
-	}
+	found.foreignFigures(all, []*metric.Desc{foreignSaid, foreignMean, foreignTail})
 	found.derived(foreignTogether, timeShare(all.Together/all.Seconds), "")
 	found.derived(loadErrors, (all.failed+all.lost)/(all.answered+all.lost), cmp.Or(uncounted, "no request was made"))
 	found.derived(loadCPU, timeShare(all.CPUSeconds/all.Seconds/float64(all.Cores)), "")
@@ -262,7 +252,7 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 // checkGatewayLoad verifies that all processes made requests and that their outputs match. Only
 // the load generator can check the answers themselves.
 func checkGatewayLoad(o bench.Outcome) (string, error) {
-	all, err := readForeign(o)
+	all, err := readForeign(o.Outside.Stdout, o.Params)
 	if err != nil {
 		return "", err
 	}

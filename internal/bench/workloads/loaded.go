@@ -145,6 +145,9 @@ func freshConnections(p bench.Params) bool { return p["keep-alive"] == "off" }
 
 // loadMetrics are the metrics of a workload with a server, before its own.
 func loadMetrics(p bench.Params) []*metric.Desc {
+	if g := foreignLoad(p); g != nil {
+		return g.metrics()
+	}
 	out := []*metric.Desc{loadRate, loadReceived, loadErrors, loadCPU, loadRequests}
 	if openLoop(p) {
 		out = append(out, loadLate)
@@ -166,6 +169,9 @@ func loadMetrics(p bench.Params) []*metric.Desc {
 
 // loadPrimary is the capacity of a closed loop, and the tail of an open one.
 func loadPrimary(p bench.Params) *metric.Desc {
+	if foreignLoad(p) != nil {
+		return foreignRate
+	}
 	if openLoop(p) {
 		return loadResponse.quantiles[1].desc
 	}
@@ -207,6 +213,9 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 			return nil, err
 		}
 	}
+	if g := foreignLoad(p); g != nil {
+		return generatorOutside(g, p, more)
+	}
 	argv := []string{"{work}/teescope-work", "load", "--json", "--hold", "--start", loadStart, "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
 		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"]}
 	if requests, err := p.Int("requests", 0); err != nil {
@@ -232,6 +241,13 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 
 // readLoad reads the load generator's report.
 func readLoad(o bench.Outcome) (*load.Report, error) {
+	if g := foreignLoad(o.Params); g != nil {
+		said, err := readForeignLoad(g, o)
+		if err != nil {
+			return nil, err
+		}
+		return said.report(g, o.Params)
+	}
 	var r load.Report
 	if err := readReport("load generator", o.Outside.Stdout, &r); err != nil {
 		return nil, err
@@ -249,12 +265,19 @@ func parseLoad(o bench.Outcome) ([]metric.Sample, error) {
 		return nil, err
 	}
 	var found reading
-	found.load(r, o.Params)
+	found.load(r, o)
 	return found.samples, errors.Join(found.missing...)
 }
 
 // load adds the metrics of a report, for workloads that add more.
-func (r *reading) load(rep *load.Report, p bench.Params) {
+func (r *reading) load(rep *load.Report, o bench.Outcome) {
+	p := o.Params
+	if g := foreignLoad(p); g != nil {
+		if said, err := readForeignLoad(g, o); err == nil { // rep is made of it
+			r.foreignLoad(g, rep, said)
+		}
+		return
+	}
 	all := float64(rep.Attempts())
 	const none = "no request was sent in the measured time"
 	if rep.Requests == 0 { // then the rate is unknown, not 0
@@ -372,6 +395,9 @@ func loadSeries(o bench.Outcome) (bench.Series, error) {
 	if err != nil {
 		return bench.Series{}, err
 	}
+	if foreignLoad(o.Params) != nil {
+		return bench.Series{}, errors.New("steady state: only our load generator reports numbers for parts of the time")
+	}
 	if len(r.Windows) == 0 || !(r.Width > 0) {
 		return bench.Series{}, errors.New("steady state: the load generator reports no windows")
 	}
@@ -425,9 +451,17 @@ func failures(counts map[string]uint64) map[string]int {
 const asides = 8
 
 // checkServed returns an error unless the server's own count matches the load's requests. Failed
-// requests may or may not have been answered.
-func checkServed(r *load.Report, served float64) error {
-	if !(math.Abs(served-float64(r.Expected)) <= float64(asides+r.Failed())) {
+// requests may or may not have been answered, and another load generator than ours drops those under way when its time is over.
+func checkServed(r *load.Report, p bench.Params, served float64) error {
+	slack := float64(asides + r.Failed())
+	if foreignLoad(p) != nil && p["requests"] == "0" {
+		under, err := p.Int("pipeline", 1)
+		if err != nil {
+			return err
+		}
+		slack += float64(int64(r.Connections) * under)
+	}
+	if !(math.Abs(served-float64(r.Expected)) <= slack) {
 		return fmt.Errorf("the server counts %.0f requests, but the load generator counts %d in the same time. Other clients used the server, or another server answered", served, r.Expected)
 	}
 	return nil
@@ -447,6 +481,11 @@ func checkLoad(o bench.Outcome, more ...string) (string, error) {
 	loop := "closed"
 	if openLoop(o.Params) {
 		loop = "open"
+	}
+	if g := foreignLoad(o.Params); g != nil {
+		if err := checkForeignLoad(g, o); err != nil {
+			return "", err
+		}
 	}
 	switch {
 	case int64(r.Connections) != connections:

@@ -15,7 +15,7 @@ var memcachedServer = dataServer{
 	name:     "memcached",
 	doc:      "Memcached with keys in memory, under random gets with a fixed pipeline: requests, latency, the server's own CPU time and memory.",
 	tools:    []bench.Tool{{Command: "memcached", Package: "memcached"}},
-	params:   []bench.Param{{Name: "threads", Default: "4", Doc: "Threads that serve connections."}},
+	params:   []bench.Param{{Name: "threads", Default: "4", Doc: "Threads that serve connections."}, memcachedLoad},
 	pipeline: "8", protocol: "memcached", command: "get key:{key}", stats: "memcached",
 	entry: 72, fill: 250_000,
 	requests: []string{"cmd_get"}, memory: "bytes",

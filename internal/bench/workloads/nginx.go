@@ -146,7 +146,7 @@ var nginxStatic = bench.Workload{
 	Params: slices.Concat(loadParams("8"), []bench.Param{
 		{Name: "size", Default: "1KiB", Doc: "Size of the file."},
 		{Name: "threads", Default: "0", Doc: "Worker processes of nginx (worker_processes); 0 for one per CPU that it sees."},
-		subject(tlsParam), keepAliveParam, resumeParam, logParam,
+		subject(tlsParam), keepAliveParam, resumeParam, logParam, httpLoad,
 	}),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		return append(loadMetrics(p), serverRequests, nginxDropped)
@@ -155,7 +155,7 @@ var nginxStatic = bench.Workload{
 	Operations: loadRequests,
 	Sweep:      map[string][]string{"connections": {"8", "320", "560", "580", "960"}},
 	Quick:      map[string]string{"connections": "8", "measure": quickMeasure},
-	Tools:      []bench.Tool{{Command: "nginx", Package: "nginx-light"}},
+	Tools:      slices.Concat(generatorTools, []bench.Tool{{Command: "nginx", Package: "nginx-light"}}),
 	Estimate:   loadEstimate,
 	Job:        nginxJob,
 	Parse:      parseNginx,
@@ -174,7 +174,7 @@ var nginxStatic = bench.Workload{
 		if err != nil {
 			return "", err
 		}
-		if err := checkServed(r, sumOfStatistics(r, "requests")); err != nil {
+		if err := checkServed(r, o.Params, sumOfStatistics(r, "requests")); err != nil {
 			return "", err
 		}
 		return sum, nil
@@ -241,7 +241,7 @@ func parseNginx(o bench.Outcome) ([]metric.Sample, error) {
 		return nil, err
 	}
 	var found reading
-	found.load(r, o.Params)
+	found.load(r, o)
 	const silent = "nginx's status page was not read"
 	found.value(serverRequests, sumOfStatistics(r, "requests"), silent)
 	accepts, handled := sumOfStatistics(r, "accepts"), sumOfStatistics(r, "handled")

@@ -19,7 +19,7 @@ var postgresServer = dataServer{
 	name:     "postgres",
 	doc:      "PostgreSQL with one table, under simple queries for one random row by its key: requests, latency, share of pages found in the server's buffers.",
 	tools:    []bench.Tool{{Command: "postgres", Package: "postgresql", Outside: "/usr/lib/postgresql/*/bin/postgres"}},
-	params:   []bench.Param{{Name: "buffers", Default: "256MiB", Doc: "Shared memory for pages (shared_buffers)."}},
+	params:   []bench.Param{{Name: "buffers", Default: "256MiB", Doc: "Shared memory for pages (shared_buffers)."}, postgresLoad},
 	pipeline: "1", protocol: "postgres", stats: "postgres",
 	command: "SELECT value FROM data WHERE key = {key} AND length(value) = {bytes}", answers: ", 1 rows",
 	entry:    60,

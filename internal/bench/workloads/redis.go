@@ -22,6 +22,7 @@ var redisServer = dataServer{
 	params: []bench.Param{
 		{Name: "io-threads", Default: "1", Doc: "Threads that read and write for the connections (Redis 6 and later); all commands run in one thread."},
 		{Name: "binary", Path: true, Subject: true, Doc: "A redis-server on the harness's machine, copied into the environment and used instead of the installed one. Environments may use different programs."},
+		redisLoad,
 	},
 	pipeline: "8", protocol: "resp", command: "GET key:{key}", stats: "redis",
 	entry: 88, fill: 250_000,
