@@ -85,7 +85,7 @@ var generators = []*generator{
 		rate:     `^\s+throughput summary: ([0-9.]+) requests per second$`,
 		mean:     `^\s+avg\s+min\s+p50\s+p95\s+p99\s+max\s+([0-9.]+)\s`,
 		tail:     `^\s+avg\s+min\s+p50\s+p95\s+p99\s+max\s+(?:[0-9.]+\s+){4}([0-9.]+)\s`,
-	}, scale: "0.001", versions: "redis-benchmark 6.2 to 7.0", key: "000", random: "__rand_int__",
+	}, scale: "0.001", versions: "redis-benchmark 7.0", key: "000", random: "__rand_int__",
 		words: "-h {host} -p {port} -c {connections} -P {pipeline} --threads {threads} -r {keys}", counted: "-n {requests}", last: "{ask}", each: "pipeline"},
 	// run_stats.cpp, print_json. Its file is not JSON that parsers take: it has commas before closing brackets.
 	{name: "memtier_benchmark", from: "memtier-benchmark (https://github.com/redis/memtier_benchmark)", patterns: patterns{
