@@ -124,6 +124,8 @@ type Workload struct {
 	// Path is what a run found of the network between the two machines of its job, for
 	// result.Environment.Path; nil for jobs on one machine.
 	Path func(Outcome) map[string]string
+	// Server is what the server of a run said that it is, for result.ServerVersion; nil where the program's --version says it.
+	Server func(Outcome) string
 	// Failures are the failed operations of a run, by kind; nil if unknown.
 	Failures func(Outcome) map[string]int
 	// PerArm: a case's digest may differ between arms if the tool's version does (it is
@@ -210,6 +212,8 @@ const (
 
 	Llama   = "{llama}"   // llama.cpp's server of language models
 	Weights = "{weights}" // of the small language model
+
+	FerretDB = "{ferretdb}"
 )
 
 // beside are the commands of these programs, or names of their files, and what makes them.
@@ -220,6 +224,8 @@ var beside = map[string]struct{ command, made string }{
 
 	Llama:   {"llama-server", "`make llm` builds it in about 20 minutes"},
 	Weights: {"smollm2-135m-instruct.gguf", "`make llm` downloads it"},
+
+	FerretDB: {"ferretdb", "`make ferretdb` builds it in about three minutes"},
 }
 
 // Content is what the file holds.

@@ -226,14 +226,20 @@ func designFacts(e *result.Experiment) []Fact {
 		f = append(f, Fact{"Grade", gradeText(e.Design.Grade)})
 	}
 	if len(e.Environments) > 0 {
-		var names []string
+		var names, servers []string
 		for i := range e.Environments {
 			names = append(names, orDefault(e.Environments[i].ID, "unnamed"))
+			if v := e.Environments[i].Software.Versions[result.ServerVersion]; v != "" && !slices.Contains(servers, v) {
+				servers = append(servers, v)
+			}
 		}
 		if len(names) > 1 {
 			names[0] += " (baseline)"
 		}
 		f = append(f, Fact{"Environments", strings.Join(names, ", ")})
+		if servers != nil {
+			f = append(f, Fact{"Server, in its own words", strings.Join(servers, "; ")})
+		}
 	}
 	var left []string
 	for _, x := range e.Design.LeftOut {

@@ -1,11 +1,8 @@
 #!/bin/sh
-# Starts MongoDB with nothing in it:
-#   mongodb.sh DATA OPTION...
+# Starts a server with an empty folder for its data:
+#   mongodb.sh FOLDER COMMAND...
 set -eu
-data=$1/mongodb
+rm -rf "$1"
+mkdir -p "$1"
 shift
-rm -rf "$data"
-mkdir -p "$data"
-
-# What would work beside the load now and then is off.
-exec mongod --dbpath "$data" --nounixsocket --quiet --setParameter diagnosticDataCollectionEnabled=false "$@"
+exec "$@"
