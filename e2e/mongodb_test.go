@@ -45,8 +45,7 @@ func TestMongoDB(t *testing.T) {
 	}
 }
 
-// TestFerretDB fills and loads FerretDB, where it was built: it counts what the load counts, says its version, and listens and writes
-// only where it should.
+// TestFerretDB fills and loads FerretDB, where it was built: it counts what the load counts, and the result says which version it is.
 func TestFerretDB(t *testing.T) {
 	built := filepath.Join(filepath.Dir(binary), "ferretdb")
 	if _, err := os.Stat(built); err != nil {
