@@ -128,7 +128,7 @@ func found(old, rec *result.Environment) {
 // learned copies what runs find.
 func learned(old, rec *result.Environment) {
 	rec.Path = old.Path
-	if v, ok := old.Software.Versions[result.ServerVersion]; ok {
+	if v := old.Software.Versions[result.ServerVersion]; v != "" {
 		rec.Software.Versions = withEntry(rec.Software.Versions, result.ServerVersion, v)
 	}
 }

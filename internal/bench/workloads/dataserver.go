@@ -48,8 +48,8 @@ type dataServer struct {
 	answers string
 	// joining is how many requests the server counts for each connection that the load makes.
 	joining int
-	// named: several servers speak the protocol, and a run records which one answered.
-	named bool
+	// says is bench.Workload's Server, where several servers speak the protocol.
+	says func(bench.Outcome) string
 	// start returns the server's command and its files.
 	start func(bench.Params, dataSet) (host.Cmd, []bench.File, error)
 	// processes are the names of the server's processes, if not that of start's command.
@@ -77,7 +77,7 @@ var (
 )
 
 func (s *dataServer) workload() bench.Workload {
-	w := bench.Workload{
+	return bench.Workload{
 		Name: s.name, Doc: s.doc, Version: 1,
 		Params: s.allParams(), Tools: s.tools,
 		Sweep: map[string][]string{"connections": {"8", "320", "560"}},
@@ -103,12 +103,8 @@ func (s *dataServer) workload() bench.Workload {
 			}
 			return d, disk
 		},
-		Job: s.job, Parse: s.parse, Series: loadSeries, Failures: loadFailures, Check: s.check,
+		Job: s.job, Parse: s.parse, Series: loadSeries, Failures: loadFailures, Check: s.check, Server: s.says,
 	}
-	if s.named {
-		w.Server = serverVersion
-	}
-	return w
 }
 
 // counted reports whether the server counts its memory.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strconv"
+	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -53,7 +53,7 @@ var mongodbServer = dataServer{
 	requests: []string{"metrics/commands/find/total"}, memory: "wiredTiger/cache/bytes currently in the cache",
 	cpu:       []string{"extra_info/user_time_seconds", "extra_info/system_time_seconds"},
 	forgetful: func(p bench.Params) bool { return p["server"] == mongoInJVM },
-	named:     true,
+	says:      serverVersion,
 	start:     startMongo,
 	processes: []string{mongod, ferretdb},
 }
@@ -71,23 +71,23 @@ func startMongo(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
 		return host.Cmd{Dir: "{work}", Argv: []string{p["java"], "-jar", "{work}/" + archive, "{host}", "{port}"}},
 			[]bench.File{{Name: archive, From: path.Join(p["programs"], archive), Exec: true, Hint: "make -C workloads/mongodb makes it"}}, nil
 	}
-	file := bench.File{Name: "mongodb.sh", Data: mongodbScript, Exec: true}
+	files := []bench.File{{Name: "mongodb.sh", Data: mongodbScript, Exec: true}}
+	const begin = "sh {work}/mongodb.sh {data}/mongodb "
 	if p["server"] == ferretdb {
 		if set.keys > mostFerret {
-			return host.Cmd{}, nil, fmt.Errorf("%d keys: want at most %d with server=%s, which reads all documents for each find: set the parameter keys, as in keys=1000", set.keys, mostFerret, ferretdb)
+			return host.Cmd{}, nil, fmt.Errorf("%d keys: want at most 20000 with server=ferretdb, which reads all documents for each find: set the parameter keys, as in keys=1000", set.keys)
 		}
-		return host.Cmd{Dir: "{work}", Env: map[string]string{"DO_NOT_TRACK": "1"}, Argv: []string{"sh", "{work}/mongodb.sh", "{data}/mongodb", "{work}/ferretdb", "--handler=sqlite",
-				"--sqlite-url=file:{data}/mongodb/", "--state-dir={data}/mongodb", "--listen-addr={host}:{port}", "--debug-addr=-", "--telemetry=disable", "--log-level=warn"}},
-			[]bench.File{file, {Name: "ferretdb", From: bench.FerretDB, Exec: true}}, nil
+		return host.Cmd{Dir: "{work}", Argv: strings.Fields(begin + "{work}/ferretdb --handler=sqlite --sqlite-url=file:{data}/mongodb/ " +
+				"--state-dir={data}/mongodb --listen-addr={host}:{port} --debug-addr=- --telemetry=disable --log-level=warn")},
+			append(files, bench.File{Name: "ferretdb", From: bench.FerretDB, Exec: true}), nil
 	}
 	cache, err := p.Bytes("cache")
 	if err != nil {
 		return host.Cmd{}, nil, err
 	}
 	const gib = 1 << 30
-	return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/mongodb.sh", "{data}/mongodb", mongod, "--dbpath", "{data}/mongodb",
-			// What would work beside the load now and then is off.
-			"--nounixsocket", "--quiet", "--setParameter", "diagnosticDataCollectionEnabled=false", "--bind_ip", "{host}", "--port", "{port}",
-			"--maxConns", strconv.FormatInt(set.connections+spare, 10), "--wiredTigerCacheSizeGB", strconv.FormatFloat(float64(cache)/gib, 'f', -1, 64)}},
-		[]bench.File{file}, nil
+	// What would work beside the load now and then is off.
+	argv := fmt.Sprintf(begin+"mongod --dbpath {data}/mongodb --nounixsocket --quiet --setParameter diagnosticDataCollectionEnabled=false --bind_ip {host} --port {port} "+
+		"--maxConns %d --wiredTigerCacheSizeGB %v", set.connections+spare, float64(cache)/gib)
+	return host.Cmd{Dir: "{work}", Argv: strings.Fields(argv)}, files, nil
 }
