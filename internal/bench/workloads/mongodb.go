@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
+	"strconv"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -71,23 +71,17 @@ func startMongo(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
 		return host.Cmd{Dir: "{work}", Argv: []string{p["java"], "-jar", "{work}/" + archive, "{host}", "{port}"}},
 			[]bench.File{{Name: archive, From: path.Join(p["programs"], archive), Exec: true, Hint: "make -C workloads/mongodb makes it"}}, nil
 	}
-	files := []bench.File{{Name: "mongodb.sh", Data: mongodbScript, Exec: true}}
-	const begin = "sh {work}/mongodb.sh {data}/mongodb "
-	if p["server"] == ferretdb {
-		if set.keys > mostFerret {
-			return host.Cmd{}, nil, fmt.Errorf("%d keys: want at most 20000 with server=ferretdb, which reads all documents for each find: set the parameter keys, as in keys=1000", set.keys)
-		}
-		return host.Cmd{Dir: "{work}", Argv: strings.Fields(begin + "{work}/ferretdb --handler=sqlite --sqlite-url=file:{data}/mongodb/ " +
-				"--state-dir={data}/mongodb --listen-addr={host}:{port} --debug-addr=- --telemetry=disable --log-level=warn")},
-			append(files, bench.File{Name: "ferretdb", From: bench.FerretDB, Exec: true}), nil
+	files := []bench.File{{Name: "mongodb.sh", Data: mongodbScript, Exec: true}, {Name: ferretdb, From: bench.FerretDB, Exec: true}}
+	if p["server"] == mongod {
+		files = files[:1]
+	} else if set.keys > mostFerret {
+		return host.Cmd{}, nil, fmt.Errorf("%d keys: want at most 20000 with server=ferretdb, which reads all documents for each find: set the parameter keys, as in keys=1000", set.keys)
 	}
 	cache, err := p.Bytes("cache")
 	if err != nil {
 		return host.Cmd{}, nil, err
 	}
 	const gib = 1 << 30
-	// What would work beside the load now and then is off.
-	argv := fmt.Sprintf(begin+"mongod --dbpath {data}/mongodb --nounixsocket --quiet --setParameter diagnosticDataCollectionEnabled=false --bind_ip {host} --port {port} "+
-		"--maxConns %d --wiredTigerCacheSizeGB %v", set.connections+spare, float64(cache)/gib)
-	return host.Cmd{Dir: "{work}", Argv: strings.Fields(argv)}, files, nil
+	return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/mongodb.sh", "{data}", p["server"], "{host}", "{port}",
+		strconv.FormatInt(set.connections+spare, 10), strconv.FormatFloat(float64(cache)/gib, 'f', -1, 64)}}, files, nil
 }

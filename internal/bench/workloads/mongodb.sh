@@ -1,9 +1,16 @@
 #!/bin/sh
-# Starts a server with an empty folder for its data:
-#   mongodb.sh FOLDER COMMAND...
+# Starts MongoDB or FerretDB with nothing in it, in the folder with the file ferretdb:
+#   mongodb.sh DATA mongod|ferretdb HOST PORT CONNECTIONS CACHE-GIB
 set -eu
-rm -rf "$1"
-mkdir -p "$1"
-shift
-export DO_NOT_TRACK=1 # FerretDB would report its use to its makers
-exec "$@"
+data=$1/mongodb
+rm -rf "$data"
+mkdir -p "$data"
+
+# What would work beside the load now and then is off.
+if [ "$2" = mongod ]; then
+	exec mongod --dbpath "$data" --nounixsocket --quiet --setParameter diagnosticDataCollectionEnabled=false \
+		--bind_ip "$3" --port "$4" --maxConns "$5" --wiredTigerCacheSizeGB "$6"
+fi
+# FerretDB would report its use to its makers, and knows no limits.
+export DO_NOT_TRACK=1
+exec ./ferretdb --handler=sqlite --sqlite-url="file:$data/" --state-dir="$data" --listen-addr="$3:$4" --debug-addr=- --telemetry=disable --log-level=warn
