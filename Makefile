@@ -22,7 +22,7 @@ PARTS ?= seam,calls,kill,full,bits
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build client zkvm llm runsc image run demo test measure torture test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build client zkvm llm ferretdb runsc image run demo test measure torture test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ bin/teescope-zkvm: $(shell find workloads/zkvm -type f -not -name '*.go' -not -n
 
 llm: ## build llama.cpp's server, fetch a small model with real weights and make two with random ones, for the workload llm (20 minutes, 0.8 GB)
 	@tools/setup.sh llm
+
+ferretdb: bin/ferretdb ## build FerretDB, a server for the workload mongodb, from its Go module into bin (three minutes, 0.3 GB while it builds)
+
+bin/ferretdb: tools/ferretdb/go.mod tools/ferretdb/go.sum
+	@tools/setup.sh ferretdb
 
 runsc: ## build gVisor's runsc into .tools, for the environment of that name (five minutes)
 	@tools/setup.sh runsc
@@ -119,7 +124,7 @@ measure: ## judge the promises that only a live machine can show, and write docs
 torture: ## make the storage fail in thousands of ways, and write docs/reliability.md (PARTS=seam,calls,kill,full,bits; it goes on where it stopped; up to three hours)
 	go run ./e2e/torture -parts $(PARTS) -table docs/reliability.md
 
-test-full: zkvm llm test measure release-test kernels e2e-kubernetes ## the zkVM's prover, a language model, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
+test-full: zkvm llm ferretdb test measure release-test kernels e2e-kubernetes ## the zkVM's prover, a language model, FerretDB, the tests, the measurements, a release made twice, the kernel matrix, Kubernetes and fuzzing (two hours)
 	go run ./tools/stages fuzz
 
 kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/lab/kernels.md (45 minutes)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // TestMongoDB fills and loads a real server of MongoDB's protocol, built as a user does, from
@@ -41,5 +43,46 @@ func TestMongoDB(t *testing.T) {
 	}
 	if why := e.Environments[0].Missing["identity"]; why != "" {
 		t.Errorf("it was not checked that the load reaches the server: %s", why)
+	}
+}
+
+// TestFerretDB fills and loads FerretDB, where it was built: it counts what the load counts, and the result says which version it is.
+func TestFerretDB(t *testing.T) {
+	built := filepath.Join(filepath.Dir(binary), "ferretdb")
+	if _, err := os.Stat(built); err != nil {
+		t.Skip("ferretdb is not next to teescope: `make ferretdb` builds it in about three minutes")
+	}
+	said, err := exec.CommandContext(t.Context(), built, "--version").Output()
+	own, _, _ := strings.Cut(strings.TrimPrefix(string(said), "version: "), "\n")
+	if err != nil || !strings.HasPrefix(own, "v") {
+		t.Fatalf("ferretdb --version: %v: %q", err, said)
+	}
+	out := filepath.Join(t.TempDir(), "r.json")
+	text, errs, code := run(t, "bench", "run", "mongodb", "--param", "server=ferretdb", "--env", "native", "--pairs", "1", "--param", "connections=4", "--param", "keys=500",
+		"--param", "warm=200ms", "--param", "requests=200", "--metric", "service_mean_seconds", "--out", out, "--data", t.TempDir())
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, errs)
+	}
+	e := whole(t, out)
+	for i := range e.Runs {
+		r := &e.Runs[i]
+		if m := r.Metric("server_requests_total"); m == nil || m.Value == nil || *m.Value != 200 {
+			t.Errorf("%s: the server counts %v requests, want 200", r.ID, valueOf(m))
+		}
+		for _, name := range []string{"server_memory_bytes", "server_cpu_per_request_seconds"} {
+			if m := r.Metric(name); m == nil || m.Value != nil || !strings.HasPrefix(m.Reason, "the server does not report ") {
+				t.Errorf("%s: %s is %v, want none, with the reason", r.ID, name, m)
+			}
+		}
+	}
+	server := e.Environments[0].Software.Versions[result.ServerVersion]
+	if !strings.HasPrefix(server, "FerretDB "+own+", for MongoDB ") || !strings.Contains(text, server) {
+		t.Errorf("the server is %q, want FerretDB %s, and in\n%s", server, own, text)
+	}
+	if why := e.Environments[0].Missing["identity"]; why != "" {
+		t.Errorf("it was not checked that the load reaches the server: %s", why)
+	}
+	if len(e.Environments[0].Changed) > 0 {
+		t.Errorf("the environment changed: %v", e.Environments[0].Changed)
 	}
 }

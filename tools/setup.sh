@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|check|demo|picture|test|release|kernels|kubernetes|zkvm|runsc|llm
+#   tools/setup.sh build|generate|check|demo|picture|test|release|kernels|kubernetes|zkvm|runsc|llm|ferretdb
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already,
@@ -132,10 +132,10 @@ want_krew() {
 	again tool_of "sigs.k8s.io/krew/cmd/validate-krew-manifest@$version"
 }
 
-# want_modules downloads every module that `make test` needs: not those of Kubernetes itself.
+# want_modules downloads every module that `make test` needs: not those of Kubernetes and FerretDB themselves.
 want_modules() {
 	local file
-	git ls-files go.mod '*/go.mod' ':!e2e/kubernetes' | while read -r file; do
+	git ls-files go.mod '*/go.mod' ':!e2e/kubernetes' ':!tools/ferretdb' | while read -r file; do
 		again go -C "$(dirname "$file")" mod download || return 1
 	done
 }
@@ -198,6 +198,21 @@ want_llm() {
 		mv "$folder/weights.part" "$folder/$name.gguf"
 	done
 	cp "$folder/llama-server" "$folder"/*.gguf bin/
+}
+
+# want_ferretdb builds FerretDB without its PostgreSQL, as one static file. Its program starts only with a file that says its version, which
+# belongs into its own sources and is in no Go module: so it is built from a copy of them.
+want_ferretdb() {
+	local module=github.com/FerretDB/FerretDB folder=.tools/ferretdb
+	export GOWORK=off GOFLAGS=-trimpath CGO_ENABLED=0
+	echo "setup: building FerretDB into bin"
+	rm -rf "$folder"
+	mkdir -p "$folder" bin
+	cp tools/ferretdb/go.mod tools/ferretdb/go.sum "$folder"
+	again go -C "$folder" mod vendor
+	go -C "$folder" list -mod=mod -m -f '{{.Version}}' "$module" >"$folder/vendor/$module/build/version/version.txt"
+	go -C "$folder" build -mod=vendor -ldflags '-s -w' -tags ferretdb_no_postgresql -o "$PWD/bin/ferretdb" "$module/cmd/ferretdb"
+	rm -rf "$folder"
 }
 
 # want_tools gets what `make test` needs and apt does not have.
@@ -364,6 +379,10 @@ llm)
 	install_missing
 	want_llm
 	;;
+ferretdb)
+	want_go
+	want_ferretdb
+	;;
 zkvm)
 	# Debian 12's Rust is too old for the crates.
 	command -v cargo >/dev/null 2>&1 || die "needs Rust (tried with 1.95), whose cargo builds the zkVM's prover: see https://rustup.rs"
@@ -371,6 +390,6 @@ zkvm)
 	install_missing
 	;;
 *)
-	die "usage: tools/setup.sh build|generate|check|demo|picture|test|release|kernels|kubernetes|zkvm|runsc|llm"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|release|kernels|kubernetes|zkvm|runsc|llm|ferretdb"
 	;;
 esac

@@ -303,7 +303,7 @@ func (s *session) unchanged(ctx context.Context) error {
 			return err
 		}
 		rec := s.doc.Environment(a.Label)
-		now.Path = rec.Path // runs find it
+		learned(rec, now)
 		late(rec, now)
 		for _, d := range environment.Diff(rec, now) {
 			rec.Changed = withEntry(rec.Changed, d.Field, fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment))

@@ -124,6 +124,8 @@ type Workload struct {
 	// Path is what a run found of the network between the two machines of its job, for
 	// result.Environment.Path; nil for jobs on one machine.
 	Path func(Outcome) map[string]string
+	// Server is what the server of a run said that it is, for result.ServerVersion; nil where the program's --version says it.
+	Server func(Outcome) string
 	// Failures are the failed operations of a run, by kind; nil if unknown.
 	Failures func(Outcome) map[string]int
 	// PerArm: a case's digest may differ between arms if the tool's version does (it is
@@ -213,6 +215,8 @@ const (
 
 	RandomWeights38M  = "{random-38m}"  // of a smaller one, which says nothing
 	RandomWeights362M = "{random-362m}" // of a larger one, which says nothing
+
+	FerretDB = "{ferretdb}" // a server of MongoDB's protocol
 )
 
 // beside are the commands of these programs, or names of their files, and what makes them.
@@ -226,6 +230,8 @@ var beside = map[string]struct{ command, made string }{
 
 	RandomWeights38M:  {"random-38m.gguf", "`make llm` makes it"},
 	RandomWeights362M: {"random-362m.gguf", "`make llm` makes it"},
+
+	FerretDB: {"ferretdb", "`make ferretdb` builds it in about three minutes"},
 }
 
 // Content is what the file holds.

@@ -61,7 +61,7 @@ func TestPath(t *testing.T) {
 	s := &session{Plan: &Plan{Workload: w}, doc: &result.Experiment{Environments: []result.Environment{{ID: "a"}}}}
 	rec := s.doc.Environment("a")
 	found := func(mtu string) {
-		s.path("a", Outcome{Outside: host.Output{Stdout: []byte(mtu)}})
+		s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(mtu)}})
 	}
 	found("1500")
 	first := rec.Fingerprint
@@ -77,6 +77,32 @@ func TestPath(t *testing.T) {
 	}
 }
 
+// TestServer: what the server of a run says that it is belongs to the environment, and another server in a later run is a change.
+func TestServer(t *testing.T) {
+	w := &Workload{Server: func(o Outcome) string { return string(o.Outside.Stdout) }}
+	s := &session{Plan: &Plan{Workload: w}, doc: &result.Experiment{Environments: []result.Environment{{ID: "a"}}}}
+	rec := s.doc.Environment("a")
+	for _, c := range []struct {
+		says, known, change string
+		news                bool
+	}{
+		{"", "", "", false}, // a run that failed
+		{"B 1.0", "B 1.0", "", true},
+		{"B 1.0", "B 1.0", "", false},
+		{"B 2.0", "B 1.0", `"B 1.0" before the runs, "B 2.0" in one of them`, true},
+	} {
+		news := s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(c.says)}})
+		if got := rec.Software.Versions[result.ServerVersion]; news != c.news || got != c.known || rec.Changed["software.versions.server"] != c.change {
+			t.Errorf("after %q: news %v, %q, %q", c.says, news, got, rec.Changed)
+		}
+	}
+	again := &result.Environment{ID: "a"}
+	found(rec, again)
+	if d := environment.Diff(rec, again); len(d) > 0 || again.Changed["software.versions.server"] == "" {
+		t.Errorf("after a stop: %v, %v", d, again.Changed)
+	}
+}
+
 // TestUnknownPath: why an end is unknown, which names ports, is no part of the fingerprint.
 func TestUnknownPath(t *testing.T) {
 	w := &Workload{Path: func(o Outcome) map[string]string { return map[string]string{"near.problem": string(o.Outside.Stdout)} }}
@@ -85,7 +111,7 @@ func TestUnknownPath(t *testing.T) {
 	environment.Fingerprint(rec)
 	first := rec.Fingerprint
 	for i, why := range []string{"no way to 192.0.2.1:5001", "no way to 192.0.2.1:5002"} {
-		if news := s.path("a", Outcome{Outside: host.Output{Stdout: []byte(why)}}); news != (i == 0) {
+		if news := s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(why)}}); news != (i == 0) {
 			t.Errorf("run %d: news is %v", i, news)
 		}
 	}

@@ -64,7 +64,7 @@ func (s *session) makeRun(ctx context.Context, slot result.Slot) (*result.Run, e
 		r.Status, r.Reason = result.Failed, out.withCause(err).Error()
 	} else {
 		s.Workload.Read(out, s.Primary, r)
-		if s.path(slot.Env, out) {
+		if s.learn(slot.Env, out) {
 			if err := s.stream.Environment(s.doc.Environment(slot.Env)); err != nil {
 				return nil, err
 			}
@@ -77,29 +77,34 @@ func (s *session) makeRun(ctx context.Context, slot result.Slot) (*result.Run, e
 	return r, nil
 }
 
-// path records the network path that a run found, and where it differs from that of an earlier run. It reports whether
-// there was anything new. Why an end is unknown is no property of the path.
-func (s *session) path(env string, out Outcome) (news bool) {
-	if s.Workload.Path == nil {
-		return false
-	}
+// learn records the server and the network path that a run found, and where they differ from those of an earlier run. It reports
+// whether there was anything new. Why an end is unknown is no property of the path.
+func (s *session) learn(env string, out Outcome) (news bool) {
 	rec := s.doc.Environment(env)
-	for k, v := range s.Workload.Path(out) {
-		end, problem := strings.CutSuffix(k, ".problem")
-		was, known := rec.Path[k]
-		switch at := networkPath + "." + k; {
-		case problem && rec.Missing[networkPath+"."+end] == "":
-			rec.Missing = withEntry(rec.Missing, networkPath+"."+end, v)
-		case problem || known && was == v:
-			continue
+	record := func(into *map[string]string, field, k, v string) {
+		was, known := (*into)[k]
+		switch at := field + "." + k; {
 		case !known:
-			rec.Path = withEntry(rec.Path, k, v)
-		case rec.Changed[at] == "":
-			rec.Changed = withEntry(rec.Changed, at, fmt.Sprintf("%q before the runs, %q in one of them", was, v))
-		default:
-			continue
+			*into, news = withEntry(*into, k, v), true
+		case was != v && rec.Changed[at] == "":
+			rec.Changed, news = withEntry(rec.Changed, at, fmt.Sprintf("%q before the runs, %q in one of them", was, v)), true
 		}
-		news = true
+	}
+	if s.Workload.Server != nil {
+		if v := s.Workload.Server(out); v != "" {
+			record(&rec.Software.Versions, "software.versions", result.ServerVersion, v)
+		}
+	}
+	if s.Workload.Path != nil {
+		for k, v := range s.Workload.Path(out) {
+			end, problem := strings.CutSuffix(k, ".problem")
+			switch at := networkPath + "." + end; {
+			case !problem:
+				record(&rec.Path, networkPath, k, v)
+			case rec.Missing[at] == "":
+				rec.Missing, news = withEntry(rec.Missing, at, v), true
+			}
+		}
 	}
 	environment.Fingerprint(rec)
 	return news
@@ -110,13 +115,22 @@ const networkPath = "network_path"
 
 // found keeps what the runs before a stop found out about an environment.
 func found(old, rec *result.Environment) {
-	rec.Path, rec.Changed = old.Path, old.Changed
+	learned(old, rec)
+	rec.Changed = old.Changed
 	for k, why := range old.Missing {
 		if strings.HasPrefix(k, networkPath+".") {
 			rec.Missing = withEntry(rec.Missing, k, why)
 		}
 	}
 	environment.Fingerprint(rec)
+}
+
+// learned copies what runs find.
+func learned(old, rec *result.Environment) {
+	rec.Path = old.Path
+	if v := old.Software.Versions[result.ServerVersion]; v != "" {
+		rec.Software.Versions = withEntry(rec.Software.Versions, result.ServerVersion, v)
+	}
 }
 
 // withEntry adds a value to a map, which may be nil.

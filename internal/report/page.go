@@ -227,13 +227,20 @@ func designFacts(e *result.Experiment) []Fact {
 	}
 	if len(e.Environments) > 0 {
 		var names []string
+		servers := "; "
 		for i := range e.Environments {
 			names = append(names, orDefault(e.Environments[i].ID, "unnamed"))
+			if v := e.Environments[i].Software.Versions[result.ServerVersion] + "; "; v != "; " && !strings.Contains(servers, "; "+v) {
+				servers += v
+			}
 		}
 		if len(names) > 1 {
 			names[0] += " (baseline)"
 		}
 		f = append(f, Fact{"Environments", strings.Join(names, ", ")})
+		if servers != "; " {
+			f = append(f, Fact{"Server, in its own words", strings.Trim(servers, "; ")})
+		}
 	}
 	var left []string
 	for _, x := range e.Design.LeftOut {

@@ -62,6 +62,17 @@ func TestOriginIsSaid(t *testing.T) {
 	}
 }
 
+// TestServersAreSaid: each server that answered is named once.
+func TestServersAreSaid(t *testing.T) {
+	of := func(v string) result.Software {
+		return result.Software{Versions: map[string]string{"fio": "3", result.ServerVersion: v}}
+	}
+	facts := designFacts(&result.Experiment{Environments: []result.Environment{{Software: of("A 12")}, {Software: of("B 2")}, {}, {Software: of("A 1")}, {Software: of("A 12")}}})
+	if !slices.Contains(facts, Fact{"Server, in its own words", "A 12; B 2; A 1"}) {
+		t.Errorf("%q", facts)
+	}
+}
+
 // TestTicks: a few round values inside the axis, whatever its span.
 func TestTicks(t *testing.T) {
 	for _, v := range [][]float64{{0.0124, 0.0391}, {1e-9, 1e9}, {5, 5}, {0, 0}, {-3, 4}, {1, 12}, {99.9, 100.1}, {1e-90, 1e90}, {1e-300, 1e300}, {-1e308, 1e308}, nil, {math.NaN()}} {

@@ -394,6 +394,9 @@ type GPU struct {
 	CCMode string `json:"confidential_compute"` // mode, as nvidia-smi says it
 }
 
+// ServerVersion is the entry of Versions that runs fill in, where several servers speak the protocol of a workload.
+const ServerVersion = "server"
+
 // Software is what runs under the workload.
 type Software struct {
 	Kernel      string `json:"kernel"`
@@ -404,7 +407,7 @@ type Software struct {
 	ClockSource string `json:"clock_source"`
 	// Limits are those of the cgroup or container: cpu, memory, pids.
 	Limits map[string]string `json:"limits"`
-	// Versions are of tools and runtimes in use ("fio": "3.33", "runsc": "…").
+	// Versions are of tools and runtimes in use ("fio": "3.33", "runsc": "…"); of ServerVersion what a server of a workload says that it is.
 	Versions map[string]string `json:"versions"`
 	// Worker is how the program under test was built: compiler, flags, date.
 	Worker map[string]string `json:"worker"`

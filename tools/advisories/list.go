@@ -171,7 +171,7 @@ func readPackages(file string, text []byte) (all []dependency, err error) {
 }
 
 // manifests are the files that name what others wrote and we build with, from the repository's root.
-var manifests = []string{"go.mod", "channel/go.mod", "deploy/helm/go.mod", "tools/dashboards/go.mod", "tools/release/go.mod", "ui/package-lock.json", "e2e/browser/package-lock.json"}
+var manifests = []string{"go.mod", "channel/go.mod", "deploy/helm/go.mod", "tools/dashboards/go.mod", "tools/ferretdb/go.mod", "tools/release/go.mod", "ui/package-lock.json", "e2e/browser/package-lock.json"}
 
 // readAll reads the dependencies of all manifests below a root.
 func readAll(root string) (all []dependency, err error) {

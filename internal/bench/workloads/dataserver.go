@@ -48,6 +48,8 @@ type dataServer struct {
 	answers string
 	// joining is how many requests the server counts for each connection that the load makes.
 	joining int
+	// says is bench.Workload's Server, where several servers speak the protocol.
+	says func(bench.Outcome) string
 	// start returns the server's command and its files.
 	start func(bench.Params, dataSet) (host.Cmd, []bench.File, error)
 	// processes are the names of the server's processes, if not that of start's command.
@@ -101,7 +103,7 @@ func (s *dataServer) workload() bench.Workload {
 			}
 			return d, disk
 		},
-		Job: s.job, Parse: s.parse, Series: loadSeries, Failures: loadFailures, Check: s.check,
+		Job: s.job, Parse: s.parse, Series: loadSeries, Failures: loadFailures, Check: s.check, Server: s.says,
 	}
 }
 
@@ -193,6 +195,15 @@ func (s *dataServer) job(p bench.Params) (bench.Job, error) {
 	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Waits: loadWaits, Processes: s.processes, Programs: s.programs}, nil
 }
 
+// serverVersion is the version that the server gave to the load generator.
+func serverVersion(o bench.Outcome) string {
+	r, err := readLoad(o)
+	if err != nil {
+		return "" // Parse reports it
+	}
+	return r.Versions["version"]
+}
+
 // sumOfStatistics is the sum of statistics of the server; NaN unless it reports all of them.
 func sumOfStatistics(r *load.Report, names ...string) float64 {
 	sum := 0.0
@@ -221,7 +232,9 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	if s.cpu != nil {
 		used, why := sumOfStatistics(r, s.cpu...), silent(append(s.cpu, s.requests...)...)+", or reports impossible values"
-		if used <= 0 { // as in a library OS that keeps no account
+		if math.IsNaN(used) {
+			why = silent(s.cpu...)
+		} else if used <= 0 { // as in a library OS that keeps no account
 			used, why = math.NaN(), "the server reports no CPU time, because the kernel or library OS below the server does not count CPU time"
 		}
 		found.derived(serverCPU, used/requests, why)

@@ -127,6 +127,7 @@ func TestRefused(t *testing.T) {
 		{"llm", "layers=0", "layers"},
 		{"llm", "server=llama;input=2000;output=2000", "8192"},
 		{"llm", "server=llama;batch=2000000", "batch"},
+		{"mongodb", "server=ferretdb", "keys=1000"},
 		{"nginx", "size=1GiB", "64 MiB"},
 		{"nginx", "size=none", "size"},
 		{"nginx", "threads=x", "threads"},

@@ -22,7 +22,7 @@ import (
 func resultOf(t testing.TB, f *fixture, o bench.Outcome) *result.Experiment {
 	t.Helper()
 	samples, err := f.workload.Parse(o)
-	if err != nil {
+	if len(samples) == 0 { // which of them may be missing is judged by TestFixtures
 		t.Fatal(err)
 	}
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -373,15 +373,19 @@ func (f *fixture) check(t *testing.T, name, kind string) {
 	f.golden(t, name+"/want", got)
 	switch kind {
 	case "good":
-		if parseErr != nil || checkErr != nil {
+		lacks, _ := f.file(name + "/lacks") // the metrics that its tool does not report
+		if (parseErr != nil) != (lacks != "") || checkErr != nil {
 			t.Errorf("a good output is refused: parse: %v, check: %v", parseErr, checkErr)
 		}
 		for _, d := range f.workload.Metrics(f.params) {
-			if !strings.Contains("\n"+got, "\n"+d.Name+" ") {
+			switch has, lacking := strings.Contains("\n"+got, "\n"+d.Name+" "), slices.Contains(strings.Fields(lacks), d.Name); {
+			case !has && !lacking:
 				t.Errorf("%s is declared but not in a good output", d.Name)
+			case lacking && (has || !strings.Contains(fmt.Sprint(parseErr), d.Name+": ")):
+				t.Errorf("%s is in an output that lacks it, or has no reason", d.Name)
 			}
 		}
-		f.cut(t, o, got)
+		f.cut(t, o, got, parseErr)
 	case "wrong":
 		if checkErr == nil {
 			t.Error("Check accepts wrong work")
@@ -395,7 +399,7 @@ func (f *fixture) check(t *testing.T, name, kind string) {
 
 // cut truncates a good output at many places: that gives an error, or no difference, but never
 // another number. Another digest counts as an error: it makes the run a different job.
-func (f *fixture) cut(t *testing.T, o bench.Outcome, whole string) {
+func (f *fixture) cut(t *testing.T, o bench.Outcome, whole string, lacks error) {
 	t.Helper()
 	for _, which := range []*host.Output{&o.Inside, &o.Outside} {
 		all, lines := which.Stdout, which.Lines
@@ -405,7 +409,7 @@ func (f *fixture) cut(t *testing.T, o bench.Outcome, whole string) {
 			for i := range which.Lines {
 				which.Lines[i].At = lines[i].At
 			}
-			if got, parseErr, checkErr := read(t, f.workload, o); parseErr == nil && checkErr == nil && got != whole && lastLine(got) == lastLine(whole) {
+			if got, parseErr, checkErr := read(t, f.workload, o); fmt.Sprint(parseErr) == fmt.Sprint(lacks) && checkErr == nil && got != whole && lastLine(got) == lastLine(whole) {
 				t.Fatalf("an output that ends after %d of %d bytes gives\n%s\nwant an error, or\n%s", at, len(all), got, whole)
 			}
 		}
@@ -455,6 +459,9 @@ func read(t testing.TB, w *bench.Workload, o bench.Outcome) (text string, parseE
 			fmt.Fprintf(&b, " error: %v", err)
 		}
 		b.WriteByte('\n')
+	}
+	if w.Server != nil {
+		fmt.Fprintf(&b, "server %q\n", w.Server(o))
 	}
 	digest, checkErr := w.Check(o)
 	if checkErr != nil {

@@ -41,11 +41,20 @@ var mongodbStatistics = load.Statistics{
 				return err
 			}
 			numbers = mongodbStatus(status)
-			version, _ = status.Lookup("version").StringValueOK()
+			version = mongodbVersion(status)
 			return nil
 		})
 		return numbers, versionOf(map[string]string{"version": version}, "version"), err
 	},
+}
+
+// mongodbVersion is the server's version. FerretDB gives as version the one of MongoDB that clients may take it for, and its own beside it.
+func mongodbVersion(status bsoncore.Document) string {
+	version, _ := status.Lookup("version").StringValueOK()
+	if own, _ := status.Lookup("ferretdbVersion").StringValueOK(); own != "" {
+		return "FerretDB " + own + ", for MongoDB " + version
+	}
+	return version
 }
 
 // mongodbStatus extracts the numbers from an answer to serverStatus.

@@ -222,6 +222,19 @@ func TestMongoStatus(t *testing.T) {
 	}
 }
 
+// TestMongoVersion: FerretDB says that it is one, and which.
+func TestMongoVersion(t *testing.T) {
+	for want, status := range map[string]*bsoncore.DocumentBuilder{
+		"7.0.5":                                bsoncore.NewDocumentBuilder().AppendString("version", "7.0.5"),
+		"FerretDB v1.24.2, for MongoDB 7.0.42": bsoncore.NewDocumentBuilder().AppendString("version", "7.0.42").AppendString("ferretdbVersion", "v1.24.2"),
+		"":                                     bsoncore.NewDocumentBuilder().AppendInt32("version", 7),
+	} {
+		if got := mongodbVersion(status.Build()); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // FuzzMongoAnswer: no answer causes a panic, or is longer than the input.
 func FuzzMongoAnswer(f *testing.F) {
 	for _, document := range [][]byte{mongoFound(1, "key:000000000", "000000000ab"), mongoFound(1), {5, 0, 0, 0, 0}} {

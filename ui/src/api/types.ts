@@ -1160,7 +1160,7 @@ export interface ResultSoftware {
   clock_source: string;
   /** Limits are those of the cgroup or container: cpu, memory, pids. */
   limits: { [key: string]: string } | null;
-  /** Versions are of tools and runtimes in use ("fio": "3.33", "runsc": "…"). */
+  /** Versions are of tools and runtimes in use ("fio": "3.33", "runsc": "…"); of ServerVersion what a server of a workload says that it is. */
   versions: { [key: string]: string } | null;
   /** Worker is how the program under test was built: compiler, flags, date. */
   worker: { [key: string]: string } | null;
