@@ -22,6 +22,7 @@ import (
 
 // TestGenerators: what each known load generator prints is read, and without any of its lines a number is unknown, not
 // another. The archive has outputs NAME and the numbers that they say as NAME/want.
+// stand-in: memtier
 func TestGenerators(t *testing.T) {
 	a, err := txtar.ParseFile(filepath.Join("testdata", "generators", "outputs.txtar"))
 	if err != nil {
