@@ -17,24 +17,29 @@ import (
 	"time"
 )
 
-// recordedAnswer is what llama.cpp's server sent.
-func recordedAnswer(t *testing.T, name string) []byte {
+// recordedAnswer is what a server sent: llama.cpp's or vLLM.
+func recordedAnswer(t *testing.T, server, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "llama.cpp", name+".http"))
+	b, err := os.ReadFile(filepath.Join("testdata", server, name+".http"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// replayLlama serves the recorded answers of llama.cpp's server, which ends a connection after each streamed answer. It finds the first
+// replay serves the recorded answers of a server. llama.cpp's ends a connection after each streamed answer. It finds the first
 // questions loading the model; measured names the answer to those of four tokens.
-// stand-in: llama-recording
-func replayLlama(t *testing.T, loading int64, measured string) *Virtual {
+// stand-in: recorded-models
+func replay(t *testing.T, server string, loading int64, measured string) *Virtual {
 	t.Helper()
+	ends := server == "llama.cpp"
+	names := []string{"models", "answer-2", measured}
+	if ends {
+		names = append(names, "loading", "metrics")
+	}
 	answers := map[string][]byte{}
-	for _, name := range []string{"models", "loading", "answer-2", "metrics", measured} {
-		answers[name] = recordedAnswer(t, name)
+	for _, name := range names {
+		answers[name] = recordedAnswer(t, server, name)
 	}
 	var asked atomic.Int64
 	choose := func(path string, question []byte) (name string, last bool) {
@@ -52,11 +57,11 @@ func replayLlama(t *testing.T, loading int64, measured string) *Virtual {
 		}
 		switch n := asked.Add(1); {
 		case n <= loading:
-			return "loading", true
+			return "loading", ends
 		case q.Most == 2:
-			return "answer-2", true
+			return "answer-2", ends
 		}
-		return measured, true
+		return measured, ends
 	}
 	v := NewVirtual()
 	var serving sync.WaitGroup
@@ -96,24 +101,29 @@ func answerRecorded(conn net.Conn, answers map[string][]byte, choose func(path s
 	}
 }
 
-// TestRecordedLlama: the client reads what llama.cpp's server sends, loses no request, and has its words where it refuses one.
-func TestRecordedLlama(t *testing.T) {
+// TestRecordedModels: the client reads what llama.cpp's server and vLLM send, loses no request, and has the server's words where it refuses one.
+func TestRecordedModels(t *testing.T) {
 	for _, c := range []struct {
-		name, measured string
-		loading        int64
-		users          int
-		kind, words    string // of all measured requests; "" if they are answered
+		server, name, measured string
+		loading                int64
+		users                  int
+		kind, words            string // of all measured requests; "" if they are answered
 	}{
-		{"one user", "answer-4", 0, 1, "", ""},
-		{"four users", "answer-4", 0, 4, "", ""},
-		{"while the model is loaded", "answer-4", 3, 4, "", ""},
-		{"a prompt that is too long", "too-long", 0, 1, "status 400", "request (1531 tokens) exceeds the available context size (1024 tokens)"},
+		{"llama.cpp", "one user", "answer-4", 0, 1, "", ""},
+		{"llama.cpp", "four users", "answer-4", 0, 4, "", ""},
+		{"llama.cpp", "while the model is loaded", "answer-4", 3, 4, "", ""},
+		{"llama.cpp", "a prompt that is too long", "too-long", 0, 1, "status 400", "request (1531 tokens) exceeds the available context size (1024 tokens)"},
+		{"vllm", "one user", "answer-4", 0, 1, "", ""},
+		{"vllm", "four users", "answer-4", 0, 4, "", ""},
+		{"vllm", "a prompt that is too long", "too-long", 0, 1, "status 400", "This model's maximum context length is 2048 tokens"},
+		{"vllm", "another model", "other-model", 0, 1, "status 404", "The model `none` does not exist"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.server+"/"+c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := ChatOptions{URL: "http://virtual:1/v1", Users: c.users, Requests: 8, Warm: 2, Lengths: Lengths{Spread: "fixed", Input: 6, Output: 4}, IgnoreEnd: true, Counters: true, Seed: 1, Salt: 1,
+				llama := c.server == "llama.cpp"
+				o := ChatOptions{URL: "http://virtual:1/v1", Users: c.users, Requests: 8, Warm: 2, Lengths: Lengths{Spread: "fixed", Input: 6, Output: 4}, IgnoreEnd: true, Counters: llama, Seed: 1, Salt: 1,
 					Wait: time.Minute, Stall: 5 * time.Second, Limit: time.Minute, TTFT: time.Second, TPOT: time.Second}
-				o.Over(replayLlama(t, c.loading, c.measured))
+				o.Over(replay(t, c.server, c.loading, c.measured))
 				r, err := RunChat(t.Context(), o)
 				if err != nil {
 					t.Fatal(err)
@@ -124,7 +134,16 @@ func TestRecordedLlama(t *testing.T) {
 					}
 					return
 				}
-				if r.Model != "smollm2-135m-instruct" || r.Done != 8 || r.CompletionTokens != 8*4 || r.PromptTokens != 8*32 || r.Cached == nil || *r.Cached != 8*31 || r.Retried != 0 || !r.NewConnections {
+				if r.Done != 8 || r.CompletionTokens != 8*4 || r.Retried != 0 || r.NewConnections != llama {
+					t.Errorf("%+v", r)
+				}
+				if !llama {
+					if r.Model != "smollm2-shape" || r.PromptTokens != 8*35 || r.Cached != nil || r.Served != nil {
+						t.Errorf("%+v", r)
+					}
+					return
+				}
+				if r.Model != "smollm2-135m-instruct" || r.PromptTokens != 8*32 || r.Cached == nil || *r.Cached != 8*31 {
 					t.Errorf("%+v", r)
 				}
 				if r.Served == nil || *r.Served != (Served{}) { // the recorded page is the same both times
@@ -137,7 +156,7 @@ func TestRecordedLlama(t *testing.T) {
 
 // TestParseServed: the server's counters are read from its page, and a page without one of them, or with one that is no number, is refused with its name.
 func TestParseServed(t *testing.T) {
-	_, page, _ := strings.Cut(string(recordedAnswer(t, "metrics")), "\r\n\r\n")
+	_, page, _ := strings.Cut(string(recordedAnswer(t, "llama.cpp", "metrics")), "\r\n\r\n")
 	got, err := parseServed([]byte(page))
 	if want := (Served{33, 6, 0.364278, 0.036922, 0}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
