@@ -295,9 +295,9 @@ func llmEstimate(p bench.Params) (time.Duration, int64) {
 	seconds := float64(requests+warm) * float64(input+output) * (float64(layers)*float64(width)*float64(width)*12 + 512*float64(width)) / 1e9
 	switch p["server"] {
 	case llmSmall:
-	case llmLlama: // with SmolLM2 and one thread: 250 tokens of prompts and 150 of answers a second
-		larger := map[string]float64{"38m": 0.3, "135m": 1, "362m": 2.7}[p["size"]]
-		seconds = 1 + float64(requests+warm)*(float64(input)/250+float64(output)/150)*larger
+	case llmLlama: // with SmolLM2 and one thread: 130 words of prompts and 54 tokens of answers a second
+		larger := map[string]float64{"38m": 0.17, "135m": 1, "362m": 2.6}[p["size"]]
+		seconds = 1 + float64(requests+warm)*(float64(input)/130+float64(output)/54)*larger
 	default:
 		seconds += 60 // to load a model
 	}
