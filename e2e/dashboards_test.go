@@ -498,10 +498,11 @@ func (m *monitor) ask(t *testing.T, path string, form url.Values) (kind string, 
 func seconds(at time.Time) string { return fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000) }
 
 // startPrometheus runs a stock Prometheus with a configuration and waits until it is ready.
-func startPrometheus(t *testing.T, exe, config string) *monitor {
+func startPrometheus(t *testing.T, exe, config string, more ...string) *monitor {
 	t.Helper()
 	port := freePort(t)
-	m := &monitor{Program: start(t, exe, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(t.TempDir(), "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port)), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	args := append([]string{"--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(t.TempDir(), "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port)}, more...)
+	m := &monitor{Program: start(t, exe, args...), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	await.Event(t, "Prometheus is ready", func() error { // it listens earlier
 		resp, err := http.Get(m.url + "/-/ready")
 		if err != nil {

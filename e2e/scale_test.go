@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,20 +21,7 @@ func TestScaleOut(t *testing.T) {
 	if err := os.WriteFile(config, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
-	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.enable-remote-write-receiver", fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
-	engine := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	await.Event(t, "Prometheus is ready", func() error {
-		resp, err := http.Get(engine.url + "/-/ready")
-		if err != nil {
-			return err
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
+	engine := startPrometheus(t, prometheus, config, "--web.enable-remote-write-receiver")
 	sends := filepath.Join(dir, "agent.yaml")
 	text := fmt.Sprintf("remote_write:\n- url: %s/api/v1/write\n  name: central\n  queue_config: {batch_send_deadline: 1s}\n", engine.url)
 	if err := os.WriteFile(sends, []byte(text), 0o644); err != nil {

@@ -1,9 +1,7 @@
 package internal_test
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,28 +37,11 @@ func TestStandIns(t *testing.T) {
 func markedStandIns(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
-	mark := regexp.MustCompile(`(?m)^\s*(?://|#) stand-in: ([a-z-]+)$`)
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != "..") {
-			return filepath.SkipDir
-		}
-		if d.IsDir() || filepath.Ext(path) != ".go" {
-			return nil
-		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, m := range mark.FindAllStringSubmatch(string(source), -1) {
+	mark := regexp.MustCompile(`(?m)^\s*// stand-in: ([a-z-]+)$`)
+	eachFile(t, ".go", func(path, source string) {
+		for _, m := range mark.FindAllStringSubmatch(source, -1) {
 			out[m[1]] = append(out[m[1]], path)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return out
 }

@@ -53,6 +53,18 @@ func testFunctions(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
 	function := regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(t \*testing\.T\)`)
+	eachFile(t, "_test.go", func(path, source string) {
+		folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../"))
+		for _, m := range function.FindAllStringSubmatch(source, -1) {
+			all[m[1]] = append(all[m[1]], folder)
+		}
+	})
+	return all
+}
+
+// eachFile calls a function with each file of the repository whose name has an ending, without fixtures and what others wrote.
+func eachFile(t *testing.T, ending string, do func(path, source string)) {
+	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -60,18 +72,16 @@ func testFunctions(t *testing.T) map[string][]string {
 		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != "..") {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, "_test.go") {
+		if d.IsDir() || !strings.HasSuffix(path, ending) {
 			return nil
 		}
-		text, err := os.ReadFile(path)
-		folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../"))
-		for _, m := range function.FindAllStringSubmatch(string(text), -1) {
-			all[m[1]] = append(all[m[1]], folder)
+		source, err := os.ReadFile(path)
+		if err == nil {
+			do(path, string(source))
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
 }
