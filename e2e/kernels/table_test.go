@@ -1,9 +1,11 @@
 package kernels
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -124,18 +126,33 @@ const builtFrom = "By the first digits of SHA-256, the objects in `internal/prob
 // objects lists the built eBPF objects as that line has them.
 func objects(t *testing.T) (out []string) {
 	t.Helper()
-	files, err := filepath.Glob("../../internal/probe/bpf/*_bpfel.o")
+	files, err := filepath.Glob("../../internal/probe/bpf/*_bpfel.o.gz")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d objects, %v", len(files), err)
 	}
 	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, fmt.Sprintf("%s %.4x", strings.TrimSuffix(filepath.Base(file), "_bpfel.o"), sha256.Sum256(b)))
+		out = append(out, fmt.Sprintf("%s %.4x", strings.TrimSuffix(filepath.Base(file), "_bpfel.o.gz"), sha256.Sum256(object(t, file))))
 	}
 	return out
+}
+
+// object decompresses one built eBPF object.
+func object(t *testing.T, file string) []byte {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestPageAge says when the page is older than the programs. That is no fault of a commit: booting all kernels takes

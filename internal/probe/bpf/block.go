@@ -3,7 +3,7 @@ package bpf
 // The user-space side of block.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // requests to block devices by device and operation, with their latency.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf block block.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh block block.bpf.c
 
 // Sizes and cells of block.bpf.c.
 const (

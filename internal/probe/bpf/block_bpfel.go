@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ const (
 
 // loadBlock returns the embedded CollectionSpec for block.
 func loadBlock() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_BlockBytes)
+	reader := readObject(_BlockBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load block: %w", err)
@@ -204,5 +203,5 @@ func _BlockClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed block_bpfel.o
+//go:embed block_bpfel.o.gz
 var _BlockBytes []byte

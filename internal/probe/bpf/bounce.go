@@ -4,7 +4,7 @@ package bpf
 // times the kernel's bounce buffers (SWIOTLB), which confidential VMs need for I/O. bouncecost.go measures what the
 // timing itself adds.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf bounce bounce.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh bounce bounce.bpf.c
 
 import (
 	"bytes"

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -94,7 +93,7 @@ const (
 
 // loadBounce returns the embedded CollectionSpec for bounce.
 func loadBounce() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_BounceBytes)
+	reader := readObject(_BounceBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load bounce: %w", err)
@@ -330,5 +329,5 @@ func _BounceClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed bounce_bpfel.o
+//go:embed bounce_bpfel.o.gz
 var _BounceBytes []byte

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -41,7 +40,7 @@ const (
 
 // loadEmpty returns the embedded CollectionSpec for empty.
 func loadEmpty() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_EmptyBytes)
+	reader := readObject(_EmptyBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load empty: %w", err)
@@ -210,5 +209,5 @@ func _EmptyClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed empty_bpfel.o
+//go:embed empty_bpfel.o.gz
 var _EmptyBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of faults.bpf.c: what to load, where to attach it, and how to read its counters. It counts page
 // faults by process, space and cause.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf faults faults.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh faults faults.bpf.c
 
 // Spaces and Causes are the label values of page faults, in the order of
 // faults.bpf.c.

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -85,7 +84,7 @@ const (
 
 // loadFaults returns the embedded CollectionSpec for faults.
 func loadFaults() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_FaultsBytes)
+	reader := readObject(_FaultsBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load faults: %w", err)
@@ -251,5 +250,5 @@ func _FaultsClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed faults_bpfel.o
+//go:embed faults_bpfel.o.gz
 var _FaultsBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of guestexits.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // the exits of a TDX guest that the guest's kernel sees itself.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf guestExits guestexits.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh guestExits guestexits.bpf.c
 
 // Cells of guestexits.bpf.c.
 const (

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ const (
 
 // loadGuestExits returns the embedded CollectionSpec for guestExits.
 func loadGuestExits() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_GuestExitsBytes)
+	reader := readObject(_GuestExitsBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load guestExits: %w", err)
@@ -184,5 +183,5 @@ func _GuestExitsClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed guestexits_bpfel.o
+//go:embed guestexits_bpfel.o.gz
 var _GuestExitsBytes []byte

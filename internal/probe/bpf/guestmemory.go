@@ -3,7 +3,7 @@ package bpf
 // The user-space side of guestmemory.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // and times memory of a confidential VM that is shared, made private or accepted.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf guestMemory guestmemory.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh guestMemory guestmemory.bpf.c
 
 import "slices"
 

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -58,7 +57,7 @@ const (
 
 // loadGuestMemory returns the embedded CollectionSpec for guestMemory.
 func loadGuestMemory() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_GuestMemoryBytes)
+	reader := readObject(_GuestMemoryBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load guestMemory: %w", err)
@@ -219,5 +218,5 @@ func _GuestMemoryClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed guestmemory_bpfel.o
+//go:embed guestmemory_bpfel.o.gz
 var _GuestMemoryBytes []byte

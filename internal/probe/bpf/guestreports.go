@@ -3,7 +3,7 @@ package bpf
 // The user-space side of guestreports.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // and times the attestation evidence that a confidential VM requests.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf guestReports guestreports.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh guestReports guestreports.bpf.c
 
 import "slices"
 

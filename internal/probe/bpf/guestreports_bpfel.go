@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -54,7 +53,7 @@ const (
 
 // loadGuestReports returns the embedded CollectionSpec for guestReports.
 func loadGuestReports() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_GuestReportsBytes)
+	reader := readObject(_GuestReportsBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load guestReports: %w", err)
@@ -203,5 +202,5 @@ func _GuestReportsClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed guestreports_bpfel.o
+//go:embed guestreports_bpfel.o.gz
 var _GuestReportsBytes []byte

@@ -3,8 +3,8 @@ package bpf
 // The user-space side of kvm.bpf.c and kvmtimes.bpf.c: exits of virtual machines by reason, and the time until their
 // virtual CPUs run again, by machine.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf kvm kvm.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf kvmtimes kvmtimes.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh kvm kvm.bpf.c
+//go:generate ./compile.sh kvmtimes kvmtimes.bpf.c
 
 import (
 	"encoding/binary"

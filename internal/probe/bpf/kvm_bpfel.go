@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -55,7 +54,7 @@ const (
 
 // loadKvm returns the embedded CollectionSpec for kvm.
 func loadKvm() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_KvmBytes)
+	reader := readObject(_KvmBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load kvm: %w", err)
@@ -213,5 +212,5 @@ func _KvmClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed kvm_bpfel.o
+//go:embed kvm_bpfel.o.gz
 var _KvmBytes []byte

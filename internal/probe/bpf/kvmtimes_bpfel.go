@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -60,7 +59,7 @@ const (
 
 // loadKvmtimes returns the embedded CollectionSpec for kvmtimes.
 func loadKvmtimes() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_KvmtimesBytes)
+	reader := readObject(_KvmtimesBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load kvmtimes: %w", err)
@@ -212,5 +211,5 @@ func _KvmtimesClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed kvmtimes_bpfel.o
+//go:embed kvmtimes_bpfel.o.gz
 var _KvmtimesBytes []byte

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -50,7 +49,7 @@ const (
 
 // loadMembers returns the embedded CollectionSpec for members.
 func loadMembers() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_MembersBytes)
+	reader := readObject(_MembersBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load members: %w", err)
@@ -181,5 +180,5 @@ func _MembersClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed members_bpfel.o
+//go:embed members_bpfel.o.gz
 var _MembersBytes []byte

@@ -4,7 +4,7 @@ package bpf
 // (runs.h); dispatch, the kernel's work to call a program, is measured once from outside. The budget and
 // teescope_source_cpu_seconds_total use the sums.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf empty empty.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh empty empty.bpf.c
 
 import (
 	"fmt"

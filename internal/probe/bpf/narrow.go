@@ -3,7 +3,7 @@ package bpf
 // Narrows programs to chosen processes, cgroups or containers. User space fills the table of members (members.h); while
 // it is in use, members.bpf.c adds the children of members, so no process is missed between two updates.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf members members.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh members members.bpf.c
 
 import (
 	"errors"

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of pagecache.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // page-cache operations in pages.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf pageCache pagecache.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh pageCache pagecache.bpf.c
 
 // Operations are the label values of page-cache operations, in the order of
 // pagecache.bpf.c.

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -57,7 +56,7 @@ const (
 
 // loadPageCache returns the embedded CollectionSpec for pageCache.
 func loadPageCache() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_PageCacheBytes)
+	reader := readObject(_PageCacheBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load pageCache: %w", err)
@@ -212,5 +211,5 @@ func _PageCacheClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed pagecache_bpfel.o
+//go:embed pagecache_bpfel.o.gz
 var _PageCacheBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of runqueue.bpf.c: what to load, where to attach it, and how to read its counters. It times how
 // long runnable threads waited for a CPU.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf runqueue runqueue.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh runqueue runqueue.bpf.c
 
 // RunQueue times how long threads that could run waited for a CPU.
 var RunQueue = &Program{

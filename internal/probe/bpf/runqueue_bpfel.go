@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -83,7 +82,7 @@ const (
 
 // loadRunqueue returns the embedded CollectionSpec for runqueue.
 func loadRunqueue() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_RunqueueBytes)
+	reader := readObject(_RunqueueBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load runqueue: %w", err)
@@ -243,5 +242,5 @@ func _RunqueueClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed runqueue_bpfel.o
+//go:embed runqueue_bpfel.o.gz
 var _RunqueueBytes []byte

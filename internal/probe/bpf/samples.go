@@ -4,7 +4,7 @@ package bpf
 // clock ticks 97 times a second; the program records what the interrupted thread did. Samples cost the same under any
 // load.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf samples samples.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh samples samples.bpf.c
 
 import (
 	"cmp"

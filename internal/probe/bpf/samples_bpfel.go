@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -104,7 +103,7 @@ const (
 
 // loadSamples returns the embedded CollectionSpec for samples.
 func loadSamples() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_SamplesBytes)
+	reader := readObject(_SamplesBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load samples: %w", err)
@@ -292,5 +291,5 @@ func _SamplesClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed samples_bpfel.o
+//go:embed samples_bpfel.o.gz
 var _SamplesBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of sgx.bpf.c: what to load, where to attach it, and how to read its counters. It counts what the
 // in-tree SGX driver does: enclaves, pages added, evicted and loaded back, faults.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf sgx sgx.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh sgx sgx.bpf.c
 
 import (
 	"bufio"

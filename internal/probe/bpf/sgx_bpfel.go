@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -117,7 +116,7 @@ const (
 
 // loadSgx returns the embedded CollectionSpec for sgx.
 func loadSgx() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_SgxBytes)
+	reader := readObject(_SgxBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load sgx: %w", err)
@@ -361,5 +360,5 @@ func _SgxClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed sgx_bpfel.o
+//go:embed sgx_bpfel.o.gz
 var _SgxBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // Reads one variable of the kernel, the number of free EPC pages, by running sgxword.bpf.c on request. Nothing is
 // attached, so there is no cost between readings.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf sgxWord sgxword.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh sgxWord sgxword.bpf.c
 
 import (
 	"encoding/binary"

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -24,7 +23,7 @@ const (
 
 // loadSgxWord returns the embedded CollectionSpec for sgxWord.
 func loadSgxWord() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_SgxWordBytes)
+	reader := readObject(_SgxWordBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load sgxWord: %w", err)
@@ -141,5 +140,5 @@ func _SgxWordClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed sgxword_bpfel.o
+//go:embed sgxword_bpfel.o.gz
 var _SgxWordBytes []byte

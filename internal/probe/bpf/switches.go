@@ -4,7 +4,7 @@ package bpf
 // keeps context switches, CPU time, reads and writes for each thread; the program adds up what each thread has gained
 // when it is visited, so nothing runs on a switch.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf switches switches.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh switches switches.bpf.c
 
 import (
 	"fmt"

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -91,7 +90,7 @@ const (
 
 // loadSwitches returns the embedded CollectionSpec for switches.
 func loadSwitches() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_SwitchesBytes)
+	reader := readObject(_SwitchesBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load switches: %w", err)
@@ -253,5 +252,5 @@ func _SwitchesClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed switches_bpfel.o
+//go:embed switches_bpfel.o.gz
 var _SwitchesBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of syscalls.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // system calls by process and number, and at level latency their durations.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf syscalls syscalls.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh syscalls syscalls.bpf.c
 
 import (
 	"encoding/binary"

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -105,7 +104,7 @@ const (
 
 // loadSyscalls returns the embedded CollectionSpec for syscalls.
 func loadSyscalls() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_SyscallsBytes)
+	reader := readObject(_SyscallsBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load syscalls: %w", err)
@@ -296,5 +295,5 @@ func _SyscallsClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed syscalls_bpfel.o
+//go:embed syscalls_bpfel.o.gz
 var _SyscallsBytes []byte

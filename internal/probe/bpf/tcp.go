@@ -3,7 +3,7 @@ package bpf
 // The user-space side of tcp.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // retransmissions and resets of TCP connections.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tcp tcp.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh tcp tcp.bpf.c
 
 // Phases are the label values of the phase of a TCP connection, in the order of tcp.bpf.c: opened
 // from here, opened by the peer, open, closed, and no connection.

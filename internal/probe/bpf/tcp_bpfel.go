@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -46,7 +45,7 @@ const (
 
 // loadTcp returns the embedded CollectionSpec for tcp.
 func loadTcp() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_TcpBytes)
+	reader := readObject(_TcpBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load tcp: %w", err)
@@ -192,5 +191,5 @@ func _TcpClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed tcp_bpfel.o
+//go:embed tcp_bpfel.o.gz
 var _TcpBytes []byte

@@ -3,7 +3,7 @@ package bpf
 // The user-space side of tcpconnect.bpf.c: what to load, where to attach it, and how to read its counters. It counts
 // connections that processes open, and those that fail.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tcpConnect tcpconnect.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh tcpConnect tcpconnect.bpf.c
 
 import (
 	"errors"

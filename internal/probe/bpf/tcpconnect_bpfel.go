@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -82,7 +81,7 @@ const (
 
 // loadTcpConnect returns the embedded CollectionSpec for tcpConnect.
 func loadTcpConnect() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_TcpConnectBytes)
+	reader := readObject(_TcpConnectBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load tcpConnect: %w", err)
@@ -239,5 +238,5 @@ func _TcpConnectClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed tcpconnect_bpfel.o
+//go:embed tcpconnect_bpfel.o.gz
 var _TcpConnectBytes []byte

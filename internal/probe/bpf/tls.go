@@ -3,7 +3,7 @@ package bpf
 // The user-space side of tls.bpf.c: uprobes on the handshake function of OpenSSL libraries. It finds and hooks the
 // libraries, counts handshakes by process, and tells the sampling clock which threads are in one.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tls tls.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh tls tls.bpf.c
 
 import (
 	"encoding/binary"

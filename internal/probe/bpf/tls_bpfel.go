@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -91,7 +90,7 @@ const (
 
 // loadTls returns the embedded CollectionSpec for tls.
 func loadTls() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_TlsBytes)
+	reader := readObject(_TlsBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load tls: %w", err)
@@ -257,5 +256,5 @@ func _TlsClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed tls_bpfel.o
+//go:embed tls_bpfel.o.gz
 var _TlsBytes []byte

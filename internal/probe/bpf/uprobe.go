@@ -3,7 +3,7 @@ package bpf
 // The user-space side of uprobe.bpf.c: uprobes on functions of user programs, which enter and leave enclaves. One
 // program serves all of them; the cookie of a hook says what a hit means.
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf uprobe uprobe.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh uprobe uprobe.bpf.c
 
 import (
 	"encoding/binary"

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -105,7 +104,7 @@ const (
 
 // loadUprobe returns the embedded CollectionSpec for uprobe.
 func loadUprobe() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_UprobeBytes)
+	reader := readObject(_UprobeBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load uprobe: %w", err)
@@ -271,5 +270,5 @@ func _UprobeClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed uprobe_bpfel.o
+//go:embed uprobe_bpfel.o.gz
 var _UprobeBytes []byte

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -132,7 +133,7 @@ func TestPlaceOfAFunction(t *testing.T) {
 }
 
 func FuzzFunctions(f *testing.F) {
-	b, err := os.ReadFile("uprobe_bpfel.o")
+	b, err := io.ReadAll(io.NewSectionReader(readObject(_UprobeBytes), 0, 1<<20))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 package bpf
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf waits waits.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate ./compile.sh waits waits.bpf.c
 
 import (
 	"cmp"

@@ -4,7 +4,6 @@
 package bpf
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
@@ -24,7 +23,7 @@ const (
 
 // loadWaits returns the embedded CollectionSpec for waits.
 func loadWaits() (*ebpf.CollectionSpec, error) {
-	reader := bytes.NewReader(_WaitsBytes)
+	reader := readObject(_WaitsBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
 		return nil, fmt.Errorf("can't load waits: %w", err)
@@ -142,5 +141,5 @@ func _WaitsClose(closers ...io.Closer) error {
 
 // Do not access this directly.
 //
-//go:embed waits_bpfel.o
+//go:embed waits_bpfel.o.gz
 var _WaitsBytes []byte
