@@ -106,6 +106,13 @@ func (q *call) tpot() time.Duration {
 // mostHeld is the largest error of a time per output token.
 const mostHeld = 0.1
 
+// sentLate reports whether the client sent a request so late that its times are wrong: by more than lateAfter, and if it was answered, by
+// more than a hundredth of its time to the first token, which counts from when it was due.
+func (q *call) sentLate() bool {
+	late := int64(q.sent - q.due)
+	return late > lateAfter && (q.err != nil || late > int64(q.first-q.due)/100)
+}
+
 // arrivedTogether reports whether so much of the answer arrived at once that its time per output token is not known. Of n tokens of which
 // k arrive first, the times of n - k are seen, so the error is (k - 1) / (n - 1). Which tokens a piece has, no server says: k is taken
 // from the number of the pieces, and from their size where the first is larger than one token can be. The mean of the arrivals
@@ -676,7 +683,7 @@ func (c *chat) report(calls []call) (*Chat, error) {
 		end = max(end, q.end)
 		if o.Rate > 0 {
 			recordTime(lag, int64(q.sent-q.due))
-			if int64(q.sent-q.due) > lateAfter {
+			if q.sentLate() {
 				r.Late++
 			}
 		}

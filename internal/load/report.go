@@ -137,7 +137,7 @@ type Chat struct {
 	Gap   string `json:"gap,omitempty"`
 	Total string `json:"total"`
 	Lag   string `json:"lag,omitempty"`
-	// Late is as in a Report.
+	// Late is as in a Report, but of the answered requests only those whose lateness is also more than a hundredth of their TTFT.
 	Late      uint64  `json:"late"`
 	LateAfter float64 `json:"late_after_seconds,omitempty"`
 	// CPUSeconds and Cores are as in a Report.

@@ -66,7 +66,7 @@ var (
 	loadRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Requests answered correctly, per second of the measured time.")
 	loadReceived = loadGauge("received_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of answers per second, including the protocol's own bytes, but not those of TLS and TCP.")
 	loadErrors   = loadGauge("error_ratio", "ratio", metric.Lower, "Share of the requests that were not answered correctly.")
-	loadLate     = loadGauge("late_ratio", "ratio", metric.Lower, "Share of the requests that the load generator sent more than 1 ms too late; above 0.01 the load generator was the bottleneck.")
+	loadLate     = loadGauge("late_ratio", "ratio", metric.Lower, "Share of the requests that the load generator sent late (by more than 1 ms, and for a language model also by more than 1 % of the time to the first token); above 0.01 the load generator was the bottleneck.")
 	loadCPU      = loadGauge("client_cpu_ratio", "ratio", metric.Lower, "CPU time of the load generator divided by the CPU time that its threads could use; above 0.9 the load generator was the bottleneck.")
 	loadHello    = loadGauge("handshakes_per_second", "handshakes_per_second", metric.Higher, "TLS handshakes that were completed, per second of the measured time.")
 	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")

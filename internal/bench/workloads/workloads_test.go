@@ -274,6 +274,9 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
+// describing are the measured metrics of which neither more nor less is better.
+var describing = []string{"compute_ratio"}
+
 // checkCase checks a workload's declarations for one set of parameters.
 func checkCase(t *testing.T, w *bench.Workload, p bench.Params) {
 	t.Helper()
@@ -300,8 +303,8 @@ func checkCase(t *testing.T, w *bench.Workload, p bench.Params) {
 		if !baseUnit.MatchString(d.Unit) || scaled.MatchString(d.Unit) || !strings.HasSuffix("_"+strings.TrimSuffix(d.Name, "_total"), "_"+d.Unit) {
 			t.Errorf("metric %s: its name must end in its base unit (before _total); the unit is %q", d.Name, d.Unit)
 		}
-		if d.Better == metric.Neither && d.Kind != metric.Counter {
-			t.Errorf("metric %s: no better direction; only a count may have none", d.Name)
+		if d.Better == metric.Neither && d.Kind != metric.Counter && !slices.Contains(describing, d.Name) {
+			t.Errorf("metric %s: no better direction; only a count, or a metric that describes and is never compared, may have none", d.Name)
 		}
 		if len(d.Labels) != 0 {
 			t.Errorf("metric %s: a benchmark's metric has no labels", d.Name)
