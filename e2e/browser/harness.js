@@ -148,6 +148,28 @@ export async function playBack({ more = [], machines = [], config = "", data = t
   return { url, first, now, pids };
 }
 
+// Sources that work on a machine with a TEE, and all metrics that only such a machine has.
+const workingInTEE = ["guest_exits", "swiotlb", "swiotlb_bounces", "conversions", "unaccepted", "kvm", "vm"];
+const ofTEEs = /^tee_(sgx|vm|guest|swiotlb|private|unaccepted|memory_acceptance|attestations|sev|tdx|misc|nitro|gpu)/;
+
+/** Tells the pages of a monitor that plays back that its machine has TEEs, described by kinds ({tdx: {role: "guest"}}); with everything, all their
+ * sources work. Returns what ends it. */
+export async function tellTEEs(context, url, kinds, everything = false) {
+  const started = new Date(played.get(url).first * 1000).toISOString();
+  await context.route("**/api/teescope/v1/platform", async (r) => {
+    const p = await (await r.fetch({ timeout: patience })).json();
+    p.started = started;
+    p.tees = p.tees.map((t) => (kinds[t.kind] ? { kind: t.kind, doc: t.doc, state: "here", facts: { kind: t.kind, active: true, evidence: [{ source: "CPUID 0x21", value: "here" }], ...kinds[t.kind] } } : { ...t, state: "not here", reason: "another machine" }));
+    await r.fulfill({ json: p });
+  });
+  await context.route("**/api/teescope/v1/sources", async (r) => {
+    const list = await (await r.fetch({ timeout: patience })).json();
+    const works = (s) => workingInTEE.includes(s.name) || (everything && s.metrics?.some((m) => ofTEEs.test(m)));
+    await r.fulfill({ json: list.map((s) => (works(s) ? { ...s, state: "available", series: 2, reason: "" } : s)) });
+  });
+  return () => context.unrouteAll({ behavior: "ignoreErrors" }); // pending requests get no answer any longer
+}
+
 // What the pages of a monitor that plays back are told, by its address: it has run since the first
 // reading, its sources are those of the recorded metrics, and it has no TEE, whatever this machine's
 // CPU says.

@@ -1,12 +1,12 @@
 // The pictures in README.md and in docs: each page of a recorded host with a program that reads the
-// time in a loop. `make picture` takes new ones; otherwise the test takes them too, and checks the
-// committed ones.
+// time in a loop, and the page of TEEs of two hosts that have one. `make picture` takes new ones;
+// otherwise the test takes them too, and checks the committed ones.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { after, describe, test } from "node:test";
-import { cleanUp, drawn, filled, missing, openPage, playBack, repository, tempDir } from "./harness.js";
+import { cleanUp, drawn, filled, missing, openPage, playBack, repository, tellTEEs, tempDir } from "./harness.js";
 
 const folder = path.join(repository, "docs/images");
 const most = 1024 * 1024; // bytes of all
@@ -30,6 +30,26 @@ const pictures = [
   ["settings", "page=settings", (page) => page.locator("[data-source]").first().waitFor()],
 ];
 
+/** The page of TEEs on machines that have one: what it is, and what the picture waits for. */
+const withTEE = [
+  ["tee-enclaves", { sgx: { role: "host", evidence: [{ source: "CPUID 0x12", value: "SGX1 and SGX2 leaves" }] } }, (page) => page.locator("[data-workload] [data-picture] [data-segment=enclave_faults]").first().waitFor()],
+  ["tee-guest", { tdx: { role: "guest" } }, chart("Exceptions of the guest per second, by reason")],
+];
+
+/** Takes a picture of a page into a folder, with few colours if it is to be committed. */
+async function picture(page, files, name) {
+  await filled(page);
+  await page.evaluate(() => document.fonts.ready);
+  const file = path.join(files, `${name}.png`);
+  await page.screenshot({ path: file });
+  assert.ok(statSync(file).size > 10 * 1024, `${name} is empty`);
+  if (!anew) return;
+  const { status, stderr, error } = spawnSync("pngquant", ["--force", "--strip", "--speed", "1", "--output", file, "256", file]);
+  assert.equal(status, 0, `pngquant: ${error ?? stderr}`);
+  mkdirSync(folder, { recursive: true });
+  cpSync(file, path.join(folder, `${name}.png`));
+}
+
 describe("the pictures of the pages", { skip: missing({ root: false }) }, () => {
   after(cleanUp);
 
@@ -42,22 +62,27 @@ describe("the pictures of the pages", { skip: missing({ root: false }) }, () => 
     for (const [name, search, ready] of pictures) {
       await page.goto(`${url}/?range=5m&refresh=30&${search}`);
       await ready(page);
-      await filled(page);
-      await page.evaluate(() => document.fonts.ready);
-      const file = path.join(files, `${name}.png`);
-      await page.screenshot({ path: file });
-      assert.ok(statSync(file).size > 10 * 1024, `${name} is empty`);
-      if (!anew) continue;
-      const { status, stderr, error } = spawnSync("pngquant", ["--force", "--strip", "--speed", "1", "--output", file, "256", file]);
-      assert.equal(status, 0, `pngquant: ${error ?? stderr}`);
+      await picture(page, files, name);
     }
     await check();
-    if (anew) mkdirSync(folder, { recursive: true });
-    if (anew) cpSync(files, folder, { recursive: true });
+  });
+
+  test("show machines with a TEE", async () => {
+    const { url } = await playBack({ more: ["tee"] });
+    const files = tempDir();
+    for (const [name, kinds, ready] of withTEE) {
+      const { page, context, check } = await openPage(`${url}/-/healthy`, { viewport: { width: 1280, height: 800 } });
+      const end = await tellTEEs(context, url, kinds);
+      await page.goto(`${url}/?page=tee&range=5m&refresh=0`);
+      await ready(page);
+      await picture(page, files, name);
+      await end();
+      await check();
+    }
   });
 
   test("are committed, small, and shown in README or docs", () => {
-    assert.deepEqual(readdirSync(folder).toSorted(), pictures.map(([name]) => `${name}.png`).toSorted());
+    assert.deepEqual(readdirSync(folder).toSorted(), [...pictures, ...withTEE].map(([name]) => `${name}.png`).toSorted());
     const size = (name) => statSync(path.join(folder, name)).size;
     const all = readdirSync(folder).reduce((sum, name) => sum + size(name), 0);
     assert.ok(all < most, `${all} bytes`);

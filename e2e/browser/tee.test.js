@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, fits, missing, openPage, patience, playBack, repository, startMonitor, tempDir, unpack, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, fits, missing, openPage, patience, playBack, repository, startMonitor, tellTEEs, tempDir, unpack, until } from "./harness.js";
 
 describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
   let url;
@@ -77,34 +77,18 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
 
 describe("the page of confidential virtual machines", { skip: missing({ root: false }) }, () => {
   let url;
-  let first;
-  // Sources that work on such a machine.
-  const working = ["guest_exits", "swiotlb", "swiotlb_bounces", "conversions", "unaccepted", "kvm", "vm"];
-
-  const ofTEEs = /^tee_(sgx|vm|guest|swiotlb|private|unaccepted|memory_acceptance|attestations|sev|tdx|misc|nitro|gpu)/;
-
   before(async () => {
-    ({ url, first } = await playBack({ more: ["tee"] }));
+    ({ url } = await playBack({ more: ["tee"] }));
   });
   after(cleanUp);
 
   /** The TEE page of a machine described by kinds, with its sources. */
   async function machine(kinds, search = "", options, everything = false) {
     const opened = await openPage(`${url}/-/healthy`, options);
-    await opened.context.route("**/api/teescope/v1/platform", async (r) => {
-      const p = await (await r.fetch({ timeout: patience })).json();
-      p.started = new Date(first * 1000).toISOString();
-      p.tees = p.tees.map((t) => (kinds[t.kind] ? { kind: t.kind, doc: t.doc, state: "here", facts: { kind: t.kind, active: true, evidence: [{ source: "CPUID 0x21", value: "here" }], ...kinds[t.kind] } } : { ...t, state: "not here", reason: "another machine" }));
-      await r.fulfill({ json: p });
-    });
-    await opened.context.route("**/api/teescope/v1/sources", async (r) => {
-      const list = await (await r.fetch({ timeout: patience })).json();
-      const works = (s) => working.includes(s.name) || (everything && s.metrics?.some((m) => ofTEEs.test(m)));
-      await r.fulfill({ json: list.map((s) => (works(s) ? { ...s, state: "available", series: 2, reason: "" } : s)) });
-    });
+    const end = await tellTEEs(opened.context, url, kinds, everything);
     await opened.page.goto(`${url}/?page=tee&range=5m&refresh=0${search}`);
     const check = async () => {
-      await opened.context.unrouteAll({ behavior: "ignoreErrors" }); // pending requests get no answer any longer
+      await end();
       await opened.check();
     };
     return { ...opened, check };
