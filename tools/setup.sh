@@ -307,6 +307,7 @@ test)
 	needs ip iproute2
 	needs cpio cpio
 	needs jq jq
+	needs strace strace
 	[ -e /usr/sbin/cryptsetup ] || missing+=(cryptsetup-bin)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)

@@ -261,6 +261,7 @@ func damages() []damageCase {
 		{"chunks/one bit of the second block", write("0*/chunks/000001", 1, 0.9, "flip"), second, "skipped"},
 		{"tombstones/empty", truncate("0*/tombstones", 0, empty), none, "tombstones"},
 		{"tombstones/cut", truncate("0*/tombstones", 0, half), none, "tombstones"},
+		{"tombstones/the header", truncate("0*/tombstones", 0, func(int64) int64 { return 5 }), none, "tombstones"}, // at which the database's reader panics
 		{"tombstones/garbage", garbage("0*/tombstones", 0), none, "tombstones"},
 		{"meta/empty", truncate("0*/meta.json", 0, empty), none, "description"}, // the index says the same
 		{"meta/garbage", garbage("0*/meta.json", 0), none, "description"},

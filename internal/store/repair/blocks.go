@@ -109,11 +109,12 @@ func (d Folder) SetAsideBlock(name, reason string) (stays bool, err error) {
 }
 
 // readTombstones reads a block's tombstones; a block without any has none.
-func readTombstones(dir string) error {
+func readTombstones(dir string) (err error) {
+	defer RecoverError("read tombstones", &err) // the database's reader panics at a file of fewer than ten bytes
 	if fi, err := disk.Stat(filepath.Join(dir, tombstones.TombstonesFilename)); err == nil && !fi.Mode().IsRegular() {
 		return errors.New("they are not a file")
 	}
-	_, _, err := tombstones.ReadTombstones(dir)
+	_, _, err = tombstones.ReadTombstones(dir)
 	return err
 }
 

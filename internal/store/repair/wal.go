@@ -371,6 +371,7 @@ type records struct {
 
 // parse reads a record. It fails if the database could not read it.
 func (p *records) parse(rec []byte) (err error) {
+	defer RecoverError("read record", &err)
 	p.series, p.samples = p.series[:0], p.samples[:0]
 	switch p.dec.Type(rec) {
 	case record.Series:
