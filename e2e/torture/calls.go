@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -57,7 +58,9 @@ func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (
 		}
 		time.Sleep(time.Duration(500+rnd.IntN(1500)) * time.Millisecond)
 		more, end := r.kill()
-		if said := r.crash(); said != "" {
+		// strace cannot spare the pipe with which Go's runtime wakes a thread, and the runtime ends the process when that write fails. Then
+		// only what is on the disk is judged.
+		if said := r.crash(); said != "" && !strings.Contains(said, "netpollBreak") {
 			return o, errors.New("it crashed: " + said)
 		}
 		o.Lost, err = check(ctx, work, append(append([]int(nil), acked...), more...), end)
