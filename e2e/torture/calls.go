@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -60,8 +59,8 @@ func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (
 		more, end := r.kill()
 		// strace cannot spare the pipe with which Go's runtime wakes a thread, and the runtime ends the process when that write fails. Then
 		// only what is on the disk is judged.
-		if said := r.crash(); said != "" && !strings.Contains(said, "netpollBreak") {
-			return o, errors.New("it crashed: " + said)
+		if c := r.crashed(); c != nil && !strings.Contains(c.line, "netpollBreak") {
+			return o, c
 		}
 		o.Lost, err = check(ctx, work, append(append([]int(nil), acked...), more...), end)
 		return o, err

@@ -136,14 +136,22 @@ func (r *recorder) kill() (acked []int, next int) {
 	return r.acked, r.last + 2
 }
 
-// crash returns how it ended by itself: the first line of a panic; "" if it did not.
-func (r *recorder) crash() string {
+// crash is how a process ended by itself.
+type crash struct {
+	line string // the first of a panic
+	said string // all that the process printed, with the stacks
+}
+
+func (c *crash) Error() string { return "it crashed: " + c.line }
+
+// crashed returns how the process ended by itself; nil if it did not.
+func (r *recorder) crashed() *crash {
 	for line := range strings.Lines(r.said.String()) {
 		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "unexpected fault") {
-			return strings.TrimSpace(line)
+			return &crash{strings.TrimSpace(line), r.said.String()}
 		}
 	}
-	return ""
+	return nil
 }
 
 // checkEvery is after how many kills, of the usual number of rounds, the folder is looked through, as after the last. A folder is used for

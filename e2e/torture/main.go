@@ -118,7 +118,9 @@ func (p *part) run(ctx context.Context, dir string, seed uint64, within time.Dur
 	}
 	fmt.Printf("%s: seed %d, %d of %d cases are done\n", p.name, st.Seed, st.Done, p.cases)
 	for begun := time.Now(); st.Done < p.cases && time.Since(begun) < within; {
-		st.one(p.name, try)
+		if err := st.one(p.name, dir, try); err != nil {
+			return nil, err
+		}
 		if err := st.store(file); err != nil {
 			return nil, err
 		}
@@ -127,8 +129,8 @@ func (p *part) run(ctx context.Context, dir string, seed uint64, within time.Dur
 	return st, nil
 }
 
-// one tries the next case.
-func (st *state) one(name string, try func(int, *rand.Rand) (outcome, error)) {
+// one tries the next case. What a process said that crashed goes to a file in the folder of what was done.
+func (st *state) one(name, dir string, try func(int, *rand.Rand) (outcome, error)) error {
 	begun := time.Now()
 	number := st.Done + 1
 	o, err := try(number, rand.New(rand.NewPCG(st.Seed, uint64(number))))
@@ -140,6 +142,10 @@ func (st *state) one(name string, try func(int, *rand.Rand) (outcome, error)) {
 	} else if o.Lost != "" {
 		st.Said++
 	}
+	if c := new(crash); errors.As(err, &c) {
+		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.txt", name, number)), []byte(c.said), 0o644)
+	}
+	return nil
 }
 
 func load(file string) (*state, error) {
