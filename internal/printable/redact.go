@@ -77,6 +77,7 @@ type redactor struct {
 	program string // whose options are read
 	next    state
 	name    bool // the word before was in quotes, and names a secret
+	within  bool // a word was on the line
 }
 
 // state says what the next word is.
@@ -107,6 +108,7 @@ func (r *redactor) scan(s string) {
 			if !strings.HasSuffix(strings.TrimRight(s[:i], " \t\r"), ",") {
 				r.program, r.next = "", usual
 			}
+			r.within = false
 			r.copy(s, &i, 1)
 		case isSpace(c) || c == ',':
 			r.copy(s, &i, 1)
@@ -238,8 +240,8 @@ func wordLength(s string, isValue bool) int {
 
 // plain reads a word without quotes, of n bytes from a place of a text.
 func (r *redactor) plain(s string, at, n int) {
-	w, rest := s[at:at+n], s[at+n:]
-	r.name = false
+	w, rest, wasWithin := s[at:at+n], s[at+n:], r.within
+	r.name, r.within = false, r.within || w != "-"
 	if r.next == quoted {
 		r.next = usual
 	}
@@ -260,7 +262,7 @@ func (r *redactor) plain(s string, at, n int) {
 	if name, ok := strings.CutSuffix(w, ":"); ok && isSecret(name) {
 		r.out.WriteString(w)
 		r.next = quoted
-		if onlyValue(s[:at], rest) {
+		if !wasWithin && isLastWord(rest) {
 			r.next = secret
 		}
 		return
@@ -287,20 +289,17 @@ func (r *redactor) plain(s string, at, n int) {
 	}
 }
 
-// onlyValue reports whether a line has nothing but a name, which stands between before and after, and one word as its value.
-func onlyValue(before, after string) bool {
-	before = before[strings.LastIndexByte(before, '\n')+1:]
-	after, _, _ = strings.Cut(after, "\n")
-	return strings.Trim(before, " \t-") == "" && len(strings.Fields(after)) == 1
+// isLastWord reports whether a text begins with the last word of its line, of a usual length.
+func isLastWord(s string) bool {
+	line, _, _ := strings.Cut(s[:min(len(s), 1000)], "\n")
+	return len(strings.Fields(line)) == 1
 }
 
 // redactParts redacts the URL and the assignments of a word.
 func redactParts(w string) string {
 	scheme := strings.Contains(w, "://")
-	for i := len(w); i >= 0; { // a list may have several
-		if i = strings.LastIndex(w[:i], "://"); i >= 0 {
-			w = redactUser(w, i)
-		}
+	if scheme {
+		w = redactUsers(w)
 	}
 	var b strings.Builder
 	secretly := isSecret
@@ -333,33 +332,56 @@ func redactParts(w string) string {
 	return b.String() + w
 }
 
-// redactUser redacts what stands before the host of the URL in a word, whose "://" is at a place.
-func redactUser(w string, scheme int) string {
-	rest := w[scheme+3:]
-	host := rest
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		host = rest[:i]
-	}
-	at := strings.LastIndexByte(host, '@')
-	if at < 0 {
-		// A port is a number, so this is a password that was not encoded.
-		if port := strings.LastIndexByte(host, ':'); port > strings.LastIndexByte(host, ']') && strings.Trim(host[port+1:], "0123456789") != "" {
-			at = strings.LastIndexByte(rest, '@')
+// redactUsers redacts what stands before the hosts of the URLs in a word.
+func redactUsers(w string) string {
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(w, "://")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
 		}
+		b.WriteString("://")
+		next := strings.Index(after, "://")
+		if next < 0 {
+			next = len(after)
+		}
+		this := after[:next]
+		if at := userLength(this); at >= 0 {
+			isWeb := strings.HasSuffix(before, "http") || strings.HasSuffix(before, "https")
+			b.WriteString(redactUser(this[:at], isWeb))
+			this = this[at:]
+		}
+		w = after[next-len(this):]
 	}
-	if at < 0 {
-		return w
+}
+
+// userLength is the length of what stands before the @ of the host of a URL without its scheme, -1 without one.
+func userLength(s string) int {
+	host := s
+	if i := strings.IndexAny(s, "/?#"); i >= 0 {
+		host = s[:i]
 	}
-	user, password, ok := strings.Cut(rest[:at], ":")
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		return at
+	}
+	// A port is a number, so this is a password that was not encoded.
+	if port := strings.LastIndexByte(host, ':'); port > strings.LastIndexByte(host, ']') && strings.Trim(host[port+1:], "0123456789") != "" {
+		return strings.LastIndexByte(s, '@')
+	}
+	return -1
+}
+
+// redactUser redacts the user and password of a URL. A lone name is a token, as GitHub's, in URLs of the web.
+func redactUser(user string, isWeb bool) string {
+	name, password, ok := strings.Cut(user, ":")
 	switch {
 	case ok && !slices.Contains(placeholders, password):
-		user += ":" + Redacted
-	case ok:
-		return w
-	case strings.HasSuffix(w[:scheme], "http") || strings.HasSuffix(w[:scheme], "https"): // a token, as GitHub's
-		user = Redacted
+		return name + ":" + Redacted
+	case !ok && isWeb:
+		return Redacted
 	}
-	return w[:scheme+3] + user + rest[at:]
+	return user
 }
 
 // isHeader reports whether a header of HTTP has a secret.
