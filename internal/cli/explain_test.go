@@ -23,6 +23,7 @@ import (
 
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -122,7 +123,7 @@ func saysSentences(t *testing.T, printed string, parts map[string]string) {
 	printed = strings.Join(strings.Fields(printed), " ")
 	says := func(sentence string) {
 		t.Helper()
-		if sentence = explain.Printable(strings.Join(strings.Fields(sentence), " ")); !strings.Contains(printed, sentence) {
+		if sentence = printable.OneLine(strings.Join(strings.Fields(sentence), " ")); !strings.Contains(printed, sentence) {
 			t.Errorf("the command line does not say %q", sentence)
 		}
 	}

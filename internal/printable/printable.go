@@ -40,18 +40,17 @@ func escaped(r rune) bool {
 	return r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r)
 }
 
-// Line returns a text as one line: each run of line ends becomes a semicolon and a space.
-func Line(s string) string {
-	return Text(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
-}
-
-// Characters returns a text in which each character that is not printable is U+FFFD, so its width stays: for tables.
-func Characters(s string) string {
+// OneLine returns a text as one line of the same width: white space becomes a space, other characters that are not printable become
+// U+FFFD. Processes and machines can have any name, and a line of one could pass for a line of ours.
+func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case escaped(r):
+			return unicode.ReplacementChar
 		}
-		return unicode.ReplacementChar
+		return r
 	}, s)
 }
 

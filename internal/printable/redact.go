@@ -41,7 +41,7 @@ func URL(u *url.URL) string { return Redact(u.String()) }
 
 // Named is Redact for a value whose name is known: it is a secret if its name says so.
 func Named(name, value string) string {
-	if value != "" && (isSecret(name) || strings.HasPrefix(name, "__param_") && isSecretParameter(name)) {
+	if value != "" && suspicious(name) && (isSecret(name) || strings.HasPrefix(name, "__param_") && isSecretParameter(name)) {
 		return Redacted
 	}
 	return Redact(value)

@@ -3,6 +3,7 @@ package printable
 import (
 	"bytes"
 	"io"
+	"log"
 	"sync"
 )
 
@@ -16,6 +17,22 @@ type Writer struct {
 
 // longest bounds the unfinished line, in bytes.
 const longest = 4 << 20
+
+// Run runs a program whose output passes writers of this package, as does what its packages log without a logger of their own. It
+// returns the program's exit status, or 4, a tool error, if the last line could not be written.
+func Run(stdout, stderr io.Writer, program func(stdout, stderr io.Writer) int) int {
+	out, errs := NewWriter(stdout), NewWriter(stderr)
+	if log.Writer() == stderr {
+		log.SetOutput(errs)
+	}
+	status := program(out, errs)
+	if err := out.Flush(); err != nil && status == 0 {
+		_, _ = io.WriteString(errs, "write the output: "+err.Error()+"\n")
+		status = 4
+	}
+	_ = errs.Flush() // nobody can be told
+	return status
+}
 
 // NewWriter returns a writer that writes to another.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
