@@ -40,14 +40,11 @@ func escaped(r rune) bool {
 	return r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r)
 }
 
-// OneLine returns a text as one line of the same width: white space becomes a space, other characters that are not printable become
-// U+FFFD. Processes and machines can have any name, and a line of one could pass for a line of ours.
+// OneLine returns a text as one line of the same width: each character that is not printable becomes U+FFFD, also line feeds and tabs.
+// Processes and machines can have any name, and a line of one could pass for a line of ours.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case escaped(r):
+		if escaped(r) || r == '\n' || r == '\t' {
 			return unicode.ReplacementChar
 		}
 		return r

@@ -72,7 +72,9 @@ var slackBold = strings.NewReplacer("*", "\u2217", "`", "\u02cb")
 var unmentioned = strings.NewReplacer("@", "@\u200b", "<", "<\u200b")
 
 // oneLine returns a text as one line without secrets: a receiver shows it to people, or keeps it.
-func oneLine(s string) string { return printable.OneLine(printable.Redact(s)) }
+func oneLine(s string) string {
+	return printable.OneLine(printable.Redact(strings.Join(strings.Fields(s), " ")))
+}
 
 // text returns a finding as a text of a few lines, without markup.
 func (s *sender) text(r findings.Record) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/contain"
@@ -130,7 +131,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 		}
 		more, joins, err := r.asked[t].awaitGrowth(wait, r.host.Now())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s", t, shorten(printable.OneLine(host.PublicText(err)), 300)))
+			errs = append(errs, fmt.Errorf("%s: %s", t, shorten(printable.OneLine(strings.Join(strings.Fields(host.PublicText(err)), " ")), 300)))
 			bad[l] = true
 		} else if !joins || !sum.sent {
 			sum.total += more
