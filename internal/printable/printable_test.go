@@ -63,6 +63,7 @@ func TestRedact(t *testing.T) {
 		"redis-benchmark -n 100 -a M | tee x",
 		"curl -u M https://host/",
 		"mysql -pM -h host",
+		"teescope bench run --param 'command=/usr/bin/redis-cli -a M'",
 		"sshpass -p M ssh host",
 		"prog --password M --size 3",
 		"prog --password=M --size 3",

@@ -267,7 +267,7 @@ func (r *redactor) plain(s string, at, n int) {
 		}
 		return
 	}
-	if base := path.Base(w); lettered[base].option != "" {
+	if base := path.Base(w[strings.LastIndexByte(w, '=')+1:]); lettered[base].option != "" {
 		r.program = base
 	}
 	known := lettered[r.program]
