@@ -26,7 +26,8 @@ const (
 // the metrics, which stay as they are; counts are rounded to four digits. The text is sealed with a digest of its own. An attestation
 // is about the whole document, so a summary has none.
 func Summarize(e *Experiment) ([]byte, error) {
-	s := *withoutSecrets(e)
+	e = withoutSecrets(e)
+	s := *e
 	s.SchemaVersion, s.Summary, s.Attestation = SchemaVersion, true, nil
 	s.Attribution = []Attribution{}
 	s.Comparisons = slices.DeleteFunc(slices.Clone(e.Comparisons), func(c Comparison) bool { return !c.Primary })
