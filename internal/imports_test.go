@@ -21,9 +21,10 @@ const module = "github.com/teescope/teescope/"
 // A new arrow is one word here, next to a reason to have it.
 const table = `
 # ground: locks, the machine, numbers, and what a TEE is
+printable:
 locked:
 disk:
-host: disk locked
+host: disk locked printable
 metric:
 contain:
 document:
@@ -54,7 +55,7 @@ probe/estimate: metric
 probe: contain host locked machine metric probe/budget probe/estimate tee
 probe/bpf: contain host locked metric probe
 servers: host
-probe/sources: contain document host locked machine metric probe probe/bpf probe/estimate servers tee
+probe/sources: contain document host locked machine metric printable probe probe/bpf probe/estimate servers tee
 
 # ask: how stored series are asked for, and who takes what others wait for
 query: metric
@@ -63,17 +64,17 @@ rivals: metric query
 # remember: what was measured, and what was found in it
 store/space: disk host metric
 store/repair: disk host store/space
-store: contain disk host locked metric quota store/repair store/space
+store: contain disk host locked metric printable quota store/repair store/space
 store/storetest: metric store
-result: contain disk document host metric quota stats tee
+result: contain disk document host metric printable quota stats tee
 findings: contain disk host locked metric query rivals tee
 findings/anomaly: findings metric query stats
-findings/notify: contain findings locked metric query
+findings/notify: contain findings locked metric printable query
 
 docstest: findings golden metric probe
 
 # explain
-explain: metric query result rivals stats
+explain: metric printable query result rivals stats
 explain/causes: explain
 explain/prices: explain host machine stats workloads/micro
 findings/rules: contain explain/causes explain/prices findings findings/anomaly metric query rivals stats
@@ -81,7 +82,7 @@ findings/rules: contain explain/causes explain/prices findings findings/anomaly 
 # compare
 environment: contain host machine metric result tee
 verdict: explain metric result stats tee
-bench: contain environment host machine metric result stats tee verdict workloads/micro
+bench: contain environment host machine metric printable result stats tee verdict workloads/micro
 bench/commits: host result verdict
 load: locked
 load/protocols: load servers
@@ -106,19 +107,19 @@ claims: metric stats
 ui:
 fleet: contain findings locked metric query
 feed: contain locked metric
-report: contain experiments explain findings metric result stats tee
+report: contain experiments explain findings metric printable result stats tee
 reproduce: claims contain metric report result stats verdict
-report/formats: findings report result stats
+report/formats: findings printable report result stats
 authority: host locked
 web: authority explain feed findings findings/anomaly fleet metric probe query quota report result tee
-monitor/client: build configfile host metric store web
+monitor/client: build configfile host metric printable store web
 port: configfile contain host locked web
 observe: authority build configfile contain explain explain/prices fleet host machine metric port probe probe/bpf probe/budget probe/sources query result servers store/page tee tee/kinds web
-agent: build configfile contain metric observe probe web
+agent: build configfile contain metric observe printable probe web
 monitor/config: build configfile findings findings/notify findings/rules metric observe probe query store web
 monitor: build contain environment explain explain/prices feed findings findings/anomaly findings/notify fleet host locked machine metric monitor/client monitor/config observe probe proof query quota result rivals stats store tee tee/kinds ui verdict web
-top: contain explain findings metric monitor/client observe query tee web
-cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices findings findings/anomaly host licenses machine metric monitor monitor/client monitor/config observe port probe probe/sources proof proof/peer query report report/formats reproduce result stats store tee tee/kinds top tunnel verdict web
+top: contain explain findings metric monitor/client observe printable query tee web
+cli: agent attest authority bench bench/commits bench/counting bench/launchers bench/workloads build channel claims configfile contain environment experiments explain explain/causes explain/prices findings findings/anomaly host licenses machine metric monitor monitor/client monitor/config observe port printable probe probe/sources proof proof/peer query report report/formats reproduce result stats store tee tee/kinds top tunnel verdict web
 cmd/teescope: cli
 cmd/teescope-agent: agent
 cmd/teescope-work: worker

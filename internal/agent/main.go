@@ -11,6 +11,7 @@ import (
 
 	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // The exit statuses are teescope's.
@@ -21,6 +22,10 @@ const (
 
 // Main is teescope-agent: the agent as a program of its own, without a store and a page. It returns the exit status.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return printable.Run(stdout, stderr, func(stdout, stderr io.Writer) int { return run(ctx, args, stdout, stderr) })
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := Command(Program{
 		Stdout: stdout, Stderr: stderr, Name: "teescope-agent", Example: "  teescope-agent --listen 127.0.0.1:9781\n  teescope-agent version --json",
 		Doc:  "This program contains the agent alone. The full program, teescope, has the same agent,\nwhich can also send what it reads (remote_write).",

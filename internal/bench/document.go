@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -78,6 +79,9 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		}
 		p.Arms = append(p.Arms, Arm{Label: e.ID, Launcher: x, Params: e.Params, Subject: e.Subject, StandsFor: e.StandsFor})
 	}
+	if err := p.whole(); err != nil {
+		return nil, err
+	}
 	for i := range p.Cases {
 		c, err := identify(o.Host, p, &p.Cases[i])
 		if err != nil {
@@ -88,6 +92,25 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// whole returns an error if a document of the plan lacks a secret of its parameters.
+func (p *Plan) whole() error {
+	all := []Params{}
+	for _, c := range p.Cases {
+		all = append(all, c.Params)
+	}
+	for _, a := range p.Arms {
+		all = append(all, a.Params, a.Subject)
+	}
+	for _, params := range all {
+		for name, value := range params {
+			if strings.Contains(value, printable.Redacted) {
+				return fmt.Errorf("the parameter %s has a secret, which results do not contain: start the experiment again, with the secret in a file", name)
+			}
+		}
+	}
+	return nil
 }
 
 // subject names the one declared difference of the arms.

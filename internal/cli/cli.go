@@ -15,6 +15,7 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/build"
 	"github.com/teescope/teescope/internal/contain"
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // Env is what a command may touch of its process.
@@ -72,7 +73,16 @@ func rootOf(env Env, commands []*cobra.Command) *cobra.Command {
 }
 
 // Main runs the command line and returns the exit status.
-func Main(ctx context.Context, env Env) int { return execute(ctx, env, rootCommand(env)) }
+func Main(ctx context.Context, env Env) int {
+	return printably(env, func(env Env) int { return execute(ctx, env, rootCommand(env)) })
+}
+
+// printably runs a command whose output is printable.
+func printably(env Env, run func(Env) int) int {
+	return printable.Run(env.Stdout, env.Stderr, func(stdout, stderr io.Writer) int {
+		return run(Env{Args: env.Args, Stdin: env.Stdin, Stdout: stdout, Stderr: stderr})
+	})
+}
 
 func execute(ctx context.Context, env Env, root *cobra.Command) int {
 	var ran *cobra.Command

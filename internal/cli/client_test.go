@@ -27,7 +27,7 @@ func runClient(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
-	code = execute(t.Context(), env, rootOf(env, clientCommands(env)))
+	code = printably(env, func(env Env) int { return execute(t.Context(), env, rootOf(env, clientCommands(env))) })
 	return out.String(), errs.String(), code
 }
 

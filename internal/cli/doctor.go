@@ -19,6 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/tee"
@@ -66,7 +67,7 @@ counting only part of the time.
 					if c.Flags().Changed("server") {
 						return failed
 					}
-					asked = base.Redacted()
+					asked = printable.URL(base)
 				}
 			}
 			d.ThingsToDo = d.thingsToDo(asked, failed)
@@ -104,7 +105,7 @@ type besides struct {
 
 // monitorBeside asks a monitor for its sources.
 func monitorBeside(ctx context.Context, base *url.URL) (*besides, error) {
-	b := &besides{URL: base.Redacted()}
+	b := &besides{URL: printable.URL(base)}
 	if err := client.GetJSON(ctx, base.JoinPath("api/teescope/v1/sources"), &b.Sources); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -157,7 +158,7 @@ func (x *explainer) backend(ctx context.Context, env Env) (b client.Backend, end
 		return client.Monitor(base), end, nil
 	}
 	if x.before.set() {
-		return b, end, fmt.Errorf("--before needs a monitor, because only a monitor has an earlier window, and no monitor answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", base.Redacted())
+		return b, end, fmt.Errorf("--before needs a monitor, because only a monitor has an earlier window, and no monitor answers at %s; start one with `teescope monitor`, or name a running monitor's URL with --server", printable.URL(base))
 	}
 	return x.watchHere(ctx, env, base)
 }

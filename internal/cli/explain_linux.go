@@ -16,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/monitor"
 	"github.com/teescope/teescope/internal/monitor/client"
 	"github.com/teescope/teescope/internal/observe"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
@@ -71,7 +72,7 @@ func (x *explainer) watchHere(ctx context.Context, env Env, base *url.URL) (b cl
 	if x.lasting {
 		instead = fmt.Sprintf("; this process has no earlier data, so the window is this time, not --last %s", &x.last)
 	}
-	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", base.Redacted(), monitor.WatchedOnce, instead)
+	fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process%s\n", printable.URL(base), monitor.WatchedOnce, instead)
 	a, err := monitor.WatchAlone(ctx, aloneSettings(), monitor.EagerInterval, false)
 	if err != nil {
 		return b, end, err

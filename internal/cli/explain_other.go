@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -18,7 +19,7 @@ func (x *explainer) askEngine(context.Context) (client.Backend, error) {
 
 // watchHere needs Linux: a client asks a monitor elsewhere.
 func (x *explainer) watchHere(_ context.Context, _ Env, base *url.URL) (client.Backend, func() error, error) {
-	return client.Backend{}, func() error { return nil }, fmt.Errorf("no monitor answers at %s, and %w; name a monitor with --server", base.Redacted(), needsLinux("explain without a monitor"))
+	return client.Backend{}, func() error { return nil }, fmt.Errorf("no monitor answers at %s, and %w; name a monitor with --server", printable.URL(base), needsLinux("explain without a monitor"))
 }
 
 // costsNow has no costs of this machine: results are made on Linux.

@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -122,7 +122,7 @@ func saysSentences(t *testing.T, printed string, parts map[string]string) {
 	printed = strings.Join(strings.Fields(printed), " ")
 	says := func(sentence string) {
 		t.Helper()
-		if sentence = explain.Printable(strings.Join(strings.Fields(sentence), " ")); !strings.Contains(printed, sentence) {
+		if sentence = printable.OneLine(strings.Join(strings.Fields(sentence), " ")); !strings.Contains(printed, sentence) {
 			t.Errorf("the command line does not say %q", sentence)
 		}
 	}
@@ -197,8 +197,8 @@ func TestExplainFails(t *testing.T) {
 		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
 		"no URL":        {[]string{"--server", "::"}, []string{"--server", "127.0.0.1:9780"}},
 		"bad scheme":    {[]string{"--server", "ftp://localhost:9780"}, []string{"--server", "127.0.0.1:9780"}},
-		"secret scheme": {[]string{"--server", "ftp://me:secret@localhost:9780"}, []string{"ftp://...@localhost:9780"}},
-		"secret bytes":  {[]string{"--server", "me:secret%@localhost"}, []string{"...@localhost"}},
+		"secret scheme": {[]string{"--server", "ftp://me:secret@localhost:9780"}, []string{"ftp://me:xxxxx@localhost:9780"}},
+		"secret bytes":  {[]string{"--server", "me:secret%@localhost"}, []string{"http://me:xxxxx@localhost"}},
 		"no scheme":     {[]string{"--server", strings.TrimPrefix(gone, "http://")}, []string{gone, "connection refused"}},
 		"bad window":    {[]string{"--process", "x", "--before", "1h..2h"}, []string{"--before", "2h..1h"}},
 		"no process":    {[]string{"--before", "2h..1h"}, []string{"--before", "--process"}},

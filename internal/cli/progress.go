@@ -7,6 +7,7 @@ import (
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -45,8 +46,7 @@ func (p *progress) show(s bench.Progress) {
 	}
 	switch {
 	case p.terminal && s.Last == nil:
-		p.clear()
-		fmt.Fprintf(p.w, "%d of %d: %s%s", s.Done, s.Total, s.Doing, left)
+		p.unfinished("%d of %d: %s%s", s.Done, s.Total, s.Doing, left)
 	case p.terminal && s.Done == s.Total:
 		p.clear()
 	case p.terminal:
@@ -58,9 +58,30 @@ func (p *progress) show(s bench.Progress) {
 	}
 }
 
+// clear clears the line of a terminal.
 func (p *progress) clear() {
-	if p.terminal {
-		fmt.Fprint(p.w, "\r\x1b[K")
+	if w, ok := p.w.(*printable.Writer); ok && p.terminal {
+		_ = w.ClearLine() // as other errors of the progress
+	}
+}
+
+// unfinished writes a line of a terminal that the next one overwrites.
+func (p *progress) unfinished(format string, args ...any) {
+	p.clear()
+	fmt.Fprintf(p.w, format, args...)
+	if w, ok := p.w.(*printable.Writer); ok {
+		_ = w.Flush()
+	}
+}
+
+// unwrapped returns the stream to which a printable.Writer writes; any other stream is one itself.
+func unwrapped(stream any) any {
+	for {
+		w, ok := stream.(*printable.Writer)
+		if !ok {
+			return stream
+		}
+		stream = w.Unwrap()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/teescope/teescope/internal/authority"
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // serverFlag adds the flag --server of a command that asks a monitor.
@@ -37,20 +38,7 @@ func serverURL(server string) (*url.URL, error) {
 		if server == os.Getenv(client.ServerVariable) {
 			name = client.ServerVariable
 		}
-		return nil, fmt.Errorf("%s %q: want an address like 127.0.0.1:9780 or https://monitor.example:9780", name, withoutPassword(server))
+		return nil, fmt.Errorf("%s %q: want an address like 127.0.0.1:9780 or https://monitor.example:9780", name, printable.Redact(text))
 	}
 	return base, nil
-}
-
-// withoutPassword leaves out what stands before the host of an address: it may hold a password, also where the address is wrong.
-func withoutPassword(server string) string {
-	i := strings.LastIndex(server, "@")
-	if i < 0 {
-		return server
-	}
-	scheme, _, found := strings.Cut(server[:i], "://")
-	if !found {
-		return "..." + server[i:]
-	}
-	return scheme + "://..." + server[i:]
 }

@@ -8,7 +8,7 @@ import (
 
 // isTerminal reports whether a stream is a terminal (termios(3)).
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := unwrapped(stream).(*os.File)
 	if !ok {
 		return false
 	}

@@ -6,7 +6,7 @@ import "os"
 
 // isTerminal reports whether a stream is a terminal, or another device of characters.
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := unwrapped(stream).(*os.File)
 	if !ok {
 		return false
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/monitor"
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/top"
 )
 
@@ -92,7 +93,8 @@ func (t topper) run(ctx context.Context, env Env) (err error) {
 	case !interactive(env):
 		return m.PrintTables(env.Stdout)
 	}
-	return m.Run(env.Stdin, env.Stdout)
+	screen, _ := unwrapped(env.Stdout).(io.Writer) // the model's texts are printable
+	return m.Run(env.Stdin, screen)
 }
 
 // backend returns who answers, and what to call at the end. Without a monitor that is this process, once it knows the first
@@ -116,7 +118,7 @@ func (t topper) backend(ctx context.Context, env Env) (b client.Backend, end fun
 		return b, end, err
 	}
 	if t.once {
-		fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", base.Redacted(), monitor.WatchedOnce)
+		fmt.Fprintf(env.Stderr, "no monitor answers at %s: watching for %v in this process\n", printable.URL(base), monitor.WatchedOnce)
 		err = a.WatchOnce(ctx)
 	} else {
 		err = a.WaitForRates(ctx)

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -144,7 +145,8 @@ key, so it is useless if the two keys are not in the same TPM.`,
 			if err != nil {
 				return fmt.Errorf("endorse %s: %w", args[0], err)
 			}
-			return printJSON(env.Stdout, sealed)
+			out, _ := unwrapped(env.Stdout).(io.Writer) // its key "secret" is only base64, which the other machine needs
+			return printJSON(out, sealed)
 		},
 	}
 	c.Flags().StringVar(&roots, "roots", "", "`FILE` with the certificates of the TPM's maker, in PEM: the roots and the intermediate certificates")

@@ -6,10 +6,10 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // Text is an explanation for a terminal, written line by line. Text from processes, such as their names, must not
@@ -22,17 +22,7 @@ type Text struct {
 
 // Line writes a formatted line.
 func (t *Text) Line(format string, args ...any) {
-	t.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n")
-}
-
-// Printable replaces each character that is not printable.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
+	t.WriteString(printable.OneLine(fmt.Sprintf(format, args...)) + "\n")
 }
 
 // usualColumns is the largest number of columns of a line.

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // publicFolders are where packages put files, and where devices are. Their names are the same everywhere.
@@ -41,7 +43,7 @@ func (p *Private) Error() string { return p.Text }
 func (p *Private) Unwrap() error { return p.Err }
 
 // PublicText is the text of an error for everybody who can reach the page: with neither the paths of a *fs.PathError in its tree
-// that are not public, nor the text of a *Private. Paths of mounts stay, which everybody can read (proc_pid_mountinfo(5)).
+// that are not public, nor the text of a *Private, nor secrets. Paths of mounts stay, which everybody can read (proc_pid_mountinfo(5)).
 func PublicText(err error) string {
 	if err == nil {
 		return ""
@@ -69,5 +71,5 @@ func PublicText(err error) string {
 		}
 	}
 	walk(err)
-	return text
+	return printable.Redact(text)
 }

@@ -5,12 +5,14 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"time"
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -47,12 +49,13 @@ type Format struct {
 	Print     func(io.Writer, Document) error
 }
 
-// Write writes a document, or nothing of it. A panic of the format is an error.
+// Write writes a document as printable text without secrets, or nothing of it. A panic of the format is an error.
 func (f *Format) Write(w io.Writer, d Document) error {
 	var b bytes.Buffer
 	if err := contain.Call("writing the format "+f.Name, func() error { return f.Print(&b, d) }); err != nil {
 		return err
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	out := printable.NewWriter(w)
+	_, err := out.Write(b.Bytes())
+	return errors.Join(err, out.Flush())
 }

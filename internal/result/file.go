@@ -206,7 +206,7 @@ func parse(b []byte) (*Experiment, error) {
 	if err := whole(&e); err != nil {
 		return nil, err
 	}
-	return &e, nil
+	return withoutSecrets(&e), nil
 }
 
 // decoded returns a JSON text as values, numbers as they are written; nil for one that is not an object.
@@ -279,12 +279,14 @@ func majorOf(version string) (int, bool) {
 	return n, ok && err == nil
 }
 
-// Write replaces a document as a whole: a reader sees either the old or the new one. It fills in the digest.
+// Write replaces a document as a whole, without secrets: a reader sees either the old or the new one. It fills in the digest.
 func Write(path string, e *Experiment) error {
-	if err := seal(e); err != nil {
+	shown := withoutSecrets(e)
+	if err := seal(shown); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	b, err := json.MarshalIndent(e, "", " ")
+	e.Digest = shown.Digest
+	b, err := json.MarshalIndent(shown, "", " ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

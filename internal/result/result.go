@@ -101,7 +101,7 @@ type Tool struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Go      string `json:"go"`
-	// Command is the command line, to repeat the experiment.
+	// Command is the command line without secrets, to repeat the experiment.
 	Command []string `json:"command"`
 }
 

@@ -13,9 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/disk"
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // Stream is an experiment in progress on disk. The file PATH.partial, next to the document's path, holds one JSON
@@ -167,7 +169,7 @@ func mustMajor() int {
 }
 
 func (s *Stream) append(r record) error {
-	b, err := json.Marshal(r)
+	b, err := json.Marshal(withoutSecrets(r))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", partial(s.path), err)
 	}
@@ -190,8 +192,11 @@ func (s *Stream) Environment(e *Environment) error { return s.append(record{Envi
 // Run adds a run. Once it returns nil, a crash cannot lose the run.
 func (s *Stream) Run(r *Run) error { return s.append(record{Run: r}) }
 
-// Raw stores an output of a run next to the document, and returns its reference.
+// Raw stores an output of a run next to the document, without secrets, and returns its reference.
 func (s *Stream) Raw(run, name string, data []byte) (RawFile, error) {
+	if utf8.Valid(data) {
+		data = []byte(printable.Redact(string(data)))
+	}
 	dir := rawDir(s.path)
 	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return RawFile{}, err

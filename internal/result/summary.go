@@ -26,6 +26,7 @@ const (
 // the metrics, which stay as they are; counts are rounded to four digits. The text is sealed with a digest of its own. An attestation
 // is about the whole document, so a summary has none.
 func Summarize(e *Experiment) ([]byte, error) {
+	e = withoutSecrets(e)
 	s := *e
 	s.SchemaVersion, s.Summary, s.Attestation = SchemaVersion, true, nil
 	s.Attribution = []Attribution{}

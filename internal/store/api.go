@@ -34,7 +34,7 @@ func (s *Store) Handler() http.Handler {
 	r := route.New()
 	s.api().Register(r)
 	mux := http.NewServeMux()
-	mux.Handle(prefix+"/", http.StripPrefix(prefix, bounded(gzhttp.GzipHandler(s.reserveAnswers(r)))))
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, bounded(gzhttp.GzipHandler(s.reserveAnswers(hidingSecrets(r))))))
 	return mux
 }
 

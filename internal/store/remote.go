@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/store/space"
 )
 
@@ -148,7 +149,7 @@ func (r *Remote) call(ctx context.Context, method, name string, form url.Values,
 	u := *r.base
 	u.Path = path.Join("/", u.Path, "api/v1", name)
 	u.RawPath = ""
-	shown := u.Redacted()
+	shown := printable.URL(&u)
 	var body io.Reader
 	if method == http.MethodPost {
 		body = strings.NewReader(form.Encode())

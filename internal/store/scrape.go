@@ -29,6 +29,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/quota"
 )
 
@@ -244,7 +245,7 @@ func (sc *scraper) failure(job, instance string) string {
 		if err == nil || t.GetValue(model.InstanceLabel) != instance {
 			continue
 		}
-		why := strings.Join(strings.Fields(err.Error()), " ")
+		why := printable.OneLine(printable.Redact(strings.Join(strings.Fields(err.Error()), " ")))
 		if why == "body size limit exceeded" {
 			why += fmt.Sprintf(": its page is larger than %s, the body_size_limit of its job", sc.bodyLimit(job))
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 )
 
 // sender copies what is written to the log to other engines: Prometheus' remote write. It reads the log, so the log is
@@ -217,7 +218,7 @@ func labelsOf(m *dto.Metric, names []string) []string {
 	for i, name := range names {
 		for _, l := range m.GetLabel() {
 			if l.GetName() == name {
-				out[i] = l.GetValue()
+				out[i] = printable.Redact(l.GetValue()) // of the URL
 			}
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/contain"
-	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/observe"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -132,7 +132,7 @@ func (m Model) screen() screen {
 		m.tableScreen(&s)
 	}
 	for i := range s.lines {
-		s.lines[i].text = cutOff(explain.Printable(s.lines[i].text), m.width)
+		s.lines[i].text = cutOff(printable.OneLine(printable.Redact(s.lines[i].text)), m.width)
 	}
 	s.lines = s.lines[:min(len(s.lines), m.height)]
 	s.head = min(s.head, len(s.lines))

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/monitor/client"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -119,7 +119,7 @@ func (s *snapshot) readPast(ctx context.Context, of client.Backend) error {
 
 // idOf is the row of a series.
 func idOf(labels map[string]string) rowID {
-	return rowID{explain.Printable(labels["process"]), explain.Printable(labels["instance"])}
+	return rowID{printable.OneLine(labels["process"]), printable.OneLine(labels["instance"])}
 }
 
 // fill makes rows of the answers.

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/query"
 )
 
@@ -71,18 +71,9 @@ var slackBold = strings.NewReplacer("*", "\u2217", "`", "\u02cb")
 // so a space without width follows the mark.
 var unmentioned = strings.NewReplacer("@", "@\u200b", "<", "<\u200b")
 
-// oneLine returns a text on one line, and what is not printable as U+FFFD: processes and machines can have any name,
-// and a line of one could pass for a line of ours.
+// oneLine returns a text as one line without secrets: a receiver shows it to people, or keeps it.
 func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return printable.OneLine(printable.Redact(strings.Join(strings.Fields(s), " ")))
 }
 
 // text returns a finding as a text of a few lines, without markup.

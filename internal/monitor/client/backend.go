@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -104,12 +105,12 @@ func Monitor(base *url.URL) Backend {
 	}
 	unread := func(u *url.URL, err error) error {
 		if err != nil {
-			err = fmt.Errorf("read the monitor's answer from %s: %w; is a teescope monitor at this address?", u.Redacted(), err)
+			err = fmt.Errorf("read the monitor's answer from %s: %w; is a teescope monitor at this address?", printable.URL(u), err)
 		}
 		return err
 	}
 	return Backend{
-		Where: base.Redacted(),
+		Where: printable.URL(base),
 		Findings: func(ctx context.Context) (f web.Findings, err error) {
 			err = GetJSON(ctx, base.JoinPath(own, "findings"), &f)
 			if f.Problems == nil { // of a monitor of an earlier version

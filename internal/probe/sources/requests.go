@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/servers"
 	"github.com/teescope/teescope/internal/tee"
@@ -131,7 +131,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 		}
 		more, joins, err := r.asked[t].awaitGrowth(wait, r.host.Now())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s", t, printable(host.PublicText(err))))
+			errs = append(errs, fmt.Errorf("%s: %s", t, shorten(printable.OneLine(strings.Join(strings.Fields(host.PublicText(err)), " ")), 300)))
 			bad[l] = true
 		} else if !joins || !sum.sent {
 			sum.total += more
@@ -197,20 +197,6 @@ func (q *inquiry) awaitGrowth(wait context.Context, now time.Time) (more float64
 	}
 	q.last, q.known = q.answer, true
 	return more, joins, nil
-}
-
-// printable keeps a server's text on one line of a terminal.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > 300 {
-		s = strings.ToValidUTF8(s[:300], "") + "..."
-	}
-	return s
 }
 
 // Close implements probe.Reader. Questions in flight end by themselves.

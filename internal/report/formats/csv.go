@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -40,8 +41,13 @@ func writeCSV(w io.Writer, doc report.Document, columns string, rows func(*resul
 		return err
 	}
 	for _, e := range doc.Experiments {
-		if err := out.WriteAll(rows(e)); err != nil {
-			return err
+		for _, row := range rows(e) {
+			for i := range row {
+				row[i] = printable.Cell(row[i])
+			}
+			if err := out.Write(row); err != nil {
+				return err
+			}
 		}
 	}
 	out.Flush()

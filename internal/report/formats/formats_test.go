@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -418,6 +419,33 @@ func TestCSVColumns(t *testing.T) {
 				for c, cell := range r {
 					if strings.TrimSpace(cell) == "" {
 						t.Errorf("%s, %s, row %d: %s is empty", f.Name, name, n, rows[0][c])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCSVHasNoFormulas: a spreadsheet computes nothing of a document's texts, and numbers stay numbers.
+func TestCSVHasNoFormulas(t *testing.T) {
+	for _, f := range []*report.Format{csvSamples, csvComparisons} {
+		for name, doc := range documents(t) {
+			for _, e := range doc.Experiments {
+				e.Name = `=HYPERLINK("http://host/","x")`
+				e.Workload.Name = "@SUM(A1)"
+				e.ID = "-2+3+cmd|' /C calc'!A0"
+			}
+			rows, err := csv.NewReader(strings.NewReader(written(t, f, doc))).ReadAll()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for _, r := range rows[1:] {
+				if r[0] != "'-2+3+cmd|' /C calc'!A0" || r[1] != `'=HYPERLINK("http://host/","x")` || r[2] != "'@SUM(A1)" {
+					t.Errorf("%s, %s: %q", f.Name, name, r[:3])
+				}
+				for _, cell := range r {
+					if _, err := strconv.ParseFloat(cell, 64); err != nil && strings.ContainsAny(cell[:1], "=+-@\t\r") {
+						t.Errorf("%s, %s: %q", f.Name, name, cell)
 					}
 				}
 			}

@@ -952,7 +952,7 @@ export interface ResultTool {
   name: string;
   version: string;
   go: string;
-  /** Command is the command line, to repeat the experiment. */
+  /** Command is the command line without secrets, to repeat the experiment. */
   command: string[] | null;
 }
 

@@ -1,0 +1,197 @@
+package printable
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\tb\n":               "a\tb\n",
+		"\x1b]0;x\a":           `\u001b]0;x\u0007`,
+		"\u202eabc\u2066":      `\u202eabc\u2066`,
+		"a\u0085b\u2028":       `a\u0085b\u2028`,
+		"\xff\x9b31m":          "\ufffd\ufffd31m",
+		"a\r\nb\rc":            "a\nb" + `\u000d` + "c",
+		"\U000e0001":           `\udb40\udc01`,
+		"ünï 日本 🦀 12\u202f000": "ünï 日本 🦀 12\u202f000",
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestTextOfJSON: a JSON document keeps its value.
+func TestTextOfJSON(t *testing.T) {
+	for _, v := range []string{"\u202e", "\U000e0001 \u0085", "\x1b\x7f"} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := json.Unmarshal([]byte(Text(string(b))), &got); err != nil || got != v {
+			t.Errorf("%q: got %q, %v", v, got, err)
+		}
+	}
+}
+
+func TestCell(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a": "a", "-1.5": "-1.5", "+1e-7": "+1e-7", "1": "1", "-": "'-", "=1+1": "'=1+1", "+SUM(A1)": "'+SUM(A1)", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx",
+		"-2+3+cmd|x": "'-2+3+cmd|x", "--1": "'--1", "+1+1": "'+1+1",
+	} {
+		if got := Cell(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestRedact: MARKER is the secret in each text, and Redact leaves the rest as it is.
+func TestRedact(t *testing.T) {
+	for _, in := range []string{
+		"ask https://user:M@host:1/x?a=b&token=M&c=d#e: refused",
+		"https://M@github.example/x",
+		"http://user:M@a/,http://b/x,http://user:M@c/",
+		"http://h/?key=M&page=2",
+		"http://h/?sig=M;b=2",
+		"parse \"http://user:M@h\": no host",
+		`url="http://user:M@h/?key=M" level=warn`,
+		"redis-cli -h host -a M ping",
+		"redis-benchmark -n 100 -a M | tee x",
+		"curl -u M https://host/",
+		"mysql -pM -h host",
+		"teescope bench run --param 'command=/usr/bin/redis-cli -a M'",
+		"sshpass -p M ssh host",
+		"prog --password M --size 3",
+		"prog --password=M --size 3",
+		"prog -password M",
+		"prog --password 'M' --size 3",
+		`prog --password "M" --size 3`,
+		"--requirepass M",
+		"PASSWORD=M prog --size 3",
+		`env PGPASSWORD="M" prog`,
+		"env API_KEY=M HF_TOKEN=M AWS_SECRET_ACCESS_KEY=M prog",
+		"curl -H 'Authorization: Bearer M' http://host/",
+		`"Authorization: Basic M"`,
+		"authorization: M",
+		"X-Api-Key: M",
+		`{"a":1,"password":"M","b":[1]}`,
+		`{"argv": ["prog", "--password", "M", "--size", "3"]}`,
+		"[\n  \"--password\",\n  \"M\",\n  \"x\"\n]",
+		`{"text": "prog --password \"M\" x"}`,
+		`["--password" "M" "x"]`,
+		"db:\n  password: M\n  user: a\n",
+		"- token: M\n",
+		"the answer is 401: Bearer M",
+		"dbPassword=M", "apiKey=M", "password2=M",
+		"(see http://u:M@h) and --token=M",
+	} {
+		const secret = "s3cret,(4711"
+		plain := secret
+		if strings.Contains(in, "-pM") || strings.Contains(in, "://") || strings.Contains(in, "M,") {
+			plain = "s3cret4711"
+		}
+		got, want := Redact(strings.ReplaceAll(in, "M", plain)), strings.ReplaceAll(in, "M", Redacted)
+		if got != want {
+			t.Errorf("%q:\n got %q\nwant %q", in, got, want)
+		}
+		if again := Redact(got); again != got {
+			t.Errorf("%q: redacted twice %q", got, again)
+		}
+	}
+	if got := Redact("Cookie: a=s3cret; b=s3cret\nnext line"); strings.Contains(got, "s3cret") || !strings.HasSuffix(got, "\nnext line") {
+		t.Errorf("cookies: %q", got)
+	}
+	if got := Redact("Server=x;Password=s3cret;Port=3"); strings.Contains(got, "s3cret") || !strings.HasPrefix(got, "Server=x;") {
+		t.Errorf("a connection string: %q", got)
+	}
+	for _, in := range []string{ // a password that was not encoded
+		"http://u:s3/cret@h/", "http://u:s3?cret@h/", "http://u:s3@cret@h/",
+	} {
+		if got := Redact(in); got != "http://u:xxxxx@h/" {
+			t.Errorf("%q: got %q", in, got)
+		}
+	}
+}
+
+// TestRedactKeeps: texts without secrets stay as they are.
+func TestRedactKeeps(t *testing.T) {
+	for _, in := range []string{
+		"", "http://127.0.0.1:9780/?page=findings&subject=a", "https://host/@scope/name", "ssh://root@host", "image@sha256:abc", "http://[::1]:80/x@y",
+		"--password-file FILE", "password_file: /run/x", "--max-tokens 128 --key-size 32 --keys 4", "time_per_output_token=0.02 first_token=3",
+		"--server http://USER:PASSWORD@host", "give --password PASSWORD", "a password: want text", "a monitor's token is not here",
+		`"tokens": 5, "token": 5`, "it's the user's password, isn't it", "redis-server -a", "key=value page_token_bytes=1",
+		"curl http://127.0.0.1/metrics", "passes=3", "bearer of news", "authority: x",
+	} {
+		if got := Redact(in); got != in {
+			t.Errorf("%q: got %q", in, got)
+		}
+	}
+}
+
+func TestRedactWords(t *testing.T) {
+	in := []string{"env", "PASSWORD=a b", "redis-cli", "-a", "c d", "-h", "host", "--password", "e", "-H", "Authorization: Bearer f1", "sh", "-c", "prog --token 'g h' x", "http://u:i@h/?a=b"}
+	want := []string{"env", "PASSWORD=xxxxx", "redis-cli", "-a", "xxxxx", "-h", "host", "--password", "xxxxx", "-H", "Authorization: Bearer xxxxx", "sh", "-c", "prog --token 'xxxxx' x", "http://u:xxxxx@h/?a=b"}
+	if got := RedactWords(in); strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestWriter: how a text is divided into writes changes nothing of what is passed on.
+func TestWriter(t *testing.T) {
+	const in = "a\x1b[31m ü\nhttp://u:secret@h/ --token secret\n\u202ethe end"
+	want := Text(Redact(in))
+	for n := 1; n < len(in); n++ {
+		var b strings.Builder
+		w := NewWriter(&b)
+		for part := in; part != ""; {
+			k := min(n, len(part))
+			if written, err := w.Write([]byte(part[:k])); written != k || err != nil {
+				t.Fatal(written, err)
+			}
+			part = part[k:]
+		}
+		if strings.HasSuffix(b.String(), "the end") {
+			t.Error("an unfinished line was written")
+		}
+		if err := w.Flush(); err != nil || b.String() != want {
+			t.Errorf("parts of %d: got %q, %v; want %q", n, b.String(), err, want)
+		}
+	}
+}
+
+// BenchmarkRedact shows that no text takes more than a time in proportion to its length.
+func BenchmarkRedact(b *testing.B) {
+	for _, part := range []string{"a", "://", "http://u:p@", "\"", "\\\"", "a'", "'", "`\"'", "password: ", "Bearer ", "=", "a=b&", "mysql -p", "{\"token\": ", "\\", "\n", "--token "} {
+		in := "token " + strings.Repeat(part, (1<<20)/len(part))
+		b.Run(part, func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				Redact(in)
+			}
+		})
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	for _, in := range []string{"http://u:p@h/?token=x", `"--password", "x"`, "Authorization: Bearer x1", "\\\"--token\\\" \\\"", "Bearer \\'", "mysql -p", "a=?&password=#;", "'\n'`"} {
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		out := Text(Redact(in))
+		for _, r := range out {
+			if escaped(r) {
+				t.Errorf("%q: %q", in, out)
+			}
+		}
+		if !utf8.ValidString(out) {
+			t.Errorf("%q: %q", in, out)
+		}
+		if got := Redact(in + "\nhttp://u:S3CRET@h/"); strings.Contains(got, "S3CRET") {
+			t.Errorf("%q: %q", in, got)
+		}
+	})
+}
