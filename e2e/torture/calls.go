@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,15 +34,17 @@ func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (
 		}
 		call, mistake := systemCalls[rnd.IntN(len(systemCalls))], mistakes[rnd.IntN(len(mistakes))]
 		most, paths := 60, []string(nil)
-		if call == "mmap" { // only of the folder's files: Go's runtime ends the process when it gets no memory
+		if call == "mmap" || call == "write" { // only of the folder's files: Go's runtime ends the process when it gets no memory, or cannot wake a thread
 			names, err := files(work)
 			if err != nil {
 				return o, err
 			}
-			most = 20 // about as many are mapped
-			for _, n := range names {
+			for _, n := range append(names, nextFiles(names)...) {
 				paths = append(paths, "-P", n)
 			}
+		}
+		if call == "mmap" {
+			most = 20 // about as many are mapped
 		}
 		when := fmt.Sprint(1 + rnd.IntN(most))
 		if rnd.IntN(2) == 0 {
@@ -57,12 +60,31 @@ func beginCalls(ctx context.Context, dir string, _ int) (func(int, *rand.Rand) (
 		}
 		time.Sleep(time.Duration(500+rnd.IntN(1500)) * time.Millisecond)
 		more, end := r.kill()
-		// strace cannot spare the pipe with which Go's runtime wakes a thread, and the runtime ends the process when that write fails. Then
-		// only what is on the disk is judged.
-		if c := r.crashed(); c != nil && !strings.Contains(c.line, "netpollBreak") {
-			return o, c
+		// The database ends the process if it cannot write a chunk of the head. Then what is on the disk is judged.
+		if c := r.crashed(); c != nil {
+			if o.Ended = strings.Contains(c.said, "(*ChunkDiskMapper).WriteChunk"); !o.Ended {
+				return o, c
+			}
 		}
 		o.Lost, err = check(ctx, work, append(append([]int(nil), acked...), more...), end)
 		return o, err
 	}, nil
+}
+
+// nextFiles returns the names that a folder's log and head chunks get next.
+func nextFiles(names []string) (out []string) {
+	last := map[string]int{} // by folder
+	digits := map[string]int{}
+	for _, name := range names {
+		dir, base := filepath.Split(name)
+		if n, err := strconv.Atoi(base); err == nil && (strings.HasSuffix(dir, "/wal/") || strings.HasSuffix(dir, "/chunks_head/")) {
+			last[dir], digits[dir] = max(last[dir], n), len(base)
+		}
+	}
+	for dir, n := range last {
+		for i := range 5 {
+			out = append(out, fmt.Sprintf("%s%0*d", dir, digits[dir], n+1+i))
+		}
+	}
+	return out
 }

@@ -42,13 +42,16 @@ type outcome struct {
 	What string `json:"what"`
 	// Lost is what was lost and said to be; "" nothing.
 	Lost string `json:"lost,omitempty"`
+	// Ended: the database ended the process, as it does if it cannot write a chunk of the head.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // state is what a part has done, on disk.
 type state struct {
 	Seed     uint64        `json:"seed"`
 	Done     int           `json:"done"`
-	Said     int           `json:"said"` // cases that lost something, and said so
+	Said     int           `json:"said"`  // cases that lost something, and said so
+	Ended    int           `json:"ended"` // cases in which the database ended the process, and nothing was lost unsaid
 	Failures []string      `json:"failures,omitempty"`
 	Took     time.Duration `json:"took"`
 	At       time.Time     `json:"at"`
@@ -141,6 +144,9 @@ func (st *state) one(name, dir string, try func(int, *rand.Rand) (outcome, error
 		fmt.Printf("%s: case %d: %s: FAILED: %v\n", name, number, o.What, err)
 	} else if o.Lost != "" {
 		st.Said++
+	}
+	if o.Ended && err == nil {
+		st.Ended++
 	}
 	if c := new(crash); errors.As(err, &c) {
 		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.txt", name, number)), []byte(c.said), 0o644)

@@ -25,7 +25,7 @@ func writeTable(file, dir string) error {
 		return fmt.Errorf("write the table into %s: it has no lines %q and %q", file, strings.TrimSpace(tableBegin), strings.TrimSpace(tableEnd))
 	}
 	var t strings.Builder
-	t.WriteString("| part | what fails | cases | lost something and said so | failures | time | seed | last run |\n|---|---|---|---|---|---|---|---|\n")
+	t.WriteString("| part | what fails | cases | lost something and said so | ended by the database | failures | time | seed | last run |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range parts {
 		st, err := load(filepath.Join(dir, p.name+".json"))
 		if err != nil {
@@ -34,7 +34,7 @@ func writeTable(file, dir string) error {
 		if st.Done == 0 {
 			continue
 		}
-		fmt.Fprintf(&t, "| %s | %s | %d | %d | %d | %v | %d | %s |\n", p.name, p.doc, st.Done, st.Said, len(st.Failures), st.Took.Round(time.Second), st.Seed, st.At.Format(time.DateOnly))
+		fmt.Fprintf(&t, "| %s | %s | %d | %d | %d | %d | %v | %d | %s |\n", p.name, p.doc, st.Done, st.Said, st.Ended, len(st.Failures), st.Took.Round(time.Second), st.Seed, st.At.Format(time.DateOnly))
 	}
 	return os.WriteFile(file, []byte(before+tableBegin+t.String()+tableEnd+after), 0o644)
 }
