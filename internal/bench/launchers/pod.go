@@ -106,7 +106,8 @@ type podEnv struct {
 	front string // the address at which it does
 	// stands is for the address in the commands of jobs, since a pod that replaces a lost one has another. It has the first
 	// pod's random name, so no user's argument has it.
-	stands string
+	stands   string
+	watching podWatch
 }
 
 // podPart is a pod's part in an environment.
@@ -167,10 +168,17 @@ func (e *podEnv) prepareLoad(context.Context) (host.Cmd, error) {
 
 // open starts the pods.
 func (e *podEnv) open(ctx context.Context) error {
-	if err := e.connect(ctx); err != nil || e.load == nil {
+	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	if err := e.load.connect(ctx); err != nil {
+	var err error
+	if e.load != nil {
+		err = e.load.connect(ctx)
+	}
+	if err == nil {
+		err = e.watch(ctx)
+	}
+	if err != nil {
 		e.cut()
 		return errors.Join(err, e.remove())
 	}
@@ -182,9 +190,14 @@ func (e *podEnv) remove() error {
 	if e.load != nil {
 		e.load.cut()
 	}
+	e.unwatch()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
-	if out, err := e.h.Exec(ctx, podDelete(e.name, e.params)); err != nil {
+	c := podDelete(e.name, e.params)
+	if e.gone() != nil { // nobody is there to end the pod and say so
+		c.Argv = append(c.Argv, "--force", "--grace-period=0")
+	}
+	if out, err := e.h.Exec(ctx, c); err != nil {
 		return fmt.Errorf("remove pod %s: %w%s (remove the pod by hand; the cluster ends it after %s)", e.name, err, lastWords(out), e.params["lifetime"])
 	}
 	return nil

@@ -182,13 +182,18 @@ func (e *shell) cut() {
 	if p == nil {
 		return
 	}
+	release(p)
+	e.process, e.agent = nil, nil
+}
+
+// release ends a client, if it does not end by itself.
+func release(p *host.Process) {
 	_ = p.Close()
 	select {
 	case <-p.Done():
 	case <-time.After(cutGrace):
 		p.Stop()
 	}
-	e.process, e.agent = nil, nil
 }
 
 func (e *shell) Describe(_ context.Context, d *result.Environment) error {
