@@ -70,10 +70,9 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(c.State, "logs"), 0o700); err != nil {
 		return err
 	}
-	for _, line := range []string{
-		"link set lo up",
-		fmt.Sprintf("link add node0 mtu %d type veth peer name node0p mtu %d", linkMTU, linkMTU), "link set node0p up",
-		"addr add " + serverIP + "/24 dev node0", "link set node0 up", "route add default dev node0",
+	for _, line := range []string{ // a bridge, so that the address stays when a node leaves
+		"link set lo up", "link add node0 type bridge", fmt.Sprintf("link set node0 mtu %d up", linkMTU),
+		"addr add " + serverIP + "/24 dev node0", "route add default dev node0",
 	} {
 		if _, err := command(ctx, "ip", strings.Fields(line)...); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -72,11 +73,12 @@ func (c *Cluster) interfaces(n *Node) (runtimes string, err error) {
 
 // link joins the second node to the first one, and routes the networks of pods.
 func (c *Cluster) link(ctx context.Context, first, second *Node) error {
-	if _, err := command(ctx, "ip", "link", "set", "node0p", "netns", fmt.Sprint(second.holder.Process.Pid)); err != nil {
+	pair := fmt.Sprintf("link add link0 mtu %[1]d master node0 up type veth peer name node0 mtu %[1]d netns %[2]d", linkMTU, second.holder.Process.Pid)
+	if _, err := command(ctx, "ip", strings.Fields(pair)...); err != nil {
 		return err
 	}
 	for _, line := range []string{
-		"ip link set lo up", "ip addr add " + second.IP + "/24 dev node0p", "ip link set node0p up", "ip route add default via " + first.IP,
+		"ip link set lo up", "ip addr add " + second.IP + "/24 dev node0", "ip link set node0 up", "ip route add default via " + first.IP,
 	} {
 		if err := second.run(ctx, strings.Fields(line)...); err != nil {
 			return err
@@ -112,7 +114,12 @@ func (c *Cluster) encrypt(ctx context.Context, a, b *Node) error {
 			return err
 		}
 		if n.run(ctx, "ip", "link", "add", "wg0", "type", "wireguard") != nil {
-			if err := c.startOn(n, "wireguard-go", filepath.Join(c.Files, "wireguard-go"), "--foreground", "wg0"); err != nil {
+			// Both nodes have one kernel, whose counters of programs have their names: so each node's has a name of its own.
+			program := filepath.Join(c.State, n.Name, fmt.Sprintf("wireguard-go-%d", n.number+1))
+			if err := os.Symlink(filepath.Join(c.Files, "wireguard-go"), program); err != nil {
+				return err
+			}
+			if err := c.startOn(n, "wireguard-go", program, "--foreground", "wg0"); err != nil {
 				return err
 			}
 			if err := c.Until(ctx, "wireguard-go on "+n.Name+" has its device", func() error { return n.run(ctx, "wg", "show", "wg0") }); err != nil {
