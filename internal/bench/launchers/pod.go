@@ -86,7 +86,7 @@ var pod = bench.Launcher{
 		return append(commands, job.Inside, podDelete("{name}", p)), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		e := &podEnv{shell: shell{h: h, launcher: "pod", way: podWay(p), params: p}}
+		e := &podEnv{shell: shell{h: h, launcher: "pod", way: podWay(p), params: p}, watched: context.Background(), unwatch: func(error) {}}
 		e.dial, e.hangUp = e.prepare, e.remove
 		if p["load"] == "pod" {
 			e.load = &shell{h: h, launcher: "pod", params: p, dial: e.prepareLoad}
@@ -106,8 +106,10 @@ type podEnv struct {
 	front string // the address at which it does
 	// stands is for the address in the commands of jobs, since a pod that replaces a lost one has another. It has the first
 	// pod's random name, so no user's argument has it.
-	stands   string
-	watching podWatch
+	stands string
+	// watched ends when a node of the pods is lost, or with unwatch.
+	watched context.Context
+	unwatch context.CancelCauseFunc
 }
 
 // podPart is a pod's part in an environment.
@@ -190,7 +192,7 @@ func (e *podEnv) remove() error {
 	if e.load != nil {
 		e.load.cut()
 	}
-	e.unwatch()
+	e.unwatch(nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
 	c := podDelete(e.name, e.params)

@@ -1,54 +1,46 @@
 package launchers
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/locked"
 )
 
-// podWatch hears from the cluster when a node of an environment's pods is lost. The connections to the pods would not end: nobody answers
-// at their other end.
-type podWatch struct {
-	client *host.Process // nil: not watching
-	lost   *locked.Value[string]
-}
-
 // readiness prints the node of each pod that changes, and whether the pod is ready. While a pod's containers run, it is not ready only if
-// the cluster has lost its node ("Node conditions" and "Node heartbeats" of Kubernetes' documentation).
+// the cluster has lost its node ("Node heartbeats" of Kubernetes' documentation).
 const readiness = `--output=jsonpath={.spec.nodeName} {.status.phase} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}{"\n"}`
 
-func podReadiness(name string, p bench.Params) host.Cmd {
-	c := kubectl(p, "get", "pods", "--selector="+podInstance+"="+name, "--watch-only", readiness)
-	c.Pipe = true
-	return c
-}
-
-// watch listens until unwatch. When a node is lost, it ends the clients of the pods. An account that may not watch pods learns of a lost
-// node when the connections time out.
+// watch listens to the cluster until unwatch. When a node of the pods is lost, it ends the connections to the pods, which would not end by
+// themselves: nobody answers at the other end. An account that may not watch pods learns of a lost node when the connections time out.
 func (e *podEnv) watch(ctx context.Context) error {
-	client, err := e.h.Start(context.WithoutCancel(ctx), podReadiness(e.name, e.params))
+	ctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	c := kubectl(e.params, "get", "pods", "--selector="+podInstance+"="+e.name, "--watch-only", readiness)
+	c.Pipe = true
+	client, err := e.h.Start(ctx, c)
 	if err != nil {
-		return fmt.Errorf("watch pod %s: %w", e.name, err)
+		end(nil)
+		return err
 	}
-	w := podWatch{client, new(locked.Value[string])}
-	e.watching = w
+	e.watched, e.unwatch = ctx, end
 	pods := []*host.Process{e.process}
 	if e.load != nil {
 		pods = append(pods, e.load.process)
 	}
 	go func() {
-		for lines := bufio.NewScanner(client); lines.Scan(); {
-			node, lost := lostNode(lines.Text())
+		for {
+			line, err := readLine(client)
+			if err != nil {
+				return
+			}
+			node, lost := strings.CutSuffix(line, " Running False ") // a pod that is not ready for its own reasons has another word
 			if !lost {
 				continue
 			}
-			*w.lost.Lock() = node
-			w.lost.Unlock()
+			end(fmt.Errorf("%w: node %s has left the cluster (kubectl get nodes): bring it back, or select other nodes", bench.ErrGone, node))
 			for _, p := range pods {
 				release(p)
 			}
@@ -57,31 +49,10 @@ func (e *podEnv) watch(ctx context.Context) error {
 	return nil
 }
 
-// lostNode reads a line of readiness.
-func lostNode(line string) (node string, lost bool) {
-	words := strings.Fields(line)
-	if len(words) != 3 || words[1] != "Running" || words[2] != "False" { // a pod that is not ready for its own reasons has a fourth word
-		return "", false
-	}
-	return words[0], true
-}
-
-func (e *podEnv) unwatch() {
-	if e.watching.client != nil {
-		e.watching.client.Stop()
-	}
-	e.watching.client = nil
-}
-
 // gone is why runs cannot go on, or nil.
 func (e *podEnv) gone() error {
-	if e.watching.lost == nil {
-		return nil
+	if err := context.Cause(e.watched); errors.Is(err, bench.ErrGone) {
+		return err
 	}
-	node := *e.watching.lost.Lock()
-	e.watching.lost.Unlock()
-	if node == "" {
-		return nil
-	}
-	return fmt.Errorf("%w: node %s has left the cluster (kubectl get nodes): bring it back, or select other nodes", bench.ErrGone, node)
+	return nil
 }
