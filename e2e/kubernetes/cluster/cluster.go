@@ -124,6 +124,9 @@ func (c *Cluster) Stop() {
 	for _, closer := range c.closers {
 		_ = closer.Close()
 	}
+	for _, n := range c.nodes { // with its first process the kernel ends the others, which nsenter awaits
+		n.Leave()
+	}
 	for i := len(c.programs) - 1; i >= 0; i-- {
 		c.programs[i].Stop(syscall.SIGKILL)
 	}

@@ -65,15 +65,18 @@ func (c *Cluster) Join(ctx context.Context) (*Node, error) {
 	if len(c.nodes) > 0 {
 		n, flags = &Node{Name: Second, IP: "192.168.77.2", number: 1}, Namespaces
 	}
-	if err := errors.Join(c.hold(ctx, n, flags), makeCgroups(n.Name)); err != nil {
+	if err := c.hold(ctx, n, flags); err != nil {
 		return nil, err
 	}
-	if len(c.nodes) > 0 {
+	c.nodes = append(c.nodes, n)
+	if err := makeCgroups(n.Name); err != nil {
+		return nil, err
+	}
+	if n.Name == Second {
 		if err := c.link(ctx, c.nodes[0], n); err != nil {
 			return nil, err
 		}
 	}
-	c.nodes = append(c.nodes, n)
 	for _, argv := range [][]string{
 		// Packets between pods of one bridge pass iptables, where services are, only with the last setting.
 		{"sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables || true"},
