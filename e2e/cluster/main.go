@@ -21,7 +21,10 @@ import (
 	"github.com/teescope/teescope/e2e/kubernetes/cluster"
 )
 
-const folder = ".tools/cluster"
+const (
+	folder    = ".tools/cluster"
+	failedLog = ".tools/cluster.log" // of a start that failed
+)
 
 func main() {
 	cluster.HoldNode()
@@ -65,9 +68,13 @@ func up(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, down(dir))
+		if err == nil {
+			return
 		}
+		if os.Rename(filepath.Join(dir, "log"), failedLog) == nil {
+			err = fmt.Errorf("%w (more is in %s)", err, failedLog)
+		}
+		err = errors.Join(err, down(dir))
 	}()
 	fmt.Println("preparing Kubernetes and the images")
 	if err := cluster.Prepare(ctx, ".", dir, true); err != nil {
@@ -86,7 +93,7 @@ Next:
 
   export KUBECONFIG=%s
   kubectl get nodes
-  bin/teescope bench run k8s-network --env plain=pod,load=pod,nodes=other,runtimeClass=plain-1450,image=%[5]s --env wireguard=pod,load=pod,nodes=other,runtimeClass=wireguard-1450,image=%[5]s
+  bin/teescope bench run k8s-network --param congestion=reno --env plain=pod,load=pod,nodes=other,runtimeClass=plain-1450,image=%[5]s --env wireguard=pod,load=pod,nodes=other,runtimeClass=wireguard-1450,image=%[5]s
   %s install teescope deploy/helm/teescope --namespace teescope --create-namespace --set hostPID=true
 `, networks(), cluster.DiskClass, cluster.LimitedClass, filepath.Join(dir, "state/admin.conf"), cluster.BenchImage, filepath.Join(folder, "helm"))
 	return nil

@@ -62,7 +62,7 @@ func Prepare(ctx context.Context, root, dir string, build bool) error {
 	}
 	helm := filepath.Join(filepath.Dir(components), "helm")
 	if _, err := os.Stat(helm); err != nil {
-		return fmt.Errorf("Helm %w", ErrNotBuilt)
+		return fmt.Errorf("program helm %w", ErrNotBuilt)
 	}
 	return errors.Join(os.Symlink(components, filepath.Join(dir, "components")), os.Symlink(helm, filepath.Join(dir, "helm")))
 }
@@ -92,7 +92,7 @@ func built(ctx context.Context, root string, build bool) (string, error) {
 		return program, nil
 	}
 	if !build {
-		return "", fmt.Errorf("Kubernetes %w (ten minutes)", ErrNotBuilt)
+		return "", fmt.Errorf("program components of Kubernetes %w (ten minutes)", ErrNotBuilt)
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
