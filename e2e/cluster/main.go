@@ -71,7 +71,9 @@ func up(ctx context.Context, dir string) (err error) {
 		if err == nil {
 			return
 		}
-		if os.Rename(filepath.Join(dir, "log"), failedLog) == nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted: make cluster starts anew")
+		} else if os.Rename(filepath.Join(dir, "log"), failedLog) == nil {
 			err = fmt.Errorf("%w (more is in %s)", err, failedLog)
 		}
 		err = errors.Join(err, down(dir))
