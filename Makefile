@@ -22,7 +22,7 @@ PARTS ?= seam,calls,kill,full,bits
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build client zkvm llm ferretdb runsc image run demo test measure torture test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes picture clean
+.PHONY: help build client zkvm llm ferretdb runsc image run demo test measure torture test-full release release-test kernels check check-member bench bench-gate-selftest generate ui e2e e2e-kubernetes cluster cluster-down picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,9 +131,16 @@ kernels: build ## boot every kernel in Debian's archive, in every mode, and writ
 	@tools/setup.sh kernels
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/lab/kernels.md
 
-e2e-kubernetes: build ## install the chart on a real Kubernetes of one node (the first time builds Kubernetes: ten minutes)
+e2e-kubernetes: build ## install the chart on a real Kubernetes, and run benchmarks in pods (the first time builds Kubernetes: ten minutes)
 	@tools/setup.sh kubernetes
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -v -count=1 -timeout 120m ./e2e/kubernetes -args -node
+
+cluster: build ## start a Kubernetes of two nodes that stays up, for k8s-network and k8s-storage (the first time builds Kubernetes: ten minutes)
+	@tools/setup.sh kubernetes
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./e2e/cluster up
+
+cluster-down: ## end what make cluster started
+	@go run ./e2e/cluster down
 
 check: ## check format, lints (vet among them), import table and generated files (needs clang and node)
 	@tools/setup.sh check
@@ -186,5 +193,6 @@ picture: build ## take the pictures of the page in docs/images again, of a host 
 	@$(MAKE) --no-print-directory $(BROWSER)
 	cd e2e/browser && TEESCOPE_BIN=$(CURDIR)/bin/teescope TEESCOPE_PICTURE=1 node --test picture.test.js
 
-clean: ## remove what these targets built
+clean: ## end the cluster, and remove what these targets built
+	@[ ! -e .tools/cluster ] || $(MAKE) --no-print-directory cluster-down
 	rm -rf bin .tools ui/node_modules e2e/browser/node_modules $(PAGE)

@@ -363,6 +363,11 @@ kubernetes)
 	needs iptables iptables
 	needs conntrack conntrack
 	needs ip iproute2
+	needs wg wireguard-tools
+	needs busybox busybox-static
+	needs fio fio
+	needs iperf3 iperf3
+	needs kubectl kubernetes-client
 	install_missing
 	want_helm
 	;;

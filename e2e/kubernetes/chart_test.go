@@ -6,26 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/teescope/teescope/internal/await"
-	"github.com/teescope/teescope/workloads/micro"
+	"github.com/teescope/teescope/e2e/kubernetes/cluster"
 )
 
-const (
-	chart      = "../../deploy/helm/teescope"
-	ourImage   = "docker.io/library/teescope:latest" // what the chart's default names
-	pauseImage = "teescope.test/pause:1"
-	shellImage = "teescope.test/shell:1"
-)
+const chart = root + "/deploy/helm/teescope"
 
 // noOperator leaves out the objects of the Prometheus operator, whose types this API server does not know. Module
 // deploy/helm checks them.
@@ -42,12 +33,12 @@ var kinds = []string{
 // TestChart: a real API server takes every object that the chart renders, for each values file of its tests, and nothing
 // is left of them after the release.
 func TestChart(t *testing.T) {
-	dir := apart(t, server, func(string) {})
+	dir := apart(t, cluster.ServerTools, func(string) {})
 	if dir == "" {
 		return
 	}
 	c := startServer(t, dir)
-	files, err := filepath.Glob("../../deploy/helm/testdata/*.values.yaml")
+	files, err := filepath.Glob(root + "/deploy/helm/testdata/*.values.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no values files: %v", err)
 	}
@@ -64,7 +55,7 @@ func TestChart(t *testing.T) {
 				t.Logf("the API server took %d objects", count)
 			}
 			c.helm(t, "uninstall", name, "--namespace", name)
-			await.Event(t, "the objects are gone", func() error {
+			c.until(t, "the objects are gone", func() error {
 				if count := c.objects(t, name); count > 0 {
 					return fmt.Errorf("%d objects are left", count)
 				}
@@ -75,11 +66,11 @@ func TestChart(t *testing.T) {
 }
 
 // objects counts the objects of a release.
-func (c *cluster) objects(t *testing.T, release string) (count int) {
+func (c *running) objects(t *testing.T, release string) (count int) {
 	t.Helper()
 	for _, kind := range kinds {
 		var list struct{ Items []json.RawMessage }
-		if err := c.api("GET", "/"+kind+"?labelSelector="+url.QueryEscape("app.kubernetes.io/instance="+release), nil, &list); err != nil {
+		if err := c.API("GET", "/"+kind+"?labelSelector="+url.QueryEscape("app.kubernetes.io/instance="+release), nil, &list); err != nil {
 			t.Fatal(err)
 		}
 		count += len(list.Items)
@@ -93,7 +84,11 @@ func TestNode(t *testing.T) {
 	if !*node {
 		t.Skip("a whole node runs only with make e2e-kubernetes")
 	}
-	dir := apart(t, whole, func(dir string) { images(t, dir) })
+	dir := apart(t, cluster.NodeTools, func(dir string) {
+		if err := cluster.PrepareNodes(t.Context(), root, dir); err != nil {
+			t.Fatal(err)
+		}
+	})
 	if dir == "" {
 		return
 	}
@@ -101,36 +96,35 @@ func TestNode(t *testing.T) {
 	c.startNode(t)
 	c.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{
 		"name": "teescope", "labels": map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}})
-	c.volume(t, "monitor", "20Gi", "")
 	t.Log(c.helm(t, append([]string{"install", "teescope", chart, "--namespace", "teescope", "--set", "monitor.scrapeInterval=1s"}, noOperator...)...))
-	await.Event(t, "agent and monitor are ready", c.ready)
+	c.until(t, "agent and monitor are ready", c.ready)
 
-	const agents = `up{job="teescope-agents",node="` + nodeName + `",instance="` + nodeName + `"}`
+	const agents = `up{job="teescope-agents",node="` + cluster.First + `",instance="` + cluster.First + `"}`
 	c.has(t, agents+" == 1")
-	c.has(t, `node_memory_MemTotal_bytes{node="`+nodeName+`"}`)
+	c.has(t, `node_memory_MemTotal_bytes{node="`+cluster.First+`"}`)
 	for _, pod := range []string{"teescope-monitor-0", "teescope-agent-.+"} {
-		c.has(t, `container_cpu_usage_seconds_total{namespace="teescope",pod=~"`+pod+`",container!="",node="`+nodeName+`"}`)
+		c.has(t, `container_cpu_usage_seconds_total{namespace="teescope",pod=~"`+pod+`",container!="",node="`+cluster.First+`"}`)
 	}
-	if err := c.api("PATCH", "/api/v1/nodes/"+nodeName, map[string]any{"metadata": map[string]any{"labels": map[string]string{
+	if err := c.API("PATCH", "/api/v1/nodes/"+cluster.First, map[string]any{"metadata": map[string]any{"labels": map[string]string{
 		"feature.node.kubernetes.io/cpu-security.sgx.enabled": "true"}}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	c.has(t, `up{tee_labels=",sgx,",node="`+nodeName+`"} == 1`)
+	c.has(t, `up{tee_labels=",sgx,",node="`+cluster.First+`"} == 1`)
 	t.Log(c.helm(t, "test", "teescope", "--namespace", "teescope"))
 
 	// A new pod finds the series that the old one stored.
 	var old corev1.Pod
 	const monitor = "/api/v1/namespaces/teescope/pods/teescope-monitor-0"
-	if err := c.api("GET", monitor, nil, &old); err != nil {
+	if err := c.API("GET", monitor, nil, &old); err != nil {
 		t.Fatal(err)
 	}
 	first := c.has(t, `min(min_over_time(timestamp(`+agents+`)[1h:1s]))`)
-	if err := c.api("DELETE", monitor, nil, nil); err != nil {
+	if err := c.API("DELETE", monitor, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	await.Event(t, "a new monitor is ready", func() error {
+	c.until(t, "a new monitor is ready", func() error {
 		var pod corev1.Pod
-		if err := c.api("GET", monitor, nil, &pod); err != nil {
+		if err := c.API("GET", monitor, nil, &pod); err != nil {
 			return err
 		}
 		if pod.UID == old.UID {
@@ -144,9 +138,9 @@ func TestNode(t *testing.T) {
 
 	// Other settings replace the pods.
 	c.helm(t, append([]string{"upgrade", "teescope", chart, "--namespace", "teescope", "--reuse-values", "--set", "hostPID=true"}, noOperator...)...)
-	await.Event(t, "agents in the node's PID namespace are ready", func() error {
+	c.until(t, "agents in the node's PID namespace are ready", func() error {
 		var set appsv1.DaemonSet
-		if err := c.api("GET", "/apis/apps/v1/namespaces/teescope/daemonsets/teescope-agent", nil, &set); err != nil {
+		if err := c.API("GET", "/apis/apps/v1/namespaces/teescope/daemonsets/teescope-agent", nil, &set); err != nil {
 			return err
 		}
 		if s := set.Status; !set.Spec.Template.Spec.HostPID || s.ObservedGeneration < set.Generation || s.UpdatedNumberScheduled != 1 || s.NumberReady != 1 {
@@ -157,9 +151,9 @@ func TestNode(t *testing.T) {
 	c.has(t, agents+" == 1")
 
 	c.helm(t, "uninstall", "teescope", "--namespace", "teescope")
-	await.Event(t, "pods and objects are gone", func() error {
+	c.until(t, "pods and objects are gone", func() error {
 		var pods corev1.PodList
-		if err := c.api("GET", "/api/v1/namespaces/teescope/pods", nil, &pods); err != nil {
+		if err := c.API("GET", "/api/v1/namespaces/teescope/pods", nil, &pods); err != nil {
 			return err
 		}
 		if n := c.objects(t, "teescope"); n+len(pods.Items) > 0 {
@@ -174,9 +168,9 @@ func TestNode(t *testing.T) {
 }
 
 // ready reports whether the pods of agent and monitor are ready, and never restarted.
-func (c *cluster) ready() error {
+func (c *running) ready() error {
 	var pods corev1.PodList
-	if err := c.api("GET", "/api/v1/namespaces/teescope/pods?labelSelector=app.kubernetes.io/component", nil, &pods); err != nil {
+	if err := c.API("GET", "/api/v1/namespaces/teescope/pods?labelSelector=app.kubernetes.io/component", nil, &pods); err != nil {
 		return err
 	}
 	ready := 0
@@ -197,11 +191,11 @@ func (c *cluster) ready() error {
 }
 
 // has waits until the monitor answers a query with a series, and returns its value.
-func (c *cluster) has(t *testing.T, query string) (value string) {
+func (c *running) has(t *testing.T, query string) (value string) {
 	t.Helper()
-	await.Event(t, "the monitor has "+query, func() error {
+	c.until(t, "the monitor has "+query, func() error {
 		var s corev1.Service
-		if err := c.api("GET", "/api/v1/namespaces/teescope/services/teescope-monitor", nil, &s); err != nil {
+		if err := c.API("GET", "/api/v1/namespaces/teescope/services/teescope-monitor", nil, &s); err != nil {
 			return err
 		}
 		r, err := http.NewRequest("GET", fmt.Sprintf("http://%s:9780/api/v1/query?query=%s", s.Spec.ClusterIP, url.QueryEscape(query)), nil)
@@ -216,7 +210,7 @@ func (c *cluster) has(t *testing.T, query string) (value string) {
 				}
 			}
 		}
-		if err := ask(c.client, r, &answer); err != nil {
+		if err := c.Ask(r, &answer); err != nil {
 			return err
 		}
 		if len(answer.Data.Result) == 0 {
@@ -230,83 +224,9 @@ func (c *cluster) has(t *testing.T, query string) (value string) {
 	return value
 }
 
-func (c *cluster) create(t *testing.T, path string, object any) {
+func (c *running) create(t *testing.T, path string, object any) {
 	t.Helper()
-	if err := c.api("POST", path, object, nil); err != nil {
+	if err := c.API("POST", path, object, nil); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// volume is what a storage class would provide: a volume that the monitor's user may write to. Class "" is none.
-func (c *cluster) volume(t *testing.T, name, size, class string) {
-	t.Helper()
-	dir := filepath.Join(c.state, "volume-"+name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
-	c.create(t, "/api/v1/persistentvolumes", map[string]any{
-		"metadata": map[string]any{"name": name},
-		"spec": map[string]any{
-			"storageClassName": class, "capacity": map[string]string{"storage": size}, "accessModes": []string{"ReadWriteOnce"},
-			"hostPath": map[string]string{"path": dir, "type": "Directory"}, "persistentVolumeReclaimPolicy": "Retain",
-		},
-	})
-}
-
-// images writes the archives of our image and of the one that holds a pod's namespaces.
-func images(t *testing.T, dir string) {
-	t.Helper()
-	if micro.Program == nil {
-		t.Fatalf("the image of pods: no worker was built for %s", runtime.GOARCH)
-	}
-	put := func(name string, content []byte) {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, content, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("pause/micro", micro.Program)
-	put("pause/Containerfile", []byte("FROM scratch\nCOPY micro /\nENTRYPOINT [\"/micro\", \"pause\"]\n"))
-	programs := []string{"teescope", "teescope-work"}
-	for _, name := range programs {
-		if given := os.Getenv("TEESCOPE_BIN"); given != "" { // both lie in one folder
-			b, err := os.ReadFile(filepath.Join(filepath.Dir(given), name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			put("teescope/bin/"+name, b)
-			continue
-		}
-		build := exec.Command("go", "build", "-o", filepath.Join(dir, "teescope/bin", name), "./cmd/"+name)
-		build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", build, err, out)
-		}
-	}
-	if shell, err := os.ReadFile("/bin/busybox"); err == nil { // for benchmarks in pods, which need a shell
-		put("shell/sh", shell)
-		put("shell/empty", nil)
-		put("shell/Containerfile", []byte("FROM scratch\nCOPY sh /bin/\nCOPY empty /tmp/\n"))
-		archive(t, dir, "shell", "-file", filepath.Join(dir, "shell/Containerfile"), "-name", shellImage)
-		withFio(t, dir, put)
-	}
-	archive(t, dir, "pause", "-file", filepath.Join(dir, "pause/Containerfile"), "-name", pauseImage)
-	archive(t, dir, "teescope", "-name", ourImage)
-}
-
-// archive writes the image whose files are in a folder of dir.
-func archive(t *testing.T, dir, name string, args ...string) {
-	t.Helper()
-	args = append(append([]string{"run", "./tools/image", "-o", filepath.Join(dir, name+".tar")}, args...), runtime.GOARCH+"="+filepath.Join(dir, name))
-	write := exec.Command("go", args...)
-	write.Dir = "../.."
-	if out, err := write.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", write, err, out)
 	}
 }

@@ -14,28 +14,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/teescope/teescope/e2e/kubernetes/cluster"
 	"github.com/teescope/teescope/internal/await"
 )
 
 const pods = "/api/v1/namespaces/default/pods"
 
 // benchmarks runs a benchmark in a pod, with a volume, and ends another one by force. Nothing stays.
-func (c *cluster) benchmarks(t *testing.T) {
-	for _, needed := range []string{"kubectl", "/bin/busybox"} {
-		if _, err := exec.LookPath(needed); err != nil {
-			t.Skipf("%s is not here (packages kubernetes-client, busybox-static)", needed)
-		}
+func (c *running) benchmarks(t *testing.T) {
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("kubectl is not here (package kubernetes-client)")
 	}
-	await.Event(t, "pods have an account", func() error { return c.api("GET", "/api/v1/namespaces/default/serviceaccounts/default", nil, nil) })
-	for _, name := range []string{"first", "second", "third", "fourth"} { // each for one claim
-		c.volume(t, name, "1Gi", "")
+	if err := c.Settle(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	env := c.env("image=" + shellImage + ",cpus=100m,memory=256Mi,size=1Gi")
+	env := c.env("image=" + cluster.BenchImage + ",cpus=100m,memory=256Mi,size=1Gi")
 
 	killed := await.Start(t, c.bench("startup", "killed.json", "--env", "native", "--env", env, "--pairs", "1000"))
-	await.Event(t, "the pod of the benchmark runs", func() error { return c.phase(1, corev1.PodRunning) })
+	c.until(t, "the pod of the benchmark runs", func() error { return c.phase(1, corev1.PodRunning) })
 	killed.Stop(syscall.SIGKILL)
-	await.Event(t, "the pod of the killed benchmark has ended", func() error {
+	c.until(t, "the pod of the killed benchmark has ended", func() error {
 		return c.phase(1, corev1.PodSucceeded, corev1.PodFailed)
 	})
 
@@ -48,7 +46,7 @@ func (c *cluster) benchmarks(t *testing.T) {
 			t.Fatalf("result %+v", result)
 		}
 		e := result.Environments[1]
-		if e.Launcher != "pod" || e.Params["node"] != nodeName || (workload == "clock-server") != (e.Network != "") {
+		if e.Launcher != "pod" || e.Params["node"] != cluster.First || (workload == "clock-server") != (e.Network != "") {
 			t.Errorf("%s: the second environment is %+v", workload, e)
 		}
 	}
@@ -56,14 +54,14 @@ func (c *cluster) benchmarks(t *testing.T) {
 }
 
 // env is an arm in pods of the one node.
-func (c *cluster) env(params string) string {
-	return "pod,kubeconfig=" + filepath.Join(c.state, "admin.conf") + ",selector=kubernetes.io/hostname=" + nodeName + "," + params
+func (c *running) env(params string) string {
+	return "pod,kubeconfig=" + c.Kubeconfig() + ",selector=kubernetes.io/hostname=" + cluster.First + "," + params
 }
 
 // bench is a benchmark whose result goes to a file.
-func (c *cluster) bench(name, file string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(c.files, "teescope/bin/teescope"), append([]string{"bench", "run", name, "--out", filepath.Join(c.state, file)}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+c.state)
+func (c *running) bench(name, file string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(c.Files, "teescope/bin/teescope"), append([]string{"bench", "run", name, "--out", filepath.Join(c.State, file)}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+c.State)
 	return cmd
 }
 
@@ -89,14 +87,14 @@ type measured struct {
 }
 
 // measure runs a benchmark, all of whose runs must be good.
-func (c *cluster) measure(t *testing.T, name string, args ...string) (r measured) {
+func (c *running) measure(t *testing.T, name string, args ...string) (r measured) {
 	t.Helper()
 	file := name + "-" + rand.Text() + ".json"
 	out, err := c.bench(name, file, args...).CombinedOutput()
 	if end := new(exec.ExitError); err != nil && !(errors.As(err, &end) && end.ExitCode() == 3) { // one pair gives no verdict
 		t.Fatalf("bench run %s: %v\n%s", name, err, out)
 	}
-	b, err := os.ReadFile(filepath.Join(c.state, file))
+	b, err := os.ReadFile(filepath.Join(c.State, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,19 +110,19 @@ func (c *cluster) measure(t *testing.T, name string, args ...string) (r measured
 }
 
 // nothingLeft waits until benchmarks have left nothing.
-func (c *cluster) nothingLeft(t *testing.T) {
+func (c *running) nothingLeft(t *testing.T) {
 	t.Helper()
-	await.Event(t, "no pod, no claim and no service is left", func() error {
+	c.until(t, "no pod, no claim and no service is left", func() error {
 		var claims corev1.PersistentVolumeClaimList
-		err := errors.Join(c.phase(0), c.services(0), c.api("GET", "/api/v1/namespaces/default/persistentvolumeclaims", nil, &claims))
+		err := errors.Join(c.phase(0), c.services(0), c.API("GET", "/api/v1/namespaces/default/persistentvolumeclaims", nil, &claims))
 		return errors.Join(err, count("claims", len(claims.Items), 0))
 	})
 }
 
 // phase reports whether there are so many pods in the default namespace, each in one of the phases.
-func (c *cluster) phase(number int, want ...corev1.PodPhase) error {
+func (c *running) phase(number int, want ...corev1.PodPhase) error {
 	var all corev1.PodList
-	if err := c.api("GET", pods, nil, &all); err != nil {
+	if err := c.API("GET", pods, nil, &all); err != nil {
 		return err
 	}
 	if len(all.Items) != number || slices.ContainsFunc(all.Items, func(p corev1.Pod) bool { return !slices.Contains(want, p.Status.Phase) }) {

@@ -396,6 +396,9 @@ type Launcher struct {
 // ErrRebooted is wrapped by a Run whose machine is not the one that was opened, or has been rebooted since.
 var ErrRebooted = errors.New("runs before and after cannot be compared")
 
+// ErrGone is wrapped by a Run whose machine has gone, so that no other run can be made. One that comes back can be used again.
+var ErrGone = errors.New("the environment is gone")
+
 // Environment is one arm of a comparison, open.
 type Environment interface {
 	// Describe fills in what the launcher knows of the arm: Params as read back, TEE

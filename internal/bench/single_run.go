@@ -47,6 +47,9 @@ func (s *session) makeRun(ctx context.Context, slot result.Slot) (*result.Run, e
 	if errors.Is(err, ErrRebooted) {
 		return nil, fmt.Errorf("environment %s: %w: %w", slot.Env, err, errAnew)
 	}
+	if errors.Is(err, ErrGone) {
+		return nil, fmt.Errorf("environment %s: %w", slot.Env, err)
+	}
 	out.Params = params
 	if ierr := env.Idle(ctx, true); ierr != nil {
 		return nil, fmt.Errorf("freeze environment %s: %w", slot.Env, ierr)

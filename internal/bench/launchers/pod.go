@@ -86,7 +86,7 @@ var pod = bench.Launcher{
 		return append(commands, job.Inside, podDelete("{name}", p)), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		e := &podEnv{shell: shell{h: h, launcher: "pod", way: podWay(p), params: p}}
+		e := &podEnv{shell: shell{h: h, launcher: "pod", way: podWay(p), params: p}, watched: context.Background(), unwatch: func(error) {}}
 		e.dial, e.hangUp = e.prepare, e.remove
 		if p["load"] == "pod" {
 			e.load = &shell{h: h, launcher: "pod", params: p, dial: e.prepareLoad}
@@ -107,6 +107,9 @@ type podEnv struct {
 	// stands is for the address in the commands of jobs, since a pod that replaces a lost one has another. It has the first
 	// pod's random name, so no user's argument has it.
 	stands string
+	// watched ends when a node of the pods is lost, or with unwatch.
+	watched context.Context
+	unwatch context.CancelCauseFunc
 }
 
 // podPart is a pod's part in an environment.
@@ -167,10 +170,17 @@ func (e *podEnv) prepareLoad(context.Context) (host.Cmd, error) {
 
 // open starts the pods.
 func (e *podEnv) open(ctx context.Context) error {
-	if err := e.connect(ctx); err != nil || e.load == nil {
+	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	if err := e.load.connect(ctx); err != nil {
+	var err error
+	if e.load != nil {
+		err = e.load.connect(ctx)
+	}
+	if err == nil {
+		err = e.watch(ctx)
+	}
+	if err != nil {
 		e.cut()
 		return errors.Join(err, e.remove())
 	}
@@ -182,9 +192,14 @@ func (e *podEnv) remove() error {
 	if e.load != nil {
 		e.load.cut()
 	}
+	e.unwatch(nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
-	if out, err := e.h.Exec(ctx, podDelete(e.name, e.params)); err != nil {
+	c := podDelete(e.name, e.params)
+	if e.gone() != nil { // nobody is there to end the pod and say so
+		c.Argv = append(c.Argv, "--force", "--grace-period=0")
+	}
+	if out, err := e.h.Exec(ctx, c); err != nil {
 		return fmt.Errorf("remove pod %s: %w%s (remove the pod by hand; the cluster ends it after %s)", e.name, err, lastWords(out), e.params["lifetime"])
 	}
 	return nil

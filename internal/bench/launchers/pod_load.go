@@ -151,7 +151,11 @@ func (e *podEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) 
 			}
 		}
 	}
-	return e.shell.Run(ctx, e.at(job))
+	o, err := e.shell.Run(ctx, e.at(job))
+	if gone := e.gone(); err != nil && gone != nil {
+		return o, gone
+	}
+	return o, err
 }
 
 // at puts the addresses into a copy of the job.

@@ -1,6 +1,7 @@
 package launchers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
@@ -27,7 +31,8 @@ type cluster struct {
 	services [][]byte          // created
 	answers  map[string]string // by what follows "get"
 	pods     []*host.Process
-	machines bool // each pod has a boot ID of its own
+	machines bool   // each pod has a boot ID of its own
+	news     string // a pipe with what a watch of the pods prints; empty: nothing
 }
 
 func (k *cluster) host(t *testing.T) *host.Host {
@@ -65,6 +70,9 @@ func (k *cluster) host(t *testing.T) *host.Host {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.asked = append(k.asked, strings.Join(c.Argv[1:3], " "))
+		if c.Argv[1] == "get" { // what the cluster says of the pods from now on
+			return local.Start(ctx, host.Cmd{Argv: []string{"cat", cmp.Or(k.news, "/dev/null")}, Pipe: true})
+		}
 		var pod struct {
 			Spec struct{ Containers []struct{ Command []string } }
 		}
@@ -209,7 +217,7 @@ func TestPodLoad(t *testing.T) {
 	}
 	k.ended(t, work)
 	want := "delete pods --selector=" + podLabel + " --field-selector=status.phase!=Running,status.phase!=Pending --wait=false\n" +
-		"run NAME\nrun NAME-load\n" +
+		"run NAME\nrun NAME-load\nget pods\n" +
 		"get pod NAME --output=jsonpath={.metadata.uid}\n" +
 		"create --filename=- --output=jsonpath={.spec.clusterIP}\n" +
 		"delete --ignore-not-found pod/NAME pod/NAME-load service/NAME"
@@ -251,6 +259,39 @@ func TestPodLost(t *testing.T) {
 	k.ended(t, work)
 	if n := strings.Count(strings.Join(k.asked, "\n"), "delete --ignore-not-found pod/"); n != 2 {
 		t.Errorf("pods were removed %d times, want 2", n)
+	}
+}
+
+// TestPodGone: when the cluster loses the node of a pod, the run ends and says so, and the pods are removed without waiting for them.
+func TestPodGone(t *testing.T) {
+	k := &cluster{news: filepath.Join(t.TempDir(), "news")}
+	if err := unix.Mkfifo(k.news, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	news, err := os.OpenFile(k.news, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer news.Close()
+	e, work := k.open(t, bench.Params{"load": "pod"})
+	began := filepath.Join(t.TempDir(), "began")
+	job := reached(t, e, "touch "+began+"; sleep 6000")
+	go func() {
+		for _, err := os.Stat(began); err != nil; _, err = os.Stat(began) {
+			time.Sleep(time.Millisecond)
+		}
+		_, _ = news.WriteString("b Running True \na Running False ContainersNotReady\nb Running False \n")
+	}()
+	_, err = e.Run(t.Context(), job)
+	if !errors.Is(err, bench.ErrGone) || !strings.Contains(err.Error(), "node b has left the cluster") {
+		t.Errorf("the run ended with %v", err)
+	}
+	k.ended(t, work)
+	if told := k.told(e); !strings.HasSuffix(told, "delete --ignore-not-found pod/NAME pod/NAME-load --force --grace-period=0") {
+		t.Errorf("kubectl was told\n%s", told)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

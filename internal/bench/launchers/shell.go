@@ -182,13 +182,18 @@ func (e *shell) cut() {
 	if p == nil {
 		return
 	}
+	release(p)
+	e.process, e.agent = nil, nil
+}
+
+// release ends a client, if it does not end by itself.
+func release(p *host.Process) {
 	_ = p.Close()
 	select {
 	case <-p.Done():
 	case <-time.After(cutGrace):
 		p.Stop()
 	}
-	e.process, e.agent = nil, nil
 }
 
 func (e *shell) Describe(_ context.Context, d *result.Environment) error {
@@ -206,7 +211,7 @@ func (e *shell) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 		}
 	}
 	p := e.process
-	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
+	stop := context.AfterFunc(ctx, func() { release(p) })
 	o, err := e.run(ctx, job)
 	if !stop() || errors.Is(err, errLost) {
 		e.cut()
@@ -229,6 +234,8 @@ func (e *shell) run(ctx context.Context, job bench.Job) (o bench.Outcome, err er
 		return o, err
 	}
 	if e.load != nil {
+		client := e.load.process
+		defer context.AfterFunc(ctx, func() { release(client) })()
 		err = e.load.placeFiles(job.Files)
 	} else {
 		err = e.loads.prepare(e.h, e.launcher, job)

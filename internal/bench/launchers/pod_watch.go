@@ -1,0 +1,58 @@
+package launchers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+)
+
+// readiness prints the node of each pod that changes, and whether the pod is ready. While a pod's containers run, it is not ready only if
+// the cluster has lost its node ("Node heartbeats" of Kubernetes' documentation).
+const readiness = `--output=jsonpath={.spec.nodeName} {.status.phase} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}{"\n"}`
+
+// watch listens to the cluster until unwatch. When a node of the pods is lost, it ends the connections to the pods, which would not end by
+// themselves: nobody answers at the other end. An account that may not watch pods learns of a lost node when the connections time out.
+func (e *podEnv) watch(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	c := kubectl(e.params, "get", "pods", "--selector="+podInstance+"="+e.name, "--watch-only", readiness)
+	c.Pipe = true
+	client, err := e.h.Start(ctx, c)
+	if err != nil {
+		end(nil)
+		return err
+	}
+	e.watched, e.unwatch = ctx, end
+	pods := []*host.Process{e.process}
+	if e.load != nil {
+		pods = append(pods, e.load.process)
+	}
+	go func() {
+		for {
+			line, err := readLine(client)
+			if err != nil {
+				return
+			}
+			node, lost := strings.CutSuffix(line, " Running False ") // a pod that is not ready for its own reasons has another word
+			if !lost {
+				continue
+			}
+			end(fmt.Errorf("%w: node %s has left the cluster (kubectl get nodes): bring it back, or select other nodes", bench.ErrGone, node))
+			for _, p := range pods {
+				release(p)
+			}
+		}
+	}()
+	return nil
+}
+
+// gone is why runs cannot go on, or nil.
+func (e *podEnv) gone() error {
+	if err := context.Cause(e.watched); errors.Is(err, bench.ErrGone) {
+		return err
+	}
+	return nil
+}
