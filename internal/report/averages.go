@@ -148,7 +148,7 @@ func drawAverages(e *result.Experiment, all []Average, w float64) *scene {
 	top := 10.0
 	bottom := top + (row+above)*float64(len(all))
 	axis := ratioAxis(ends, 0, left+14, w-right-14)
-	s.gridX(axis, top, bottom, axis.ticks(max(2, int((axis.to-axis.from)/62))), ratioLabels(axis), "cost against "+orDefault(baseline(e), "the baseline")+" (logarithmic)")
+	s.gridX(axis, top, bottom, axis.ticks(max(2, int((axis.to-axis.from)/62))), ratioLabels(axis), "cost against "+orDefault(baseline(e), "the baseline")+" (logarithmic); a line from the lowest to the highest case")
 	s.line(axis.at(1), top, axis.at(1), bottom, 1.5, lineBold)
 	for i, a := range all {
 		y := top + (row+above)*float64(i) + above + row/2
