@@ -25,7 +25,6 @@ func needGramine(t *testing.T) {
 // TestGramine: servers and programs do the same work natively and in Gramine, and are counted in both.
 func TestGramine(t *testing.T) {
 	needGramine(t)
-	t.Run("jobs", func(t *testing.T) { conversations(t, openEnv(t, "gramine-direct", nil)) })
 	small := []string{"--param", "connections=4", "--param", "warm=200ms", "--param", "measure=1s"}
 	for name, args := range map[string][]string{
 		"startup dynamic": {"startup", "--param", "form=dynamic"},
@@ -36,7 +35,7 @@ func TestGramine(t *testing.T) {
 		"redis":           append([]string{"redis", "--param", "keys=2000"}, small...),
 		"memcached":       append([]string{"memcached", "--param", "keys=2000"}, small...),
 		"nginx":           append([]string{"nginx"}, small...),
-		"gateway":         append([]string{"gateway"}, small...),
+		"gateway":         append([]string{"gateway", "--param", "gateway=direct"}, small...),
 	} {
 		t.Run(name, func(t *testing.T) { sameInGramine(t, args...) })
 	}
