@@ -62,7 +62,9 @@ func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tre
 	}
 	t.Rows = l.fold(t.Rows)
 	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
-	if err := t.compete(ctx, db, q); err != nil {
+	places := q.places()
+	t.RunsIn = places[q.Process].Homes
+	if err := t.compete(ctx, db, q, places); err != nil {
 		return Tree{}, err
 	}
 	t.TEE = t.group()
@@ -87,15 +89,12 @@ func (k *Catalog) Window(ctx context.Context, db query.Querier, q Question) (Tre
 }
 
 // compete finds who uses the CPUs while the process waits for one, over the window of the tree.
-func (t *Tree) compete(ctx context.Context, db query.Querier, q Question) error {
+func (t *Tree) compete(ctx context.Context, db query.Querier, q Question, places map[string]rivals.Place) error {
 	i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Cause == Queueing })
 	if i < 0 || t.Rows[i].Share.Value < leastQueued {
 		return nil
 	}
-	of := rivals.Question{Process: q.Process, Machine: query.Machine{Job: q.Job, Instance: q.Instance}, From: q.From, To: q.To}
-	if q.Places != nil {
-		of.Places = q.Places(of.Machine)
-	}
+	of := rivals.Question{Process: q.Process, Machine: query.Machine{Job: q.Job, Instance: q.Instance}, From: q.From, To: q.To, Places: places}
 	c, err := rivals.Find(ctx, db, of)
 	if err == nil {
 		t.Rivals = &c

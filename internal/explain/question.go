@@ -28,6 +28,14 @@ type Question struct {
 	Places func(query.Machine) map[string]rivals.Place
 }
 
+// places returns where the processes of the question's machine may run, by name; nil when unknown.
+func (q Question) places() map[string]rivals.Place {
+	if q.Places == nil {
+		return nil
+	}
+	return q.Places(query.Machine{Job: q.Job, Instance: q.Instance})
+}
+
 // Longest is the longest window of a question: every reading in it is read once.
 const Longest = 24 * time.Hour
 

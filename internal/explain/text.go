@@ -162,7 +162,7 @@ func (t *Text) head(tree Tree) {
 		t.Wrap("", words)
 		return
 	}
-	t.Wrap("", fmt.Sprintf("%s, %s to %s. %s", tree.processName(), tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), tree.whole()))
+	t.Wrap("", fmt.Sprintf("%s%s, %s to %s. %s", tree.processName(), tree.home(), tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), tree.whole()))
 }
 
 // processName returns a tree's process, and its machine if known.
@@ -171,6 +171,17 @@ func (t Tree) processName() string {
 		return t.Subject
 	}
 	return t.Subject + " on " + t.Instance
+}
+
+// home says where a tree's processes run, if known.
+func (t Tree) home() string {
+	switch len(t.RunsIn) {
+	case 0:
+		return ""
+	case 1:
+		return ", in " + t.RunsIn[0]
+	}
+	return ", in " + strings.Join(t.RunsIn, " and ") + " added up"
 }
 
 func (t *Text) rows(indent string, rows []Row, per string) {

@@ -130,6 +130,9 @@ func (u Unseen) unseenIn(p Part) Amount {
 type Tree struct {
 	Subject  string `json:"subject"` // process, or the arm that is compared
 	Instance string `json:"instance,omitempty"`
+	// RunsIn are the units, containers and programs in a runtime in which the processes of the subject run now, added up; nil where
+	// that is not known.
+	RunsIn []string `json:"runsIn,omitempty"`
 	// Baseline and Case are those of a comparison. Its rates, times and Active are what
 	// the treatment has more than the baseline, and negative where it has less.
 	Baseline string    `json:"baseline,omitempty"`

@@ -45,6 +45,24 @@ func inGramine(exe string, argv []string) string {
 	return ""
 }
 
+// HoldsPrograms reports whether processes of a name may be a runtime with a program of its own in each: the kernel calls Gramine's loader
+// so, "exe" where it has executed /proc/self/exe again (gramine-direct 1.8 and later).
+func HoldsPrograms(process string) bool { return process == "exe" || process == "loader" }
+
+// HomeIn returns where a process of such a name runs: its unit or container as HomeOf names it, and the program that it runs, as
+// "redis.service/Gramine (redis-server)". It is home alone for any other process.
+func HomeIn(home, exe string, cmdline []byte) string {
+	name := inGramine(exe, strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00"))
+	if name == "" {
+		return home
+	}
+	name = notInName.ReplaceAllString(name, "_")
+	if home != "" {
+		home += "/"
+	}
+	return home + "Gramine (" + name[:min(len(name), 64)] + ")"
+}
+
 // gramines reports whether a path is that of Gramine's loader, or of the library that it becomes.
 func gramines(name string) bool {
 	base := path.Base(name)

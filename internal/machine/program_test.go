@@ -80,6 +80,23 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestHomeIn: a program in Gramine has a name below its unit, of characters that a unit may have.
+func TestHomeIn(t *testing.T) {
+	const loader = "/usr/lib/gramine/direct/loader\x00/usr/lib/gramine/direct/libpal.so\x00init\x00"
+	for _, c := range []struct{ home, argv, want string }{
+		{"", loader + "redis-server\x00secret\x00", "Gramine (redis-server)"},
+		{"redis.service", loader + "/tmp/job/1/redis-server\x00", "redis.service/Gramine (redis-server)"},
+		{"", loader + "a \"b\n\x00", "Gramine (a__b_)"},
+		{"", loader + strings.Repeat("x", 70), "Gramine (" + strings.Repeat("x", 64) + ")"},
+		{"redis.service", "redis-server\x00init\x00x\x00", "redis.service"},
+		{"", "", ""},
+	} {
+		if got := HomeIn(c.home, "", []byte(c.argv)); got != c.want {
+			t.Errorf("%q in %q: %q, want %q", c.argv, c.home, got, c.want)
+		}
+	}
+}
+
 // TestProgramMutated: no damage panics.
 func TestProgramMutated(t *testing.T) {
 	for _, line := range []string{"loader\x00init\x00redis-server\x00", "java\x00-cp\x00/a\x00Main\x00", "python3\x00-m\x00http.server\x00"} {

@@ -90,7 +90,13 @@ func readPlaces(h *host.Host) map[string]rivals.Place {
 			}
 		}
 		if groups, err := h.ReadString(path.Dir(file) + "/cgroup"); err == nil {
-			if home := machine.HomeOf(groups); home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
+			home := machine.HomeOf(groups)
+			if machine.HoldsPrograms(name) {
+				line, _ := h.ReadFile(path.Dir(file) + "/cmdline") // it may have ended, or be hidden
+				exe, _ := h.Readlink(path.Dir(file) + "/exe")
+				home = machine.HomeIn(home, exe, line)
+			}
+			if home != "" && !slices.Contains(place.Homes, home) && len(place.Homes) < mostHomes {
 				place.Homes = append(place.Homes, home)
 				slices.Sort(place.Homes)
 			}
@@ -100,7 +106,7 @@ func readPlaces(h *host.Host) map[string]rivals.Place {
 	return out
 }
 
-// mostHomes is how many units and containers of one process name are told apart.
+// mostHomes is how many units, containers and programs in a runtime of one process name are told apart.
 const mostHomes = 8
 
 // parseStatus returns the name of a process, as the series have it, and the CPUs that it may use.

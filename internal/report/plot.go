@@ -125,6 +125,8 @@ func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
 	}
 	p, ok := forest(e)
 	add("costs", p, ok)
+	p, ok = averageBars(e)
+	add("costs", p, ok)
 	p, ok = providers(e, orDefault(v.Metric, primary(e)))
 	add("costs", p, ok)
 	p, ok = starts(e)

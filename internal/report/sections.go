@@ -36,7 +36,7 @@ func costs(e *result.Experiment, plots map[string][]Plot) Section {
 			Cell{Text: strconv.Itoa(c.Pairs), Number: true}, gradeCell(c), verdictCell(c))
 	}
 	s.Facts = t.lift("case", "arms", "pairs", "grade")
-	s.Tables = append(s.Tables, t.align())
+	s.Tables = nonEmpty(t.align(), averageTable(e))
 	return s
 }
 

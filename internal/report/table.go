@@ -114,6 +114,7 @@ func Tables(e *result.Experiment, v View) []SectionTable {
 	if len(e.Comparisons) == 0 {
 		add("costs", medians(e))
 	}
+	add("costs", averageTable(e))
 	add("scaling", sweepTables(e)...)
 	add("runs", spreadTable(e, []string{kase}, orDefault(v.Metric, primary(e))))
 	add("why", counterTable(e, kase), hostTable(e, kase))

@@ -3,7 +3,6 @@ package reproduce
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -231,21 +230,13 @@ func (x *MeasuredArm) average(e *result.Experiment, name string, all int) {
 	if x.Label == e.Environments[0].ID {
 		return
 	}
-	sum, n := 0.0, 0
-	for i := range e.Cases {
-		id := e.Cases[i].ID
-		c := comparison(e, x.Label, id, name)
-		if c != nil && decided(c) && *c.Cost > 0 && refusal(e, x.Label, id, name) == "" {
-			sum, n = sum+math.Log(*c.Cost), n+1
-		}
-	}
-	if n == 0 || n < all {
-		x.Refused = fmt.Sprintf("refused: %d of %s decided", n, metric.Plural(all, "case"))
+	a := report.AverageCost(e, e.Environments[0].ID, x.Label, name)
+	if a.Decided == 0 || a.Decided < all {
+		x.Refused = fmt.Sprintf("refused: %d of %s decided", a.Decided, metric.Plural(all, "case"))
 		x.Reason = "no mean"
 		return
 	}
-	mean := math.Exp(sum / float64(n))
-	x.Value, x.Text = &mean, fmt.Sprintf("%s, mean of %d of %s", metric.Times(mean), n, metric.Plural(all, "case"))
+	x.Value, x.Text = &a.Mean, fmt.Sprintf("%s, mean of %d of %s", metric.Times(a.Mean), a.Decided, metric.Plural(all, "case"))
 }
 
 // divide sets the value to that of the arm over that of the relative case.

@@ -55,7 +55,9 @@ func inPython(modules string, given bench.Params) opening {
 
 // TestArguments sends the same words through every launcher of the list: as arguments and as variables, they arrive byte for byte.
 // What is not here is replaced by a stand-in of testdata/standins, which reads the generated files by their own grammar and runs
-// the program natively. e2e sends the words through a real guest and a real sshd.
+// the program natively. Gramine itself refuses words with escape characters,
+// which its own reader of TOML does not accept. e2e sends the words through a real guest and a real sshd.
+// stand-in: runtimes
 func TestArguments(t *testing.T) {
 	standins, err := filepath.Abs("testdata/standins")
 	if err != nil {

@@ -2,7 +2,8 @@ package launchers
 
 import (
 	"os"
-	"path/filepath"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,52 +48,42 @@ func TestGramineDebug(t *testing.T) {
 	}
 }
 
-// TestGramineDirect runs the shipped template with stand-ins for Gramine's programs: one prints the version that Gramine 1.9post
-// prints, and runs the job outside of Gramine. The manifest and the run are named after the program: Gramine's command line
-// shows that name and no other.
-// stand-in: gramine
+// TestGramineDirect runs the shipped template with Gramine. The manifest and the run are named after the program: Gramine's command
+// line shows that name and no other.
 func TestGramineDirect(t *testing.T) {
-	bin := t.TempDir()
-	version, err := filepath.Abs("testdata/gramine/version.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, script := range map[string]string{
-		"gramine-manifest": `cp "$1" "$2"`,
-		"gramine-direct": `if [ "$1" = --version ]; then exec cat ` + version + `; fi
-echo "$(basename "$1") $(grep -c '^libos.entrypoint = "/.*/sha256sum"$' "$1.manifest")"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	data, err := shipped.ReadFile("templates/gramine-direct.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := FromFile("gramine-direct.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := open(t, l, nil)
-	out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"sha256sum", "{work}/x"}}})
-	if err != nil || string(out.Inside.Stdout) != "sha256sum 1\n" {
+	env := openGramine(t, nil)
+	out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"cat", "{work}/x"}}, Files: []bench.File{{Name: "x", Data: []byte("content\n")}}})
+	if err != nil || string(out.Inside.Stdout) != "content\n" {
 		t.Errorf("%v: %q %q", err, out.Inside.Stdout, out.Inside.Stderr)
 	}
-	if got := strings.Join(out.Processes, " "); got != "loader exe sha256sum" || !out.Whole {
+	if got := strings.Join(out.Processes, " "); got != "loader exe cat" || !out.Whole {
 		t.Errorf("processes %q, the whole of them: %v", got, out.Whole)
+	}
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"uname", "-r"}}})
+	if got := string(out.Inside.Stdout); err != nil || got == "" || got == string(kernel) {
+		t.Errorf("the program sees the kernel %q, want Gramine's: %v", got, err)
 	}
 	var d result.Environment
 	if err := env.Describe(t.Context(), &d); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Software.Versions["gramine"]; got != "Gramine 1.9post~UNRELEASED (1.9post~UNRELEASED)" {
+	if got := d.Software.Versions["gramine"]; !strings.HasPrefix(got, "Gramine 1.") {
 		t.Errorf("version %q", got)
 	}
-	if d.TEE.Type != "none" || d.TEE.Active || d.TEE.Settings["template"] != "" || d.Missing["software.kernel"] == "" {
+	if d.TEE.Type != "none" || d.TEE.Active || d.TEE.Settings["template"] != "" {
 		t.Errorf("TEE %+v, missing %v", d.TEE, d.Missing)
 	}
+}
+
+// openGramine opens the shipped template with the Gramine on PATH, and skips the test without one.
+func openGramine(t *testing.T, given bench.Params) bench.Environment {
+	t.Helper()
+	if _, err := exec.LookPath("gramine-direct"); err != nil {
+		t.Skip("gramine-direct is not on PATH; package gramine of https://packages.gramineproject.io has it. What the launcher would start is tested without it (TestList)")
+	}
+	return open(t, All[slices.IndexFunc(All, func(l *bench.Launcher) bool { return l.Name == "gramine-direct" })], given)
 }

@@ -46,9 +46,9 @@ var tlsScaling = bench.Workload{
 	Doc:     "Messages to a TLS server in Java or Go from a growing number of clients, strong or weak scaling, with the server's start split into parts.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
-			Doc: "The server. go: the Go server in teescope-work (teescope's helper program). jvm: the Java server on a JVM. native-dynamic: the Java server as a native image with glibc. native-static: the same with musl."},
-		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
+		{Name: "server", Default: "go", Values: []string{"go", "go-dynamic", "jvm", "native-dynamic", "native-static"}, Subject: true,
+			Doc: "The server. go: the Go server in teescope-work (teescope's helper program), a static program. go-dynamic: the same, linked with the C library; it still makes its system calls itself. jvm: the Java server on a JVM. native-dynamic: the Java server as a native image with glibc. native-static: the same with musl."},
+		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or go-dynamic, native-dynamic, native-static). Only server=go needs no such folder."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
 		{Name: "scaling", Default: "strong", Values: []string{"strong", "weak"}, Doc: "How the work grows with the clients. strong: strong-total messages are divided among the clients. weak: each client sends weak-per-client messages."},
@@ -279,7 +279,11 @@ func scalingProgram(p bench.Params) (argv []string, file bench.File, note string
 	}
 	name, target := "native-bench-"+strings.TrimPrefix(p["server"], "native-"), p["server"]
 	argv = []string{"{work}/" + name}
-	if p["server"] == "jvm" {
+	switch p["server"] {
+	case "go-dynamic":
+		name = "tls-bench-go-dynamic"
+		argv = []string{"{work}/" + name, "tlsserver"}
+	case "jvm":
 		flags, err := words(p["jvm-flags"])
 		if err != nil {
 			return nil, bench.File{}, "", fmt.Errorf("parameter jvm-flags: %w", err)

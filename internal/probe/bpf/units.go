@@ -1,6 +1,6 @@
 package bpf
 
-// Processes of one name may run in several service units or containers. This file divides the sampled times of such
+// Processes of one name may run in several service units or containers, or be a runtime with a program of its own in each. This file divides the sampled times of such
 // names by unit, within fixed limits, so that a unit can have a finding of its own.
 
 import (
@@ -28,14 +28,21 @@ type UnitTime struct{ Process, Unit, State string }
 
 // units are the times of the names whose processes run in several units.
 type units struct {
-	groups map[uint64]*group
+	groups map[groupKey]*group
+	apart  func(process string) bool       // as in Names; may be nil
 	homes  map[string]map[string]time.Time // by process name: its units, and when each was last found
 	times  map[home]*unitTimes
 	divide map[string]int // by process name: how many units have times, without Other
 	swept  time.Time
 }
 
-// group is a control group.
+// groupKey is a control group or, of a name whose processes are told apart, one process in it.
+type groupKey struct {
+	group uint64
+	pid   uint32 // 0 for the whole group
+}
+
+// group is what is known of one.
 type group struct {
 	pid   uint32 // of a process in it
 	unit  string
@@ -52,8 +59,8 @@ type unitTimes struct {
 	at      time.Time // when one last grew
 }
 
-func newUnits() units {
-	return units{groups: map[uint64]*group{}, homes: map[string]map[string]time.Time{}, times: map[home]*unitTimes{}, divide: map[string]int{}}
+func newUnits(apart func(string) bool) units {
+	return units{apart: apart, groups: map[groupKey]*group{}, homes: map[string]map[string]time.Time{}, times: map[home]*unitTimes{}, divide: map[string]int{}}
 }
 
 // add counts threads that were found in a state, for a time in seconds. Names in a single unit have no times: they begin when
@@ -62,7 +69,11 @@ func (u *units) add(k wait, seconds float64, at time.Time) {
 	if k.group == 0 || k.pid == 0 {
 		return
 	}
-	g := u.groups[k.group]
+	name, where := label(k.process[:], 0), groupKey{group: k.group}
+	if u.apart != nil && u.apart(name) {
+		where.pid = k.pid
+	}
+	g := u.groups[where]
 	if g == nil {
 		if len(u.groups) >= mostGroups {
 			u.sweep(at)
@@ -71,13 +82,13 @@ func (u *units) add(k wait, seconds float64, at time.Time) {
 			return
 		}
 		g = &group{}
-		u.groups[k.group] = g
+		u.groups[where] = g
 	}
 	g.pid, g.at = k.pid, at
 	if !g.known {
 		return
 	}
-	in := home{label(k.process[:], 0), g.unit}
+	in := home{name, g.unit}
 	n, t := u.find(in, at), u.times[in]
 	if t == nil && n > 1 {
 		t = u.place(in, at)
@@ -139,7 +150,7 @@ func (u *units) sweep(at time.Time) {
 		return
 	}
 	idle := func(last time.Time) bool { return at.Sub(last) > mostIdle }
-	maps.DeleteFunc(u.groups, func(_ uint64, g *group) bool { return idle(g.at) })
+	maps.DeleteFunc(u.groups, func(_ groupKey, g *group) bool { return idle(g.at) })
 	maps.DeleteFunc(u.homes, func(_ string, homes map[string]time.Time) bool {
 		maps.DeleteFunc(homes, func(_ string, last time.Time) bool { return idle(last) })
 		return len(homes) == 0
@@ -154,8 +165,8 @@ func (u *units) sweep(at time.Time) {
 }
 
 // unnamed returns some groups whose unit is not known, with a process of each.
-func (u *units) unnamed() map[uint64]uint32 {
-	out := map[uint64]uint32{}
+func (u *units) unnamed() map[groupKey]uint32 {
+	out := map[groupKey]uint32{}
 	for id, g := range u.groups {
 		if !g.known && len(out) < mostNamedAtOnce {
 			out[id] = g.pid
@@ -174,7 +185,11 @@ func (w *Waits) nameUnits() {
 	ask := t.units.unnamed()
 	w.sums.Unlock()
 	for id, pid := range ask {
-		unit, err := w.names.Unit(int(pid), id)
+		name := w.names.Unit
+		if id.pid != 0 && w.names.Program != nil {
+			name = w.names.Program
+		}
+		unit, err := name(int(pid), id.group)
 		t := w.sums.Lock()
 		switch g := t.units.groups[id]; {
 		case g == nil:

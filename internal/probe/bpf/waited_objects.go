@@ -33,6 +33,10 @@ type Names struct {
 	// Unit names the unit or container of a control group (cgroup v2, by its inode), "" for none, with the help of a process
 	// that was found in it. An error: the process is not in it now.
 	Unit func(pid int, group uint64) (string, error)
+	// Apart reports whether each process of a name may have a unit of its own in one control group, as those of a runtime
+	// that runs one program each. Program names where such a process runs, as Unit does.
+	Apart   func(process string) bool
+	Program func(pid int, group uint64) (string, error)
 }
 
 // WaitedFor is a lock or a file that threads of the processes of one name wait for, in the state "lock" or "disk" and in the

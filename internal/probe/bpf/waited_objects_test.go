@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -18,7 +19,7 @@ func named(process string) (b [commLen]byte) {
 
 // emptyWaits has counted nothing and does not walk.
 func emptyWaits(names Names) *Waits {
-	return &Waits{host: local, names: names, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits()})}
+	return &Waits{host: local, names: names, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits(names.Apart)})}
 }
 
 // waitedFor returns what the walks counted by object.
@@ -167,12 +168,12 @@ func TestUnits(t *testing.T) {
 
 // TestUnitLimits: names, units and groups stay bounded.
 func TestUnitLimits(t *testing.T) {
-	u := newUnits()
+	u := newUnits(nil)
 	at := time.Unix(1000, 0)
 	for i := range 2 * mostGroups {
 		k := wait{process: named(fmt.Sprint("p", i%300)), state: onCPU, pid: uint32(i + 1), group: uint64(i + 1)}
 		u.add(k, 1, at)
-		if g := u.groups[k.group]; g != nil {
+		if g := u.groups[groupKey{group: k.group}]; g != nil {
 			g.known, g.unit = true, fmt.Sprint("u", i, ".service")
 		}
 		u.add(k, 1, at)
@@ -196,7 +197,7 @@ func TestUnitLimits(t *testing.T) {
 
 // TestUnitsIdle: a name whose units were all idle, and then has another one, keeps that one; it is dropped like others later.
 func TestUnitsIdle(t *testing.T) {
-	u := newUnits()
+	u := newUnits(nil)
 	at := time.Unix(1000, 0)
 	for i := range mostUnits + 1 {
 		u.find(home{"java", fmt.Sprint("u", i, ".service")}, at)
@@ -215,13 +216,13 @@ func TestUnitsIdle(t *testing.T) {
 
 // addKnown counts a second of a thread in a unit whose group is known.
 func addKnown(u *units, process string, id uint64, state uint32, at time.Time) {
-	u.groups[id] = &group{pid: 1, unit: fmt.Sprint("u", id, ".service"), known: true, at: at}
+	u.groups[groupKey{group: id}] = &group{pid: 1, unit: fmt.Sprint("u", id, ".service"), known: true, at: at}
 	u.add(wait{process: named(process), state: state, pid: 1, group: id}, 1, at)
 }
 
 // TestUnitStates: with a full table a unit has all its states or none, so none looks as if it never ran.
 func TestUnitStates(t *testing.T) {
-	u := newUnits()
+	u := newUnits(nil)
 	at := time.Unix(1000, 0)
 	for _, state := range []uint32{0, onCPU} {
 		for i := range uint64(mostUnitTimes) {
@@ -242,7 +243,7 @@ func TestUnitStates(t *testing.T) {
 
 // TestUnitAlone: a unit that was divided goes on counting while the others sleep.
 func TestUnitAlone(t *testing.T) {
-	u := newUnits()
+	u := newUnits(nil)
 	at := time.Unix(1000, 0)
 	for _, id := range []uint64{1, 2, 1} {
 		addKnown(&u, "java", id, onCPU, at)
@@ -252,6 +253,31 @@ func TestUnitAlone(t *testing.T) {
 	addKnown(&u, "java", 1, onCPU, at)
 	if s := u.times[home{"java", "u1.service"}]; s == nil || s.seconds[onCPU] != 3 {
 		t.Errorf("%+v, want 3 s", s)
+	}
+}
+
+// TestUnitsOfPrograms: processes of a runtime are told apart by the program in each, also in one control group; those of other names are not.
+func TestUnitsOfPrograms(t *testing.T) {
+	w := emptyWaits(Names{
+		Unit:    func(int, uint64) (string, error) { return "a.service", nil },
+		Apart:   func(process string) bool { return process == "exe" },
+		Program: func(pid int, _ uint64) (string, error) { return fmt.Sprint("a.service/Gramine (p", pid, ")"), nil },
+	})
+	one := map[wait]uint64{}
+	for _, process := range []string{"exe", "redis"} {
+		for _, pid := range []uint32{1, 2} {
+			one[wait{process: named(process), nr: -1, state: onCPU, pid: pid, group: 7}] = uint64(pid)
+		}
+	}
+	for range 3 { // the first finds the places, the second the units, the third counts in all
+		w.add(one, 0, time.Second)
+		w.nameUnits()
+	}
+	got := map[UnitTime]bool{}
+	w.InUnits(func(k UnitTime, seconds float64) { got[k] = seconds > 0 })
+	want := map[UnitTime]bool{{"exe", "a.service/Gramine (p1)", "running"}: true, {"exe", "a.service/Gramine (p2)", "running"}: true}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

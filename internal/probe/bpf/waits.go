@@ -100,7 +100,7 @@ type Walked struct {
 // OpenWaits loads the program and begins to walk. On a fixture it takes the
 // recorded walk once, for a second.
 func OpenWaits(h *host.Host, names Names) (*Waits, error) {
-	w := &Waits{host: h, names: names, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits()}), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Waits{host: h, names: names, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits(names.Apart)}), stop: make(chan struct{}), done: make(chan struct{})}
 	if h.Maps != nil {
 		close(w.done)
 		return w, w.replay()

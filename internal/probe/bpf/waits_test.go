@@ -340,7 +340,7 @@ func TestGiveBack(t *testing.T) {
 
 // A walk counts for the time since the one before it.
 func TestWalksAddUp(t *testing.T) {
-	w := &Waits{host: local, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits()})}
+	w := &Waits{host: local, sums: locked.New(waitSums{sums: map[Wait]*waited{}, objects: newObjects(), units: newUnits(nil)})}
 	key := func(process string, nr int32, state uint32) (k wait) {
 		copy(k.process[:], process)
 		k.nr, k.state = nr, state

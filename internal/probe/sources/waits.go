@@ -28,7 +28,7 @@ var (
 		"Part of the time in state disk of tee_sampled_wait_seconds_total in calls that read, write or synchronise a file, by file: device (MAJOR:MINOR) and inode, as stat(1) prints them, except on btrfs and overlay file systems, which show other devices. At most eight pairs of file and call per process name, each after threads were found waiting for it three times; all other time is other.",
 		"process", "call", "device", "inode")
 	unitTimes = counter("tee_sampled_unit_seconds_total",
-		"Time in seconds that threads were on a CPU (running), or waited as in tee_sampled_wait_seconds_total (cpu, disk, lock), of process names that run in several service units or containers, by unit, since several units were found. Units are as in /proc/PID/cgroup, and empty for processes outside of both. Other process names have no such series. From the same walks; needs cgroup v2. At most eight units per name; the rest is other.",
+		"Time in seconds that threads were on a CPU (running), or waited as in tee_sampled_wait_seconds_total (cpu, disk, lock), of process names that run in several service units or containers, by unit, since several units were found. Units are as in /proc/PID/cgroup, and empty for processes outside of both. A program in Gramine has a unit of its own, such as Gramine (redis-server), as the kernel calls all of them exe. Other process names have no such series. From the same walks; needs cgroup v2. At most eight units per name; the rest is other.",
 		"process", "unit", "state")
 )
 
@@ -49,7 +49,8 @@ var waits = probe.Source{
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("samples of waiting on %s: the arguments of system calls are known on x86-64 only", runtime.GOARCH)
 		}
-		w, err := bpf.OpenWaits(h, bpf.Names{Lock: lockNames{h}.name, Unit: func(pid int, group uint64) (string, error) { return unitOf(h, pid, group) }})
+		w, err := bpf.OpenWaits(h, bpf.Names{Lock: lockNames{h}.name, Unit: func(pid int, group uint64) (string, error) { return unitOf(h, pid, group) },
+			Apart: machine.HoldsPrograms, Program: func(pid int, group uint64) (string, error) { return programOf(h, pid, group) }})
 		if err != nil {
 			return nil, err
 		}
@@ -116,6 +117,21 @@ func unitOf(h *host.Host, pid int, group uint64) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("find control group %d in %s: %w", group, file, fs.ErrNotExist)
+}
+
+// programOf returns the unit of a process of a runtime, with the program that it runs. What it runs is read first: if the process
+// has ended in between, its group is not found.
+func programOf(h *host.Host, pid int, group uint64) (string, error) {
+	line, err := h.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return "", err
+	}
+	exe, _ := h.Readlink(fmt.Sprintf("/proc/%d/exe", pid)) // it may not be followed; the command line often says enough
+	unit, err := unitOf(h, pid, group)
+	if err != nil {
+		return "", err
+	}
+	return machine.HomeIn(unit, exe, line), nil
 }
 
 // isGroup reports whether a path of cgroup v2 is the control group with an inode. On hybrid systems v2 is mounted below v1.

@@ -577,7 +577,7 @@ func TestPlots(t *testing.T) {
 	want := map[string][]string{
 		"overhead": {"cost-ratios", "distribution-default", "run-order", "counters"},
 		"ladder":   {"cost-ratios", "distribution-default", "run-order", "ladder", "counters"},
-		"sweep":    {"cost-ratios", "scaling", "distribution-threads-1", "run-order"},
+		"sweep":    {"cost-ratios", "average-costs", "scaling", "distribution-threads-1", "run-order"},
 		"empty":    nil, "blank": nil, "missing": nil,
 	}
 	for name, doc := range documents(t) {

@@ -411,6 +411,8 @@ export interface ExplainTree {
   /** process, or the arm that is compared */
   subject: string;
   instance?: string;
+  /** RunsIn are the units, containers and programs in a runtime in which the processes of the subject run now, added up; nil where that is not known. */
+  runsIn?: string[];
   /** Baseline and Case are those of a comparison. Its rates, times and Active are what the treatment has more than the baseline, and negative where it has less. */
   baseline?: string;
   case?: string;

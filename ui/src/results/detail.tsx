@@ -60,6 +60,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
                   <p>A cost ratio above 1 is worse, whether lower or higher values of the metric are better: at 1.25x the same work takes 1.25 times as long.</p>
                 </div>
                 <Figures drawings={drawings} section="costs" none="No ratio to draw: the comparisons below state why." />
+                <ServedTables tables={tables} section="costs" envs={envs} headed />
                 <details>
                   <summary>All comparisons, with their medians</summary>
                   <Comparisons doc={doc} />

@@ -22,11 +22,11 @@ export function tablesOf(tables: Resource<Tables>, section: string): ReportSecti
 }
 
 /** The tables of a section, or the text to show without one. */
-export function ServedTables({ tables, section, envs, none }: { tables: Resource<Tables>; section: string; envs: string[]; none?: string }) {
+export function ServedTables({ tables, section, envs, none, headed }: { tables: Resource<Tables>; section: string; envs: string[]; none?: string; headed?: boolean }) {
   const shown = tablesOf(tables, section);
   if (tables.error && !tables.data) return <Problem message={tables.error} retry={tables.retry} />;
   if (shown.length === 0) return none && tables.data ? <p className="dim">{none}</p> : null;
-  return shown.map((t) => <ServedTable key={t.caption} table={t} envs={envs} headed={shown.length > 1} />);
+  return shown.map((t) => <ServedTable key={t.caption} table={t} envs={envs} headed={headed || shown.length > 1} />);
 }
 
 function ServedTable({ table, envs, headed }: { table: ReportSectionTable; envs: string[]; headed: boolean }) {
