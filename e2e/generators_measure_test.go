@@ -34,7 +34,7 @@ func TestLoadGeneratorsAgree(t *testing.T) {
 			t.Fatalf("%s with %s has no ratio", c.workload, c.generator)
 		}
 		x := &e.Comparisons[i]
-		distance := max(0, *x.CostLow-1, 1 / *x.CostHigh-1)
+		distance := max(0, *x.CostLow-1, 1 / *x.CostHigh - 1)
 		limited := slices.ContainsFunc(e.Guards, func(g result.Guard) bool { return g.ID == "client-limited" || g.ID == "bottleneck" })
 		t.Logf("%s with %s: %.3f [%.3f, %.3f], the load generator is named as the limit: %v", c.workload, c.generator, *x.Cost, *x.CostLow, *x.CostHigh, limited)
 		if limited {

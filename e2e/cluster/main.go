@@ -44,17 +44,17 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch strings.Join(args, " ") {
 	case "up":
-		return up(ctx, dir)
+		return startCluster(ctx, dir)
 	case "down":
-		return down(dir)
+		return stopCluster(dir)
 	case "serve":
 		return serve(ctx, dir)
 	}
 	return errors.New("usage: go run ./e2e/cluster up|down, in the root of the repository")
 }
 
-// up starts the cluster. A start that fails, or is interrupted, ends what it started.
-func up(ctx context.Context, dir string) (err error) {
+// startCluster starts the cluster. A start that fails, or is interrupted, ends what it started.
+func startCluster(ctx context.Context, dir string) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("needs root, for namespaces and networks: sudo make cluster")
 	}
@@ -76,7 +76,7 @@ func up(ctx context.Context, dir string) (err error) {
 		} else if os.Rename(filepath.Join(dir, "log"), failedLog) == nil {
 			err = fmt.Errorf("%w (more is in %s)", err, failedLog)
 		}
-		err = errors.Join(err, down(dir))
+		err = errors.Join(err, stopCluster(dir))
 	}()
 	fmt.Println("preparing Kubernetes and the images")
 	if err := cluster.Prepare(ctx, ".", dir, true); err != nil {

@@ -92,8 +92,8 @@ func connect(ctx context.Context, dir string, pid int) error {
 	return nil
 }
 
-// down ends the cluster, whatever there is of it.
-func down(dir string) error {
+// stopCluster ends the cluster, whatever there is of it.
+func stopCluster(dir string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("needs root: sudo make cluster-down")
 	}

@@ -210,7 +210,7 @@ func (c *running) has(t *testing.T, query string) (value string) {
 				}
 			}
 		}
-		if err := c.Ask(r, &answer); err != nil {
+		if err := c.RequestJSON(r, &answer); err != nil {
 			return err
 		}
 		if len(answer.Data.Result) == 0 {

@@ -104,6 +104,7 @@ func openDatabase(o Options) (_ *database, err error) {
 		to.MaxBlockChunkSegmentSize = o.chunkFile
 	}
 	d := &database{reg: prometheus.NewRegistry(), idle: make(chan struct{}), number: openings.Add(1)}
+	to.NewCompactorFunc = newCompactor
 	to.BlocksToDelete = func(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 		var head int64
 		if d.DB != nil { // not while it opens

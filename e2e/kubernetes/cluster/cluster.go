@@ -125,7 +125,7 @@ func (c *Cluster) Stop() {
 		_ = closer.Close()
 	}
 	for _, n := range c.nodes { // with its first process the kernel ends the others, which nsenter awaits
-		n.Leave()
+		n.CutPower()
 	}
 	for i := len(c.programs) - 1; i >= 0; i-- {
 		c.programs[i].Stop(syscall.SIGKILL)
@@ -167,7 +167,7 @@ func (c *Cluster) Until(ctx context.Context, what string, check func() error) er
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ended := c.ended() // before the check, which sees what the program did last
+		ended := c.endedProgram() // before the check, which sees what the program did last
 		err := check()
 		switch {
 		case err == nil:
@@ -183,8 +183,8 @@ func (c *Cluster) Until(ctx context.Context, what string, check func() error) er
 	}
 }
 
-// ended returns how a program has ended that should run, and the end of its log.
-func (c *Cluster) ended() string {
+// endedProgram returns how a program has ended that should run, and the end of its log.
+func (c *Cluster) endedProgram() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.programs {
@@ -256,11 +256,11 @@ func (c *Cluster) API(method, path string, body, into any) error {
 	if method == "PATCH" {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	return c.Ask(r, into)
+	return c.RequestJSON(r, into)
 }
 
-// Ask decodes a JSON answer.
-func (c *Cluster) Ask(r *http.Request, into any) error {
+// RequestJSON makes a request and decodes a JSON answer.
+func (c *Cluster) RequestJSON(r *http.Request, into any) error {
 	answer, err := c.Client.Do(r)
 	if err != nil {
 		return err

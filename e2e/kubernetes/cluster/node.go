@@ -33,13 +33,13 @@ func (n *Node) path(name string) string {
 	return fmt.Sprintf("/proc/%d/root%s", n.holder.Process.Pid, name)
 }
 
-// within is a program that will run on the node.
-func (n *Node) within(argv ...string) []string {
+// enterCommand returns the command line that runs a program on the node.
+func (n *Node) enterCommand(argv ...string) []string {
 	return append([]string{"nsenter", fmt.Sprintf("--target=%d", n.holder.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--"}, argv...)
 }
 
 func (n *Node) output(ctx context.Context, argv ...string) (string, error) {
-	argv = n.within(argv...)
+	argv = n.enterCommand(argv...)
 	return command(ctx, argv[0], argv[1:]...)
 }
 
@@ -48,12 +48,12 @@ func (n *Node) run(ctx context.Context, argv ...string) error {
 	return err
 }
 
-// Leave ends the node at once, as if its machine lost power.
-func (n *Node) Leave() { n.holder.Stop(syscall.SIGKILL) }
+// CutPower ends the node at once, as if its machine lost power.
+func (n *Node) CutPower() { n.holder.Stop(syscall.SIGKILL) }
 
 // startOn starts a program of a node.
 func (c *Cluster) startOn(n *Node, name, program string, args ...string) error {
-	argv := n.within(append([]string{program}, args...)...)
+	argv := n.enterCommand(append([]string{program}, args...)...)
 	return c.start(name+"-"+n.Name, exec.Command(argv[0], argv[1:]...))
 }
 
@@ -65,7 +65,7 @@ func (c *Cluster) Join(ctx context.Context) (*Node, error) {
 	if len(c.nodes) > 0 {
 		n, flags = &Node{Name: Second, IP: "192.168.77.2", number: 1}, Namespaces
 	}
-	if err := c.hold(ctx, n, flags); err != nil {
+	if err := c.startHolder(ctx, n, flags); err != nil {
 		return nil, err
 	}
 	c.nodes = append(c.nodes, n)
@@ -93,8 +93,8 @@ func (c *Cluster) Join(ctx context.Context) (*Node, error) {
 	return n, c.startKubelet(ctx, n)
 }
 
-// hold starts the process that holds the node's namespaces.
-func (c *Cluster) hold(ctx context.Context, n *Node, namespaces uintptr) error {
+// startHolder starts the process that holds the node's namespaces.
+func (c *Cluster) startHolder(ctx context.Context, n *Node, namespaces uintptr) error {
 	holder := exec.Command("/proc/self/exe")
 	holder.Env = append(os.Environ(), holding+"="+n.Name)
 	if c.DiskLib {

@@ -196,7 +196,7 @@ func (e *podEnv) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*probeTime)
 	defer cancel()
 	c := podDelete(e.name, e.params)
-	if e.gone() != nil { // nobody is there to end the pod and say so
+	if e.goneError() != nil { // nobody is there to end the pod and say so
 		c.Argv = append(c.Argv, "--force", "--grace-period=0")
 	}
 	if out, err := e.h.Exec(ctx, c); err != nil {

@@ -152,7 +152,7 @@ func (e *podEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) 
 		}
 	}
 	o, err := e.shell.Run(ctx, e.at(job))
-	if gone := e.gone(); err != nil && gone != nil {
+	if gone := e.goneError(); err != nil && gone != nil {
 		return o, gone
 	}
 	return o, err

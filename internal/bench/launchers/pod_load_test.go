@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -276,14 +275,16 @@ func TestPodGone(t *testing.T) {
 	e, work := k.open(t, bench.Params{"load": "pod"})
 	began := filepath.Join(t.TempDir(), "began")
 	job := reached(t, e, "touch "+began+"; sleep 6000")
+	ended := make(chan error, 1)
 	go func() {
-		for _, err := os.Stat(began); err != nil; _, err = os.Stat(began) {
-			time.Sleep(time.Millisecond)
-		}
-		_, _ = news.WriteString("b Running True \na Running False ContainersNotReady\nb Running False \n")
+		_, err := e.Run(t.Context(), job)
+		ended <- err
 	}()
-	_, err = e.Run(t.Context(), job)
-	if !errors.Is(err, bench.ErrGone) || !strings.Contains(err.Error(), "node b has left the cluster") {
+	await.Event(t, "the job runs", func() error { _, err := os.Stat(began); return err })
+	if _, err := news.WriteString("b Running True \na Running False ContainersNotReady\nb Running False \n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, bench.ErrGone) || !strings.Contains(err.Error(), "node b has left the cluster") {
 		t.Errorf("the run ended with %v", err)
 	}
 	k.ended(t, work)

@@ -49,8 +49,8 @@ func (e *podEnv) watch(ctx context.Context) error {
 	return nil
 }
 
-// gone is why runs cannot go on, or nil.
-func (e *podEnv) gone() error {
+// goneError is why runs cannot go on, or nil.
+func (e *podEnv) goneError() error {
 	if err := context.Cause(e.watched); errors.Is(err, bench.ErrGone) {
 		return err
 	}
