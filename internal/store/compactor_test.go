@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
@@ -43,7 +44,7 @@ func TestCompactedBlockStays(t *testing.T) {
 	}
 	defer db.Close()
 	db.DisableCompactions() // but the one below
-	series := labels.FromStrings(labels.MetricName, "x")
+	series := labels.FromStrings(model.MetricNameLabel, "x")
 	for minute := range int64(10 * 60) {
 		a := db.Appender(t.Context())
 		if _, err := a.Append(0, series, minute*time.Minute.Milliseconds(), float64(minute)); err != nil {
