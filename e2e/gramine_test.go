@@ -105,7 +105,7 @@ func TestProgramsInGramine(t *testing.T) {
 	})
 	await.Event(t, "the explanation says what runs in the process", func() error {
 		out, said, _ := run(t, "explain", "--server", m.url, "--process", "exe")
-		if !strings.Contains(out, "Gramine (md5sum) and Gramine (sha256sum) added up") {
+		if !strings.Contains(out, "Gramine (md5sum) and Gramine (sha256sum), added up") {
 			return fmt.Errorf("%s%s", out, said)
 		}
 		return nil

@@ -36,6 +36,9 @@ wait $!
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
+	if len(e.Runs) == 0 {
+		t.Fatalf("there are no runs: %s", stderr)
+	}
 	for i := range e.Runs {
 		r := &e.Runs[i]
 		if r.Status != result.Failed || r.Reason == "" || strings.Contains(r.Reason, "\n") || !strings.Contains(r.Reason, "137") {

@@ -38,7 +38,8 @@ func TestResultsPage(t *testing.T) {
 	}
 	var b bytes.Buffer
 	b.WriteString("# Kept results\n\nAll cases of the results under [experiments/results](../../experiments/results). What they mean: [experiments.md](../experiments.md), and for each published\n" +
-		"table the [pages of the documents](../sources/README.md). A cost above 1 is worse. In brackets is the interval (95 %).\n")
+		"table the [pages of the documents](../sources/README.md). A cost above 1 is worse. In brackets is the interval (95 %).\n" +
+		"`go test ./internal/cli -run TestResultsPage -update-sources` writes this page.\n")
 	kept := map[string]bool{}
 	for _, file := range files {
 		e, err := result.Read(file)

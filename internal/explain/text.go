@@ -181,7 +181,8 @@ func (t Tree) home() string {
 	case 1:
 		return ", in " + t.RunsIn[0]
 	}
-	return ", in " + strings.Join(t.RunsIn, " and ") + " added up"
+	last := len(t.RunsIn) - 1
+	return ", in " + strings.Join(t.RunsIn[:last], ", ") + " and " + t.RunsIn[last] + ", added up"
 }
 
 func (t *Text) rows(indent string, rows []Row, per string) {

@@ -45,8 +45,8 @@ func inGramine(exe string, argv []string) string {
 	return ""
 }
 
-// HoldsPrograms reports whether processes of a name may be a runtime with a program of its own in each: the kernel calls Gramine's loader
-// so, "exe" where it has executed /proc/self/exe again (gramine-direct 1.8 and later).
+// HoldsPrograms reports whether a process name may be that of Gramine's loader, whose processes hold different programs: "loader", or "exe"
+// after it has executed /proc/self/exe (gramine-direct 1.8 and later).
 func HoldsPrograms(process string) bool { return process == "exe" || process == "loader" }
 
 // HomeIn returns where a process of such a name runs: its unit or container as HomeOf names it, and the program that it runs, as

@@ -39,9 +39,6 @@ func TestAverages(t *testing.T) {
 		if got := of(3, change); len(got) != 1 || got[0].cell().Reason == "" || got[0].Cases != 2 || got[0].Lowest != 4 {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if got := of(2, func(c *result.Comparison) { change(c); c.Treatment = "vm" }); len(got) != 1 {
-			t.Errorf("%s, two cases: %+v", name, got)
-		}
 	}
 	if got := of(1, keep); got != nil {
 		t.Errorf("one case: %+v", got)

@@ -47,7 +47,7 @@ var tlsScaling = bench.Workload{
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "server", Default: "go", Values: []string{"go", "go-dynamic", "jvm", "native-dynamic", "native-static"}, Subject: true,
-			Doc: "The server. go: the Go server in teescope-work (teescope's helper program), a static program. go-dynamic: the same, linked with the C library; it still makes its system calls itself. jvm: the Java server on a JVM. native-dynamic: the Java server as a native image with glibc. native-static: the same with musl."},
+			Doc: "The server. go: the Go server in teescope-work, a static program that teescope brings along. go-dynamic: the same, linked with the C library; it still makes its system calls itself. jvm: the Java server on a JVM. native-dynamic: the Java server as a native image with glibc. native-static: the same with musl."},
 		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or go-dynamic, native-dynamic, native-static). Only server=go needs no such folder."},
 		{Name: "java", Path: true, Named: true, Default: javaCommand, Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
 		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
@@ -275,7 +275,11 @@ func scalingProgram(p bench.Params) (argv []string, file bench.File, note string
 		return []string{"{work}/tls-bench-go", "tlsserver"}, bench.File{Name: "tls-bench-go", From: bench.Worker, Exec: true}, "", nil
 	}
 	if p["programs"] == "" {
-		return nil, bench.File{}, "", fmt.Errorf("parameter programs: want the folder with the server %s: make -C workloads/java jar makes workloads/java/target", p["server"])
+		target := p["server"]
+		if target == "jvm" {
+			target = "jar"
+		}
+		return nil, bench.File{}, "", fmt.Errorf("parameter programs: want the folder with the server %s: make -C workloads/java %s makes workloads/java/target", p["server"], target)
 	}
 	name, target := "native-bench-"+strings.TrimPrefix(p["server"], "native-"), p["server"]
 	argv = []string{"{work}/" + name}

@@ -1,7 +1,7 @@
 package bpf
 
-// Processes of one name may run in several service units or containers, or be a runtime with a program of its own in each. This file divides the sampled times of such
-// names by unit, within fixed limits, so that a unit can have a finding of its own.
+// Processes of one name may run in several service units or containers, or each hold another program, as those of
+// Gramine's loader do. This file divides the sampled times of such names by unit, within fixed limits, so that a unit can have a finding of its own.
 
 import (
 	"cmp"
@@ -13,7 +13,9 @@ import (
 const (
 	// mostGroups is how many control groups are remembered, mostUnits how many units of one process name are told apart,
 	// mostUnitTimes how many pairs of name and unit there are. Those that were idle for mostIdle give their places to others.
+	// mostApart is how many of the groups may be single processes: anybody can start many of such a name.
 	mostGroups    = 4096
+	mostApart     = 64
 	mostUnits     = 8
 	mostUnitTimes = 256
 	// sweepEvery is the least time between two searches for idle entries of full tables, which cost as much as a walk.
@@ -29,6 +31,7 @@ type UnitTime struct{ Process, Unit, State string }
 // units are the times of the names whose processes run in several units.
 type units struct {
 	groups map[groupKey]*group
+	single int                             // how many of the groups are single processes
 	apart  func(process string) bool       // as in Names; may be nil
 	homes  map[string]map[string]time.Time // by process name: its units, and when each was last found
 	times  map[home]*unitTimes
@@ -72,6 +75,12 @@ func (u *units) add(k wait, seconds float64, at time.Time) {
 	name, where := label(k.process[:], 0), groupKey{group: k.group}
 	if u.apart != nil && u.apart(name) {
 		where.pid = k.pid
+		if u.groups[where] == nil && u.single >= mostApart {
+			u.sweep(at)
+		}
+		if u.groups[where] == nil && u.single >= mostApart {
+			where.pid = 0
+		}
 	}
 	g := u.groups[where]
 	if g == nil {
@@ -83,6 +92,9 @@ func (u *units) add(k wait, seconds float64, at time.Time) {
 		}
 		g = &group{}
 		u.groups[where] = g
+		if where.pid != 0 {
+			u.single++
+		}
 	}
 	g.pid, g.at = k.pid, at
 	if !g.known {
@@ -150,7 +162,12 @@ func (u *units) sweep(at time.Time) {
 		return
 	}
 	idle := func(last time.Time) bool { return at.Sub(last) > mostIdle }
-	maps.DeleteFunc(u.groups, func(_ groupKey, g *group) bool { return idle(g.at) })
+	maps.DeleteFunc(u.groups, func(k groupKey, g *group) bool {
+		if k.pid != 0 && idle(g.at) {
+			u.single--
+		}
+		return idle(g.at)
+	})
 	maps.DeleteFunc(u.homes, func(_ string, homes map[string]time.Time) bool {
 		maps.DeleteFunc(homes, func(_ string, last time.Time) bool { return idle(last) })
 		return len(homes) == 0

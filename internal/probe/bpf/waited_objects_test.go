@@ -195,6 +195,23 @@ func TestUnitLimits(t *testing.T) {
 	}
 }
 
+// TestApartLimits: of a name whose processes are told apart, some are; the others count as their control group, and idle ones give their places to others.
+func TestApartLimits(t *testing.T) {
+	u := newUnits(func(process string) bool { return process == "exe" })
+	at := time.Unix(1000, 0)
+	for i := range uint32(3 * mostApart) {
+		u.add(wait{process: named("exe"), state: onCPU, pid: i + 1, group: 7}, 1, at)
+	}
+	if len(u.groups) != mostApart+1 || u.groups[groupKey{group: 7}] == nil {
+		t.Errorf("%d groups, want %d processes and their control group", len(u.groups), mostApart)
+	}
+	at = at.Add(mostIdle + sweepEvery)
+	u.add(wait{process: named("exe"), state: onCPU, pid: 9999, group: 7}, 1, at)
+	if u.groups[groupKey{7, 9999}] == nil || u.single != 1 {
+		t.Errorf("%d single processes after a pause, want the new one alone", u.single)
+	}
+}
+
 // TestUnitsIdle: a name whose units were all idle, and then has another one, keeps that one; it is dropped like others later.
 func TestUnitsIdle(t *testing.T) {
 	u := newUnits(nil)
