@@ -140,7 +140,7 @@ func recorded(dir string) int {
 	return pid
 }
 
-// startTime is field 22 of proc_pid_stat(5), in ticks since boot.
+// startTime is field 22 of proc_pid_stat(5), in ticks since boot. A process whose end its parent has not read yet has none: field 3 is Z.
 func startTime(pid int) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -152,3 +152,6 @@ func startTime(pid int) (string, error) {
 	}
 	return fields[19], nil
 }
+	if fields[0] == "Z" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
