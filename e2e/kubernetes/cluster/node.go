@@ -73,7 +73,7 @@ func (c *Cluster) Join(ctx context.Context) (*Node, error) {
 		return nil, err
 	}
 	if n.Name == Second {
-		if err := c.link(ctx, c.nodes[0], n); err != nil {
+		if err := c.joinNodes(ctx, c.nodes[0], n); err != nil {
 			return nil, err
 		}
 	}
