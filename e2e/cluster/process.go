@@ -71,15 +71,24 @@ func checkRoutes() error {
 	return nil
 }
 
-// connect joins this machine to the network of the cluster's process, so that nodes, pods and services are reached from here.
+// connect joins this machine to the network of the cluster's process, so that the API server, pods and services are reached from here.
+// Every user of this machine can use the routes, so nothing else of the nodes is reached: the rules are there before the interface is up,
+// and IPv6, which they do not cover, is off.
 func connect(ctx context.Context, dir string, pid int) error {
+	enter := fmt.Sprintf("nsenter --net --target=%d ", pid)
 	lines := []string{
 		fmt.Sprintf("ip link add %s type veth peer name %s netns %d", outside, inside, pid),
 		fmt.Sprintf("ip addr add %s/30 dev %s", outsideIP, outside),
 		fmt.Sprintf("ip link set %s up alias %s", outside, filepath.Dir(filepath.Dir(dir))),
-		fmt.Sprintf("nsenter --net --target=%d ip addr add %s/30 dev %s", pid, insideIP, inside),
-		fmt.Sprintf("nsenter --net --target=%d ip link set %s up", pid, inside),
+		enter + "ip addr add " + insideIP + "/30 dev " + inside,
 	}
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err == nil {
+		lines = append(lines, enter+"/bin/busybox sysctl -w net.ipv6.conf."+inside+".disable_ipv6=1")
+	}
+	for _, rule := range cluster.Barrier(inside) {
+		lines = append(lines, enter+rule)
+	}
+	lines = append(lines, enter+"ip link set "+inside+" up")
 	for _, r := range cluster.Ranges() {
 		lines = append(lines, "ip route add "+r+" via "+insideIP)
 	}
@@ -150,8 +159,8 @@ func startTime(pid int) (string, error) {
 	if len(fields) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat: %q", pid, b)
 	}
-	return fields[19], nil
-}
 	if fields[0] == "Z" {
 		return "", fmt.Errorf("process %d has ended", pid)
 	}
+	return fields[19], nil
+}
