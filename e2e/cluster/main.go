@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string) error {
 	case "down":
 		return stopCluster(dir)
 	case "serve":
-		return serve(ctx, dir)
+		return runCluster(ctx, dir)
 	}
 	return errors.New("usage: go run ./e2e/cluster up|down, in the root of the repository")
 }
@@ -61,7 +61,7 @@ func startCluster(ctx context.Context, dir string) (err error) {
 	if err := cluster.Missing(cluster.NodeTools); err != nil {
 		return fmt.Errorf("%w; tools/setup.sh kubernetes installs everything", err)
 	}
-	if err := free(dir); err != nil {
+	if err := checkNoCluster(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -85,7 +85,7 @@ func startCluster(ctx context.Context, dir string) (err error) {
 	if err := cluster.PrepareNodes(ctx, ".", dir); err != nil {
 		return err
 	}
-	if err := launch(ctx, dir); err != nil {
+	if err := startProcess(ctx, dir); err != nil {
 		return err
 	}
 	fmt.Printf(`The cluster is up, and stays until make cluster-down. Both nodes share this machine's processors and its disk.
@@ -109,9 +109,9 @@ func networks() string {
 	return strings.Join(names, ", ")
 }
 
-// launch starts the process of the cluster, and waits until all is up.
-func launch(ctx context.Context, dir string) error {
-	log, err := os.Create(filepath.Join(dir, "log"))
+// startProcess starts the process of the cluster, and waits until all is up.
+func startProcess(ctx context.Context, dir string) error {
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -129,12 +129,12 @@ func launch(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("start the cluster's process: %w", err)
 	}
-	if err := remember(dir, cmd.Process.Pid); err != nil {
+	if err := recordProcess(dir, cmd.Process.Pid); err != nil {
 		return errors.Join(err, cmd.Process.Kill())
 	}
 	if err := connect(ctx, dir, cmd.Process.Pid); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = progress.Close() })()
-	return follow(progress)
+	return printProgress(progress)
 }

@@ -24,9 +24,9 @@ const (
 	outsideIP, insideIP = "192.168.76.1", "192.168.76.2"
 )
 
-// free checks that no cluster is up, of this folder or another, and that nobody has its addresses.
-func free(dir string) error {
-	if pid := recorded(dir); pid > 0 {
+// checkNoCluster checks that no cluster is up, of this folder or another, and that nobody has its addresses.
+func checkNoCluster(dir string) error {
+	if pid := recordedProcess(dir); pid > 0 {
 		return fmt.Errorf("a cluster is up already, with process %d: use it (export KUBECONFIG=%s), or end it with make cluster-down", pid, filepath.Join(dir, "state/admin.conf"))
 	}
 	if _, err := os.Stat(dir); err == nil {
@@ -39,11 +39,11 @@ func free(dir string) error {
 	if busy := cluster.Cgroups(); len(busy) > 0 {
 		return fmt.Errorf("control group %s is in use, by a test of Kubernetes or another cluster: wait for its end, then make cluster", busy[0])
 	}
-	return routesFree()
+	return checkRoutes()
 }
 
-// routesFree checks that no route of this machine leads to the addresses of a cluster.
-func routesFree() error {
+// checkRoutes checks that no route of this machine leads to the addresses of a cluster.
+func checkRoutes() error {
 	out, err := exec.Command("ip", "-4", "route", "show", "table", "all").Output()
 	if err != nil {
 		return fmt.Errorf("ip route: %w", err)
@@ -71,15 +71,24 @@ func routesFree() error {
 	return nil
 }
 
-// connect joins this machine to the network of the cluster's process, so that nodes, pods and services are reached from here.
+// connect joins this machine to the network of the cluster's process, so that the API server, pods and services are reached from here.
+// Every user of this machine can use the routes, so nothing else of the nodes is reached: the rules are there before the interface is up,
+// and IPv6, which they do not cover, is off.
 func connect(ctx context.Context, dir string, pid int) error {
+	enter := fmt.Sprintf("nsenter --net --target=%d ", pid)
 	lines := []string{
 		fmt.Sprintf("ip link add %s type veth peer name %s netns %d", outside, inside, pid),
 		fmt.Sprintf("ip addr add %s/30 dev %s", outsideIP, outside),
 		fmt.Sprintf("ip link set %s up alias %s", outside, filepath.Dir(filepath.Dir(dir))),
-		fmt.Sprintf("nsenter --net --target=%d ip addr add %s/30 dev %s", pid, insideIP, inside),
-		fmt.Sprintf("nsenter --net --target=%d ip link set %s up", pid, inside),
+		enter + "ip addr add " + insideIP + "/30 dev " + inside,
 	}
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err == nil {
+		lines = append(lines, enter+"/bin/busybox sysctl -w net.ipv6.conf."+inside+".disable_ipv6=1")
+	}
+	for _, rule := range cluster.Barrier(inside) {
+		lines = append(lines, enter+rule)
+	}
+	lines = append(lines, enter+"ip link set "+inside+" up")
 	for _, r := range cluster.Ranges() {
 		lines = append(lines, "ip route add "+r+" via "+insideIP)
 	}
@@ -101,11 +110,11 @@ func stopCluster(dir string) error {
 		fmt.Println("no cluster is up here")
 		return nil
 	}
-	if pid := recorded(dir); pid > 0 {
+	if pid := recordedProcess(dir); pid > 0 {
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 			return fmt.Errorf("end the cluster's process %d: %w", pid, err)
 		}
-		for began := time.Now(); recorded(dir) > 0; time.Sleep(50 * time.Millisecond) {
+		for began := time.Now(); recordedProcess(dir) > 0; time.Sleep(50 * time.Millisecond) {
 			if time.Since(began) > time.Minute {
 				return fmt.Errorf("process %d of the cluster was killed a minute ago and has not ended: make cluster-down once more, later", pid)
 			}
@@ -120,8 +129,8 @@ func stopCluster(dir string) error {
 	return nil
 }
 
-// remember records the cluster's process, with its start time: numbers of processes are used again.
-func remember(dir string, pid int) error {
+// recordProcess records the cluster's process, with its start time: numbers of processes are used again.
+func recordProcess(dir string, pid int) error {
 	began, err := startTime(pid)
 	if err != nil {
 		return err
@@ -129,8 +138,8 @@ func remember(dir string, pid int) error {
 	return os.WriteFile(filepath.Join(dir, "process"), []byte(fmt.Sprintf("%d %s\n", pid, began)), 0o600)
 }
 
-// recorded returns the process that was recorded, or 0 if that has ended.
-func recorded(dir string) int {
+// recordedProcess returns the process that was recorded, or 0 if that has ended.
+func recordedProcess(dir string) int {
 	b, err := os.ReadFile(filepath.Join(dir, "process"))
 	number, began, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
 	pid, nan := strconv.Atoi(number)
@@ -140,7 +149,7 @@ func recorded(dir string) int {
 	return pid
 }
 
-// startTime is field 22 of proc_pid_stat(5), in ticks since boot.
+// startTime is field 22 of proc_pid_stat(5), in ticks since boot. A process whose end its parent has not read yet has none: field 3 is Z.
 func startTime(pid int) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -149,6 +158,9 @@ func startTime(pid int) (string, error) {
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if len(fields) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat: %q", pid, b)
+	}
+	if fields[0] == "Z" {
+		return "", fmt.Errorf("process %d has ended", pid)
 	}
 	return fields[19], nil
 }

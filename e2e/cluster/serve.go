@@ -16,8 +16,8 @@ import (
 // isUp is the last line of a start that went well.
 const isUp = "up"
 
-// serve is the process of the cluster, the first one of its PID namespace. It says on file 3 what it does, until all is up.
-func serve(ctx context.Context, dir string) error {
+// runCluster is the process of the cluster, the first one of its PID namespace. It says on file 3 what it does, until all is up.
+func runCluster(ctx context.Context, dir string) error {
 	says := os.NewFile(3, "progress")
 	if os.Getpid() != 1 || says == nil {
 		return errors.New("serve runs in namespaces of its own, where up starts it")
@@ -31,7 +31,7 @@ func serve(ctx context.Context, dir string) error {
 		return err
 	}
 	c := &cluster.Cluster{Files: dir, State: filepath.Join(dir, "state"), Log: log, DiskLib: true}
-	if err := start(ctx, c); err != nil {
+	if err := startAll(ctx, c); err != nil {
 		fmt.Println(c.Explain())
 		log("error: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 		return err
@@ -42,7 +42,7 @@ func serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-func start(ctx context.Context, c *cluster.Cluster) error {
+func startAll(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.StartServer(ctx); err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func start(ctx context.Context, c *cluster.Cluster) error {
 	return c.Settle(ctx)
 }
 
-// follow prints what the cluster's process says until all is up.
-func follow(progress io.Reader) error {
+// printProgress prints what the cluster's process says until all is up.
+func printProgress(progress io.Reader) error {
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {
 		line := lines.Text()

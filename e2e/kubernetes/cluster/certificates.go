@@ -13,13 +13,18 @@ import (
 	"time"
 )
 
-// certify makes the authority, the server's certificate and the key that signs the tokens of accounts.
+// certify makes the authority, the API server's certificates (as a server, and as a client of kubelets) and the key that signs the tokens
+// of accounts.
 func (c *Cluster) certify() error {
 	own, err := c.key("ca.key")
 	if err != nil {
 		return err
 	}
 	server, err := c.key("server.key")
+	if err != nil {
+		return err
+	}
+	client, err := c.key("kubelet-client.key")
 	if err != nil {
 		return err
 	}
@@ -34,11 +39,18 @@ func (c *Cluster) certify() error {
 			return err
 		}
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-		c.pool.AppendCertsFromPEM(text)
+		if cert.IsCA {
+			c.pool.AppendCertsFromPEM(text)
+		}
 		return c.write(name, string(text))
 	}
 	authority := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	if err := sign("ca.crt", authority, authority, own.Public()); err != nil {
+		return err
+	}
+	if err := sign("kubelet-client.crt", &x509.Certificate{
+		Subject: pkix.Name{CommonName: "kube-apiserver"}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, authority, client.Public()); err != nil {
 		return err
 	}
 	if err := sign("server.crt", &x509.Certificate{

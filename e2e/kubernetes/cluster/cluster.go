@@ -9,6 +9,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -30,15 +31,27 @@ import (
 )
 
 const (
-	serverIP = "192.168.77.1"    // of the first node, too
-	token    = "admin"           // nobody else is in this network
-	podRange = "10.244.0.0/16"   // of all networks of pods
-	services = "10.96.0.0/16"    // of services
-	nodes    = "192.168.77.0/24" // of nodes
+	serverIP   = "192.168.77.1" // of the first node, too
+	serverPort = "6443"
+	podRange   = "10.244.0.0/16"   // of all networks of pods
+	services   = "10.96.0.0/16"    // of services
+	nodes      = "192.168.77.0/24" // of nodes
 )
 
 // Ranges are the addresses of a cluster.
 func Ranges() []string { return []string{nodes, podRange, services} }
+
+// Barrier returns the command lines, for the network of a cluster's process, after which what arrives at an interface reaches nothing of
+// the nodes but the API server. Kubelets and the other programs of the nodes listen on all their addresses. Pods and services are
+// reached, also those that use a node's address (DNAT).
+func Barrier(device string) []string {
+	return []string{
+		"iptables -w -A INPUT -i " + device + " -p tcp --dport " + serverPort + " -j ACCEPT",
+		"iptables -w -A INPUT -i " + device + " -m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j ACCEPT",
+		"iptables -w -A INPUT -i " + device + " -j DROP",
+		"iptables -w -A FORWARD -i " + device + " -d " + nodes + " -m conntrack ! --ctstate ESTABLISHED,RELATED,DNAT -j DROP",
+	}
+}
 
 // Cluster is a running one.
 type Cluster struct {
@@ -54,12 +67,18 @@ type Cluster struct {
 	Client *http.Client
 
 	pool *x509.CertPool
+	// tokens prove to the API server who asks: admin, or a node. Other users of this machine may reach the server (make cluster), so
+	// only root can read them.
+	tokens map[string]string
 
 	mu       sync.Mutex
 	programs []*await.Program
 	nodes    []*Node
 	closers  []io.Closer
 }
+
+// admin is the user who may do everything.
+const admin = "admin"
 
 // patience ends a wait whose event never comes. It is minutes, because the machine may do other things too.
 const patience = 8 * time.Minute
@@ -78,19 +97,21 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 			return err
 		}
 	}
-	tokens := token + ",admin,admin,system:masters\n"
+	c.tokens = map[string]string{admin: rand.Text(), First: rand.Text(), Second: rand.Text()}
+	users := c.tokens[admin] + ",admin,admin,system:masters\n"
 	for _, name := range []string{First, Second} {
-		tokens += name + ",system:node:" + name + "," + name + ",system:nodes\n"
+		users += c.tokens[name] + ",system:node:" + name + "," + name + ",system:nodes\n"
 	}
-	if err := errors.Join(c.certify(), c.write("tokens.csv", tokens), c.kubeconfig("admin.conf", token)); err != nil {
+	if err := errors.Join(c.certify(), c.write("tokens.csv", users), c.kubeconfig("admin.conf", admin)); err != nil {
 		return err
 	}
 	if err := c.start("etcd", exec.Command("etcd", "--data-dir", filepath.Join(c.State, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379", "--listen-peer-urls", "http://127.0.0.1:2380")); err != nil {
 		return err
 	}
-	if err := c.component("kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--advertise-address="+serverIP, "--bind-address=0.0.0.0", "--secure-port=6443",
-		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--token-auth-file=tokens.csv", "--authorization-mode=Node,RBAC",
+	if err := c.component("kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--advertise-address="+serverIP, "--bind-address=0.0.0.0", "--secure-port="+serverPort,
+		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--anonymous-auth=false", "--token-auth-file=tokens.csv",
+		"--kubelet-client-certificate=kubelet-client.crt", "--kubelet-client-key=kubelet-client.key", "--authorization-mode=Node,RBAC",
 		"--service-account-key-file=accounts.pub", "--service-account-signing-key-file=accounts.key", "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-cluster-ip-range="+services, "--kubelet-preferred-address-types=InternalIP", "--allow-privileged=true"); err != nil {
 		return err
@@ -135,7 +156,7 @@ func (c *Cluster) Stop() {
 
 // start runs a program until the cluster stops. Its output goes to a file.
 func (c *Cluster) start(name string, cmd *exec.Cmd) error {
-	log, err := os.Create(filepath.Join(c.State, "logs", name))
+	log, err := os.OpenFile(filepath.Join(c.State, "logs", name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -247,11 +268,11 @@ func (c *Cluster) API(method, path string, body, into any) error {
 			return err
 		}
 	}
-	r, err := http.NewRequest(method, "https://"+serverIP+":6443"+path, &content)
+	r, err := http.NewRequest(method, "https://"+serverIP+":"+serverPort+path, &content)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Authorization", "Bearer "+c.tokens[admin])
 	r.Header.Set("Content-Type", "application/json")
 	if method == "PATCH" {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
@@ -301,6 +322,7 @@ func command(ctx context.Context, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// write makes a file of State that only root can read.
 func (c *Cluster) write(name, text string) error {
 	name = filepath.Join(c.State, name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -309,11 +331,12 @@ func (c *Cluster) write(name, text string) error {
 	return os.WriteFile(name, []byte(text), 0o600)
 }
 
-func (c *Cluster) kubeconfig(name, token string) error {
+// kubeconfig writes a file with which a program asks the API server as a user.
+func (c *Cluster) kubeconfig(name, user string) error {
 	return c.write(name, `apiVersion: v1
 kind: Config
-clusters: [{name: c, cluster: {server: "https://`+serverIP+`:6443", certificate-authority: "`+c.State+`/ca.crt"}}]
-users: [{name: u, user: {token: `+token+`}}]
+clusters: [{name: c, cluster: {server: "https://`+serverIP+`:`+serverPort+`", certificate-authority: "`+c.State+`/ca.crt"}}]
+users: [{name: u, user: {token: "`+c.tokens[user]+`"}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `)

@@ -71,8 +71,8 @@ func (c *Cluster) interfaces(n *Node) (runtimes string, err error) {
 	return runtimes, nil
 }
 
-// link joins the second node to the first one, and routes the networks of pods.
-func (c *Cluster) link(ctx context.Context, first, second *Node) error {
+// joinNodes joins the second node to the first one, and routes the networks of pods.
+func (c *Cluster) joinNodes(ctx context.Context, first, second *Node) error {
 	pair := fmt.Sprintf("link add link0 mtu %[1]d master node0 up type veth peer name node0 mtu %[1]d netns %[2]d", linkMTU, second.holder.Process.Pid)
 	if _, err := command(ctx, "ip", strings.Fields(pair)...); err != nil {
 		return err
@@ -84,11 +84,11 @@ func (c *Cluster) link(ctx context.Context, first, second *Node) error {
 			return err
 		}
 	}
-	return errors.Join(c.route(ctx, first, second), c.route(ctx, second, first), c.encrypt(ctx, first, second))
+	return errors.Join(c.routePods(ctx, first, second), c.routePods(ctx, second, first), c.makeTunnel(ctx, first, second))
 }
 
-// route makes the routes from a node to the other's pods that are not encrypted.
-func (c *Cluster) route(ctx context.Context, from, to *Node) error {
+// routePods makes the routes from a node to the other's pods that are not encrypted.
+func (c *Cluster) routePods(ctx context.Context, from, to *Node) error {
 	for _, net := range Networks {
 		if net.Encrypted {
 			continue
@@ -100,9 +100,9 @@ func (c *Cluster) route(ctx context.Context, from, to *Node) error {
 	return nil
 }
 
-// encrypt makes a WireGuard tunnel between the nodes, and the routes into it. WireGuard is the kernel's, or without that wireguard-go,
+// makeTunnel makes a WireGuard tunnel between the nodes, and the routes into it. WireGuard is the kernel's, or without that wireguard-go,
 // a program on each node.
-func (c *Cluster) encrypt(ctx context.Context, a, b *Node) error {
+func (c *Cluster) makeTunnel(ctx context.Context, a, b *Node) error {
 	keys := map[*Node]*ecdh.PrivateKey{}
 	for _, n := range []*Node{a, b} {
 		key, err := ecdh.X25519().GenerateKey(rand.Reader)

@@ -73,7 +73,7 @@ func (c *Cluster) Join(ctx context.Context) (*Node, error) {
 		return nil, err
 	}
 	if n.Name == Second {
-		if err := c.link(ctx, c.nodes[0], n); err != nil {
+		if err := c.joinNodes(ctx, c.nodes[0], n); err != nil {
 			return nil, err
 		}
 	}
@@ -169,10 +169,11 @@ func (c *Cluster) startContainerd(ctx context.Context, n *Node) error {
 
 // startKubelet starts what makes a node of Kubernetes.
 func (c *Cluster) startKubelet(ctx context.Context, n *Node) error {
-	// Cgroup v1 and machines with swap are supported, if asked for; the disks may be in memory.
+	// Cgroup v1 and machines with swap are supported, if asked for; the disks may be in memory. Of the certificates of the authority, only the
+	// API server's is a client's, so nobody else is let in.
 	if err := errors.Join(c.kubeconfig(filepath.Join(n.Name, "kubelet.conf"), n.Name), c.write(filepath.Join(n.Name, "kubelet.yaml"), `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authentication: {anonymous: {enabled: false}, webhook: {enabled: false}, x509: {clientCAFile: "`+filepath.Join(c.State, "ca.crt")+`"}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
 cgroupRoot: /`+n.Name+`
@@ -195,7 +196,7 @@ volumePluginDir: `+filepath.Join(c.State, n.Name, "plugins")+`
 		return err
 	}
 	if err := c.startOn(n, "kube-proxy", components, "kube-proxy", "--kubeconfig="+c.Kubeconfig(), "--hostname-override="+n.Name, "--cluster-cidr="+podRange, "--proxy-mode=iptables",
-		"--conntrack-max-per-core=0", "--oom-score-adj=0"); err != nil {
+		"--iptables-localhost-nodeports=false", "--conntrack-max-per-core=0", "--oom-score-adj=0"); err != nil {
 		return err
 	}
 	return c.Until(ctx, n.Name+" is ready", func() error {

@@ -98,7 +98,7 @@ func (c *Cluster) tendVolumes() error {
 		case claim.Status.Phase == corev1.ClaimPending && !have[name]:
 			errs = append(errs, c.makeVolume(name, &claim))
 		case claim.Status.Phase == corev1.ClaimBound && len(class) > 0:
-			errs = append(errs, c.limit(&claim, class))
+			errs = append(errs, c.limitPod(&claim, class))
 		}
 	}
 	return errors.Join(errs...)
@@ -122,8 +122,8 @@ func (c *Cluster) makeVolume(name string, claim *corev1.PersistentVolumeClaim) e
 	}, nil)
 }
 
-// limit limits what the containers of a claim's pod read and write on the disk of State.
-func (c *Cluster) limit(claim *corev1.PersistentVolumeClaim, params map[string]string) error {
+// limitPod limits what the containers of a claim's pod read and write on the disk of State.
+func (c *Cluster) limitPod(claim *corev1.PersistentVolumeClaim, params map[string]string) error {
 	disk, err := diskOf(c.State)
 	if err != nil {
 		return err

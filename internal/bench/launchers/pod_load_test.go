@@ -1,7 +1,6 @@
 package launchers
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,8 +30,8 @@ type cluster struct {
 	services [][]byte          // created
 	answers  map[string]string // by what follows "get"
 	pods     []*host.Process
-	machines bool   // each pod has a boot ID of its own
-	news     string // a pipe with what a watch of the pods prints; empty: nothing
+	machines bool     // each pod has a boot ID of its own
+	news     []string // files with what the watches of the pods print, in turn; then nothing
 }
 
 func (k *cluster) host(t *testing.T) *host.Host {
@@ -70,7 +70,11 @@ func (k *cluster) host(t *testing.T) *host.Host {
 		defer k.mu.Unlock()
 		k.asked = append(k.asked, strings.Join(c.Argv[1:3], " "))
 		if c.Argv[1] == "get" { // what the cluster says of the pods from now on
-			return local.Start(ctx, host.Cmd{Argv: []string{"cat", cmp.Or(k.news, "/dev/null")}, Pipe: true})
+			news := "/dev/null"
+			if len(k.news) > 0 {
+				news, k.news = k.news[0], k.news[1:]
+			}
+			return local.Start(ctx, host.Cmd{Argv: []string{"cat", news}, Pipe: true})
 		}
 		var pod struct {
 			Spec struct{ Containers []struct{ Command []string } }
@@ -262,12 +266,16 @@ func TestPodLost(t *testing.T) {
 }
 
 // TestPodGone: when the cluster loses the node of a pod, the run ends and says so, and the pods are removed without waiting for them.
+// That is so also after the cluster has ended a watch, or did not answer one.
 func TestPodGone(t *testing.T) {
-	k := &cluster{news: filepath.Join(t.TempDir(), "news")}
-	if err := unix.Mkfifo(k.news, 0o600); err != nil {
+	defer func(pause time.Duration) { watchPause = pause }(watchPause)
+	watchPause = 0
+	closed, pipe := filepath.Join(t.TempDir(), "closed"), filepath.Join(t.TempDir(), "news")
+	if err := errors.Join(os.WriteFile(closed, []byte("a Running True \nb Running True \n"), 0o600), unix.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	news, err := os.OpenFile(k.news, os.O_RDWR, 0)
+	k := &cluster{news: []string{closed, "/dev/null", pipe}}
+	news, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
