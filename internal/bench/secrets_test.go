@@ -83,3 +83,30 @@ func TestIdentityWithoutSecrets(t *testing.T) {
 		t.Errorf("the identities depend on the secret: %v", identities)
 	}
 }
+
+// TestNamesDifferWithoutSecrets: a result can tell the cases and environments of each plan apart.
+func TestNamesDifferWithoutSecrets(t *testing.T) {
+	sweep := func(values ...string) Choice {
+		e := job()
+		e.Params, e.Sweep = map[string]string{"kind": "x"}, map[string][]string{"command": values}
+		return Choice{Experiment: e}
+	}
+	l := members()
+	for _, x := range l.Launchers {
+		x.Params = append(x.Params, Param{Name: "env"})
+	}
+	for name, c := range map[string]struct {
+		choice Choice
+		err    string
+	}{
+		"cases":           {sweep("redis-cli -a one", "redis-cli -a two"), `two cases differ only in a secret, and results do not record secrets: both would be "command=redis-cli -a xxxxx"`},
+		"cases that stay": {sweep("redis-cli -a one get", "redis-cli -a two set"), ""},
+		"environments":    {Choice{Experiment: job(), Envs: []string{"native", "tee,env=API_TOKEN=a", "tee,env=API_TOKEN=b", "tee,env=API_TOKEN=c"}}, `two environments differ only in a secret, and results do not record secrets: both would be "tee,env=API_TOKEN=xxxxx"`},
+		"labels":          {Choice{Experiment: job(), Envs: []string{"native", "a=tee,env=API_TOKEN=a", "b=tee,env=API_TOKEN=b"}}, ""},
+	} {
+		_, err := NewPlans(c.choice, l)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: error %v, want %q", name, err, c.err)
+		}
+	}
+}
