@@ -41,7 +41,7 @@ func TestSecretsAreNotResumed(t *testing.T) {
 	if err != nil || strings.Contains(string(b), marker) || strings.Count(string(b), "xxxxx") < 2 {
 		t.Errorf("the stream: %s, %v", b, err)
 	}
-	if _, err := Resume(t.Context(), l, o, path); err == nil || !strings.Contains(err.Error(), "the parameter env has a secret, which results do not contain") {
+	if _, err := Resume(t.Context(), l, o, path); err == nil || !strings.Contains(err.Error(), "results do not record secrets, and parameter env had one") {
 		t.Errorf("resume: %v", err)
 	}
 }
