@@ -2,6 +2,8 @@ package printable
 
 import (
 	"encoding/json"
+	"io"
+	"log"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -172,6 +174,66 @@ func TestWriter(t *testing.T) {
 		if err := w.Flush(); err != nil || b.String() != want {
 			t.Errorf("parts of %d: got %q, %v; want %q", n, b.String(), err, want)
 		}
+	}
+}
+
+// TestWriterIsBounded: an unfinished line that is too long is passed on by the write that makes it so.
+func TestWriterIsBounded(t *testing.T) {
+	var b strings.Builder
+	w := NewWriter(&b)
+	for _, n := range []int{longest, 1} {
+		if b.Len() != 0 {
+			t.Errorf("%d bytes were passed on before the bound", b.Len())
+		}
+		if written, err := w.Write([]byte(strings.Repeat("a", n))); written != n || err != nil {
+			t.Fatal(written, err)
+		}
+	}
+	if b.Len() != longest+1 || len(w.line) != 0 {
+		t.Errorf("%d bytes were passed on, %d are kept", b.Len(), len(w.line))
+	}
+}
+
+// TestRun: a program's unfinished lines are written, and the log has its own writer again, also after a panic.
+func TestRun(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		var out, errs strings.Builder
+		before := log.Writer()
+		defer log.SetOutput(before)
+		log.SetOutput(&errs)
+		func() {
+			defer func() {
+				if v := recover(); (v != nil) != panics {
+					t.Errorf("panic %v", v)
+				}
+			}()
+			status := Run(&out, &errs, func(stdout, stderr io.Writer) int {
+				_, _ = io.WriteString(stdout, "out --token s3cret")
+				_, _ = io.WriteString(stderr, "errs \x1b")
+				if log.Writer() != stderr {
+					t.Error("the log does not pass the writer")
+				}
+				if panics {
+					panic("x")
+				}
+				return 3
+			})
+			if status != 3 {
+				t.Errorf("status %d", status)
+			}
+		}()
+		if out.String() != "out --token xxxxx" || errs.String() != `errs \u001b` {
+			t.Errorf("panics %v: wrote %q and %q", panics, &out, &errs)
+		}
+		if log.Writer() != io.Writer(&errs) {
+			t.Errorf("panics %v: the log still writes to the ended program's writer", panics)
+		}
+	}
+	r, w := io.Pipe()
+	r.Close()
+	var errs strings.Builder
+	if status := Run(w, &errs, func(stdout, _ io.Writer) int { _, _ = io.WriteString(stdout, "x"); return 0 }); status != 4 || !strings.Contains(errs.String(), "write the output: ") {
+		t.Errorf("an output that cannot be written: status %d, %q", status, &errs)
 	}
 }
 
