@@ -80,7 +80,7 @@ explain/prices: explain host machine stats workloads/micro
 findings/rules: contain explain/causes explain/prices findings findings/anomaly metric query rivals stats
 
 # compare
-environment: contain host machine metric result tee
+environment: contain host machine metric printable result tee
 verdict: explain metric result stats tee
 bench: contain environment host machine metric printable result stats tee verdict workloads/micro
 bench/commits: host result verdict

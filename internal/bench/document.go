@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -79,7 +80,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		}
 		p.Arms = append(p.Arms, Arm{Label: e.ID, Launcher: x, Params: e.Params, Subject: e.Subject, StandsFor: e.StandsFor})
 	}
-	if err := p.whole(); err != nil {
+	if err := p.checkSecretsPresent(); err != nil {
 		return nil, err
 	}
 	for i := range p.Cases {
@@ -94,8 +95,8 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// whole returns an error if a document of the plan lacks a secret of its parameters.
-func (p *Plan) whole() error {
+// checkSecretsPresent fails if a parameter lacks its secret, because it was read from a result.
+func (p *Plan) checkSecretsPresent() error {
 	all := []Params{}
 	for _, c := range p.Cases {
 		all = append(all, c.Params)
@@ -104,9 +105,9 @@ func (p *Plan) whole() error {
 		all = append(all, a.Params, a.Subject)
 	}
 	for _, params := range all {
-		for name, value := range params {
-			if strings.Contains(value, printable.Redacted) {
-				return fmt.Errorf("the parameter %s has a secret, which results do not contain: start the experiment again, with the secret in a file", name)
+		for _, name := range slices.Sorted(maps.Keys(params)) {
+			if strings.Contains(params[name], printable.Redacted) {
+				return fmt.Errorf("results do not record secrets, and parameter %s had one: start the experiment again (keep the secret in a file to be able to resume)", name)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -34,9 +35,13 @@ func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 	return out, err
 }
 
-// identity is the hash of a job: workload, version, parameters except subjects, data.
+// identity is the hash of a job: workload, version, parameters except subjects, data. The parameters are without their secrets, as
+// results record them: whoever has a result can compute its identities, and cannot guess a secret with one.
 func identity(w *Workload, params Params, data string) (string, error) {
 	job := maps.Clone(params)
+	for name, value := range job {
+		job[name] = printable.Named(name, value)
+	}
 	for _, d := range w.Params {
 		if d.Subject {
 			delete(job, d.Name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 )
@@ -230,6 +231,9 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	if p.Arms, err = arms(envs, w, l); err != nil {
 		return nil, err
 	}
+	if err := p.checkNamesWithoutSecrets(); err != nil {
+		return nil, err
+	}
 	if err := p.declare(e.StandsFor, len(c.Envs) == 0); err != nil {
 		return nil, err
 	}
@@ -271,6 +275,24 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 		}
 	}
 	return p, nil
+}
+
+// checkNamesWithoutSecrets fails if a result, which records no secrets, could not tell two cases or environments apart.
+func (p *Plan) checkNamesWithoutSecrets() error {
+	var caseIDs, labels []string
+	for _, c := range p.Cases {
+		caseIDs = append(caseIDs, printable.Redact(c.ID))
+	}
+	for _, a := range p.Arms {
+		labels = append(labels, printable.Redact(a.Label))
+	}
+	if i := duplicate(caseIDs); i >= 0 {
+		return fmt.Errorf("two cases differ only in a secret, and results do not record secrets: both would be %q. Keep the secrets in files, and vary the name of the file", caseIDs[i])
+	}
+	if i := duplicate(labels); i >= 0 {
+		return fmt.Errorf("two environments differ only in a secret, and results do not record secrets: both would be %q. Give each environment a label, like a=%s", labels[i], labels[i])
+	}
+	return nil
 }
 
 // declare sets what arms stand in for, by label. All labels must be there if the arms are the experiment's own.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
 )
 
 // TestSecretsAreNotResumed: a launcher gets the secret of its parameter, no file has it, and the experiment is not continued with what
@@ -39,7 +41,72 @@ func TestSecretsAreNotResumed(t *testing.T) {
 	if err != nil || strings.Contains(string(b), marker) || strings.Count(string(b), "xxxxx") < 2 {
 		t.Errorf("the stream: %s, %v", b, err)
 	}
-	if _, err := Resume(t.Context(), l, o, path); err == nil || !strings.Contains(err.Error(), "the parameter env has a secret, which results do not contain") {
+	if _, err := Resume(t.Context(), l, o, path); err == nil || !strings.Contains(err.Error(), "results do not record secrets, and parameter env had one") {
 		t.Errorf("resume: %v", err)
+	}
+}
+
+// TestIdentityWithoutSecrets: the identity of a case with a secret is that of the parameters as the result records them, so a result as it
+// was written is not an edited one, and the identity says nothing about the secret.
+func TestIdentityWithoutSecrets(t *testing.T) {
+	l, identities := members(), map[string]bool{}
+	for _, secret := range []string{"s3cretMarker", "other"} {
+		p, err := onePlan(Choice{Experiment: job(), Params: Params{"kind": "x", "command": "redis-benchmark -a " + secret + " -n 10"}}, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := document(p, Options{Host: host.Local()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "r.json")
+		if err := result.Write(path, doc); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var written result.Experiment
+		if err := json.Unmarshal(b, &written); err != nil {
+			t.Fatal(err)
+		}
+		if got := written.Cases[0].Params["command"]; got != "redis-benchmark -a xxxxx -n 10" {
+			t.Errorf("the file has the command %q", got)
+		}
+		if err := l.Edited(&written); err != nil {
+			t.Error(err)
+		}
+		identities[written.Cases[0].Identity] = true
+	}
+	if len(identities) != 1 {
+		t.Errorf("the identities depend on the secret: %v", identities)
+	}
+}
+
+// TestNamesDifferWithoutSecrets: a result can tell the cases and environments of each plan apart.
+func TestNamesDifferWithoutSecrets(t *testing.T) {
+	sweep := func(values ...string) Choice {
+		e := job()
+		e.Params, e.Sweep = map[string]string{"kind": "x"}, map[string][]string{"command": values}
+		return Choice{Experiment: e}
+	}
+	l := members()
+	for _, x := range l.Launchers {
+		x.Params = append(x.Params, Param{Name: "env"})
+	}
+	for name, c := range map[string]struct {
+		choice Choice
+		err    string
+	}{
+		"cases":           {sweep("redis-cli -a one", "redis-cli -a two"), `two cases differ only in a secret, and results do not record secrets: both would be "command=redis-cli -a xxxxx"`},
+		"cases that stay": {sweep("redis-cli -a one get", "redis-cli -a two set"), ""},
+		"environments":    {Choice{Experiment: job(), Envs: []string{"native", "tee,env=API_TOKEN=a", "tee,env=API_TOKEN=b", "tee,env=API_TOKEN=c"}}, `two environments differ only in a secret, and results do not record secrets: both would be "tee,env=API_TOKEN=xxxxx"`},
+		"labels":          {Choice{Experiment: job(), Envs: []string{"native", "a=tee,env=API_TOKEN=a", "b=tee,env=API_TOKEN=b"}}, ""},
+	} {
+		_, err := NewPlans(c.choice, l)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: error %v, want %q", name, err, c.err)
+		}
 	}
 }

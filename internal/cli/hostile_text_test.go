@@ -24,7 +24,7 @@ import (
 const secretMarker = "s3cretMarker"
 
 // hostileText controls a terminal, and has secrets as command lines and URLs have them.
-const hostileText = "=x \x1b]0;pwned\a\x1b[31m \u0085\u009b31m \u202e \u2066 \u2028 https://user:" + secretMarker + "@host.example/?key=" + secretMarker + "&a=b prog --password " + secretMarker +
+const hostileText = "=x \x1b]0;pwned\a\x1b[31m \u0085\u009b31m \u202e \u2066 \u2028 https://user:" + secretMarker + "@host.example/?key=" + secretMarker + "&a=b&key=" + secretMarker + " prog --password " + secretMarker +
 	" API_TOKEN=" + secretMarker + " 'Authorization: Bearer " + secretMarker + "'"
 
 // hostileResult is a result in which each text that the schema leaves free is hostile, too. It returns the names of these texts.

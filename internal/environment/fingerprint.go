@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/printable"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -30,7 +31,7 @@ type property struct {
 }
 
 // properties returns the fields of an environment that matter to a comparison, by JSON path, sorted. The list is
-// complete; any other field may differ.
+// complete; any other field may differ. Values are without secrets, as results record them: a hash lets a weak secret be guessed.
 //
 // The class holds what makes a kind of machine: CPU, number of CPUs, memory, hypervisor, instance type, TEE, GPUs,
 // limits, series of the kernel. A history continues across two machines of one class.
@@ -46,7 +47,7 @@ type property struct {
 func properties(e *result.Environment) []property {
 	var out []property
 	add := func(sc scope, path string, v any) {
-		out = append(out, property{path, fmt.Sprint(v), sc})
+		out = append(out, property{path, printable.Named(path, fmt.Sprint(v)), sc})
 	}
 	table := func(sc scope, path string, m map[string]string) {
 		for k, v := range m {

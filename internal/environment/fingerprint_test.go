@@ -223,3 +223,21 @@ func TestHostIdentity(t *testing.T) {
 		t.Errorf("the machine's id is in the document: %v", err)
 	}
 }
+
+// TestFingerprintWithoutSecrets: the hashes and differences of environments with secrets are those of what a result records of them.
+func TestFingerprintWithoutSecrets(t *testing.T) {
+	with := func(secret string) *result.Environment {
+		e := filled()
+		e.Params = map[string]string{"env": "API_TOKEN=" + secret, "password": secret}
+		e.Software.Cmdline = "quiet rd.password=" + secret
+		Fingerprint(&e)
+		return &e
+	}
+	a, b, recorded := with("one"), with("two"), with("xxxxx")
+	if a.Fingerprint != b.Fingerprint || a.Fingerprint != recorded.Fingerprint || a.Class != b.Class {
+		t.Errorf("fingerprints %s, %s and %s, classes %s and %s", a.Fingerprint, b.Fingerprint, recorded.Fingerprint, a.Class, b.Class)
+	}
+	if d := Diff(a, b); len(d) != 0 {
+		t.Errorf("differences %v", d)
+	}
+}

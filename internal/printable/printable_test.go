@@ -2,6 +2,8 @@ package printable
 
 import (
 	"encoding/json"
+	"io"
+	"log"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -86,6 +88,13 @@ func TestRedact(t *testing.T) {
 		"db:\n  password: M\n  user: a\n",
 		"- token: M\n",
 		"the answer is 401: Bearer M",
+		"docker://user:M@registry/alpine:3.18@sha256:0a1b",
+		"prog -pass M --private-key M --signing-key=M PRIVATE_KEY=M",
+		`{"private_key": "M"}`,
+		"GET /x?page=2&sig=M", "GET /x?signature=M", "GET /x?sid=M", "GET /x?jwt=M", "GET /x?hmac=M", "GET /x?auth=M",
+		"http://h/?code=M&session=M",
+		`{"url":"http://h/?a=b\u0026token=M\u0026page=2"}`,
+		`{"url":"http://h/?key=M\u0026page=2#x"}`,
 		"dbPassword=M", "apiKey=M", "password2=M",
 		"(see http://u:M@h) and --token=M",
 	} {
@@ -124,6 +133,11 @@ func TestRedactKeeps(t *testing.T) {
 		"--password-file FILE", "password_file: /run/x", "--max-tokens 128 --key-size 32 --keys 4", "time_per_output_token=0.02 first_token=3",
 		"--server http://USER:PASSWORD@host", "give --password PASSWORD", "a password: want text", "a monitor's token is not here",
 		`"tokens": 5, "token": 5`, "it's the user's password, isn't it", "redis-server -a", "key=value page_token_bytes=1",
+		"ffmpeg -i in.mp4 -pass 2 out.mp4", "x264 --pass 1 in", "ffmpeg -x265-params pass=2", `{"argv": ["ffmpeg", "-pass", "2"]}`,
+		"sign --private-key ./k.pem", "sign --private-key=k.pem x", "sign --signing-key /run/k --encryption-key ~/k", "PRIVATE_KEY=../k.pem prog",
+		`{"private_key": "/run/k.pem"}`, "private_key: k.pem\n", `["--signing-key", "ca.key", "x"]`, "private-key=`./k.pem`",
+		"load /kv?key=7", "POST /x?code=3&session=4", "docker://alpine:3.18@sha256:0a1b", "docker://host:5000/alpine:3.18@sha256:0a1b",
+		"https://git@host/x", "https://x-access-token@host/x",
 		"curl http://127.0.0.1/metrics", "passes=3", "bearer of news", "authority: x",
 	} {
 		if got := Redact(in); got != in {
@@ -133,8 +147,8 @@ func TestRedactKeeps(t *testing.T) {
 }
 
 func TestRedactWords(t *testing.T) {
-	in := []string{"env", "PASSWORD=a b", "redis-cli", "-a", "c d", "-h", "host", "--password", "e", "-H", "Authorization: Bearer f1", "sh", "-c", "prog --token 'g h' x", "http://u:i@h/?a=b"}
-	want := []string{"env", "PASSWORD=xxxxx", "redis-cli", "-a", "xxxxx", "-h", "host", "--password", "xxxxx", "-H", "Authorization: Bearer xxxxx", "sh", "-c", "prog --token 'xxxxx' x", "http://u:xxxxx@h/?a=b"}
+	in := []string{"env", "PASSWORD=a b", "redis-cli", "-a", "c d", "-h", "host", "--password", "e", "-H", "Authorization: Bearer f1", "sh", "-c", "prog --token 'g h' x", "-pass", "2", "--private-key", "./k.pem", "--private-key", "a/b+c=", "http://u:i@h/?a=b"}
+	want := []string{"env", "PASSWORD=xxxxx", "redis-cli", "-a", "xxxxx", "-h", "host", "--password", "xxxxx", "-H", "Authorization: Bearer xxxxx", "sh", "-c", "prog --token 'xxxxx' x", "-pass", "2", "--private-key", "./k.pem", "--private-key", "xxxxx", "http://u:xxxxx@h/?a=b"}
 	if got := RedactWords(in); strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -163,9 +177,84 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// TestWriterIsBounded: an unfinished line that is too long is passed on by the write that makes it so.
+func TestWriterIsBounded(t *testing.T) {
+	var b strings.Builder
+	w := NewWriter(&b)
+	for _, n := range []int{longest, 1} {
+		if b.Len() != 0 {
+			t.Errorf("%d bytes were passed on before the bound", b.Len())
+		}
+		if written, err := w.Write([]byte(strings.Repeat("a", n))); written != n || err != nil {
+			t.Fatal(written, err)
+		}
+	}
+	if b.Len() != longest+1 || len(w.line) != 0 {
+		t.Errorf("%d bytes were passed on, %d are kept", b.Len(), len(w.line))
+	}
+}
+
+// TestRun: a program's unfinished lines are written, and the log has its own writer again, also after a panic.
+func TestRun(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		var out, errs strings.Builder
+		before := log.Writer()
+		defer log.SetOutput(before)
+		log.SetOutput(&errs)
+		func() {
+			defer func() {
+				if v := recover(); (v != nil) != panics {
+					t.Errorf("panic %v", v)
+				}
+			}()
+			status := Run(&out, &errs, func(stdout, stderr io.Writer) int {
+				_, _ = io.WriteString(stdout, "out --token s3cret")
+				_, _ = io.WriteString(stderr, "errs \x1b")
+				if log.Writer() != stderr {
+					t.Error("the log does not pass the writer")
+				}
+				if panics {
+					panic("x")
+				}
+				return 3
+			})
+			if status != 3 {
+				t.Errorf("status %d", status)
+			}
+		}()
+		if out.String() != "out --token xxxxx" || errs.String() != `errs \u001b` {
+			t.Errorf("panics %v: wrote %q and %q", panics, &out, &errs)
+		}
+		if log.Writer() != io.Writer(&errs) {
+			t.Errorf("panics %v: the log still writes to the ended program's writer", panics)
+		}
+	}
+	r, w := io.Pipe()
+	r.Close()
+	var errs strings.Builder
+	if status := Run(w, &errs, func(stdout, _ io.Writer) int { _, _ = io.WriteString(stdout, "x"); return 0 }); status != 4 || !strings.Contains(errs.String(), "write the output: ") {
+		t.Errorf("an output that cannot be written: status %d, %q", status, &errs)
+	}
+}
+
+// TestNamed: the name alone says that a value is a secret; of the parameters that a scrape asks with, more names do.
+func TestNamed(t *testing.T) {
+	for _, name := range []string{"password", "api_key", "cluster_token", "private_key",
+		"__param_key", "__param_sig", "__param_signature", "__param_code", "__param_auth", "__param_sid", "__param_session", "__param_jwt", "__param_hmac", "__param_token"} {
+		if got := Named(name, "M"); got != Redacted {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	for name, value := range map[string]string{"key": "M", "code": "M", "session": "M", "pass": "2", "private_key": "/run/k.pem", "__param_page": "2", "token": ""} {
+		if got := Named(name, value); got != value {
+			t.Errorf("%s=%s: got %q", name, value, got)
+		}
+	}
+}
+
 // BenchmarkRedact shows that no text takes more than a time in proportion to its length.
 func BenchmarkRedact(b *testing.B) {
-	for _, part := range []string{"a", "://", "http://u:p@", "\"", "\\\"", "a'", "'", "`\"'", "password: ", "Bearer ", "=", "a=b&", "mysql -p", "{\"token\": ", "\\", "\n", "--token "} {
+	for _, part := range []string{"a", "://", "http://u:p@", "\"", "\\\"", "a'", "'", "`\"'", "password: ", "Bearer ", "=", "a=b&", `\u0026=`, "mysql -p", "{\"token\": ", "\\", "\n", "--token "} {
 		in := "token " + strings.Repeat(part, (1<<20)/len(part))
 		b.Run(part, func(b *testing.B) {
 			b.SetBytes(int64(len(in)))
@@ -177,7 +266,7 @@ func BenchmarkRedact(b *testing.B) {
 }
 
 func FuzzRedact(f *testing.F) {
-	for _, in := range []string{"http://u:p@h/?token=x", `"--password", "x"`, "Authorization: Bearer x1", "\\\"--token\\\" \\\"", "Bearer \\'", "mysql -p", "a=?&password=#;", "'\n'`"} {
+	for _, in := range []string{"http://u:p@h/?token=x", `"--password", "x"`, "Authorization: Bearer x1", "\\\"--token\\\" \\\"", "Bearer \\'", "mysql -p", "a=?&password=#;", `?a=b\u0026key=x`, "-pass 2 --private-key ./k", "'\n'`"} {
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

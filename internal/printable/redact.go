@@ -14,7 +14,8 @@ const Redacted = "xxxxx"
 // Redact returns a text without its secrets: passwords and lone names in URLs (https://user:x@host), values of parameters,
 // options, variables and keys whose names say that they are secret (?token=x, --password x, PASSWORD=x, "password": "x"), headers
 // (Authorization: Bearer x), and passwords of programs whose options have one letter (redis-cli -a x). Names of files that hold
-// secrets stay (--password-file x). Redacting twice changes nothing more.
+// secrets stay (--password-file x, --private-key ./k.pem), and so do names of users (https://git@host). Redacting twice changes
+// nothing more.
 func Redact(s string) string {
 	if !suspicious(s) {
 		return s
@@ -41,7 +42,7 @@ func URL(u *url.URL) string { return Redact(u.String()) }
 
 // Named is Redact for a value whose name is known: it is a secret if its name says so.
 func Named(name, value string) string {
-	if value != "" && suspicious(name) && (isSecret(name) || strings.HasPrefix(name, "__param_") && isSecretParameter(name)) {
+	if value != "" && (isSecret(name) && !isHarmless(name, value) || strings.HasPrefix(name, "__param_") && isSecretParameter(name, true)) {
 		return Redacted
 	}
 	return Redact(value)
@@ -55,7 +56,7 @@ func suspicious(s string) bool {
 
 // signs are parts of each text that has a secret which Redact finds.
 var signs = []string{"://", "pass", "pwd", "token", "secret", "key", "auth", "cookie", "credential", "bearer",
-	"redis", "valkey", "memtier", "curl", "mysql", "mariadb", "mongo"}
+	"redis", "valkey", "memtier", "curl", "mysql", "mariadb", "mongo", "sig=", "signature=", "sid=", "jwt=", "hmac="}
 
 // lettered are programs with an option of one letter whose value is a secret. Where joined, the value may follow it directly.
 var lettered = map[string]struct {
@@ -76,8 +77,9 @@ type redactor struct {
 	out     strings.Builder
 	program string // whose options are read
 	next    state
-	name    bool // the word before was in quotes, and names a secret
-	within  bool // a word was on the line
+	label   string // names the secret that next is
+	name    bool   // the word before was in quotes, and names a secret
+	within  bool   // a word was on the line
 }
 
 // state says what the next word is.
@@ -173,7 +175,7 @@ func (r *redactor) word(s string, ofCommand bool) {
 	case r.secret(s):
 	case named && !ofCommand:
 		r.out.WriteString(s)
-		r.name = true
+		r.name, r.label = true, s
 		return
 	case !strings.ContainsFunc(s, unicode.IsSpace) || ofCommand && isAssignment(s):
 		r.plain(s, 0, len(s))
@@ -203,9 +205,9 @@ func (r *redactor) secret(s string) bool {
 		return false
 	case was == header && slices.Contains(schemes, strings.ToLower(s)):
 		r.out.WriteString(s)
-		r.next = secret
+		r.next, r.label = secret, ""
 		return true
-	case was == secret && len(s) > 1 && s[0] == '-', slices.Contains(placeholders, s):
+	case was == secret && len(s) > 1 && s[0] == '-', slices.Contains(placeholders, s), (was == secret || was == quoted) && isHarmless(r.label, s):
 		return false
 	}
 	r.out.WriteString(Redacted)
@@ -225,7 +227,7 @@ func wordLength(s string, isValue bool) int {
 			return i
 		case isQuote(c):
 			return i - 1
-		case c == ':' && strings.HasPrefix(s[i:], "://"):
+		case c == ':' && strings.HasPrefix(s[i:], "://"), c == '?' && s[0] == '/':
 			isURL = true
 		case c == '=' && isSecret(s[:i]):
 			isValue = true
@@ -261,7 +263,7 @@ func (r *redactor) plain(s string, at, n int) {
 	}
 	if name, ok := strings.CutSuffix(w, ":"); ok && isSecret(name) {
 		r.out.WriteString(w)
-		r.next = quoted
+		r.next, r.label = quoted, name
 		if !wasWithin && isLastWord(rest) {
 			r.next = secret
 		}
@@ -274,18 +276,18 @@ func (r *redactor) plain(s string, at, n int) {
 	switch {
 	case w == "Bearer":
 		if v := strings.TrimLeft(rest, " "); strings.ContainsAny(v[:wordLength(v, true)], "0123456789") {
-			r.next = secret
+			r.next, r.label = secret, ""
 		}
 	case known.option != "" && w == known.option && !(known.joined && strings.HasPrefix(r.program, "m")),
 		strings.HasPrefix(w, "-") && !strings.Contains(w, "=") && isSecret(w):
-		r.next = secret
+		r.next, r.label = secret, w
 	case known.joined && strings.HasPrefix(w, known.option) && len(w) > 2:
 		r.out.WriteString(known.option + Redacted)
 		return
 	}
 	r.out.WriteString(redactParts(w))
 	if name, ok := strings.CutSuffix(w, "="); ok && isSecret(name) {
-		r.next = secret // in the quotes that follow
+		r.next, r.label = secret, name // in the quotes that follow
 	}
 }
 
@@ -302,34 +304,46 @@ func redactParts(w string) string {
 		w = redactUsers(w)
 	}
 	var b strings.Builder
-	secretly := isSecret
+	isParameter := false
 	for {
-		i := strings.IndexAny(w, "?&#;=")
-		if i < 0 {
+		i, n := separator(w, "?&#;=")
+		if n == 0 {
 			break
 		}
-		name, c := w[:i], w[i]
-		b.WriteString(w[:i+1])
-		w = w[i+1:]
-		if c != '=' {
-			secretly = isSecretParameter
+		name, mark := w[:i], w[i:i+n]
+		b.WriteString(w[:i+n])
+		w = w[i+n:]
+		if mark != "=" {
+			isParameter = true
 			continue
 		}
-		if !secretly(name) {
+		if !isSecret(name) && !(isParameter && isSecretParameter(name, scheme)) {
 			continue
 		}
 		end := len(w)
 		if scheme || b.Len() > len(name)+1 {
-			if end = strings.IndexAny(w, "&#;"); end < 0 {
-				end = len(w)
-			}
+			end, _ = separator(w, "&#;")
 		}
-		if end > 0 && !slices.Contains(placeholders, w[:end]) {
+		if end > 0 && !slices.Contains(placeholders, w[:end]) && !isHarmless(name, w[:end]) {
 			b.WriteString(Redacted)
 			w = w[end:]
 		}
 	}
 	return b.String() + w
+}
+
+// separator returns where the first of some separators is and its length, which is 0 if there is none. Encoders of JSON write & as \u0026.
+func separator(s, separators string) (at, length int) {
+	const ampersand = `\u0026`
+	for i := range len(s) {
+		if strings.IndexByte(separators, s[i]) >= 0 {
+			return i, 1
+		}
+		if s[i] == '\\' && strings.HasPrefix(s[i:], ampersand) {
+			return i, len(ampersand)
+		}
+	}
+	return len(s), 0
 }
 
 // redactUsers redacts what stands before the hosts of the URLs in a word.
@@ -347,8 +361,8 @@ func redactUsers(w string) string {
 			next = len(after)
 		}
 		this := after[:next]
-		if at := userLength(this); at >= 0 {
-			isWeb := strings.HasSuffix(before, "http") || strings.HasSuffix(before, "https")
+		isWeb := strings.HasSuffix(before, "http") || strings.HasSuffix(before, "https")
+		if at := userLength(this); at >= 0 && (isWeb || !strings.HasPrefix(this[at:], "@sha256:")) { // the digest of an image has no user before it
 			b.WriteString(redactUser(this[:at], isWeb))
 			this = this[at:]
 		}
@@ -372,16 +386,21 @@ func userLength(s string) int {
 	return -1
 }
 
-// redactUser redacts the user and password of a URL. A lone name is a token, as GitHub's, in URLs of the web.
+// redactUser redacts the user and password of a URL. A lone name may be a token, as GitHub's, in URLs of the web.
 func redactUser(user string, isWeb bool) string {
 	name, password, ok := strings.Cut(user, ":")
 	switch {
 	case ok && !slices.Contains(placeholders, password):
 		return name + ":" + Redacted
-	case !ok && isWeb:
+	case !ok && isWeb && !isUserName(name):
 		return Redacted
 	}
 	return user
+}
+
+// isUserName reports whether a lone name in a URL is that of a user, such as git, and no token: tokens have digits or are longer.
+func isUserName(name string) bool {
+	return len(name) <= 16 && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !strings.ContainsRune("-_.", r) })
 }
 
 // isHeader reports whether a header of HTTP has a secret.
@@ -405,10 +424,26 @@ func isSecret(name string) bool {
 	return strings.HasSuffix(last, "password") || strings.HasSuffix(last, "secret")
 }
 
-// isSecretParameter is isSecret for the parameter of a URL.
-func isSecretParameter(name string) bool {
+// isHarmless reports whether a value is no secret although its name says so: the number of a pass (ffmpeg -pass 2), and the name of a
+// file with a key. A secret in base64 may have slashes, so such a name begins like a path or ends like that of a file with a key.
+func isHarmless(name, value string) bool {
+	switch before, last := lastWords(name); {
+	case last == "pass":
+		return len(value) <= 2 && strings.Trim(value, "0123456789") == ""
+	case last == "key" && slices.Contains([]string{"private", "signing", "encryption"}, before):
+		begins := func(with string) bool { return strings.HasPrefix(value, with) }
+		return slices.Contains([]string{".pem", ".key", ".crt"}, path.Ext(value)) ||
+			slices.ContainsFunc([]string{"/", "./", "../", "~/"}, begins) && !strings.ContainsAny(value, "+=")
+	}
+	return false
+}
+
+// isSecretParameter is isSecret for the parameter of a URL. Commands without a URL have parameters of these names that are no secrets
+// (/kv?key=7).
+func isSecretParameter(name string, ofURL bool) bool {
 	_, last := lastWords(name)
-	return isSecret(name) || slices.Contains([]string{"key", "sig", "signature", "code", "auth", "sid", "session", "jwt", "hmac"}, last)
+	return isSecret(name) || slices.Contains([]string{"sig", "signature", "auth", "sid", "jwt", "hmac"}, last) ||
+		ofURL && slices.Contains([]string{"key", "code", "session"}, last)
 }
 
 // lastWords returns the last two words of a name, in lower case and without digits at the end: words end at - _ . / [ ] and before a

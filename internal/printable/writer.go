@@ -19,19 +19,22 @@ type Writer struct {
 const longest = 4 << 20
 
 // Run runs a program whose output passes writers of this package, as does what its packages log without a logger of their own. It
-// returns the program's exit status, or 4, a tool error, if the last line could not be written.
-func Run(stdout, stderr io.Writer, program func(stdout, stderr io.Writer) int) int {
+// returns the program's exit status, or 4, a tool error, if the last line could not be written. Unfinished lines are written even if the
+// program panics.
+func Run(stdout, stderr io.Writer, program func(stdout, stderr io.Writer) int) (status int) {
 	out, errs := NewWriter(stdout), NewWriter(stderr)
 	if log.Writer() == stderr {
 		log.SetOutput(errs)
+		defer log.SetOutput(stderr)
 	}
-	status := program(out, errs)
-	if err := out.Flush(); err != nil && status == 0 {
-		_, _ = io.WriteString(errs, "write the output: "+err.Error()+"\n")
-		status = 4
-	}
-	_ = errs.Flush() // nobody can be told
-	return status
+	defer func() {
+		if err := out.Flush(); err != nil && status == 0 {
+			_, _ = io.WriteString(errs, "write the output: "+err.Error()+"\n")
+			status = 4
+		}
+		_ = errs.Flush() // nobody can be told
+	}()
+	return program(out, errs)
 }
 
 // NewWriter returns a writer that writes to another.
@@ -43,12 +46,17 @@ func (w *Writer) Write(b []byte) (int, error) {
 	defer w.mu.Unlock()
 	end := bytes.LastIndexByte(b, '\n') + 1
 	w.line = append(w.line, b[:end]...)
-	if end > 0 || len(w.line) > longest {
+	if end > 0 {
 		if err := w.pass(); err != nil {
 			return 0, err
 		}
 	}
 	w.line = append(w.line, b[end:]...)
+	if len(w.line) > longest {
+		if err := w.pass(); err != nil {
+			return end, err
+		}
+	}
 	return len(b), nil
 }
 

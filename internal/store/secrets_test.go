@@ -39,7 +39,7 @@ global: {external_labels: {cluster_token: "${TEESCOPE_TEST_SECRET}"}}
 scrape_configs:
 - job_name: a
   scrape_interval: 1s
-  params: {key: [MARKER1]}
+  params: {key: [MARKER1], sig: [MARKER1], signature: [MARKER1], code: [MARKER1], auth: [MARKER1], sid: [MARKER1], session: [MARKER1], jwt: [MARKER1], hmac: [MARKER1]}
   static_configs: [{targets: ["HOST"]}]
 - job_name: b
   http_sd_configs: [{url: "http://user:MARKER2@HOST/sd?token=MARKER3"}]
