@@ -10,7 +10,7 @@ import (
 )
 
 // TestModelKilled ends a server of a language model (-9) while it answers, after it has computed for a tenth of a second: far too little for all
-// requests. The run has failed, with one line, and no value of it is kept.
+// requests. The run must be recorded as failed, with a reason of one line and without any value.
 func TestModelKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

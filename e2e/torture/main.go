@@ -121,7 +121,7 @@ func (p *part) run(ctx context.Context, dir string, seed uint64, within time.Dur
 	}
 	fmt.Printf("%s: seed %d, %d of %d cases are done\n", p.name, st.Seed, st.Done, p.cases)
 	for begun := time.Now(); st.Done < p.cases && time.Since(begun) < within; {
-		if err := st.one(p.name, dir, try); err != nil {
+		if err := st.tryNext(p.name, dir, try); err != nil {
 			return nil, err
 		}
 		if err := st.store(file); err != nil {
@@ -132,8 +132,8 @@ func (p *part) run(ctx context.Context, dir string, seed uint64, within time.Dur
 	return st, nil
 }
 
-// one tries the next case. What a process said that crashed goes to a file in the folder of what was done.
-func (st *state) one(name, dir string, try func(int, *rand.Rand) (outcome, error)) error {
+// tryNext tries the next case. What a process said that crashed goes to a file in the folder of what was done.
+func (st *state) tryNext(name, dir string, try func(int, *rand.Rand) (outcome, error)) error {
 	begun := time.Now()
 	number := st.Done + 1
 	o, err := try(number, rand.New(rand.NewPCG(st.Seed, uint64(number))))

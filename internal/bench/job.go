@@ -36,7 +36,7 @@ func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 }
 
 // identity is the hash of a job: workload, version, parameters except subjects, data. The parameters are without their secrets, as
-// results record them: whoever has a result can compute its identities, and cannot guess a secret with one.
+// results record them. So the identities of a result can be computed from it alone, and nobody can test guesses of a secret against one.
 func identity(w *Workload, params Params, data string) (string, error) {
 	job := maps.Clone(params)
 	for name, value := range job {

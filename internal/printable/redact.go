@@ -424,7 +424,7 @@ func isSecret(name string) bool {
 	return strings.HasSuffix(last, "password") || strings.HasSuffix(last, "secret")
 }
 
-// isHarmless reports whether a value is no secret although its name says so: the number of a pass (ffmpeg -pass 2), and the name of a
+// isHarmless reports whether a value is not a secret although its name says so: the number of a pass (ffmpeg -pass 2), and the name of a
 // file with a key. A secret in base64 may have slashes, so such a name begins like a path or ends like that of a file with a key.
 func isHarmless(name, value string) bool {
 	switch before, last := lastWords(name); {

@@ -84,7 +84,7 @@ func TestRequests(t *testing.T) {
 		read("web fake 166; db fake 7")
 		errs["b"] = errors.New("refused\x1b[31m\n" + strings.Repeat("x", 1000))
 		answers["a"] = 6
-		read("db fake 7; fake at b: refused\ufffd[31m " + strings.Repeat("x", 285) + "...") // a part of a sum is no sum
+		read("db fake 7; fake at b: refused\ufffd[31m " + strings.Repeat("x", 285) + "...") // without the answer of one of its servers, web has no sum
 		delete(errs, "b")
 		answers["b"] = 20
 		read("web fake 176; db fake 7")
