@@ -398,23 +398,25 @@ func TestResume(t *testing.T) {
 // evidence later, when it wants to see some.
 func TestResumeUnverified(t *testing.T) {
 	for _, side := range []string{"client", "server"} {
-		c, s := configs(AESGCM)
-		careless, open := c, s
-		if side == "client" {
-			careless.Verifier, careless.Unverified, open.Attester = nil, true, nil
-		} else {
-			careless.Attester, open.Verifier = nil, nil
-		}
-		a, _ := pair(t, careless, open)
-		c.Resume = a.Ticket()
-		a, b := pair(t, c, s)
-		if a.Resumed() || b.Resumed() || len(a.Evidence()) == 0 || len(b.Evidence()) == 0 {
-			t.Errorf("%s: resumed %v and %v, evidence of %d and %d bytes", side, a.Resumed(), b.Resumed(), len(a.Evidence()), len(b.Evidence()))
-		}
-		c.Resume = a.Ticket()
-		if a, b := pair(t, c, s); !a.Resumed() || !b.Resumed() {
-			t.Errorf("%s: a session that was verified is not resumed", side)
-		}
+		t.Run(side, func(t *testing.T) {
+			c, s := configs(AESGCM)
+			careless, open := c, s
+			if side == "client" {
+				careless.Verifier, careless.Unverified, open.Attester = nil, true, nil
+			} else {
+				careless.Attester, open.Verifier = nil, nil
+			}
+			a, _ := pair(t, careless, open)
+			c.Resume = a.Ticket()
+			a, b := pair(t, c, s)
+			if a.Resumed() || b.Resumed() || len(a.Evidence()) == 0 || len(b.Evidence()) == 0 {
+				t.Errorf("%s: resumed %v and %v, evidence of %d and %d bytes", side, a.Resumed(), b.Resumed(), len(a.Evidence()), len(b.Evidence()))
+			}
+			c.Resume = a.Ticket()
+			if a, b := pair(t, c, s); !a.Resumed() || !b.Resumed() {
+				t.Errorf("%s: a session that was verified is not resumed", side)
+			}
+		})
 	}
 }
 

@@ -147,8 +147,10 @@ func TestPacked(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"none.yaml", "../experiments/e1-ladder.yaml", "sources/channel.yaml"} {
-		if _, err := experiments.Files.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := experiments.Files.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }

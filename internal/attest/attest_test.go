@@ -64,9 +64,11 @@ func TestSimulated(t *testing.T) {
 		{"too much", &Evidence{Format: simulatedFormat, Quote: make([]byte, mostQuote+1)}, d, time.Now(), "too large for this format"},
 		{"an unknown format", &Evidence{Format: "arm_cca_guest"}, d, time.Now(), "unsupported"},
 	} {
-		if err := Verify(t.Context(), tc.e, data, tc.c, tc.now); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want an error with %q", tc.name, err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if err := Verify(t.Context(), tc.e, data, tc.c, tc.now); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: %v, want an error with %q", tc.name, err, tc.want)
+			}
+		})
 	}
 }
 
@@ -109,18 +111,20 @@ func TestRevoked(t *testing.T) {
 		{revocations{Serials: []string{"2"}, Until: now.Add(time.Hour)}, "revoked"},
 		{revocations{Until: now.Add(-time.Minute)}, "out of date"},
 	} {
-		d := &Simulated{turns: make(chan struct{}, 1), key: key, leaf: leaf.Raw}
-		if d.collateral, err = publish(root, rootKey, tc.list); err != nil {
-			t.Fatal(err)
-		}
-		e, err := d.Quote(t.Context(), [Size]byte{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = Verify(t.Context(), e, [Size]byte{}, d, now)
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("list %+v: %v, want %q", tc.list, err, tc.want)
-		}
+		t.Run(tc.want, func(t *testing.T) {
+			d := &Simulated{turns: make(chan struct{}, 1), key: key, leaf: leaf.Raw}
+			if d.collateral, err = publish(root, rootKey, tc.list); err != nil {
+				t.Fatal(err)
+			}
+			e, err := d.Quote(t.Context(), [Size]byte{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Verify(t.Context(), e, [Size]byte{}, d, now)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("list %+v: %v, want %q", tc.list, err, tc.want)
+			}
+		})
 	}
 }
 
@@ -196,16 +200,18 @@ func TestNSM(t *testing.T) {
 		{"nothing", nil, nil, "read the answer"},
 		{"no module", nil, errors.ErrUnsupported, "get a document"},
 	} {
-		n := nsm{func(request, answer []byte) (int, error) {
-			// {"Attestation": {"user_data": 64 bytes}}
-			if want := append([]byte("\xa1\x6bAttestation\xa1\x69user_data\x58\x40"), data[:]...); !bytes.Equal(request, want) {
-				t.Errorf("%s: the request is %x, want %x", tc.name, request, want)
+		t.Run(tc.name, func(t *testing.T) {
+			n := nsm{func(request, answer []byte) (int, error) {
+				// {"Attestation": {"user_data": 64 bytes}}
+				if want := append([]byte("\xa1\x6bAttestation\xa1\x69user_data\x58\x40"), data[:]...); !bytes.Equal(request, want) {
+					t.Errorf("%s: the request is %x, want %x", tc.name, request, want)
+				}
+				return copy(answer, tc.answer), tc.err
+			}}
+			e, err := n.Quote(t.Context(), data)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || err == nil && (e.Format != "nitro" || string(e.Quote) != "abc") {
+				t.Errorf("%s: %+v, %v", tc.name, e, err)
 			}
-			return copy(answer, tc.answer), tc.err
-		}}
-		e, err := n.Quote(t.Context(), data)
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || err == nil && (e.Format != "nitro" || string(e.Quote) != "abc") {
-			t.Errorf("%s: %+v, %v", tc.name, e, err)
-		}
+		})
 	}
 }

@@ -59,26 +59,28 @@ func TestRealNVIDIA(t *testing.T) {
 		{hopper, "GH100 A01 GSP BROM", "416A5FAFCBD9FA5CA3", "535.86.09", "96.00.5E.00.01", "27a328247bf7935c"},
 		{blackwell, "GB100 A01 GSP BROM", "41E6DE55C3BDC14277", "575.32", "97.00.88.00.0F", "931d8dd0add203ac"},
 	} {
-		i, err := attest.Inspect(t.Context(), tc.e, nil, nvidiaTime, attest.Trust{})
-		if err != nil || i.Signature != nil || !errors.Is(i.Standing, attest.ErrNotRead) {
-			t.Fatalf("%s: %+v, %v", tc.device, i, err)
-		}
-		g := i.Facts.GPUs
-		if len(g) != 1 || g[0].Device != tc.device || g[0].Driver != tc.driver || g[0].VBIOS != tc.vbios || g[0].Mode != "" || g[0].Serial != tc.serial {
-			t.Errorf("it says %s, %s, %s, %s", g[0].Device, g[0].Serial, g[0].Driver, g[0].VBIOS)
-		}
-		if !strings.HasPrefix(hex.EncodeToString(i.Data), tc.nonce) || i.Facts.TEE != "nvidia-gpu" || i.Facts.Debug != nil || len(i.Facts.Registers) < 20 || len(i.Facts.Registers["gpu0_m3"]) != 96 && tc.e == hopper {
-			t.Errorf("it says %x and %+v", i.Data, i.Facts)
-		}
-		if i.IsBoundTo([attest.Size]byte{}) || i.IsBoundTo([attest.Size]byte(slices.Concat(i.Data, make([]byte, 32)))) {
-			t.Error("it is about data that nobody asked for")
-		}
-		if i, err := attest.Inspect(t.Context(), tc.e, nil, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil {
-			t.Errorf("before its certificates: %+v, %v", i, err)
-		}
-		if err := attest.Verify(t.Context(), tc.e, [attest.Size]byte{}, nil, nvidiaTime); err == nil {
-			t.Error("verified for other data")
-		}
+		t.Run(tc.device, func(t *testing.T) {
+			i, err := attest.Inspect(t.Context(), tc.e, nil, nvidiaTime, attest.Trust{})
+			if err != nil || i.Signature != nil || !errors.Is(i.Standing, attest.ErrNotRead) {
+				t.Fatalf("%s: %+v, %v", tc.device, i, err)
+			}
+			g := i.Facts.GPUs
+			if len(g) != 1 || g[0].Device != tc.device || g[0].Driver != tc.driver || g[0].VBIOS != tc.vbios || g[0].Mode != "" || g[0].Serial != tc.serial {
+				t.Errorf("it says %s, %s, %s, %s", g[0].Device, g[0].Serial, g[0].Driver, g[0].VBIOS)
+			}
+			if !strings.HasPrefix(hex.EncodeToString(i.Data), tc.nonce) || i.Facts.TEE != "nvidia-gpu" || i.Facts.Debug != nil || len(i.Facts.Registers) < 20 || len(i.Facts.Registers["gpu0_m3"]) != 96 && tc.e == hopper {
+				t.Errorf("it says %x and %+v", i.Data, i.Facts)
+			}
+			if i.IsBoundTo([attest.Size]byte{}) || i.IsBoundTo([attest.Size]byte(slices.Concat(i.Data, make([]byte, 32)))) {
+				t.Error("it is about data that nobody asked for")
+			}
+			if i, err := attest.Inspect(t.Context(), tc.e, nil, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), attest.Trust{}); err != nil || i.Signature == nil {
+				t.Errorf("before its certificates: %+v, %v", i, err)
+			}
+			if err := attest.Verify(t.Context(), tc.e, [attest.Size]byte{}, nil, nvidiaTime); err == nil {
+				t.Error("verified for other data")
+			}
+		})
 	}
 	for name, e := range map[string]*attest.Evidence{
 		"a real switch":               sampleGPU(t, "switch"),
@@ -258,15 +260,17 @@ func TestNVIDIACommand(t *testing.T) {
 		{"no-such-tool {nonce}", "install NVIDIA's nvattest"},
 		{"cat " + sample, "the command must contain {nonce}"},
 	} {
-		q, _, err := provider.Open(attest.Settings{NVIDIA: tc.command})
-		var e *attest.Evidence
-		if err == nil {
-			e, err = q.Quote(t.Context(), [attest.Size]byte{1})
-		}
-		said(t, tc.command, err, tc.want)
-		if err == nil && !bytes.Equal(e.Quote, sampleGPU(t, "hopper").Quote) {
-			t.Errorf("%s: other evidence", tc.command)
-		}
+		t.Run(tc.command, func(t *testing.T) {
+			q, _, err := provider.Open(attest.Settings{NVIDIA: tc.command})
+			var e *attest.Evidence
+			if err == nil {
+				e, err = q.Quote(t.Context(), [attest.Size]byte{1})
+			}
+			said(t, tc.command, err, tc.want)
+			if err == nil && !bytes.Equal(e.Quote, sampleGPU(t, "hopper").Quote) {
+				t.Errorf("%s: other evidence", tc.command)
+			}
+		})
 	}
 	if _, _, err := provider.Open(attest.Settings{NVIDIA: "no-such-tool {nonce}"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("no tool: %v", err)

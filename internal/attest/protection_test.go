@@ -67,9 +67,11 @@ func TestBits(t *testing.T) {
 		t.Errorf("%v", facts)
 	}
 	for name, want := range map[string]bool{"smt": true, "bit6": true, "bit63": true, "bit0": false, "bit64": false, "": false} {
-		if KnownPlatformFact(name) != want {
-			t.Errorf("%q is known: %t", name, !want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if KnownPlatformFact(name) != want {
+				t.Errorf("%q is known: %t", name, !want)
+			}
+		})
 	}
 	if !slices.IsSorted(PlatformFacts()) || len(PlatformFacts()) != 7 {
 		t.Errorf("%v", PlatformFacts())
@@ -82,10 +84,12 @@ func TestRegistersWritten(t *testing.T) {
 		`{"tee":"tdx","registers":{"rtmr1":"01"}}`: {TEE: "tdx", Registers: Registers{"rtmr0": "00", "rtmr1": "01"}},
 		`{"tee":"tdx"}`: {TEE: "tdx", Registers: Registers{"rtmr0": "00"}},
 	} {
-		b, err := json.Marshal(f)
-		var back Facts
-		if err != nil || string(b) != want || json.Unmarshal(b, &back) != nil {
-			t.Errorf("%s, %v, want %s", b, err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			b, err := json.Marshal(f)
+			var back Facts
+			if err != nil || string(b) != want || json.Unmarshal(b, &back) != nil {
+				t.Errorf("%s, %v, want %s", b, err, want)
+			}
+		})
 	}
 }

@@ -32,10 +32,12 @@ func TestCompareClocks(t *testing.T) {
 		"99999999999999999999":   nil,
 		"9999999999999999":       nil,
 	} {
-		got := CompareClocks(text, before, after)
-		if (got == nil) != (want == nil) || got != nil && (math.Abs(got.Seconds-want.Seconds) > 1e-6 || math.Abs(got.Uncertainty-want.Uncertainty) > 1e-6) {
-			t.Errorf("%q: %+v, want %+v", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			got := CompareClocks(text, before, after)
+			if (got == nil) != (want == nil) || got != nil && (math.Abs(got.Seconds-want.Seconds) > 1e-6 || math.Abs(got.Uncertainty-want.Uncertainty) > 1e-6) {
+				t.Errorf("%q: %+v, want %+v", text, got, want)
+			}
+		})
 	}
 }
 
@@ -91,10 +93,12 @@ func TestServer(t *testing.T) {
 		{"B 1.0", "B 1.0", "", false},
 		{"B 2.0", "B 1.0", `"B 1.0" before the runs, "B 2.0" in one of them`, true},
 	} {
-		news := s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(c.says)}})
-		if got := rec.Software.Versions[result.ServerVersion]; news != c.news || got != c.known || rec.Changed["software.versions.server"] != c.change {
-			t.Errorf("after %q: news %v, %q, %q", c.says, news, got, rec.Changed)
-		}
+		t.Run(c.says, func(t *testing.T) {
+			news := s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(c.says)}})
+			if got := rec.Software.Versions[result.ServerVersion]; news != c.news || got != c.known || rec.Changed["software.versions.server"] != c.change {
+				t.Errorf("after %q: news %v, %q, %q", c.says, news, got, rec.Changed)
+			}
+		})
 	}
 	again := &result.Environment{ID: "a"}
 	found(rec, again)
@@ -111,9 +115,11 @@ func TestUnknownPath(t *testing.T) {
 	environment.Fingerprint(rec)
 	first := rec.Fingerprint
 	for i, why := range []string{"no way to 192.0.2.1:5001", "no way to 192.0.2.1:5002"} {
-		if news := s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(why)}}); news != (i == 0) {
-			t.Errorf("run %d: news is %v", i, news)
-		}
+		t.Run(why, func(t *testing.T) {
+			if news := s.learn("a", Outcome{Outside: host.Output{Stdout: []byte(why)}}); news != (i == 0) {
+				t.Errorf("run %d: news is %v", i, news)
+			}
+		})
 	}
 	if len(rec.Path)+len(rec.Changed) != 0 || rec.Fingerprint != first || !strings.HasSuffix(rec.Missing["network_path.near"], ":5001") {
 		t.Errorf("%+v", rec)

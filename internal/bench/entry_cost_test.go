@@ -107,33 +107,35 @@ func TestEntry(t *testing.T) {
 		{"no number", fast(kernel{output: func(int) string { return "end 0 1 soon\n" }}), result.CallCost{}, 0, `cannot read the time in the worker's line "end 0 1 soon\n"`},
 		{"not a number", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d NaN\ndone %d 0\n", n, n) }}), result.CallCost{}, 0, `"NaN" is not a number`},
 	} {
-		k := c.kernel
-		s := &session{o: Options{Counters: &k}}
-		got, why := s.entry(t.Context(), &k, Job{})
-		if c.why != "" {
-			if got != nil || !strings.Contains(why, c.why) {
-				t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
+		t.Run(c.name, func(t *testing.T) {
+			k := c.kernel
+			s := &session{o: Options{Counters: &k}}
+			got, why := s.entry(t.Context(), &k, Job{})
+			if c.why != "" {
+				if got != nil || !strings.Contains(why, c.why) {
+					t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
+				}
+				return
 			}
-			continue
-		}
-		if got == nil || why != "" {
-			t.Errorf("%s: %+v, %q", c.name, got, why)
-			continue
-		}
-		near := func(what string, got, want float64) {
-			if math.Abs(got-want) > 0.002*want {
-				t.Errorf("%s: %s %g, want %g", c.name, what, got, want)
+			if got == nil || why != "" {
+				t.Errorf("%s: %+v, %q", c.name, got, why)
+				return
 			}
-		}
-		near("seconds", got.Seconds, c.want.Seconds)
-		near("seen", got.Seen, c.want.Seen)
-		if c.want.Low != 0 {
-			near("low", got.Low, c.want.Low)
-			near("high", got.High, c.want.High)
-		}
-		if want := append([]int{fewCalls}, slices.Repeat([]int{c.asked}, callJobs)...); !slices.Equal(k.asked, want) {
-			t.Errorf("%s: jobs of %v calls, want %v", c.name, k.asked, want)
-		}
+			near := func(what string, got, want float64) {
+				if math.Abs(got-want) > 0.002*want {
+					t.Errorf("%s: %s %g, want %g", c.name, what, got, want)
+				}
+			}
+			near("seconds", got.Seconds, c.want.Seconds)
+			near("seen", got.Seen, c.want.Seen)
+			if c.want.Low != 0 {
+				near("low", got.Low, c.want.Low)
+				near("high", got.High, c.want.High)
+			}
+			if want := append([]int{fewCalls}, slices.Repeat([]int{c.asked}, callJobs)...); !slices.Equal(k.asked, want) {
+				t.Errorf("%s: jobs of %v calls, want %v", c.name, k.asked, want)
+			}
+		})
 	}
 	s := &session{o: Options{NoCounters: "switched off"}}
 	if got, why := s.entry(t.Context(), &kernel{}, Job{}); got != nil || why != "switched off" {
@@ -182,17 +184,19 @@ func TestEntryForm(t *testing.T) {
 		{"no interpreter", library, job(install("bare", []byte("#!\n"))), "", "names no interpreter"},
 		{"a script that is its own interpreter", library, job(loop), "", "is neither a script nor an ELF program"},
 	} {
-		k := kernel{launch: 5e-3, each: []float64{1e-7}, wall: 1e-7, seen: 1}
-		s := &session{Plan: &Plan{Arms: c.arms}, o: Options{Counters: &k, Host: h}}
-		got, why := s.entry(t.Context(), &k, c.job)
-		if c.why != "" {
-			if got != nil || !strings.Contains(why, c.why) {
-				t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
+		t.Run(c.name, func(t *testing.T) {
+			k := kernel{launch: 5e-3, each: []float64{1e-7}, wall: 1e-7, seen: 1}
+			s := &session{Plan: &Plan{Arms: c.arms}, o: Options{Counters: &k, Host: h}}
+			got, why := s.entry(t.Context(), &k, c.job)
+			if c.why != "" {
+				if got != nil || !strings.Contains(why, c.why) {
+					t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
+				}
+				return
 			}
-			continue
-		}
-		if worker := map[string]string{micro.Static: "{work}/micro", micro.Dynamic: "{work}/micro-dynamic"}[c.form]; got == nil || got.Form != c.form || k.ran != worker {
-			t.Errorf("%s: %+v, %q by %s, want %s", c.name, got, why, k.ran, c.form)
-		}
+			if worker := map[string]string{micro.Static: "{work}/micro", micro.Dynamic: "{work}/micro-dynamic"}[c.form]; got == nil || got.Form != c.form || k.ran != worker {
+				t.Errorf("%s: %+v, %q by %s, want %s", c.name, got, why, k.ran, c.form)
+			}
+		})
 	}
 }

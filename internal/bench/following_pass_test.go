@@ -149,9 +149,11 @@ func TestBegun(t *testing.T) {
 func TestThenRefused(t *testing.T) {
 	for _, then := range []string{"{name: x}", "{loads: [50%]}", "{name: x, loads: [0%]}", "{name: x, loads: [11]}", "{name: x, loads: [y]}", "{name: a/b, loads: [1]}",
 		"{name: x, loads: [1], pairs: -1}", "{name: x, loads: [50%, 0.5]}", "{name: x, loads: [1]}, {name: x, loads: [2]}", "{name: x, loads: [1], params: {rate: 5}}", "{name: x, loads: [1], rate: 5}"} {
-		if _, err := LoadExperiment("e", []byte("name: e\nworkload: served\nthen: ["+then+"]")); err == nil {
-			t.Errorf("then %s is accepted", then)
-		}
+		t.Run(then, func(t *testing.T) {
+			if _, err := LoadExperiment("e", []byte("name: e\nworkload: served\nthen: ["+then+"]")); err == nil {
+				t.Errorf("then %s is accepted", then)
+			}
+		})
 	}
 	// The message says what was written, and what it names is accepted.
 	pairs := func(n string) error {
@@ -166,9 +168,11 @@ func TestThenRefused(t *testing.T) {
 		t.Errorf("pairs of -1 in a pass: %v", err)
 	}
 	for _, n := range []string{"0", "1"} {
-		if err := pairs(n); err != nil {
-			t.Errorf("pairs of %s: %v", n, err)
-		}
+		t.Run(n, func(t *testing.T) {
+			if err := pairs(n); err != nil {
+				t.Errorf("pairs of %s: %v", n, err)
+			}
+		})
 	}
 	// A pass that no capacity would make possible is refused before the first run.
 	for change, want := range map[[2]string]string{
@@ -214,8 +218,10 @@ func TestClient(t *testing.T) {
 		t.Errorf("in the notation of environments: %+v, %v, want %+v", long, err, c)
 	}
 	for _, text := range []string{"", "there", "ssh", "ssh:", "ssh:-oProxyCommand=x", "ssh:there,x=1", "ssh:there,server=name", "ssh:there,port", "ssh:there,port=", "ssh:there,host=there", "native:there"} {
-		if _, err := ParseClient(text); err == nil {
-			t.Errorf("client %q is accepted", text)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, err := ParseClient(text); err == nil {
+				t.Errorf("client %q is accepted", text)
+			}
+		})
 	}
 }

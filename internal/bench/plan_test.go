@@ -93,30 +93,32 @@ func TestPlanOfAChoice(t *testing.T) {
 		"negative pairs":       {Choice{Experiment: job(), Pairs: -1}, "", "", "at least 1"},
 		"launcher's parameter": {Choice{Experiment: job(), Envs: []string{"native,gpus=1"}}, "", "", "the parameters are cpus"},
 	} {
-		p, err := onePlan(c.choice, members())
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: error %v, want %q", name, err, c.err)
+		t.Run(name, func(t *testing.T) {
+			p, err := onePlan(c.choice, members())
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("%s: error %v, want %q", name, err, c.err)
+				}
+				return
 			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		var labels, ids []string
-		for _, a := range p.Arms {
-			labels = append(labels, a.Label)
-		}
-		for _, x := range p.Cases {
-			ids = append(ids, x.ID)
-		}
-		if got := strings.Join(labels, " "); got != c.labels {
-			t.Errorf("%s: arms %q, want %q", name, got, c.labels)
-		}
-		if got := strings.Join(ids, " "); got != c.cases {
-			t.Errorf("%s: cases %q, want %q", name, got, c.cases)
-		}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			var labels, ids []string
+			for _, a := range p.Arms {
+				labels = append(labels, a.Label)
+			}
+			for _, x := range p.Cases {
+				ids = append(ids, x.ID)
+			}
+			if got := strings.Join(labels, " "); got != c.labels {
+				t.Errorf("%s: arms %q, want %q", name, got, c.labels)
+			}
+			if got := strings.Join(ids, " "); got != c.cases {
+				t.Errorf("%s: cases %q, want %q", name, got, c.cases)
+			}
+		})
 	}
 }
 
@@ -249,12 +251,14 @@ func TestParams(t *testing.T) {
 		t.Error(v, err)
 	}
 	for _, name := range []string{"bad", "neg", "big", "nowhere"} {
-		if v, err := p.Bytes(name); err == nil {
-			t.Errorf("Bytes(%s) = %d", name, v)
-		}
-		if v, err := p.Seconds(name); err == nil {
-			t.Errorf("Seconds(%s) = %v", name, v)
-		}
+		t.Run(name, func(t *testing.T) {
+			if v, err := p.Bytes(name); err == nil {
+				t.Errorf("Bytes(%s) = %d", name, v)
+			}
+			if v, err := p.Seconds(name); err == nil {
+				t.Errorf("Seconds(%s) = %v", name, v)
+			}
+		})
 	}
 	if _, err := p.Int("neg", 0); err == nil {
 		t.Error("Int below the least")
@@ -370,15 +374,17 @@ func TestInstall(t *testing.T) {
 		"":         missing("a", "") + "; " + missing("b", "") + "; " + missing("c", " (make c)"),
 		"unpack x": missing("a", " (unpack x)") + "; " + missing("c", " (make c)"),
 	} {
-		e := job()
-		e.Install = install
-		p, err := onePlan(Choice{Experiment: e}, l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Check(host.Local()); err == nil || err.Error() != want {
-			t.Errorf("install %q: %v, want %q", install, err, want)
-		}
+		t.Run(install, func(t *testing.T) {
+			e := job()
+			e.Install = install
+			p, err := onePlan(Choice{Experiment: e}, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Check(host.Local()); err == nil || err.Error() != want {
+				t.Errorf("install %q: %v, want %q", install, err, want)
+			}
+		})
 	}
 }
 
@@ -457,9 +463,11 @@ func FuzzLoadExperiment(f *testing.F) {
 func TestMissingPrograms(t *testing.T) {
 	t.Setenv("PATH", "")
 	for from, made := range map[string]string{Worker: "`make build`", Prover: "`make build`", ZKVM: "`make zkvm`"} {
-		err := File{Name: "program", From: from}.checkReadable(host.Local())
-		if err == nil || !strings.Contains(err.Error(), beside[from].command) || !strings.Contains(err.Error(), made) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want its name and %s", from, err, made)
-		}
+		t.Run(from, func(t *testing.T) {
+			err := File{Name: "program", From: from}.checkReadable(host.Local())
+			if err == nil || !strings.Contains(err.Error(), beside[from].command) || !strings.Contains(err.Error(), made) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v, want its name and %s", from, err, made)
+			}
+		})
 	}
 }

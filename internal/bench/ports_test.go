@@ -116,11 +116,13 @@ func TestOwnLoads(t *testing.T) {
 		{ssh, plan("a pod"), "a pod", "leave out --client"},
 		{ssh, plan("", "a pod"), "a pod; ssh:far", "leave out --client"},
 	} {
-		if got := c.client.place(c.plan); got != c.place {
-			t.Errorf("the place is %q, want %q", got, c.place)
-		}
-		if err := c.client.refuses(c.plan); (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
-			t.Errorf("%v, want %q", err, c.wrong)
-		}
+		t.Run(c.place, func(t *testing.T) {
+			if got := c.client.place(c.plan); got != c.place {
+				t.Errorf("the place is %q, want %q", got, c.place)
+			}
+			if err := c.client.refuses(c.plan); (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%v, want %q", err, c.wrong)
+			}
+		})
 	}
 }

@@ -88,9 +88,11 @@ func TestCutOutput(t *testing.T) {
 		{Outcome{Inside: host.Output{Cut: host.Cut{Stderr: 10}}, Outside: host.Output{Cut: host.Cut{Stdout: 7}}},
 			"10 bytes in the middle of standard error and 7 bytes in the middle of standard output of the load generator were dropped; at most 4 MiB of an output are stored"},
 	} {
-		if got := cutOf(c.out); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if got := cutOf(c.out); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 	cut := host.Output{Stdout: []byte("7\n"), Cut: host.Cut{Stdout: 99}}
 	p, o, _ := bed(t, 2, map[string]*scripted{"native": {factor: 1, output: &cut}, "tee": {factor: 1, output: &cut}})

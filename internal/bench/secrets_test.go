@@ -104,9 +104,11 @@ func TestNamesDifferWithoutSecrets(t *testing.T) {
 		"environments":    {Choice{Experiment: job(), Envs: []string{"native", "tee,env=API_TOKEN=a", "tee,env=API_TOKEN=b", "tee,env=API_TOKEN=c"}}, `two environments differ only in a secret, and results do not record secrets: both would be "tee,env=API_TOKEN=xxxxx"`},
 		"labels":          {Choice{Experiment: job(), Envs: []string{"native", "a=tee,env=API_TOKEN=a", "b=tee,env=API_TOKEN=b"}}, ""},
 	} {
-		_, err := NewPlans(c.choice, l)
-		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: error %v, want %q", name, err, c.err)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := NewPlans(c.choice, l)
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("%s: error %v, want %q", name, err, c.err)
+			}
+		})
 	}
 }

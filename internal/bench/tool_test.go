@@ -18,9 +18,11 @@ func TestToolNamedByParameter(t *testing.T) {
 		{"/no/such/tool", "program=/no/such/tool on this machine: "},
 		{"no-other-tool", "program=no-other-tool on this machine: "},
 	} {
-		got := tool.lack(host.Local(), Params{"program": c.program})
-		if got != c.want && (c.want == "" || !strings.HasPrefix(got, c.want)) {
-			t.Errorf("program=%s: lacks %q, want %q", c.program, got, c.want)
-		}
+		t.Run(c.program, func(t *testing.T) {
+			got := tool.lack(host.Local(), Params{"program": c.program})
+			if got != c.want && (c.want == "" || !strings.HasPrefix(got, c.want)) {
+				t.Errorf("program=%s: lacks %q, want %q", c.program, got, c.want)
+			}
+		})
 	}
 }

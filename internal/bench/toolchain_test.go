@@ -23,9 +23,11 @@ func TestToolchain(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "#!/bin/sh\n", "\x7fELF"} {
-		if got := toolchain([]byte(bad)); got != "" {
-			t.Errorf("toolchain(%q) = %q", bad, got)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if got := toolchain([]byte(bad)); got != "" {
+				t.Errorf("toolchain(%q) = %q", bad, got)
+			}
+		})
 	}
 	got := workers(host.Local(), Job{Files: []File{{Name: "a", From: "/proc/self/exe", Exec: true}, {Name: "b", Data: []byte("x"), Exec: true}, {Name: "c", Data: []byte("x")}}})
 	if len(got) != 2 || !strings.Contains(got["a"], "file of 20") || got["b"] != "part of this program" {

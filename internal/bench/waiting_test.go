@@ -39,39 +39,41 @@ func TestWaitsAreTold(t *testing.T) {
 	defer func(was time.Duration) { slow = was }(slow)
 	slow = time.Millisecond
 	for line, want := range map[string]string{"": `the line "up" of job`, "note: it waits for the server: refused": "the server: refused"} {
-		told := make(chan string, 1)
-		p, o, _ := bed(t, 2, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}})
-		p.Workload.Job = func(Params) (Job, error) {
-			return Job{Inside: host.Cmd{Argv: []string{"job"}}, Outside: &host.Cmd{Argv: []string{"load"}}, Window: [2]string{"from here", "to here"}, Waits: "note: it waits for "}, nil
-		}
-		plain := p.Arms[1].Launcher.Open
-		p.Arms[1].Launcher.Open = func(ctx context.Context, h *host.Host, ps Params) (Environment, error) {
-			e, err := plain(ctx, h, ps)
-			return slowServer{e.(*scripted), told, line}, err
-		}
-		var waits []string
-		o.Progress = func(p Progress) {
-			if p.Waits != "" {
-				waits = append(waits, p.Doing+" waits for "+p.Waits)
-				told <- p.Waits
+		t.Run(line, func(t *testing.T) {
+			told := make(chan string, 1)
+			p, o, _ := bed(t, 2, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}})
+			p.Workload.Job = func(Params) (Job, error) {
+				return Job{Inside: host.Cmd{Argv: []string{"job"}}, Outside: &host.Cmd{Argv: []string{"load"}}, Window: [2]string{"from here", "to here"}, Waits: "note: it waits for "}, nil
 			}
-		}
-		e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		expected := []string{"first run in tee (not part of the result) waits for " + want}
-		for i := range e.Runs {
-			if r := &e.Runs[i]; r.Env == "tee" {
-				expected = append(expected, r.ID+" waits for "+want)
+			plain := p.Arms[1].Launcher.Open
+			p.Arms[1].Launcher.Open = func(ctx context.Context, h *host.Host, ps Params) (Environment, error) {
+				e, err := plain(ctx, h, ps)
+				return slowServer{e.(*scripted), told, line}, err
 			}
-		}
-		if !slices.Equal(waits, expected) {
-			t.Errorf("it was told\n%s\nwant\n%s", strings.Join(waits, "\n"), strings.Join(expected, "\n"))
-		}
-		if len(o.Counters.(*counting).windows) != 2*len(e.Runs) {
-			t.Errorf("windows %v of %d runs", o.Counters.(*counting).windows, len(e.Runs))
-		}
+			var waits []string
+			o.Progress = func(p Progress) {
+				if p.Waits != "" {
+					waits = append(waits, p.Doing+" waits for "+p.Waits)
+					told <- p.Waits
+				}
+			}
+			e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			expected := []string{"first run in tee (not part of the result) waits for " + want}
+			for i := range e.Runs {
+				if r := &e.Runs[i]; r.Env == "tee" {
+					expected = append(expected, r.ID+" waits for "+want)
+				}
+			}
+			if !slices.Equal(waits, expected) {
+				t.Errorf("it was told\n%s\nwant\n%s", strings.Join(waits, "\n"), strings.Join(expected, "\n"))
+			}
+			if len(o.Counters.(*counting).windows) != 2*len(e.Runs) {
+				t.Errorf("windows %v of %d runs", o.Counters.(*counting).windows, len(e.Runs))
+			}
+		})
 	}
 }
 

@@ -66,18 +66,22 @@ func TestUnrecordable(t *testing.T) {
 		"a\x00b": `workload custom: parameter command="a\x00b": the argument contains a zero byte`,
 		"\xff":   `workload custom: parameter command="\xff": the text is not UTF-8`,
 	} {
-		if _, err := Complete("workload custom", params, Params{"command": value}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", value, err, want)
-		}
+		t.Run(value, func(t *testing.T) {
+			if _, err := Complete("workload custom", params, Params{"command": value}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", value, err, want)
+			}
+		})
 	}
 }
 
 // TestPlainIdentity: in the path of a key, ssh replaces what has a percent sign or a variable.
 func TestPlainIdentity(t *testing.T) {
 	for path, want := range map[string]bool{"": true, "/root/.ssh/a key $x {y}": true, "/a%d": false, "/a%%": false, "/${HOME}/a": false} {
-		if err := PlainIdentity(path); (err == nil) != want {
-			t.Errorf("%q: %v", path, err)
-		}
+		t.Run(path, func(t *testing.T) {
+			if err := PlainIdentity(path); (err == nil) != want {
+				t.Errorf("%q: %v", path, err)
+			}
+		})
 	}
 	if _, err := ParseClient("ssh:a,identity=/b%h"); err == nil || !strings.Contains(err.Error(), "ssh replaces %") {
 		t.Error(err)

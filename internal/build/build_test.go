@@ -31,13 +31,15 @@ commit: unknown
 compiler: go1.26.0
 `, `{"version":"devel","commit":null,"committed_at":null,"modified":null,"go":"go1.26.0","os":"windows","arch":"amd64","kind":"client","prometheus":null}`},
 	} {
-		var text strings.Builder
-		if err := c.info.print(&text); err != nil || text.String() != c.text {
-			t.Errorf("got %q, %v, want %q", text.String(), err, c.text)
-		}
-		if b, err := json.Marshal(c.info); err != nil || string(b) != c.json {
-			t.Errorf("got %s, %v, want %s", b, err, c.json)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			var text strings.Builder
+			if err := c.info.print(&text); err != nil || text.String() != c.text {
+				t.Errorf("got %q, %v, want %q", text.String(), err, c.text)
+			}
+			if b, err := json.Marshal(c.info); err != nil || string(b) != c.json {
+				t.Errorf("got %s, %v, want %s", b, err, c.json)
+			}
+		})
 	}
 }
 

@@ -64,15 +64,17 @@ func TestUsualNames(t *testing.T) {
 		"docker": {"container", "runtime", "docker"}, "podman": {"container", "runtime", "podman"}, "vm": {"qemu", "cvm", "none"}, "tdx": {"qemu", "cvm", "tdx"},
 		"snp": {"qemu", "cvm", "snp"}, "gvisor": {"runsc", "platform", "systrap"}, "tdx,memory=2GiB": {"qemu", "memory", "2GiB"}, "mine=docker": {"container", "runtime", "docker"},
 	} {
-		p, err := plan(env)
-		if err != nil {
-			t.Errorf("%s: %v", env, err)
-			continue
-		}
-		label, _, _ := strings.Cut(strings.Split(env, ",")[0], "=")
-		if a := p.Arms[1]; a.Launcher.Name != want[0] || a.Params[want[1]] != want[2] || a.Label != label {
-			t.Errorf("%s is %s as %s with %v", env, a.Label, a.Launcher.Name, a.Params)
-		}
+		t.Run(env, func(t *testing.T) {
+			p, err := plan(env)
+			if err != nil {
+				t.Errorf("%s: %v", env, err)
+				return
+			}
+			label, _, _ := strings.Cut(strings.Split(env, ",")[0], "=")
+			if a := p.Arms[1]; a.Launcher.Name != want[0] || a.Params[want[1]] != want[2] || a.Label != label {
+				t.Errorf("%s is %s as %s with %v", env, a.Label, a.Launcher.Name, a.Params)
+			}
+		})
 	}
 	for env, want := range map[string]string{"sgx": "type gramine-sgx", "k8s": "type pod", "cvm": "tdx or snp", "tdx,cvm=snp": "cvm=snp cannot be set", "nosuch": "bench list", "native,stands_for=": "stands_for=tdx"} {
 		t.Run(env, func(t *testing.T) {
@@ -97,9 +99,11 @@ func TestDryRunSaysStandIn(t *testing.T) {
 	out := b.String()
 	for _, want := range []string{"stand-in: environment guest (qemu) will be emulated in software (no /dev/kvm)", "-accel tcg", "stand-in: environment tee (runsc) stands in for tdx",
 		"stand-in: environment sgx (runsc) stands in for sgx", "  environment plain (runsc)\n", "  environment native (native)\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is not in\n%s", want, out)
-		}
+		t.Run(want, func(t *testing.T) {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is not in\n%s", want, out)
+			}
+		})
 	}
 	if strings.Contains(out, "-accel kvm") {
 		t.Errorf("it names an accelerator that the run will not have:\n%s", out)

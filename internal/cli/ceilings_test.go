@@ -25,17 +25,19 @@ func TestCeilings(t *testing.T) {
 		"date: 2026-11-01\nceilings:\n" + strings.Replace(one, "value", "most", 1):                   "most",
 		"{": path,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := readCeilings(path)
-		if want == "" {
-			if err != nil || len(got) != 1 || got[0] != (result.Ceiling{Metric: "operations_per_second", Env: "volume", Value: 3000, Source: "gp3 (the vendor's page, 2026-11-01)"}) {
-				t.Errorf("%q: %+v, %v", text, got, err)
+		t.Run(text, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
 			}
-		} else if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%q: %+v, %v; want %q", text, got, err, want)
-		}
+			got, err := readCeilings(path)
+			if want == "" {
+				if err != nil || len(got) != 1 || got[0] != (result.Ceiling{Metric: "operations_per_second", Env: "volume", Value: 3000, Source: "gp3 (the vendor's page, 2026-11-01)"}) {
+					t.Errorf("%q: %+v, %v", text, got, err)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%q: %+v, %v; want %q", text, got, err, want)
+			}
+		})
 	}
 	if _, errs, code := run(t, "bench", "run", "startup", "--dry-run", "--ceilings", filepath.Join(t.TempDir(), "none")); code != exitUsage || !strings.Contains(errs, "--ceilings") {
 		t.Errorf("a file that is not there: status %d, %s", code, errs)

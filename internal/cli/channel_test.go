@@ -262,10 +262,12 @@ func TestChannelRefuses(t *testing.T) {
 		{listen, "--provider simulated", `--provider "simulated": want`},
 		{listen, "--provider nvidia", `--provider "nvidia": want`},
 	} {
-		args := append(append([]string{"channel"}, tc.base...), strings.Fields(tc.args)...)
-		out, errs, code := run(t, args...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, tc.want) {
-			t.Errorf("%s: status %d\n%s%s want %q", fmt.Sprint(args[1:]), code, out, errs, tc.want)
-		}
+		t.Run(tc.args, func(t *testing.T) {
+			args := append(append([]string{"channel"}, tc.base...), strings.Fields(tc.args)...)
+			out, errs, code := run(t, args...)
+			if code != exitUsage || out != "" || !strings.Contains(errs, tc.want) {
+				t.Errorf("%s: status %d\n%s%s want %q", fmt.Sprint(args[1:]), code, out, errs, tc.want)
+			}
+		})
 	}
 }

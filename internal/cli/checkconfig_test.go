@@ -22,14 +22,16 @@ func TestCheckConfig(t *testing.T) {
 		"analysis:\n  own:\n  - {name: a, title: A, expr: 'ours_total > 1', above: 1, unit: ''}\n": {exitOK, "rule a reads ours_total"},
 		"a: [\n": {exitRegression, "line 1"},
 	} {
-		file := filepath.Join(t.TempDir(), "c.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, errs, code := run(t, "check-config", file, "--probes", t.TempDir())
-		if code != want.code || !strings.Contains(out+errs, want.words) {
-			t.Errorf("%q: status %d, %q and %q; want %d, %q", text, code, out, errs, want.code, want.words)
-		}
+		t.Run(text, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "c.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, errs, code := run(t, "check-config", file, "--probes", t.TempDir())
+			if code != want.code || !strings.Contains(out+errs, want.words) {
+				t.Errorf("%q: status %d, %q and %q; want %d, %q", text, code, out, errs, want.code, want.words)
+			}
+		})
 	}
 	if _, errs, code := run(t, "check-config", filepath.Join(t.TempDir(), "none.yaml")); code != exitUsage || !strings.Contains(errs, "none.yaml") {
 		t.Errorf("without a file: status %d, %q", code, errs)

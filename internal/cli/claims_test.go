@@ -17,9 +17,11 @@ func TestClaims(t *testing.T) {
 		t.Errorf("exit status %d, %s", code, errs)
 	}
 	for _, s := range []string{"2 contradictions", "difference-as-ratio", "(791.3 ms - 89.8 ms) / 89.8 ms = +781.2 %", "701.5 ms"} {
-		if !strings.Contains(out, s) {
-			t.Errorf("the report does not say %q:\n%s", s, out)
-		}
+		t.Run(s, func(t *testing.T) {
+			if !strings.Contains(out, s) {
+				t.Errorf("the report does not say %q:\n%s", s, out)
+			}
+		})
 	}
 	if out, errs, code = run(t, "claims", clean); code != exitOK || errs != "" || !strings.Contains(out, "nothing contradicts") {
 		t.Errorf("a clean table: exit status %d, %s%s", code, out, errs)
@@ -55,10 +57,12 @@ func TestClaimsBadFiles(t *testing.T) {
 		"is a directory":                       {"claims", dir},
 		"received 0; want `teescope claims FILE.csv...`; see `teescope claims --help`": {"claims"},
 	} {
-		out, errs, code := run(t, args...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("%q: exit status %d, %q, %q", args, code, out, errs)
-		}
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := run(t, args...)
+			if code != exitUsage || out != "" || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%q: exit status %d, %q, %q", args, code, out, errs)
+			}
+		})
 	}
 	if out, errs, code := run(t, "claims", "--help"); code != 0 || errs != "" || !strings.Contains(out, "Examples:\n  teescope claims") {
 		t.Errorf("claims --help: exit status %d, %s%s", code, errs, out)

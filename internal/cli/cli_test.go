@@ -41,13 +41,15 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 func TestHelp(t *testing.T) {
 	for _, c := range []string{"", "doctor", "monitor", "agent", "explain", "bench", "bench list", "bench run", "bench calibrate", "bench plan", "bench commits", "compare", "gate",
 		"report", "history", "history add", "history show", "history detect", "claims", "attest", "verify", "open", "schema", "version"} {
-		out, errs, code := run(t, strings.Fields(c+" --help")...)
-		if code != 0 || errs != "" {
-			t.Errorf("%s --help: exit status %d, %s", c, code, errs)
-		}
-		if !strings.Contains(out, "Examples:\n  teescope "+c) {
-			t.Errorf("%s --help has no example:\n%s", c, out)
-		}
+		t.Run(c, func(t *testing.T) {
+			out, errs, code := run(t, strings.Fields(c+" --help")...)
+			if code != 0 || errs != "" {
+				t.Errorf("%s --help: exit status %d, %s", c, code, errs)
+			}
+			if !strings.Contains(out, "Examples:\n  teescope "+c) {
+				t.Errorf("%s --help has no example:\n%s", c, out)
+			}
+		})
 	}
 }
 
@@ -68,10 +70,12 @@ func TestPanicInCommand(t *testing.T) {
 		"report --format planted --out - " + file:           "teescope: " + file + ": writing the format planted crashed: planted in a format (",
 		"report --format planted --out " + out + " " + file: "teescope: write " + out + ": " + file + ": writing the format planted crashed: planted in a format (",
 	} {
-		said, errs, code := run(t, strings.Fields(line)...)
-		if code != exitUsage || said != "" || !strings.HasPrefix(errs, want) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("%s: exit status %d, %q, %q", line, code, said, errs)
-		}
+		t.Run(line, func(t *testing.T) {
+			said, errs, code := run(t, strings.Fields(line)...)
+			if code != exitUsage || said != "" || !strings.HasPrefix(errs, want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%s: exit status %d, %q, %q", line, code, said, errs)
+			}
+		})
 	}
 	if _, err := os.Stat(out); !os.IsNotExist(err) {
 		t.Errorf("the file of a format that panicked: %v", err)
@@ -93,10 +97,12 @@ func TestFlags(t *testing.T) {
 		})
 	}
 	for _, in := range []string{"", "%", "0", "0%", "-1%", "NaN", "101%", "lots"} {
-		var s observe.Share
-		if err := s.Set(in); err == nil {
-			t.Errorf("share %q is accepted as %v", in, float64(s))
-		}
+		t.Run(in, func(t *testing.T) {
+			var s observe.Share
+			if err := s.Set(in); err == nil {
+				t.Errorf("share %q is accepted as %v", in, float64(s))
+			}
+		})
 	}
 	for in, want := range map[string]time.Duration{"15d": 360 * time.Hour, "1.5d": 36 * time.Hour, "36h": 36 * time.Hour} {
 		t.Run(in, func(t *testing.T) {
@@ -107,10 +113,12 @@ func TestFlags(t *testing.T) {
 		})
 	}
 	for _, in := range []string{"", "d", "-1d", "0s", "soon", "1e99d", "NaNd"} {
-		var d duration
-		if err := d.Set(in); err == nil {
-			t.Errorf("duration %q is accepted as %v", in, time.Duration(d))
-		}
+		t.Run(in, func(t *testing.T) {
+			var d duration
+			if err := d.Set(in); err == nil {
+				t.Errorf("duration %q is accepted as %v", in, time.Duration(d))
+			}
+		})
 	}
 }
 

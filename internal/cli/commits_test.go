@@ -61,9 +61,11 @@ func TestBenchCommits(t *testing.T) {
 	}
 	ids := strings.Fields(string(list))
 	for i, id := range []string{ids[0], ids[2], ids[3]} {
-		if !strings.Contains(lines[i+1], result.ShortID(id)) {
-			t.Errorf("line %q is not of commit %s", lines[i+1], result.ShortID(id))
-		}
+		t.Run(id, func(t *testing.T) {
+			if !strings.Contains(lines[i+1], result.ShortID(id)) {
+				t.Errorf("line %q is not of commit %s", lines[i+1], result.ShortID(id))
+			}
+		})
 	}
 	if left, err := exec.Command("git", "-C", repo, "worktree", "list").Output(); err != nil || strings.Count(string(left), "\n") != 1 {
 		t.Errorf("worktrees are left behind: %s %v", left, err)

@@ -47,19 +47,21 @@ func TestDocs(t *testing.T) {
 		"../../docs/rules.md":    rulesDoc(),
 		"../../deploy/rules.yml": recordingRules(),
 	} {
-		if *update {
-			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+		t.Run(name, func(t *testing.T) {
+			if *update {
+				if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			got, err := os.ReadFile(name)
+			if err != nil {
 				t.Fatal(err)
 			}
-			continue
-		}
-		got, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != want {
-			t.Errorf("%s is not what the code says; run `make generate`", name)
-		}
+			if string(got) != want {
+				t.Errorf("%s is not what the code says; run `make generate`", name)
+			}
+		})
 	}
 }
 
@@ -296,7 +298,9 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 		delete(rooms, name)
 	}
 	for name := range rooms {
-		t.Errorf("docs/dev/architecture.md has no sentence on %s", name)
+		t.Run(name, func(t *testing.T) {
+			t.Errorf("docs/dev/architecture.md has no sentence on %s", name)
+		})
 	}
 }
 
@@ -328,14 +332,16 @@ func TestFilesOfMembers(t *testing.T) {
 		}
 	}
 	for folder, names := range lists {
-		for _, name := range names {
-			code := filepath.Join("..", folder, strings.ReplaceAll(name, "-", "_")+".go")
-			data := filepath.Join("..", folder, "templates", name+".yaml")
-			if _, err := os.Stat(code); err != nil {
-				if _, err := os.Stat(data); err != nil {
-					t.Errorf("%s of internal/%s is not in %s", name, folder, filepath.Base(code))
+		t.Run(folder, func(t *testing.T) {
+			for _, name := range names {
+				code := filepath.Join("..", folder, strings.ReplaceAll(name, "-", "_")+".go")
+				data := filepath.Join("..", folder, "templates", name+".yaml")
+				if _, err := os.Stat(code); err != nil {
+					if _, err := os.Stat(data); err != nil {
+						t.Errorf("%s of internal/%s is not in %s", name, folder, filepath.Base(code))
+					}
 				}
 			}
-		}
+		})
 	}
 }

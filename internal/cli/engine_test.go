@@ -141,10 +141,12 @@ func TestElsewhereRefused(t *testing.T) {
 		{[]string{"--query-url", dead, "--query-config", file("http.yaml", "basic_autt: {}\n")}, "http.yaml: line 1: basic_autt is not a known key"},
 		{[]string{"--query-url", dead, "--query-config", filepath.Join(dir, "none")}, "no such file"},
 	} {
-		out, errs, code := run(t, append([]string{"monitor", "--listen", "127.0.0.1:0", "--sources", "^self$", "--data", filepath.Join(dir, fmt.Sprint(i))}, c.args...)...)
-		if code != 4 || !strings.Contains(errs, c.want) || out != "" {
-			t.Errorf("monitor %v: exit status %d, %s%s; want %q", c.args, code, out, errs, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			out, errs, code := run(t, append([]string{"monitor", "--listen", "127.0.0.1:0", "--sources", "^self$", "--data", filepath.Join(dir, fmt.Sprint(i))}, c.args...)...)
+			if code != 4 || !strings.Contains(errs, c.want) || out != "" {
+				t.Errorf("monitor %v: exit status %d, %s%s; want %q", c.args, code, out, errs, c.want)
+			}
+		})
 	}
 	for _, c := range [][]string{{"--query-url", other.URL}, {"--query-url", dead}, {"--query-config", empty}} {
 		if out, err := explainWith(t, c...); err == nil || out != "" {

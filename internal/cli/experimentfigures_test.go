@@ -66,9 +66,11 @@ func TestCompressedResults(t *testing.T) {
 		{[]string{"verify", file}, "unattested"},
 		{[]string{"attest", file, "--provider", "sim"}, "run gunzip first"},
 	} {
-		out, errs, _ := run(t, c.args...)
-		if !strings.Contains(out+errs, c.want) {
-			t.Errorf("%q: %s%s; want %q", c.args, out, errs, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			out, errs, _ := run(t, c.args...)
+			if !strings.Contains(out+errs, c.want) {
+				t.Errorf("%q: %s%s; want %q", c.args, out, errs, c.want)
+			}
+		})
 	}
 }

@@ -40,8 +40,10 @@ func TestChangeIsACost(t *testing.T) {
 		{80, 100, true, "worse: 80 to 100 (cost ratio 1.25x, p = 0.01)"},  // milliseconds
 		{100, 80, false, "better: 100 to 80 (cost ratio 0.8x, p = 0.01)"}, // the same, recovered
 	} {
-		if got := changeText(verdict.Change{Before: c.before, After: c.after, Ratio: c.after / c.before, Worse: c.worse, P: 0.01, Z: &z}); got != c.want {
-			t.Errorf("got  %s\nwant %s", got, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if got := changeText(verdict.Change{Before: c.before, After: c.after, Ratio: c.after / c.before, Worse: c.worse, P: 0.01, Z: &z}); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
 	}
 }

@@ -36,11 +36,13 @@ func TestMan(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"teescope.1", "teescope-monitor.1", "teescope-bench-run.1"} {
-		for _, part := range []string{".TH " + strings.ToUpper(strings.ReplaceAll(strings.TrimSuffix(name, ".1"), "-", `\-`)) + ` 1 "2026-11-30"`, ".SH NAME\nteescope", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n", ".SH OPTIONS\n"} {
-			if !strings.Contains(pages[name], part) {
-				t.Errorf("%s has no %q:\n%s", name, part, pages[name])
+		t.Run(name, func(t *testing.T) {
+			for _, part := range []string{".TH " + strings.ToUpper(strings.ReplaceAll(strings.TrimSuffix(name, ".1"), "-", `\-`)) + ` 1 "2026-11-30"`, ".SH NAME\nteescope", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n", ".SH OPTIONS\n"} {
+				if !strings.Contains(pages[name], part) {
+					t.Errorf("%s has no %q:\n%s", name, part, pages[name])
+				}
 			}
-		}
+		})
 	}
 	for name := range pages {
 		if strings.Contains(name, "-man") || strings.Contains(name, "completion") || strings.Contains(name, "inside") {

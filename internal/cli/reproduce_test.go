@@ -192,9 +192,11 @@ func TestReproduceReport(t *testing.T) {
 		t.Fatalf("status %d: %s", code, errs)
 	}
 	for _, want := range []string{"# A secure channel on three clouds", "| Plaintext duplex | 20.2 us | 101.1 us | 84.4 us |", "e5-original-echo.json.gz", "no TEE took part"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
+		t.Run(want, func(t *testing.T) {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		})
 	}
 	file := t.TempDir() + "/own.yaml"
 	b, err := experiments.Sources.ReadFile("gramine.yaml")
@@ -219,9 +221,11 @@ func TestReproduceList(t *testing.T) {
 		t.Fatalf("status %d: %s", code, errs)
 	}
 	for _, want := range []string{"channel: A secure channel on three clouds", "by e5-original-echo", "nothing to run: no experiment asks it"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
+		t.Run(want, func(t *testing.T) {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		})
 	}
 	if strings.Contains(out, "also: )") {
 		t.Errorf("names without a name in\n%s", out)

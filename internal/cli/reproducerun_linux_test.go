@@ -109,9 +109,11 @@ func TestReproduceRun(t *testing.T) {
 		{[]string{"channel", "--only", "echo-4k", "--dry-run"}, "e5-original-echo: has a result\n"},
 		{[]string{"channel", "--only", "echo-4k", "--dry-run", "--env", "native", "--env", "other=native"}, "e5-original-echo: has a result without other: name another folder"},
 	} {
-		out, errs, _ := run(t, append([]string{"reproduce", "run", "--results", folder}, c.args...)...)
-		if !strings.Contains(out+errs, c.want) {
-			t.Errorf("%v: no %q in\n%s%s", c.args, c.want, out, errs)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			out, errs, _ := run(t, append([]string{"reproduce", "run", "--results", folder}, c.args...)...)
+			if !strings.Contains(out+errs, c.want) {
+				t.Errorf("%v: no %q in\n%s%s", c.args, c.want, out, errs)
+			}
+		})
 	}
 }

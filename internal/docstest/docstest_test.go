@@ -49,8 +49,10 @@ func TestCheck(t *testing.T) {
 
 func TestSentence(t *testing.T) {
 	for in, want := range map[string]string{"a few words": "A few words.", "A sentence.": "A sentence.", "words.\n\n- Cost: none": "Words.\n\n- Cost: none"} {
-		if got := Sentence(in); got != want {
-			t.Errorf("%q gives %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Sentence(in); got != want {
+				t.Errorf("%q gives %q, want %q", in, got, want)
+			}
+		})
 	}
 }

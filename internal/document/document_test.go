@@ -21,13 +21,15 @@ func TestJSON(t *testing.T) {
 		{"nothing", " \n", "", "", "EOF"},
 		{"a text", "hello", "", "", "invalid character"},
 	} {
-		document, rest, err := JSON([]byte(c.in))
-		if string(document) != c.want || string(rest) != c.rest || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %q, %q, %v", c.name, document, rest, err)
-		}
-		one, err := One([]byte(c.in))
-		if (err == nil) != (c.err == "" && c.rest == "") || err == nil && string(one) != c.want {
-			t.Errorf("%s: %q, %v", c.name, one, err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			document, rest, err := JSON([]byte(c.in))
+			if string(document) != c.want || string(rest) != c.rest || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %q, %q, %v", c.name, document, rest, err)
+			}
+			one, err := One([]byte(c.in))
+			if (err == nil) != (c.err == "" && c.rest == "") || err == nil && string(one) != c.want {
+				t.Errorf("%s: %q, %v", c.name, one, err)
+			}
+		})
 	}
 }

@@ -101,12 +101,14 @@ func TestAcceptance(t *testing.T) {
 		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "accept_memory=eager accept_memory=lazy", "lazy", ""},
 		{"MemTotal: 1 kB\nUnaccepted: 0 kB\n", "accept_memory=quantum", "", "unknown: accept_memory=quantum"},
 	} {
-		f.ReplaceDuring(t, "proc/meminfo", []byte(c.meminfo), func() {
-			f.ReplaceDuring(t, "proc/cmdline", []byte(c.cmdline), func() {
-				e := captured(f)
-				if got, why := e.TEE.Settings[setting], e.Missing["tee.settings."+setting]; got != c.want || !strings.Contains(why, c.reason) || (why == "") != (c.reason == "") {
-					t.Errorf("%q, %q: %q, %q; want %q, %q", c.meminfo, c.cmdline, got, why, c.want, c.reason)
-				}
+		t.Run(c.meminfo, func(t *testing.T) {
+			f.ReplaceDuring(t, "proc/meminfo", []byte(c.meminfo), func() {
+				f.ReplaceDuring(t, "proc/cmdline", []byte(c.cmdline), func() {
+					e := captured(f)
+					if got, why := e.TEE.Settings[setting], e.Missing["tee.settings."+setting]; got != c.want || !strings.Contains(why, c.reason) || (why == "") != (c.reason == "") {
+						t.Errorf("%q, %q: %q, %q; want %q, %q", c.meminfo, c.cmdline, got, why, c.want, c.reason)
+					}
+				})
 			})
 		})
 	}
@@ -185,21 +187,25 @@ func TestGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ conf, want string }{{"", "on"}, {"CC status: ON\n", "on"}, {"CC status: OFF", "off"}, {"No devices", "on"}} {
-		g, err := GPUs(smi, []byte(tt.conf))
-		if err != nil || len(g) != 2 {
-			t.Fatalf("%v, %v", g, err)
-		}
-		if g[0] != (result.GPU{Model: "NVIDIA H100 80GB HBM3", Driver: "550.54.15", CCMode: tt.want}) {
-			t.Errorf("with %q: %+v", tt.conf, g[0])
-		}
-		if tt.conf == "" && g[1].CCMode != "" {
-			t.Errorf("no protected memory is %q", g[1].CCMode)
-		}
+		t.Run(tt.conf, func(t *testing.T) {
+			g, err := GPUs(smi, []byte(tt.conf))
+			if err != nil || len(g) != 2 {
+				t.Fatalf("%v, %v", g, err)
+			}
+			if g[0] != (result.GPU{Model: "NVIDIA H100 80GB HBM3", Driver: "550.54.15", CCMode: tt.want}) {
+				t.Errorf("with %q: %+v", tt.conf, g[0])
+			}
+			if tt.conf == "" && g[1].CCMode != "" {
+				t.Errorf("no protected memory is %q", g[1].CCMode)
+			}
+		})
 	}
 	for _, bad := range []string{"", "NVIDIA-SMI has failed", string(bytes.TrimSuffix(smi, []byte("</nvidia_smi_log>\n")))} {
-		if _, err := GPUs([]byte(bad), nil); err == nil {
-			t.Errorf("%.30q is taken", bad)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if _, err := GPUs([]byte(bad), nil); err == nil {
+				t.Errorf("%.30q is taken", bad)
+			}
+		})
 	}
 }
 

@@ -19,8 +19,10 @@ func TestReason(t *testing.T) {
 		{fs.ErrNotExist, "outer: inner: file does not exist"},
 		{errors.New("not a number"), "outer: inner: not a number"},
 	} {
-		if got := reason(fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", tc.err))); got != tc.want {
-			t.Errorf("%q, want %q", got, tc.want)
-		}
+		t.Run(tc.want, func(t *testing.T) {
+			if got := reason(fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", tc.err))); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -139,29 +139,33 @@ func TestInterferenceMissing(t *testing.T) {
 		{"vmstat went back", "proc/vmstat", "pswpin 0\npswpout 0\n", []string{"swap_bytes"}, "went back"},
 		{"no line some", "proc/pressure/memory", "full total=5\n", []string{"memory_pressure_ratio"}, "no line"},
 	} {
-		i := watched(t, "testdata/metal-sgx.txtar", 1, idle, with(busy, map[string]string{tt.file: tt.text}))
-		values := map[string]*float64{"steal_ratio": i.StealRatio, "foreign_cpu_ratio": i.ForeignCPU, "swap_bytes": i.SwapBytes,
-			"throttle_events": i.ThrottleEvents, "load_before": i.LoadBefore, "memory_pressure_ratio": i.MemoryPressure,
-			"harness_cpu_seconds": i.HarnessCPU}
-		for _, field := range tt.fields {
-			if values[field] != nil || !strings.Contains(i.Missing[field], tt.reason) {
-				t.Errorf("%s: %s is %v, reason %q", tt.name, field, values[field], i.Missing[field])
+		t.Run(tt.name, func(t *testing.T) {
+			i := watched(t, "testdata/metal-sgx.txtar", 1, idle, with(busy, map[string]string{tt.file: tt.text}))
+			values := map[string]*float64{"steal_ratio": i.StealRatio, "foreign_cpu_ratio": i.ForeignCPU, "swap_bytes": i.SwapBytes,
+				"throttle_events": i.ThrottleEvents, "load_before": i.LoadBefore, "memory_pressure_ratio": i.MemoryPressure,
+				"harness_cpu_seconds": i.HarnessCPU}
+			for _, field := range tt.fields {
+				if values[field] != nil || !strings.Contains(i.Missing[field], tt.reason) {
+					t.Errorf("%s: %s is %v, reason %q", tt.name, field, values[field], i.Missing[field])
+				}
+				delete(values, field)
 			}
-			delete(values, field)
-		}
-		for field, v := range values {
-			if v == nil || i.Missing[field] != "" {
-				t.Errorf("%s: %s is %v, reason %q", tt.name, field, v, i.Missing[field])
+			for field, v := range values {
+				if v == nil || i.Missing[field] != "" {
+					t.Errorf("%s: %s is %v, reason %q", tt.name, field, v, i.Missing[field])
+				}
 			}
-		}
+		})
 	}
 	// Nothing but CPU times.
 	i := watched(t, "testdata/cut-gvisor.txtar", 0, map[string]string{"proc/stat": idle["proc/stat"]}, nil)
 	for _, field := range []string{"steal_ratio", "foreign_cpu_ratio", "swap_bytes", "throttle_events", "load_before", "memory_pressure_ratio",
 		"harness_cpu_seconds", "cpu_hertz"} {
-		if i.Missing[field] == "" {
-			t.Errorf("%s is missing without a reason", field)
-		}
+		t.Run(field, func(t *testing.T) {
+			if i.Missing[field] == "" {
+				t.Errorf("%s is missing without a reason", field)
+			}
+		})
 	}
 	f := hosttest.Open(t, "testdata/cut-nothing.txtar")
 	if _, err := Watch(f.Host); err == nil {
@@ -203,16 +207,18 @@ func TestFrequency(t *testing.T) {
 		{"sandbox", "testdata/cut-gvisor.txtar", nil, 0, "blind: the hypervisor"},
 		{"arm without cpufreq", "testdata/guest-arm64.txtar", nil, 0, "blind: no cpufreq driver"},
 	} {
-		i := watched(t, tt.fixture, 1, with(idle, tt.files), busy)
-		if tt.hertz == 0 {
-			if i.Frequency != nil || !strings.Contains(i.Missing["cpu_hertz"], tt.reason) {
-				t.Errorf("%s: %+v, reason %q", tt.name, i.Frequency, i.Missing["cpu_hertz"])
+		t.Run(tt.name, func(t *testing.T) {
+			i := watched(t, tt.fixture, 1, with(idle, tt.files), busy)
+			if tt.hertz == 0 {
+				if i.Frequency != nil || !strings.Contains(i.Missing["cpu_hertz"], tt.reason) {
+					t.Errorf("%s: %+v, reason %q", tt.name, i.Frequency, i.Missing["cpu_hertz"])
+				}
+				return
 			}
-			continue
-		}
-		if want := (result.Spread{Min: tt.hertz, Mean: tt.hertz, Max: tt.hertz, N: 1}); i.Frequency == nil || *i.Frequency != want {
-			t.Errorf("%s: %+v, reason %q, want %+v", tt.name, i.Frequency, i.Missing["cpu_hertz"], want)
-		}
+			if want := (result.Spread{Min: tt.hertz, Mean: tt.hertz, Max: tt.hertz, N: 1}); i.Frequency == nil || *i.Frequency != want {
+				t.Errorf("%s: %+v, reason %q, want %+v", tt.name, i.Frequency, i.Missing["cpu_hertz"], want)
+			}
+		})
 	}
 }
 

@@ -177,9 +177,11 @@ func TestWorkerUnprivileged(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	u := unpack(t, output(t, cmd))
 	for _, p := range []string{secret, hidden + "/file", hidden} {
-		if _, err := u.ReadFile(p); !errors.Is(err, os.ErrPermission) {
-			t.Errorf("%s: %v", p, err)
-		}
+		t.Run(p, func(t *testing.T) {
+			if _, err := u.ReadFile(p); !errors.Is(err, os.ErrPermission) {
+				t.Errorf("%s: %v", p, err)
+			}
+		})
 	}
 	if ok, err := u.Exists(dir + "/none"); ok || err != nil {
 		t.Errorf("a file that does not exist: %t, %v", ok, err)
@@ -217,9 +219,11 @@ func TestWorkerOnLargeAndOddFiles(t *testing.T) {
 	}
 	want := map[string]string{"fits": kindFile, "long": kindPart, "pipe": kindNode, "dangling": kindLink, "null": kindNode, "micro": kindFile}
 	for n, kind := range want {
-		if got[n] != kind {
-			t.Errorf("%s is a %q, want %q", n, got[n], kind)
-		}
+		t.Run(n, func(t *testing.T) {
+			if got[n] != kind {
+				t.Errorf("%s is a %q, want %q", n, got[n], kind)
+			}
+		})
 	}
 	if len(got) != len(want) {
 		t.Errorf("got %v", got)

@@ -24,12 +24,14 @@ func TestExitAdvice(t *testing.T) {
 		{"plain", []string{"hlt"}, ""},
 		{"unknown", []string{"hlt"}, ""},
 	} {
-		var parts []Row
-		for _, p := range c.parts {
-			parts = append(parts, Row{Title: p})
-		}
-		if got := l.exitAdvice(c.cause, parts); got != c.want {
-			t.Errorf("%s of %v: %q, want %q", c.cause, c.parts, got, c.want)
-		}
+		t.Run(c.cause, func(t *testing.T) {
+			var parts []Row
+			for _, p := range c.parts {
+				parts = append(parts, Row{Title: p})
+			}
+			if got := l.exitAdvice(c.cause, parts); got != c.want {
+				t.Errorf("%s of %v: %q, want %q", c.cause, c.parts, got, c.want)
+			}
+		})
 	}
 }

@@ -41,20 +41,22 @@ func TestRowsHavePages(t *testing.T) {
 		t.Errorf("the fixtures have the rows\n%q\nand docs/explain.md has the sections\n%q", rows, pages)
 	}
 	for id, text := range pages {
-		_, named, found := strings.Cut(text, "- *Fixtures*: ")
-		named, _, _ = strings.Cut(named, "\n\n")
-		names := quoted.FindAllStringSubmatch(named, -1)
-		if !found || names == nil {
-			t.Errorf("section %s names no fixtures", id)
-		}
-		for _, m := range names {
-			if !slices.Contains(in[id], m[1]) && !(id == "guest_exits" && m[1] == "snp-guest") { // which has the reason
-				t.Errorf("section %s names the fixture %s; the row is in %q", id, m[1], in[id])
+		t.Run(id, func(t *testing.T) {
+			_, named, found := strings.Cut(text, "- *Fixtures*: ")
+			named, _, _ = strings.Cut(named, "\n\n")
+			names := quoted.FindAllStringSubmatch(named, -1)
+			if !found || names == nil {
+				t.Errorf("section %s names no fixtures", id)
 			}
-		}
-		if !strings.Contains(string(doc), "](#"+id+")") {
-			t.Errorf("the table does not name %s", id)
-		}
+			for _, m := range names {
+				if !slices.Contains(in[id], m[1]) && !(id == "guest_exits" && m[1] == "snp-guest") { // which has the reason
+					t.Errorf("section %s names the fixture %s; the row is in %q", id, m[1], in[id])
+				}
+			}
+			if !strings.Contains(string(doc), "](#"+id+")") {
+				t.Errorf("the table does not name %s", id)
+			}
+		})
 	}
 }
 

@@ -41,18 +41,20 @@ func TestIntervalsOfRates(t *testing.T) {
 		"share":       {"vm1", rate("ratio", `sum(rate(tee_syscalls_total{a="b"}[1m]))`), math.NaN(), 0},
 		"elsewhere":   {"vm2", rate("1/s", `sum(rate(tee_syscalls_total{a="b"}[1m]))`), math.NaN(), 0},
 	} {
-		p := &Pass{Querier: standardErrors{"syscalls": 0.1, "faults": 1}, To: time.Unix(60, 0), From: time.Unix(0, 0)}
-		f := Finding{Machine: query.Machine{Job: "teescope", Instance: tt.instance}, Evidence: []query.Evidence{tt.ev}}
-		v.bound(t.Context(), p, &f)
-		got := f.Evidence[0]
-		if math.IsNaN(tt.low) {
-			if got.Low != nil || got.High != nil {
-				t.Errorf("%s: [%v, %v], want none", name, *got.Low, *got.High)
+		t.Run(name, func(t *testing.T) {
+			p := &Pass{Querier: standardErrors{"syscalls": 0.1, "faults": 1}, To: time.Unix(60, 0), From: time.Unix(0, 0)}
+			f := Finding{Machine: query.Machine{Job: "teescope", Instance: tt.instance}, Evidence: []query.Evidence{tt.ev}}
+			v.bound(t.Context(), p, &f)
+			got := f.Evidence[0]
+			if math.IsNaN(tt.low) {
+				if got.Low != nil || got.High != nil {
+					t.Errorf("%s: [%v, %v], want none", name, *got.Low, *got.High)
+				}
+				return
 			}
-			continue
-		}
-		if got.Low == nil || got.High == nil || math.Abs(*got.Low-tt.low) > 0.05 || math.Abs(*got.High-tt.high) > 0.05 {
-			t.Errorf("%s: %+v, want [%v, %v]", name, got, tt.low, tt.high)
-		}
+			if got.Low == nil || got.High == nil || math.Abs(*got.Low-tt.low) > 0.05 || math.Abs(*got.High-tt.high) > 0.05 {
+				t.Errorf("%s: %+v, want [%v, %v]", name, got, tt.low, tt.high)
+			}
+		})
 	}
 }

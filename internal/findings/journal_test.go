@@ -162,12 +162,14 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	for _, text := range []string{"first, longer", "second"} {
-		if err := WriteFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := ReadFile(path, 13); err != nil || string(b) != text {
-			t.Errorf("%q, %v; want %q", b, err, text)
-		}
+		t.Run(text, func(t *testing.T) {
+			if err := WriteFile(path, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := ReadFile(path, 13); err != nil || string(b) != text {
+				t.Errorf("%q, %v; want %q", b, err, text)
+			}
+		})
 	}
 	if _, err := ReadFile(path, 5); err == nil {
 		t.Error("a file above the limit is read")

@@ -209,13 +209,15 @@ func TestSentences(t *testing.T) {
 		{"At least one task of is on waits 2 s: it calls 3.", 100, nil, "At least one task of is on waited 2 s: it called 3, until 1 min 40 s ago."},
 		{"heat: 3.", 100, func(r *findings.Record) { r.State, r.Until = findings.Closed, &until }, "heat: 3."},
 	} {
-		r := findings.Record{Finding: findings.Finding{Subject: "is on", Title: c.title}, State: findings.Open, LastSeen: at(0)}
-		if c.set != nil {
-			c.set(&r)
-		}
-		if got := r.WithSentence(at(c.now), 10*time.Second); got.Sentence != c.want || got.Age != float64(c.now) {
-			t.Errorf("%s after %d s: %q, age %g, want %q", c.title, c.now, got.Sentence, got.Age, c.want)
-		}
+		t.Run(c.title, func(t *testing.T) {
+			r := findings.Record{Finding: findings.Finding{Subject: "is on", Title: c.title}, State: findings.Open, LastSeen: at(0)}
+			if c.set != nil {
+				c.set(&r)
+			}
+			if got := r.WithSentence(at(c.now), 10*time.Second); got.Sentence != c.want || got.Age != float64(c.now) {
+				t.Errorf("%s after %d s: %q, age %g, want %q", c.title, c.now, got.Sentence, got.Age, c.want)
+			}
+		})
 	}
 }
 

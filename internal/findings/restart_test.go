@@ -184,12 +184,14 @@ func TestFilter(t *testing.T) {
 		{"to", findings.Filter{To: at(3 * time.Minute)}, "ba"},
 		{"within", findings.Filter{From: at(7 * time.Minute), To: at(7 * time.Minute)}, "db"},
 	} {
-		var got string
-		for _, r := range tt.filter.Select(list) {
-			got += r.ID
-		}
-		if got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			var got string
+			for _, r := range tt.filter.Select(list) {
+				got += r.ID
+			}
+			if got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			}
+		})
 	}
 }

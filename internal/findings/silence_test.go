@@ -41,9 +41,11 @@ func TestSilences(t *testing.T) {
 		t.Fatalf("added %+v, kept %+v, %v", x, s.kept, err)
 	}
 	for subject, covered := range map[string]bool{"redis": true, "redis-server": true, "nginx": true, "my-redis": false, "nginx2": false, "redis\nx": true} {
-		if got := s.Covering(findings.Finding{Rule: "heat", Subject: subject}); (got == x.ID) != covered {
-			t.Errorf("%q: covered by %q, want %v", subject, got, covered)
-		}
+		t.Run(subject, func(t *testing.T) {
+			if got := s.Covering(findings.Finding{Rule: "heat", Subject: subject}); (got == x.ID) != covered {
+				t.Errorf("%q: covered by %q, want %v", subject, got, covered)
+			}
+		})
 	}
 	if got := s.Covering(findings.Finding{Rule: "cold", Subject: "redis"}); got != "" {
 		t.Errorf("another rule's finding is covered by %q", got)
@@ -74,16 +76,18 @@ func TestSilences(t *testing.T) {
 // TestSilencesOfUnits: a silence of a name covers findings about its units, and one of a unit covers no others.
 func TestSilencesOfUnits(t *testing.T) {
 	for subject, covered := range map[string]bool{"redis": true, `redis of a\.service`: true, `redis of b\.service`: false, `a\.service`: false} {
-		s := newSilences(t)
-		if _, err := s.Add(findings.Silence{Subject: subject, Until: s.now.Add(time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.Covering(findings.Finding{Rule: "heat", Subject: "redis", Unit: "a.service"}) != ""; got != covered {
-			t.Errorf("%q covers a finding about a.service: %v, want %v", subject, got, covered)
-		}
-		if got := s.Covering(findings.Finding{Rule: "heat", Subject: "redis"}) != ""; got != (subject == "redis") {
-			t.Errorf("%q covers a finding about all of redis: %v", subject, got)
-		}
+		t.Run(subject, func(t *testing.T) {
+			s := newSilences(t)
+			if _, err := s.Add(findings.Silence{Subject: subject, Until: s.now.Add(time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Covering(findings.Finding{Rule: "heat", Subject: "redis", Unit: "a.service"}) != ""; got != covered {
+				t.Errorf("%q covers a finding about a.service: %v, want %v", subject, got, covered)
+			}
+			if got := s.Covering(findings.Finding{Rule: "heat", Subject: "redis"}) != ""; got != (subject == "redis") {
+				t.Errorf("%q covers a finding about all of redis: %v", subject, got)
+			}
+		})
 	}
 }
 
@@ -100,9 +104,11 @@ func TestSilenceErrors(t *testing.T) {
 		"until: want a time in":       {Until: s.now},
 		"until: want a time in the f": {Until: s.now.Add(367 * 24 * time.Hour)},
 	} {
-		if _, err := s.Add(x); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", x, err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if _, err := s.Add(x); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%+v: %v, want %s", x, err, want)
+			}
+		})
 	}
 	if s.kept != nil || len(s.List()) != 0 {
 		t.Errorf("kept %+v, in force %+v", s.kept, s.List())

@@ -443,14 +443,16 @@ func TestPage(t *testing.T) {
 		{Ask{Limit: 9, Rule: "anomaly"}, 1, "node-7"},
 		{Ask{Limit: 9, TEE: "none", Health: Gone}, 0, ""},
 	} {
-		p, err := f.Page(t.Context(), tt.ask)
-		var got []string
-		for _, r := range p.Machines {
-			got = append(got, r.Name)
-		}
-		if err != nil || p.All != 8 || p.Matched != tt.matched || strings.Join(got, " ") != tt.want {
-			t.Errorf("%+v: %q of %d of %d, %v; want %q of %d of 8", tt.ask, got, p.Matched, p.All, err, tt.want, tt.matched)
-		}
+		t.Run(tt.want, func(t *testing.T) {
+			p, err := f.Page(t.Context(), tt.ask)
+			var got []string
+			for _, r := range p.Machines {
+				got = append(got, r.Name)
+			}
+			if err != nil || p.All != 8 || p.Matched != tt.matched || strings.Join(got, " ") != tt.want {
+				t.Errorf("%+v: %q of %d of %d, %v; want %q of %d of 8", tt.ask, got, p.Matched, p.All, err, tt.want, tt.matched)
+			}
+		})
 	}
 	p, err := f.Page(t.Context(), Ask{Limit: 1})
 	want := []Kind{

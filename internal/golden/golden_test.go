@@ -24,10 +24,12 @@ func TestWrite(t *testing.T) {
 		name, content string
 		fails         bool
 	}{{"new", "a", true}, {"same", "a", false}, {"changed", "b", true}} {
-		r := &recorder{TB: t}
-		golden.Write(r, path, []byte(step.content))
-		if got, err := os.ReadFile(path); err != nil || string(got) != step.content || r.failed != step.fails {
-			t.Errorf("%s: %q, %v, failed %v", step.name, got, err, r.failed)
-		}
+		t.Run(step.name, func(t *testing.T) {
+			r := &recorder{TB: t}
+			golden.Write(r, path, []byte(step.content))
+			if got, err := os.ReadFile(path); err != nil || string(got) != step.content || r.failed != step.fails {
+				t.Errorf("%s: %q, %v, failed %v", step.name, got, err, r.failed)
+			}
+		})
 	}
 }

@@ -77,9 +77,11 @@ func TestBecause(t *testing.T) {
 		{[]Output{stopped, load}, "exit status 1: load: connection refused"},
 		{[]Output{stopped, server}, "exit status 1: error: a client has gone"},
 	} {
-		if err := WithReason(failed, c.outs...); err.Error() != c.want || !errors.Is(err, failed) {
-			t.Errorf("%q, want %q", err, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if err := WithReason(failed, c.outs...); err.Error() != c.want || !errors.Is(err, failed) {
+				t.Errorf("%q, want %q", err, c.want)
+			}
+		})
 	}
 	if err := WithReason(nil, load); err != nil {
 		t.Error(err)

@@ -178,8 +178,10 @@ func TestReadUpTo(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	for _, name := range []string{file, "/proc/self/maps"} {
-		if b, err := h.ReadUpTo(name, 4); err == nil || len(b) > 0 {
-			t.Errorf("%s: %q, %v; want an error", name, b, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if b, err := h.ReadUpTo(name, 4); err == nil || len(b) > 0 {
+				t.Errorf("%s: %q, %v; want an error", name, b, err)
+			}
+		})
 	}
 }

@@ -41,10 +41,12 @@ func TestLookPath(t *testing.T) {
 		{data, "", fs.ErrPermission},
 		{dir, "", fs.ErrPermission},
 	} {
-		got, err := Local().LookPath(c.name)
-		if !errors.Is(err, c.err) || c.err == nil && got != c.want {
-			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Local().LookPath(c.name)
+			if !errors.Is(err, c.err) || c.err == nil && got != c.want {
+				t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
+			}
+		})
 	}
 	fixture := *Local()
 	fixture.Root = dir
@@ -66,9 +68,11 @@ func TestFind(t *testing.T) {
 		name string
 		want []string
 	}{{"/x[1]/f", []string{"/x[1]/f"}}, {"/y[12]/f", []string{"/y1/f", "/y2/f"}}, {"/x1/f", []string{"/x1/f"}}, {"/z[1]/f", nil}} {
-		if got, err := Chosen.Find(t.Context(), &h, c.name); err != nil || !slices.Equal(got[0], c.want) {
-			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got, err := Chosen.Find(t.Context(), &h, c.name); err != nil || !slices.Equal(got[0], c.want) {
+				t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
+			}
+		})
 	}
 	if got, err := h.Glob(Literal("/x[1]") + "/*"); err != nil || !slices.Equal(got, []string{"/x[1]/f"}) {
 		t.Errorf("a literal folder: %q, %v", got, err)

@@ -196,17 +196,19 @@ func TestPerfErrors(t *testing.T) {
 		{PerfTarget{CPU: 0}, []PerfEvent{cpuClock, {unix.PERF_TYPE_SOFTWARE, 999}}, unix.ENOENT, "1:0x3e7"},
 		{PerfTarget{}, nil, nil, "no events"},
 	} {
-		g, err := Local().Perf(c.target, c.events...)
-		if err == nil {
-			g.Close()
-			t.Errorf("%v %v: opened", c.target, c.events)
-			continue
-		}
-		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-			t.Skip(err)
-		}
-		if c.is != nil && !errors.Is(err, c.is) && !errors.Is(err, unix.ENODEV) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v %v: %v", c.target, c.events, err)
-		}
+		t.Run(c.says, func(t *testing.T) {
+			g, err := Local().Perf(c.target, c.events...)
+			if err == nil {
+				g.Close()
+				t.Errorf("%v %v: opened", c.target, c.events)
+				return
+			}
+			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+				t.Skip(err)
+			}
+			if c.is != nil && !errors.Is(err, c.is) && !errors.Is(err, unix.ENODEV) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v %v: %v", c.target, c.events, err)
+			}
+		})
 	}
 }

@@ -21,10 +21,12 @@ import (
 // TestQuote: the shell gives each word back.
 func TestQuote(t *testing.T) {
 	for _, word := range []string{"", "a b", "it's", `$HOME \ "x" {a,b} *`, "two\nlines"} {
-		out, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "printf %s " + Quote(word)}})
-		if err != nil || string(out.Stdout) != word {
-			t.Errorf("%q comes back as %q, %v", word, out.Stdout, err)
-		}
+		t.Run(word, func(t *testing.T) {
+			out, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "printf %s " + Quote(word)}})
+			if err != nil || string(out.Stdout) != word {
+				t.Errorf("%q comes back as %q, %v", word, out.Stdout, err)
+			}
+		})
 	}
 }
 
@@ -182,12 +184,14 @@ func TestPipe(t *testing.T) {
 	}
 	b := make([]byte, 3)
 	for _, word := range []string{"one", "two"} {
-		if _, err := io.WriteString(p, word); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(p, b); err != nil || string(b) != word {
-			t.Fatalf("said %s, heard %s, %v", word, b, err)
-		}
+		t.Run(word, func(t *testing.T) {
+			if _, err := io.WriteString(p, word); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(p, b); err != nil || string(b) != word {
+				t.Fatalf("said %s, heard %s, %v", word, b, err)
+			}
+		})
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

@@ -13,9 +13,11 @@ func TestIsPublic(t *testing.T) {
 		"/proc/1/root/home/x": false, "/proc/1/cwd/x": false, "/proc/1/task/2/root/x": false, "/proc/1/fd/3": false, "/proc/1/map_files/1-2": false, "/proc/../root/x": false, "/sys/../root/x": false,
 		"/usr/../root/x": false, "/root/.ssh/key": false, "/home/bob/lib/libssl.so.3": false, "/dev/shm/x": false, "/var/lib/x": false, "usr/lib/x": false, "": false,
 	} {
-		if got := IsPublic(name); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := IsPublic(name); got != want {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
 	}
 }
 
@@ -31,9 +33,11 @@ func TestPublicText(t *testing.T) {
 		"parse: a counter of a file has no number":                      fmt.Errorf("parse: %w", &Private{Text: "/root/.x/api-key: x", Shown: "a counter of a file has no number"}),
 		"read a file that matches /var/log/*.log: permission denied; 2": fmt.Errorf("%w; 2", &Private{Text: secret.Error(), Shown: "read a file that matches /var/log/*.log: permission denied", Err: secret}),
 	} {
-		if got := PublicText(err); got != want {
-			t.Errorf("%v: %q, want %q", err, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := PublicText(err); got != want {
+				t.Errorf("%v: %q, want %q", err, got, want)
+			}
+		})
 	}
 	if !errors.Is(&Private{Text: "x", Err: secret}, fs.ErrPermission) {
 		t.Error("the cause of a private error is lost")

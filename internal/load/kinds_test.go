@@ -39,8 +39,10 @@ func TestKinds(t *testing.T) {
 		{errors.Join(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, &net.OpError{Op: "close", Err: net.ErrClosed}), timedOut}, // as connect joins them
 		{errors.New("anything else"), "protocol"},
 	} {
-		if got := kindOf(fmt.Errorf("outer: %w", errors.Join(fmt.Errorf("inner: %w", tc.err), nil))); got != tc.kind {
-			t.Errorf("%v: %s, want %s", tc.err, got, tc.kind)
-		}
+		t.Run(tc.kind, func(t *testing.T) {
+			if got := kindOf(fmt.Errorf("outer: %w", errors.Join(fmt.Errorf("inner: %w", tc.err), nil))); got != tc.kind {
+				t.Errorf("%v: %s, want %s", tc.err, got, tc.kind)
+			}
+		})
 	}
 }

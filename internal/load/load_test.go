@@ -653,24 +653,26 @@ func TestSlowServer(t *testing.T) {
 // TestServerThatNeverStarts: the end of the wait, and that of the run, name what was waited for.
 func TestServerThatNeverStarts(t *testing.T) {
 	for _, name := range []string{"http1", "resp"} {
-		synctest.Test(t, func(t *testing.T) {
-			never := func(start time.Duration) error {
-				v := load.NewVirtual()
-				v.Opens = time.Now().Add(24 * time.Hour)
-				o := short(t, name, v)
-				o.Start, o.Populate = start, name == "resp" // which fills it first
-				o.Ask.Command = "GET key:{key}"
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				_, err := load.Run(ctx, o)
-				return err
-			}
-			if err := never(0); err == nil || !strings.Contains(err.Error(), "did not become ready within 5s: connect to virtual: connect: connection refused") {
-				t.Errorf("%s, a wait of 5 s: %v", name, err)
-			}
-			if err := never(24 * time.Hour); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the server was not ready after 1h0m0") || !strings.Contains(err.Error(), "connect to virtual: connect: connection refused") {
-				t.Errorf("%s, a run of an hour: %v", name, err)
-			}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				never := func(start time.Duration) error {
+					v := load.NewVirtual()
+					v.Opens = time.Now().Add(24 * time.Hour)
+					o := short(t, name, v)
+					o.Start, o.Populate = start, name == "resp" // which fills it first
+					o.Ask.Command = "GET key:{key}"
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					_, err := load.Run(ctx, o)
+					return err
+				}
+				if err := never(0); err == nil || !strings.Contains(err.Error(), "did not become ready within 5s: connect to virtual: connect: connection refused") {
+					t.Errorf("%s, a wait of 5 s: %v", name, err)
+				}
+				if err := never(24 * time.Hour); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the server was not ready after 1h0m0") || !strings.Contains(err.Error(), "connect to virtual: connect: connection refused") {
+					t.Errorf("%s, a run of an hour: %v", name, err)
+				}
+			})
 		})
 	}
 }

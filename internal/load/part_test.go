@@ -66,43 +66,45 @@ func TestPart(t *testing.T) {
 		{"", "reset", "write: "},
 		{"cut of", "reset", "write: "},
 	} {
-		conn, _ := refused(t, c.said)
-		a, _, received, err := exchange(&made{conn: conn, session: &refusals{}}, make([]byte, 64))
-		if err == nil {
-			err = fault{a.Wrong, a.Said}
-		}
-		if kindOf(err) != c.kind || received != len(c.said) {
-			t.Errorf("%q, once: %v after %d bytes, want %s", c.said, err, received, c.kind)
-		}
-
-		conn, address := refused(t, c.said)
-		s, err := newSocket(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.patient = false
-		o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Hour}
-		ctx, stop := context.WithCancel(t.Context())
-		w := &worker{o: o, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()}), base: time.Now(), buf: make([]byte, 64)}
-		w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
-		l := &connection{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
-		w.fill(l, 1)
-		await.Event(t, "another connection is tried", func() error {
-			held := w.redialled.Lock()
-			defer w.redialled.Unlock()
-			if len(held.lost.count) == 0 {
-				return errors.New("not yet")
+		t.Run(c.said, func(t *testing.T) {
+			conn, _ := refused(t, c.said)
+			a, _, received, err := exchange(&made{conn: conn, session: &refusals{}}, make([]byte, 64))
+			if err == nil {
+				err = fault{a.Wrong, a.Said}
 			}
-			return nil
+			if kindOf(err) != c.kind || received != len(c.said) {
+				t.Errorf("%q, once: %v after %d bytes, want %s", c.said, err, received, c.kind)
+			}
+
+			conn, address := refused(t, c.said)
+			s, err := newSocket(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.patient = false
+			o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Hour}
+			ctx, stop := context.WithCancel(t.Context())
+			w := &worker{o: o, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()}), base: time.Now(), buf: make([]byte, 64)}
+			w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
+			l := &connection{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
+			w.fill(l, 1)
+			await.Event(t, "another connection is tried", func() error {
+				held := w.redialled.Lock()
+				defer w.redialled.Unlock()
+				if len(held.lost.count) == 0 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			stop()
+			w.redials.Wait()
+			if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {
+				t.Errorf("%q, in a loop: %v with the words %q, want one %s", c.said, e.count, e.words, c.kind)
+			}
+			if lost := w.redialled.Lock().lost; lost.count["refused"] == 0 { // by the kernel: nothing listens there any longer
+				t.Errorf("connections that could not be made again: %v", lost.count)
+			}
+			w.redialled.Unlock()
 		})
-		stop()
-		w.redials.Wait()
-		if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {
-			t.Errorf("%q, in a loop: %v with the words %q, want one %s", c.said, e.count, e.words, c.kind)
-		}
-		if lost := w.redialled.Lock().lost; lost.count["refused"] == 0 { // by the kernel: nothing listens there any longer
-			t.Errorf("connections that could not be made again: %v", lost.count)
-		}
-		w.redialled.Unlock()
 	}
 }

@@ -93,17 +93,19 @@ func (c *countedConn) Read(b []byte) (int, error) {
 // server read, including HTTP/2's greeting.
 func TestSentFresh(t *testing.T) {
 	for _, protocol := range []string{"http1", "http2"} {
-		synctest.Test(t, func(t *testing.T) {
-			v := load.NewVirtual()
-			l := &counted{Listener: v}
-			serve(t, l, false, hello)
-			o := short(t, protocol, v)
-			o.Fresh = true
-			r := run(t, o)
-			connections := r.Answered + 1 // one checked whether the server was ready
-			if r.Requests == 0 || len(r.Errors) > 0 || r.Sent*connections != uint64(l.read.Load())*r.Requests {
-				t.Errorf("%s: %d bytes sent in %d requests, errors %v; the server read %d bytes on %d connections", protocol, r.Sent, r.Requests, r.Errors, l.read.Load(), connections)
-			}
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := load.NewVirtual()
+				l := &counted{Listener: v}
+				serve(t, l, false, hello)
+				o := short(t, protocol, v)
+				o.Fresh = true
+				r := run(t, o)
+				connections := r.Answered + 1 // one checked whether the server was ready
+				if r.Requests == 0 || len(r.Errors) > 0 || r.Sent*connections != uint64(l.read.Load())*r.Requests {
+					t.Errorf("%s: %d bytes sent in %d requests, errors %v; the server read %d bytes on %d connections", protocol, r.Sent, r.Requests, r.Errors, l.read.Load(), connections)
+				}
+			})
 		})
 	}
 }

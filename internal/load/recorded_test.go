@@ -172,8 +172,10 @@ func TestParseServed(t *testing.T) {
 		"llamacpp:prompt_seconds_total is \"NaN\"":   strings.ReplaceAll(page, "llamacpp:prompt_seconds_total 0.364278", "llamacpp:prompt_seconds_total NaN"),
 		"llamacpp:prompt_seconds_total is missing":   "",
 	} {
-		if _, err := parseServed([]byte(damaged)); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v, want %s", err, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := parseServed([]byte(damaged)); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%v, want %s", err, name)
+			}
+		})
 	}
 }

@@ -27,8 +27,10 @@ func TestWarmUp(t *testing.T) {
 		{"rising", rising, 37, false, true},
 		{"silent", make([]float64, 50), 0, false, true},
 	} {
-		if end, warm, known := WarmUp(c.windows); end != c.end || warm != c.warm || known != c.known {
-			t.Errorf("%s: window %d, warm %v, known %v; want %d, %v, %v", c.name, end, warm, known, c.end, c.warm, c.known)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if end, warm, known := WarmUp(c.windows); end != c.end || warm != c.warm || known != c.known {
+				t.Errorf("%s: window %d, warm %v, known %v; want %d, %v, %v", c.name, end, warm, known, c.end, c.warm, c.known)
+			}
+		})
 	}
 }

@@ -45,11 +45,13 @@ func TestEvents(t *testing.T) {
 		{"nothing", "", nil},
 		{"HTML", "<html>\n<p>data</p>\n\n", nil},
 	} {
-		for name, r := range map[string]io.Reader{"whole": strings.NewReader(c.stream), "by bytes": iotest.OneByteReader(strings.NewReader(c.stream))} {
-			if got, err := all(r); !slices.Equal(got, c.want) || !errors.Is(err, io.EOF) {
-				t.Errorf("%s, %s: %q and %v, want %q", c.name, name, got, err, c.want)
+		t.Run(c.name, func(t *testing.T) {
+			for name, r := range map[string]io.Reader{"whole": strings.NewReader(c.stream), "by bytes": iotest.OneByteReader(strings.NewReader(c.stream))} {
+				if got, err := all(r); !slices.Equal(got, c.want) || !errors.Is(err, io.EOF) {
+					t.Errorf("%s, %s: %q and %v, want %q", c.name, name, got, err, c.want)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -24,9 +24,11 @@ func TestHomeOf(t *testing.T) {
 		"0::/lxc.payload.aaaaaaaaaaaü\x1b\xff\n":                                                    "container aaaaaaaaaaa___",
 		"0::/\n": "", "": "",
 	} {
-		if got := HomeOf(groups); got != want {
-			t.Errorf("%q: %q, want %q", groups, got, want)
-		}
+		t.Run(groups, func(t *testing.T) {
+			if got := HomeOf(groups); got != want {
+				t.Errorf("%q: %q, want %q", groups, got, want)
+			}
+		})
 	}
 }
 
@@ -42,9 +44,11 @@ func TestPlaceIn(t *testing.T) {
 		"0::" + session + "\n4:memory:/docker/" + id + "\n":                {"/docker/" + id, id},
 		"4:memory:/docker/" + id + "\n1:name=systemd:/docker/" + id + "/x": {"/docker/" + id + "/x", id},
 	} {
-		group, container := PlaceIn(groups)
-		if got := [2]string{group, container}; got != want {
-			t.Errorf("%q: %q, want %q", groups, got, want)
-		}
+		t.Run(groups, func(t *testing.T) {
+			group, container := PlaceIn(groups)
+			if got := [2]string{group, container}; got != want {
+				t.Errorf("%q: %q, want %q", groups, got, want)
+			}
+		})
 	}
 }

@@ -23,9 +23,11 @@ func TestCPUList(t *testing.T) {
 		})
 	}
 	for _, list := range []string{"", "a", "3-1", "0-", "-1", "0,,1", "0-99999999999"} {
-		if got, err := ParseCPUList(list); err == nil {
-			t.Errorf("%q is %v", list, got)
-		}
+		t.Run(list, func(t *testing.T) {
+			if got, err := ParseCPUList(list); err == nil {
+				t.Errorf("%q is %v", list, got)
+			}
+		})
 	}
 }
 
@@ -79,9 +81,11 @@ func TestOSName(t *testing.T) {
 		"  PRETTY_NAME=x\n":                                             "x",
 		"ID=debian\n":                                                   "",
 	} {
-		if got := OSName(release); got != want {
-			t.Errorf("%q: %q, want %q", release, got, want)
-		}
+		t.Run(release, func(t *testing.T) {
+			if got := OSName(release); got != want {
+				t.Errorf("%q: %q, want %q", release, got, want)
+			}
+		})
 	}
 }
 
@@ -112,9 +116,11 @@ func TestHypervisor(t *testing.T) {
 		"none": cpu(0, "KVMKVMKVM\x00\x00\x00"), "KVM": cpu(1<<31, "KVMKVMKVM\x00\x00\x00"), "bhyve": cpu(1<<31, "bhyve bhyve "),
 		"new name": cpu(1<<31, "new name\x00\x00\x00\x00"), "unknown": cpu(1<<31, strings.Repeat("\x00", 12)), "": none,
 	} {
-		if got := Hypervisor(h); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := Hypervisor(h); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }
 
@@ -147,9 +153,11 @@ func TestContainerName(t *testing.T) {
 		"/process_api/85ad52621c14656d3ab80231387ac2e7":                                       "",
 		"/docker/" + strings.ToUpper(id):                                                      "",
 	} {
-		if got := ContainerName(path); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			if got := ContainerName(path); got != want {
+				t.Errorf("%s: %q, want %q", path, got, want)
+			}
+		})
 	}
 }
 
@@ -229,10 +237,12 @@ func TestPod(t *testing.T) {
 		"/system.slice/containerd.service/kubepods-burstable-pod" + unit + ".slice:cri-containerd:" + id:                {uid, "", id},
 		"/../../kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + unit + ".slice/crio-" + id + ".scope": {uid, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + unit + ".slice", id},
 	} {
-		gotUID, dir := Pod(cgroup)
-		if got := [3]string{gotUID, dir, InContainer(cgroup)}; got != want {
-			t.Errorf("%s: %q, want %q", cgroup, got, want)
-		}
+		t.Run(cgroup, func(t *testing.T) {
+			gotUID, dir := Pod(cgroup)
+			if got := [3]string{gotUID, dir, InContainer(cgroup)}; got != want {
+				t.Errorf("%s: %q, want %q", cgroup, got, want)
+			}
+		})
 	}
 }
 

@@ -62,14 +62,16 @@ func TestProgram(t *testing.T) {
 		{"", "server: user secret", "server:"},
 		{"", "", ""},
 	} {
-		if got := Program(c.exe, []byte(strings.ReplaceAll(c.argv, "|", "\x00")+"\x00")); got != c.want {
-			t.Errorf("%q: %q, want %q", c.argv, got, c.want)
-		}
-		for _, secret := range []string{"secret", "token", "password", "6379"} {
-			if got := Program(c.exe, []byte(strings.ReplaceAll(c.argv, "|", "\x00"))); strings.Contains(got, secret) {
-				t.Errorf("%q: %q shows an argument", c.argv, got)
+		t.Run(c.exe, func(t *testing.T) {
+			if got := Program(c.exe, []byte(strings.ReplaceAll(c.argv, "|", "\x00")+"\x00")); got != c.want {
+				t.Errorf("%q: %q, want %q", c.argv, got, c.want)
 			}
-		}
+			for _, secret := range []string{"secret", "token", "password", "6379"} {
+				if got := Program(c.exe, []byte(strings.ReplaceAll(c.argv, "|", "\x00"))); strings.Contains(got, secret) {
+					t.Errorf("%q: %q shows an argument", c.argv, got)
+				}
+			}
+		})
 	}
 	own, err := os.ReadFile("/proc/self/cmdline")
 	if err != nil {
@@ -91,9 +93,11 @@ func TestHomeIn(t *testing.T) {
 		{"redis.service", "redis-server\x00init\x00x\x00", "redis.service"},
 		{"", "", ""},
 	} {
-		if got := HomeIn(c.home, "", []byte(c.argv)); got != c.want {
-			t.Errorf("%q in %q: %q, want %q", c.argv, c.home, got, c.want)
-		}
+		t.Run(c.home, func(t *testing.T) {
+			if got := HomeIn(c.home, "", []byte(c.argv)); got != c.want {
+				t.Errorf("%q in %q: %q, want %q", c.argv, c.home, got, c.want)
+			}
+		})
 	}
 }
 

@@ -32,12 +32,14 @@ func TestJudge(t *testing.T) {
 		{"too few, however far above", 1, []float64{9, 9, 9}, CannotTell},
 		{"none", 1, nil, CannotTell},
 	} {
-		r := judge("it costs little", "s", c.bound, c.values)
-		if r.Answer != c.want || (r.Need == "") != (r.Answer != CannotTell) {
-			t.Errorf("%s: %+v, want %s", c.name, r, c.want)
-		}
-		if (r.Low == nil) != (len(c.values) < 6) {
-			t.Errorf("%s: the interval is %v", c.name, r.Low)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r := judge("it costs little", "s", c.bound, c.values)
+			if r.Answer != c.want || (r.Need == "") != (r.Answer != CannotTell) {
+				t.Errorf("%s: %+v, want %s", c.name, r, c.want)
+			}
+			if (r.Low == nil) != (len(c.values) < 6) {
+				t.Errorf("%s: the interval is %v", c.name, r.Low)
+			}
+		})
 	}
 }

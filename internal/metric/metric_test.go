@@ -25,9 +25,11 @@ func TestLabel(t *testing.T) {
 		"\xff\\xff":                      `\xff\x5cxff`,
 		strings.Repeat("\xff", 3) + "\n": `\xff\xff\xff` + "\n",
 	} {
-		if got := Label(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := Label(name); got != want {
+				t.Errorf("%q: %q, want %q", name, got, want)
+			}
+		})
 	}
 }
 

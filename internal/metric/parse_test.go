@@ -19,18 +19,22 @@ func TestLeadingNumber(t *testing.T) {
 		{"1e3", 1000, ""}, {"1.5E-3s", 0.0015, "s"}, {"2e", 2, "e"}, {"5.", 5, "."}, {"1, 2", 1, ", 2"}, {"1,x", 1, ",x"},
 		{"3 ± 0.1", 3, " ± 0.1"}, {"1000000", 1e6, ""}, {"12ms", 12, "ms"}, {"9'", 9, "'"}, {"1e-400", 0, ""},
 	} {
-		v, plain, rest, err := LeadingNumber(c.in)
-		if back, perr := strconv.ParseFloat(plain, 64); err != nil || v != c.v || rest != c.rest || perr != nil || back != v {
-			t.Errorf("%q: %v (%q), then %q, %v; want %v, then %q", c.in, v, plain, rest, err, c.v, c.rest)
-		}
+		t.Run(c.in, func(t *testing.T) {
+			v, plain, rest, err := LeadingNumber(c.in)
+			if back, perr := strconv.ParseFloat(plain, 64); err != nil || v != c.v || rest != c.rest || perr != nil || back != v {
+				t.Errorf("%q: %v (%q), then %q, %v; want %v, then %q", c.in, v, plain, rest, err, c.v, c.rest)
+			}
+		})
 	}
 	for _, in := range []string{"", "-", "x", ".", "-.", "NaN", "Inf", "-inf", "0x10", "1_000",
 		// decimal commas, groups that are none, and mixed conventions
 		"0,512", "0,001", "00,512", "2523,00", "1,5", "12,34", "1,0750", "1234,567", "1,234,56", "1.234,5", "1.234.567", "1,234'567", "12\u00a034", "0\u202f512", "1,234.5,6",
 		"1e999", "-1e999", "1 2", "9\u00e9", " 1", "1 ", "1\n"} {
-		if v, err := ParseNumber(in); err == nil {
-			t.Errorf("%q is read as %v", in, v)
-		}
+		t.Run(in, func(t *testing.T) {
+			if v, err := ParseNumber(in); err == nil {
+				t.Errorf("%q is read as %v", in, v)
+			}
+		})
 	}
 	if v, err := ParseNumber("1,234.5"); v != 1234.5 || err != nil {
 		t.Errorf("%v, %v", v, err)

@@ -30,24 +30,26 @@ func TestCompileNames(t *testing.T) {
 		{"^datenbank-größer-x$", []string{Label("datenbank-gr\xc3\xb6\xc3")}, []string{"datenbank-grö"}, []string{"datenbank-größer-x"}}, // cut within a letter
 		{`^a\[b\]cdefghijklmnop$`, []string{"a[b]cdefghijklm"}, []string{"abcdefghijklmno"}, []string{"a[b]cdefghijklmnop"}},
 	} {
-		p, err := CompileNames(c.expr)
-		if err != nil {
-			t.Errorf("%s: %v", c.expr, err)
-			continue
-		}
-		for _, name := range c.match {
-			if !p.MatchString(name) {
-				t.Errorf("%s does not match %s", c.expr, name)
+		t.Run(c.expr, func(t *testing.T) {
+			p, err := CompileNames(c.expr)
+			if err != nil {
+				t.Errorf("%s: %v", c.expr, err)
+				return
 			}
-		}
-		for _, name := range c.other {
-			if p.MatchString(name) {
-				t.Errorf("%s matches %s", c.expr, name)
+			for _, name := range c.match {
+				if !p.MatchString(name) {
+					t.Errorf("%s does not match %s", c.expr, name)
+				}
 			}
-		}
-		if !slices.Equal(p.Long(), c.long) || p.String() != c.expr {
-			t.Errorf("%s: %q is longer than kept, want %q; it says %s", c.expr, p.Long(), c.long, p)
-		}
+			for _, name := range c.other {
+				if p.MatchString(name) {
+					t.Errorf("%s matches %s", c.expr, name)
+				}
+			}
+			if !slices.Equal(p.Long(), c.long) || p.String() != c.expr {
+				t.Errorf("%s: %q is longer than kept, want %q; it says %s", c.expr, p.Long(), c.long, p)
+			}
+		})
 	}
 	if _, err := CompileNames("("); err == nil {
 		t.Error("( is compiled")
@@ -65,9 +67,11 @@ func TestNearest(t *testing.T) {
 		{"victoria-metrics-prod", []string{"sh", "v", "victoria-metric", "vmagent"}, "victoria-metric"},
 		{"NGINX", []string{"nginx: master", "nginx"}, "nginx"},
 	} {
-		if got := Nearest(c.want, c.names); got[0] != c.first {
-			t.Errorf("nearest to %s: %q, want %s first", c.want, got, c.first)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if got := Nearest(c.want, c.names); got[0] != c.first {
+				t.Errorf("nearest to %s: %q, want %s first", c.want, got, c.first)
+			}
+		})
 	}
 }
 
@@ -76,8 +80,10 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"redis", "redis-server", 0}, {"NGINX", "nginx", 0}, {"ngnix", "nginx", 2}, {"", "x", 0}, {"abc", "axc", 1}, {"kitten", "sitting", 3}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
-		}
+		t.Run(c.a, func(t *testing.T) {
+			if got := distance(c.a, c.b); got != c.want {
+				t.Errorf("distance(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
+			}
+		})
 	}
 }

@@ -15,9 +15,11 @@ func TestParseSize(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"", "k", "4 k", "4kk", "NaN", "Inf", "4s", "0x"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("%q is %v", text, got)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got, err := ParseSize(text); err == nil {
+				t.Errorf("%q is %v", text, got)
+			}
+		})
 	}
 }
 

@@ -17,25 +17,27 @@ func TestBoxesAreOfPages(t *testing.T) {
 		t.Errorf("a costly query: %v, want a refusal", err)
 	}
 	for _, expr := range []string{`{__name__=~".+"}`, `vector(time() % 60) > 20`} {
-		for _, step := range []time.Duration{time.Second, 2345678 * time.Microsecond} {
-			want, err := m.series.QueryRange(t.Context(), expr, from, to, step)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := asPage{m.served}.QueryRange(t.Context(), expr, from, to, step)
-			if err != nil || len(got) == 0 || len(got) != len(want) {
-				t.Fatalf("%s: %d series, %v; want %d", expr, len(got), err, len(want))
-			}
-			for i, w := range want {
-				for k := range got[i].At {
-					if !got[i].At[k].Equal(w.At[k]) {
-						t.Fatalf("%s, series %d, value %d: at %v, want %v", expr, i, k, got[i].At[k], w.At[k])
+		t.Run(expr, func(t *testing.T) {
+			for _, step := range []time.Duration{time.Second, 2345678 * time.Microsecond} {
+				want, err := m.series.QueryRange(t.Context(), expr, from, to, step)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := asPage{m.served}.QueryRange(t.Context(), expr, from, to, step)
+				if err != nil || len(got) == 0 || len(got) != len(want) {
+					t.Fatalf("%s: %d series, %v; want %d", expr, len(got), err, len(want))
+				}
+				for i, w := range want {
+					for k := range got[i].At {
+						if !got[i].At[k].Equal(w.At[k]) {
+							t.Fatalf("%s, series %d, value %d: at %v, want %v", expr, i, k, got[i].At[k], w.At[k])
+						}
+					}
+					if !reflect.DeepEqual(got[i].Labels, w.Labels) || !reflect.DeepEqual(got[i].Values, w.Values) {
+						t.Errorf("%s, series %d: %+v, want %+v", expr, i, got[i], w)
 					}
 				}
-				if !reflect.DeepEqual(got[i].Labels, w.Labels) || !reflect.DeepEqual(got[i].Values, w.Values) {
-					t.Errorf("%s, series %d: %+v, want %+v", expr, i, got[i], w)
-				}
 			}
-		}
+		})
 	}
 }

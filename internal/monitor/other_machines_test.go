@@ -113,37 +113,39 @@ func TestElsewhere(t *testing.T) {
 		{twin, "node-2 0 CPUs elsewhere=true gone=false budget=0 slowed=0 userspace=0.5 findings= rules=cpu_steal:cannot tell,quiet:silent"},
 		{gone, "node-3 0 CPUs elsewhere=true gone=true budget=0 slowed=0 userspace=unknown findings= rules=cpu_steal:cannot tell,quiet:cannot tell"},
 	} {
-		p, err := m.platformOf(ctx, tt.on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := m.overhead(ctx, tt.on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		of := tt.on
-		if of == (query.Machine{}) {
-			of = m.own()
-		}
-		f, err := m.findingsOf(ctx, of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		userspace := "unknown"
-		if v, ok := o.CPU["userspace"]; ok {
-			userspace = fmt.Sprintf("%.4g", v)
-		}
-		var found, rules []string
-		for _, r := range f.Findings {
-			found = append(found, r.Rule)
-		}
-		for _, s := range f.Rules {
-			rules = append(rules, s.Name+":"+string(s.Answer))
-		}
-		got := fmt.Sprintf("%s %d CPUs elsewhere=%v gone=%v budget=%v slowed=%v userspace=%s findings=%s rules=%s", p.Hostname, p.CPUs, p.Elsewhere, p.Gone, o.Budget, o.Slowed, userspace, strings.Join(found, ","), strings.Join(rules, ","))
-		if got != tt.want || p.Machine != of {
-			t.Errorf("%v: %s\nwant %s", tt.on, got, tt.want)
-		}
+		t.Run(tt.want, func(t *testing.T) {
+			p, err := m.platformOf(ctx, tt.on)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := m.overhead(ctx, tt.on)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := tt.on
+			if of == (query.Machine{}) {
+				of = m.own()
+			}
+			f, err := m.findingsOf(ctx, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			userspace := "unknown"
+			if v, ok := o.CPU["userspace"]; ok {
+				userspace = fmt.Sprintf("%.4g", v)
+			}
+			var found, rules []string
+			for _, r := range f.Findings {
+				found = append(found, r.Rule)
+			}
+			for _, s := range f.Rules {
+				rules = append(rules, s.Name+":"+string(s.Answer))
+			}
+			got := fmt.Sprintf("%s %d CPUs elsewhere=%v gone=%v budget=%v slowed=%v userspace=%s findings=%s rules=%s", p.Hostname, p.CPUs, p.Elsewhere, p.Gone, o.Budget, o.Slowed, userspace, strings.Join(found, ","), strings.Join(rules, ","))
+			if got != tt.want || p.Machine != of {
+				t.Errorf("%v: %s\nwant %s", tt.on, got, tt.want)
+			}
+		})
 	}
 	if f, err := m.findingsOf(ctx, query.Machine{}); err != nil || len(f.Findings) != 1 {
 		t.Errorf("of all machines: %+v, %v; want one finding", f.Findings, err)

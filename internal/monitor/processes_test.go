@@ -69,9 +69,11 @@ func TestRunning(t *testing.T) {
 		"nobody":           "",
 		"":                 "",
 	} {
-		if got := runsAs(h, program); got != want {
-			t.Errorf("%q: %q, want %q", program, got, want)
-		}
+		t.Run(program, func(t *testing.T) {
+			if got := runsAs(h, program); got != want {
+				t.Errorf("%q: %q, want %q", program, got, want)
+			}
+		})
 	}
 	if got, err := running(h, "nobody", false); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("a name that nobody has: %v, %v; want an empty list", got, err)

@@ -30,16 +30,18 @@ func TestLines(t *testing.T) {
 
 func TestDocuments(t *testing.T) {
 	for in, want := range map[string]string{"a": `["\ufeffa" "a\na"]`, "a\n": `["\ufeffa\n" "a\na\n"]`, "": `["\ufeff" ""]`} {
-		var got []string
-		for m := range Documents([]byte(in)) {
-			if !m.Same || m.Line != -1 {
-				t.Errorf("%+v", m)
+		t.Run(in, func(t *testing.T) {
+			var got []string
+			for m := range Documents([]byte(in)) {
+				if !m.Same || m.Line != -1 {
+					t.Errorf("%+v", m)
+				}
+				got = append(got, string(m.Data))
 			}
-			got = append(got, string(m.Data))
-		}
-		if s := fmt.Sprintf("%q", got); s != want {
-			t.Errorf("%q: %s, want %s", in, s, want)
-		}
+			if s := fmt.Sprintf("%q", got); s != want {
+				t.Errorf("%q: %s, want %s", in, s, want)
+			}
+		})
 	}
 }
 

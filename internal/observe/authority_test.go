@@ -10,8 +10,10 @@ func TestGroupOf(t *testing.T) {
 		t.Errorf("%d %v", id, err)
 	}
 	for _, name := range []string{"no such group", "-1", "4294967296"} {
-		if _, err := groupOf(name); err == nil || !strings.Contains(err.Error(), "groupadd") {
-			t.Errorf("%q: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := groupOf(name); err == nil || !strings.Contains(err.Error(), "groupadd") {
+				t.Errorf("%q: %v", name, err)
+			}
+		})
 	}
 }

@@ -55,14 +55,16 @@ func TestShareReadings(t *testing.T) {
 func TestChoose(t *testing.T) {
 	list := []*probe.Source{{Name: "cpu"}, {Name: "self"}, {Name: "sgx"}, {Name: "sgx_epc"}}
 	for pattern, want := range map[string]string{"": "cpu self sgx sgx_epc", "^self$": "self", "sgx": "sgx sgx_epc", "cpu|epc": "cpu sgx_epc"} {
-		got, err := choose(list, pattern)
-		var names []string
-		for _, s := range got {
-			names = append(names, s.Name)
-		}
-		if err != nil || strings.Join(names, " ") != want {
-			t.Errorf("--sources %q: %v, %v; want %s", pattern, names, err, want)
-		}
+		t.Run(pattern, func(t *testing.T) {
+			got, err := choose(list, pattern)
+			var names []string
+			for _, s := range got {
+				names = append(names, s.Name)
+			}
+			if err != nil || strings.Join(names, " ") != want {
+				t.Errorf("--sources %q: %v, %v; want %s", pattern, names, err, want)
+			}
+		})
 	}
 	for pattern, want := range map[string]string{"gpu": "no source", "(": "--sources: error parsing"} {
 		t.Run(pattern, func(t *testing.T) {

@@ -14,8 +14,10 @@ func TestNotRoot(t *testing.T) {
 		"run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10":                                      "grant CAP_DAC_READ_SEARCH; since Linux 5.10",
 		"run as root with debugfs mounted, or name its socket":                                           "have debugfs mounted, or name its socket",
 	} {
-		if got := notRoot(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := notRoot(in); got != want {
+				t.Errorf("%q: %q, want %q", in, got, want)
+			}
+		})
 	}
 }

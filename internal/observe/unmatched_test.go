@@ -50,13 +50,15 @@ func TestUnmatched(t *testing.T) {
 		"^victoria-logs-server$": `--process: the kernel keeps 15 bytes of a process's name, so "victoria-logs-server" is matched as "victoria-logs-s", with all others of that name` + "\n" +
 			`--process: no process that runs now matches "^victoria-logs-server$"; the nearest name is "victoria-metric"`,
 	} {
-		wanted, err := metric.CompileNames(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(unmatched(h, "--process", wanted), "\n"); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", expr, got, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			wanted, err := metric.CompileNames(expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(unmatched(h, "--process", wanted), "\n"); got != want {
+				t.Errorf("%s:\n%s\nwant\n%s", expr, got, want)
+			}
+		})
 	}
 	// The same names in the configuration.
 	filter := func(s string) *string { return &s }

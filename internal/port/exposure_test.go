@@ -55,12 +55,14 @@ func TestOwnNames(t *testing.T) {
 		{"", "10.0.0.2 other\n", "search north.example\nsearch\n", ""},
 		{"no name?", "", "", ""},
 	} {
-		writeFile(t, filepath.Join(root, "etc/hosts"), c.hosts)
-		writeFile(t, filepath.Join(root, "etc/resolv.conf"), c.resolv)
-		got := slices.DeleteFunc(ownNames(h, c.machine), func(name string) bool { return name == own || strings.HasPrefix(name, own+".") })
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		t.Run(c.machine, func(t *testing.T) {
+			writeFile(t, filepath.Join(root, "etc/hosts"), c.hosts)
+			writeFile(t, filepath.Join(root, "etc/resolv.conf"), c.resolv)
+			got := slices.DeleteFunc(ownNames(h, c.machine), func(name string) bool { return name == own || strings.HasPrefix(name, own+".") })
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("%+v: %v", c, got)
+			}
+		})
 	}
 }
 

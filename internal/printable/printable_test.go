@@ -20,23 +20,27 @@ func TestText(t *testing.T) {
 		"\U000e0001":           `\udb40\udc01`,
 		"ünï 日本 🦀 12\u202f000": "ünï 日本 🦀 12\u202f000",
 	} {
-		if got := Text(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Text(in); got != want {
+				t.Errorf("%q: got %q, want %q", in, got, want)
+			}
+		})
 	}
 }
 
 // TestTextOfJSON: a JSON document keeps its value.
 func TestTextOfJSON(t *testing.T) {
 	for _, v := range []string{"\u202e", "\U000e0001 \u0085", "\x1b\x7f"} {
-		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got string
-		if err := json.Unmarshal([]byte(Text(string(b))), &got); err != nil || got != v {
-			t.Errorf("%q: got %q, %v", v, got, err)
-		}
+		t.Run(v, func(t *testing.T) {
+			b, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if err := json.Unmarshal([]byte(Text(string(b))), &got); err != nil || got != v {
+				t.Errorf("%q: got %q, %v", v, got, err)
+			}
+		})
 	}
 }
 
@@ -45,9 +49,11 @@ func TestCell(t *testing.T) {
 		"": "", "a": "a", "-1.5": "-1.5", "+1e-7": "+1e-7", "1": "1", "-": "'-", "=1+1": "'=1+1", "+SUM(A1)": "'+SUM(A1)", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx",
 		"-2+3+cmd|x": "'-2+3+cmd|x", "--1": "'--1", "+1+1": "'+1+1",
 	} {
-		if got := Cell(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Cell(in); got != want {
+				t.Errorf("%q: got %q, want %q", in, got, want)
+			}
+		})
 	}
 }
 
@@ -98,18 +104,20 @@ func TestRedact(t *testing.T) {
 		"dbPassword=M", "apiKey=M", "password2=M",
 		"(see http://u:M@h) and --token=M",
 	} {
-		const secret = "s3cret,(4711"
-		plain := secret
-		if strings.Contains(in, "-pM") || strings.Contains(in, "://") || strings.Contains(in, "M,") {
-			plain = "s3cret4711"
-		}
-		got, want := Redact(strings.ReplaceAll(in, "M", plain)), strings.ReplaceAll(in, "M", Redacted)
-		if got != want {
-			t.Errorf("%q:\n got %q\nwant %q", in, got, want)
-		}
-		if again := Redact(got); again != got {
-			t.Errorf("%q: redacted twice %q", got, again)
-		}
+		t.Run(in, func(t *testing.T) {
+			const secret = "s3cret,(4711"
+			plain := secret
+			if strings.Contains(in, "-pM") || strings.Contains(in, "://") || strings.Contains(in, "M,") {
+				plain = "s3cret4711"
+			}
+			got, want := Redact(strings.ReplaceAll(in, "M", plain)), strings.ReplaceAll(in, "M", Redacted)
+			if got != want {
+				t.Errorf("%q:\n got %q\nwant %q", in, got, want)
+			}
+			if again := Redact(got); again != got {
+				t.Errorf("%q: redacted twice %q", got, again)
+			}
+		})
 	}
 	if got := Redact("Cookie: a=s3cret; b=s3cret\nnext line"); strings.Contains(got, "s3cret") || !strings.HasSuffix(got, "\nnext line") {
 		t.Errorf("cookies: %q", got)
@@ -120,9 +128,11 @@ func TestRedact(t *testing.T) {
 	for _, in := range []string{ // a password that was not encoded
 		"http://u:s3/cret@h/", "http://u:s3?cret@h/", "http://u:s3@cret@h/",
 	} {
-		if got := Redact(in); got != "http://u:xxxxx@h/" {
-			t.Errorf("%q: got %q", in, got)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Redact(in); got != "http://u:xxxxx@h/" {
+				t.Errorf("%q: got %q", in, got)
+			}
+		})
 	}
 }
 
@@ -140,9 +150,11 @@ func TestRedactKeeps(t *testing.T) {
 		"https://git@host/x", "https://x-access-token@host/x",
 		"curl http://127.0.0.1/metrics", "passes=3", "bearer of news", "authority: x",
 	} {
-		if got := Redact(in); got != in {
-			t.Errorf("%q: got %q", in, got)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := Redact(in); got != in {
+				t.Errorf("%q: got %q", in, got)
+			}
+		})
 	}
 }
 
@@ -241,14 +253,18 @@ func TestRun(t *testing.T) {
 func TestNamed(t *testing.T) {
 	for _, name := range []string{"password", "api_key", "cluster_token", "private_key",
 		"__param_key", "__param_sig", "__param_signature", "__param_code", "__param_auth", "__param_sid", "__param_session", "__param_jwt", "__param_hmac", "__param_token"} {
-		if got := Named(name, "M"); got != Redacted {
-			t.Errorf("%s: got %q", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := Named(name, "M"); got != Redacted {
+				t.Errorf("%s: got %q", name, got)
+			}
+		})
 	}
 	for name, value := range map[string]string{"key": "M", "code": "M", "session": "M", "pass": "2", "private_key": "/run/k.pem", "__param_page": "2", "token": ""} {
-		if got := Named(name, value); got != value {
-			t.Errorf("%s=%s: got %q", name, value, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := Named(name, value); got != value {
+				t.Errorf("%s=%s: got %q", name, value, got)
+			}
+		})
 	}
 }
 

@@ -47,9 +47,11 @@ func TestDenied(t *testing.T) {
 		err    error
 		remedy string
 	}{{nil, ""}, {fs.ErrNotExist, ""}, {fmt.Errorf("open x: %w", syscall.EACCES), "run as root"}, {syscall.EPERM, "run as root"}} {
-		got := Denied(c.err, "run as root")
-		if !errors.Is(got, c.err) || Remedy(got) != c.remedy {
-			t.Errorf("%v: %v with advice %q, want %q", c.err, got, Remedy(got), c.remedy)
-		}
+		t.Run(c.remedy, func(t *testing.T) {
+			got := Denied(c.err, "run as root")
+			if !errors.Is(got, c.err) || Remedy(got) != c.remedy {
+				t.Errorf("%v: %v with advice %q, want %q", c.err, got, Remedy(got), c.remedy)
+			}
+		})
 	}
 }

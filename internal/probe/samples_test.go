@@ -25,9 +25,11 @@ func TestNamesStayApart(t *testing.T) {
 	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
 	got := text(t, e)
 	for _, want := range []string{`{process="cass\\xe8"} 7`, `{process="cass\\xe9"} 8`, `{process="cass\\x5cxe9"} 9`, `{process="café \\xef\\xbf\\xbd"} 10`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %s in\n%s", want, got)
-		}
+		t.Run(want, func(t *testing.T) {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in\n%s", want, got)
+			}
+		})
 	}
 	if own[0] != "cass\xe8" {
 		t.Errorf("the reader's own labels became %q", own)
@@ -121,28 +123,30 @@ func (b *breaking) Follow([]string) error        { b.maybe("Follow"); return nil
 // TestPanics: a panic of a source is its error, in whichever call. The others go on, and what it emitted before counts.
 func TestPanics(t *testing.T) {
 	for _, call := range []string{"Open", "Read", "Close", "Attach", "Detach", "Spent", "Limit", "Adjust", "Follow"} {
-		b := &breaking{in: call}
-		bad := &Source{Name: "bad", Doc: "Breaks.", Metrics: []*metric.Desc{calls}, Files: &Files{Example: "/x"}, Open: func(*host.Host, []tee.Facts) (Reader, error) {
-			b.maybe("Open")
-			return b, nil
-		}}
-		good := &fake{samples: []metric.Sample{{Desc: depth, Labels: []string{"q"}, Value: 1}}}
-		e := Open(clock(), nil, []*Source{bad, good.source("good")}, nil)
-		files := []string{"/x"}
-		_ = e.Set("bad", Setting{Files: &files})
-		for range 2 {
-			got := text(t, e)
-			if !strings.Contains(got, `tee_depth{queue="q"} 1`) || call != "Open" && !strings.Contains(got, `{process="before"} 1`) {
-				t.Errorf("%s: samples\n%s", call, got)
+		t.Run(call, func(t *testing.T) {
+			b := &breaking{in: call}
+			bad := &Source{Name: "bad", Doc: "Breaks.", Metrics: []*metric.Desc{calls}, Files: &Files{Example: "/x"}, Open: func(*host.Host, []tee.Facts) (Reader, error) {
+				b.maybe("Open")
+				return b, nil
+			}}
+			good := &fake{samples: []metric.Sample{{Desc: depth, Labels: []string{"q"}, Value: 1}}}
+			e := Open(clock(), nil, []*Source{bad, good.source("good")}, nil)
+			files := []string{"/x"}
+			_ = e.Set("bad", Setting{Files: &files})
+			for range 2 {
+				got := text(t, e)
+				if !strings.Contains(got, `tee_depth{queue="q"} 1`) || call != "Open" && !strings.Contains(got, `{process="before"} 1`) {
+					t.Errorf("%s: samples\n%s", call, got)
+				}
 			}
-		}
-		s := e.Status()
-		if call == "Read" && (s[0].State != Degraded || !strings.Contains(s[0].Reason, "reading source bad crashed: runtime error: index out of range [4] with length 0 (samples_test.go:")) ||
-			call == "Open" && s[0].State != Unavailable || s[1].State != Available {
-			t.Errorf("%s: %s: %s; %s", call, s[0].State, s[0].Reason, s[1].State)
-		}
-		if err := e.Close(); (err != nil) != (call == "Close") {
-			t.Errorf("%s: close: %v", call, err)
-		}
+			s := e.Status()
+			if call == "Read" && (s[0].State != Degraded || !strings.Contains(s[0].Reason, "reading source bad crashed: runtime error: index out of range [4] with length 0 (samples_test.go:")) ||
+				call == "Open" && s[0].State != Unavailable || s[1].State != Available {
+				t.Errorf("%s: %s: %s; %s", call, s[0].State, s[0].Reason, s[1].State)
+			}
+			if err := e.Close(); (err != nil) != (call == "Close") {
+				t.Errorf("%s: close: %v", call, err)
+			}
+		})
 	}
 }

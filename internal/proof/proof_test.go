@@ -343,9 +343,11 @@ func TestAttestRefuses(t *testing.T) {
 		{"a long nonce", m, strings.Repeat("00", 65), m.Trust, doc, "at most 64 bytes"},
 		{"no document", m, "", m.Trust, []byte("{"), "canonical form"},
 	} {
-		if a, err := Attest(t.Context(), tc.doc, tc.q, m.Collateral, tc.nonce, made, tc.roots); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %+v, %v, want %q", tc.name, a, err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if a, err := Attest(t.Context(), tc.doc, tc.q, m.Collateral, tc.nonce, made, tc.roots); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: %+v, %v, want %q", tc.name, a, err, tc.want)
+			}
+		})
 	}
 }
 
@@ -389,9 +391,11 @@ func TestPolicy(t *testing.T) {
 		"- a":                                              "cannot unmarshal",
 		"\x00":                                             "control characters",
 	} {
-		if p, err := ReadPolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %+v, %v, want %q", text, p, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if p, err := ReadPolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %+v, %v, want %q", text, p, err, want)
+			}
+		})
 	}
 }
 

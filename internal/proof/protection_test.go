@@ -200,15 +200,17 @@ func TestAccepted(t *testing.T) {
 		{"pages of the host", attesttest.TDX, attesttest.Options{TDXBody: func(b *tdxpb.TDQuoteBody) { b.TdAttributes[3] = 0 }}, "attributes: {set: 0}", "SEPT_VE_DISABLE is off"},
 		{"TDX registers", attesttest.TDX, attesttest.Options{}, "registers: {mrconfigid: " + zeros + ", mrowner: " + zeros + "}\nxfam: {set: 0x3}\nattributes: {set: 0x50000000, clear: 0xff}", "its TCB was current as of "},
 	} {
-		m := tc.make(t, tc.o)
-		r, err := Verify(attested(t, m, doc, ""), Options{Policy: policyOf(t, tc.policy), Now: made.Add(time.Minute), Roots: m.Trust})
-		if err != nil || r.Origin != Attested || !strings.Contains(r.Line, tc.want) {
-			t.Errorf("%s: %v, %+v, want %q", tc.name, err, r, tc.want)
-		}
-		p := policyOf(t, tc.policy)
-		if err := p.Accept(t.Context(), packed(t, m), [attest.Size]byte{1}, m.Collateral, made, m.Trust); err != nil {
-			t.Errorf("%s, a channel: %v", tc.name, err)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			m := tc.make(t, tc.o)
+			r, err := Verify(attested(t, m, doc, ""), Options{Policy: policyOf(t, tc.policy), Now: made.Add(time.Minute), Roots: m.Trust})
+			if err != nil || r.Origin != Attested || !strings.Contains(r.Line, tc.want) {
+				t.Errorf("%s: %v, %+v, want %q", tc.name, err, r, tc.want)
+			}
+			p := policyOf(t, tc.policy)
+			if err := p.Accept(t.Context(), packed(t, m), [attest.Size]byte{1}, m.Collateral, made, m.Trust); err != nil {
+				t.Errorf("%s, a channel: %v", tc.name, err)
+			}
+		})
 	}
 	m := attesttest.SEV(t, attesttest.Options{Revoked: true})
 	if r, err := Verify(attested(t, m, doc, ""), Options{Policy: Policy{TCBUnchecked: true}, Now: made.Add(time.Minute), Roots: m.Trust}); err != nil || r.Origin != Refused {
@@ -246,9 +248,11 @@ func TestProtectionPolicy(t *testing.T) {
 		"attributes: {sets: 1}":                                   "field sets not found",
 		"registers: {mrconfig: " + strings.Repeat("00", 48) + "}": `register "mrconfig": want rtmr0`,
 	} {
-		if p, err := ReadPolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %+v, %v, want %q", text, p, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if p, err := ReadPolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %+v, %v, want %q", text, p, err, want)
+			}
+		})
 	}
 	p := policyOf(t, "min_tcb: {milan: 5318000000000004, turin: {fmc: 1, bootloader: 2, tee: 3, snp: 4, microcode: 0x55}}\nplatform: {bit6: false}\nvmpl: 3\nattributes: {set: 0, clear: 0x8000000000000000}")
 	if p.MinTCB["milan"] != 0x5318000000000004 || p.MinTCB["turin"] != 0x5500000004030201 || p.VMPL != 3 || *p.Attributes.Set != 0 || *p.Attributes.Clear != 1<<63 || !p.wantsTEE() {
@@ -295,26 +299,28 @@ func TestKeysOnPage(t *testing.T) {
 // TestPolicyOnPage: the policies that the pages show can be read.
 func TestPolicyOnPage(t *testing.T) {
 	for _, name := range []string{"attested-results", "channel"} {
-		b, err := os.ReadFile("../../docs/" + name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown := 0
-		for _, m := range regexp.MustCompile("(?s)\n```yaml\n(.*?)```\n").FindAllStringSubmatch(string(b), -1) {
-			if strings.Contains(m[1], "…") { // with keys and digests that are not whole
-				var f file
-				d := yaml.NewDecoder(strings.NewReader(m[1]))
-				d.KnownFields(true)
-				if err := d.Decode(&f); err != nil {
+		t.Run(name, func(t *testing.T) {
+			b, err := os.ReadFile("../../docs/" + name + ".md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := 0
+			for _, m := range regexp.MustCompile("(?s)\n```yaml\n(.*?)```\n").FindAllStringSubmatch(string(b), -1) {
+				if strings.Contains(m[1], "…") { // with keys and digests that are not whole
+					var f file
+					d := yaml.NewDecoder(strings.NewReader(m[1]))
+					d.KnownFields(true)
+					if err := d.Decode(&f); err != nil {
+						t.Errorf("%s: %v:\n%s", name, err, m[1])
+					}
+				} else if _, err := ReadPolicy([]byte(m[1])); err != nil {
 					t.Errorf("%s: %v:\n%s", name, err, m[1])
 				}
-			} else if _, err := ReadPolicy([]byte(m[1])); err != nil {
-				t.Errorf("%s: %v:\n%s", name, err, m[1])
+				shown++
 			}
-			shown++
-		}
-		if shown == 0 {
-			t.Errorf("%s shows no policy", name)
-		}
+			if shown == 0 {
+				t.Errorf("%s shows no policy", name)
+			}
+		})
 	}
 }

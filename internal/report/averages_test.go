@@ -36,9 +36,11 @@ func TestAverages(t *testing.T) {
 		"no cost": func(c *result.Comparison) { c.Cost = nil },
 		"below 0": func(c *result.Comparison) { *c.Cost = -1 },
 	} {
-		if got := of(3, change); len(got) != 1 || got[0].cell().Reason == "" || got[0].Cases != 2 || got[0].Lowest != 4 {
-			t.Errorf("%s: %+v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := of(3, change); len(got) != 1 || got[0].cell().Reason == "" || got[0].Cases != 2 || got[0].Lowest != 4 {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
 	}
 	if got := of(1, keep); got != nil {
 		t.Errorf("one case: %+v", got)

@@ -32,12 +32,14 @@ func TestNameOf(t *testing.T) {
 		{"a parameter of one", []*result.Experiment{of("", "redis", p("1", "9", "")), of("", "redis", map[string]string{"pipeline": "1", "keys": "9"})}, []string{`redis (binary="")`, "redis"}},
 		{"unnamed", []*result.Experiment{of("", "", p("1", "9", "")), of("", "", p("8", "9", ""))}, []string{"", ""}},
 	} {
-		d := Document{Experiments: c.es}
-		for i, e := range c.es {
-			if got := d.nameOf(e); got != c.want[i] {
-				t.Errorf("%s: result %d is named %q, want %q", c.name, i, got, c.want[i])
+		t.Run(c.name, func(t *testing.T) {
+			d := Document{Experiments: c.es}
+			for i, e := range c.es {
+				if got := d.nameOf(e); got != c.want[i] {
+					t.Errorf("%s: result %d is named %q, want %q", c.name, i, got, c.want[i])
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -53,11 +55,13 @@ func TestNamesOnPage(t *testing.T) {
 		t.Errorf("title %q", page.Title)
 	}
 	for i, want := range []string{"redis (pipeline=1)", "redis (pipeline=8)"} {
-		if got := page.Parts[i].Title; got != want {
-			t.Errorf("heading %d is %q, want %q", i, got, want)
-		}
-		if got := page.Summary[0].Tables[0].Rows[i][0].Text; got != want {
-			t.Errorf("row %d of the summary is %q, want %q", i, got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := page.Parts[i].Title; got != want {
+				t.Errorf("heading %d is %q, want %q", i, got, want)
+			}
+			if got := page.Summary[0].Tables[0].Rows[i][0].Text; got != want {
+				t.Errorf("row %d of the summary is %q, want %q", i, got, want)
+			}
+		})
 	}
 }

@@ -45,33 +45,35 @@ func joinedArms(better string, speed, slower []float64) *result.Experiment {
 // TestRelative: between machines of different speed, the headline is the ratio of their ratios, whichever way the metric is better.
 func TestRelative(t *testing.T) {
 	for _, better := range []string{"lower", "higher"} {
-		got := relative(joinedArms(better, []float64{1, 7, 0.2}, []float64{2, 3, 2}))
-		var arms, runs []Conclusion
-		for _, c := range got {
-			if strings.HasPrefix(c.Headline, "tee over plain (took) on startup") {
-				arms = append(arms, c)
-			} else if strings.HasPrefix(c.Headline, "channel over tls") {
-				runs = append(runs, c)
+		t.Run(better, func(t *testing.T) {
+			got := relative(joinedArms(better, []float64{1, 7, 0.2}, []float64{2, 3, 2}))
+			var arms, runs []Conclusion
+			for _, c := range got {
+				if strings.HasPrefix(c.Headline, "tee over plain (took) on startup") {
+					arms = append(arms, c)
+				} else if strings.HasPrefix(c.Headline, "channel over tls") {
+					runs = append(runs, c)
+				}
 			}
-		}
-		if len(arms) != 2 || len(runs) != 4 {
-			t.Fatalf("%s: %+v", better, got)
-		}
-		for i, want := range []float64{1.5, 1} {
-			var v float64
-			if _, err := fmt.Sscan(arms[i].Big.Raw, &v); err != nil || math.Abs(v/want-1) > 0.005 {
-				t.Errorf("%s: %s, want %v: %v", better, arms[i].Big.Raw, want, err)
+			if len(arms) != 2 || len(runs) != 4 {
+				t.Fatalf("%s: %+v", better, got)
 			}
-		}
-		if c := arms[0]; c.Word != "platform difference" || !strings.Contains(c.Headline, "in m1 is 1.5x [") || !strings.HasSuffix(c.Headline, "in m0.") || !slices.Equal(c.Details[:2], []string{"The cost in m1 is 3x.", "The cost in m0 is 2x."}) {
-			t.Errorf("%s: %+v", better, c)
-		}
-		if c := arms[1]; c.Word != string(stats.Equivalent) {
-			t.Errorf("%s: an equal ratio is %q: %s", better, c.Word, c.Headline)
-		}
-		if c := runs[0]; !strings.Contains(c.Headline, "in m1/plain is 2x [") || !strings.Contains(c.Headline, "in m0/plain") {
-			t.Errorf("%s: a ratio of runs: %s", better, c.Headline)
-		}
+			for i, want := range []float64{1.5, 1} {
+				var v float64
+				if _, err := fmt.Sscan(arms[i].Big.Raw, &v); err != nil || math.Abs(v/want-1) > 0.005 {
+					t.Errorf("%s: %s, want %v: %v", better, arms[i].Big.Raw, want, err)
+				}
+			}
+			if c := arms[0]; c.Word != "platform difference" || !strings.Contains(c.Headline, "in m1 is 1.5x [") || !strings.HasSuffix(c.Headline, "in m0.") || !slices.Equal(c.Details[:2], []string{"The cost in m1 is 3x.", "The cost in m0 is 2x."}) {
+				t.Errorf("%s: %+v", better, c)
+			}
+			if c := arms[1]; c.Word != string(stats.Equivalent) {
+				t.Errorf("%s: an equal ratio is %q: %s", better, c.Word, c.Headline)
+			}
+			if c := runs[0]; !strings.Contains(c.Headline, "in m1/plain is 2x [") || !strings.Contains(c.Headline, "in m0/plain") {
+				t.Errorf("%s: a ratio of runs: %s", better, c.Headline)
+			}
+		})
 	}
 }
 

@@ -15,8 +15,10 @@ func TestBox(t *testing.T) {
 func TestSquared(t *testing.T) {
 	for unit, want := range map[string]string{"seconds": "s²", "bytes": "B²", "bytes_per_second": "(B/s)²", "seconds_per_bit": "(s/bit)²", "requests_per_second": "(requests/s)²",
 		"operations": "operations²", "round_trips": "(round trips)²", "ratio": "", "1": "", "": ""} {
-		if got := squared(unit); got != want {
-			t.Errorf("the square of %q is %q, want %q", unit, got, want)
-		}
+		t.Run(unit, func(t *testing.T) {
+			if got := squared(unit); got != want {
+				t.Errorf("the square of %q is %q, want %q", unit, got, want)
+			}
+		})
 	}
 }

@@ -76,8 +76,10 @@ func TestValue(t *testing.T) {
 		{"<0.17%", "%", 0, false},
 		{"11,132", "req/s", 11132, true},
 	} {
-		if v, ok := value(c.printed, c.unit); ok != c.ok || v < c.want*0.999999 || v > c.want*1.000001 {
-			t.Errorf("%s %s is %v, %v; want %v, %v", c.printed, c.unit, v, ok, c.want, c.ok)
-		}
+		t.Run(c.printed, func(t *testing.T) {
+			if v, ok := value(c.printed, c.unit); ok != c.ok || v < c.want*0.999999 || v > c.want*1.000001 {
+				t.Errorf("%s %s is %v, %v; want %v, %v", c.printed, c.unit, v, ok, c.want, c.ok)
+			}
+		})
 	}
 }

@@ -38,10 +38,12 @@ func TestCanonical(t *testing.T) {
 		{"no document", "", ""},
 		{"cut off", `{"a":1`, ""},
 	} {
-		got, err := Canonical([]byte(tc.in))
-		if (err == nil) != (tc.want != "") || string(got) != tc.want {
-			t.Errorf("%s: %s, %v; want %q", tc.name, got, err, tc.want)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Canonical([]byte(tc.in))
+			if (err == nil) != (tc.want != "") || string(got) != tc.want {
+				t.Errorf("%s: %s, %v; want %q", tc.name, got, err, tc.want)
+			}
+		})
 	}
 }
 
@@ -52,9 +54,11 @@ func TestCanonicalSaysWhere(t *testing.T) {
 		`{"x":{},"a":{"b":{"c":[[],"s",2]},"d":-1e3,"e":-99999999999999999999}}`: "the number -99999999999999999999 at /a/e: JSON keeps integers up to 2^53 exactly, and programs may read this one as -100000000000000000000",
 		`9007199254740993`: "the number 9007199254740993 at the top: ",
 	} {
-		if _, err := Canonical([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := Canonical([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", in, err, want)
+			}
+		})
 	}
 }
 

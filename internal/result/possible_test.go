@@ -31,20 +31,22 @@ func TestImpossible(t *testing.T) {
 		{"cpu_seconds_total", 0.5, whole}, {"change_seconds", -0.5, whole}, {"change_seconds", -1.5, "less than -1"},
 		{"undeclared", -1, whole},
 	} {
-		other := 7.0
-		r := Run{Metrics: []Metric{{Name: c.name, Value: &c.v, Source: Measured}, {Name: "other", Value: &other, Source: Measured}}}
-		err := r.possible(possibleDescs)
-		if (err == nil) != (c.why == whole) || err != nil && !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s of %v: %v, want %q", c.name, c.v, err, c.why)
-		}
-		r.LeaveOut(possibleDescs)
-		m := r.Metrics[0]
-		if (m.Value == nil) != (c.why != whole) || !strings.Contains(m.Reason, c.why) || r.Metrics[1].Value != &other {
-			t.Errorf("%s of %v becomes %+v", c.name, c.v, m)
-		}
-		if err := r.possible(possibleDescs); err != nil {
-			t.Errorf("%s of %v: a run without it is refused: %v", c.name, c.v, err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			other := 7.0
+			r := Run{Metrics: []Metric{{Name: c.name, Value: &c.v, Source: Measured}, {Name: "other", Value: &other, Source: Measured}}}
+			err := r.possible(possibleDescs)
+			if (err == nil) != (c.why == whole) || err != nil && !strings.Contains(err.Error(), c.why) {
+				t.Errorf("%s of %v: %v, want %q", c.name, c.v, err, c.why)
+			}
+			r.LeaveOut(possibleDescs)
+			m := r.Metrics[0]
+			if (m.Value == nil) != (c.why != whole) || !strings.Contains(m.Reason, c.why) || r.Metrics[1].Value != &other {
+				t.Errorf("%s of %v becomes %+v", c.name, c.v, m)
+			}
+			if err := r.possible(possibleDescs); err != nil {
+				t.Errorf("%s of %v: a run without it is refused: %v", c.name, c.v, err)
+			}
+		})
 	}
 }
 

@@ -248,9 +248,11 @@ func TestArchive(t *testing.T) {
 		t.Errorf("%d documents, %v", len(es), err)
 	}
 	for _, id := range []string{"../secret", "", "nope"} {
-		if _, err := a.Get(id); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("Get %q: %v", id, err)
-		}
+		t.Run(id, func(t *testing.T) {
+			if _, err := a.Get(id); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("Get %q: %v", id, err)
+			}
+		})
 	}
 	if e, err := a.Get("b"); err != nil || e.ID != "b" {
 		t.Errorf("Get: %v, %v", e, err)
@@ -262,15 +264,19 @@ func TestArchive(t *testing.T) {
 		t.Errorf("Get of a document in a file of another name: %v, %v", e, err)
 	}
 	for id, file := range map[string]string{"b": "startup-20260501T120000.json", old.ID: old.ID + ".json"} {
-		want, err := os.ReadFile(filepath.Join(a.Dir, file))
-		if got, err2 := a.Bytes(id); err != nil || err2 != nil || !bytes.Equal(got, want) {
-			t.Errorf("Bytes of %s: %d bytes, %v, want the %d of %s", id, len(got), err2, len(want), file)
-		}
+		t.Run(id, func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join(a.Dir, file))
+			if got, err2 := a.Bytes(id); err != nil || err2 != nil || !bytes.Equal(got, want) {
+				t.Errorf("Bytes of %s: %d bytes, %v, want the %d of %s", id, len(got), err2, len(want), file)
+			}
+		})
 	}
 	for _, id := range []string{"../secret", "", "nope"} {
-		if b, err := a.Bytes(id); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("Bytes %q: %q, %v", id, b, err)
-		}
+		t.Run(id, func(t *testing.T) {
+			if b, err := a.Bytes(id); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("Bytes %q: %q, %v", id, b, err)
+			}
+		})
 	}
 }
 

@@ -54,9 +54,11 @@ func TestWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{"the stream": partly, "the document": whole, "the output": output, "the summary": summary} {
-		if !strings.Contains(string(text), "xxxxx") || strings.Contains(string(text), marker) {
-			t.Errorf("%s: %s", name, text)
-		}
+		t.Run(name, func(t *testing.T) {
+			if !strings.Contains(string(text), "xxxxx") || strings.Contains(string(text), marker) {
+				t.Errorf("%s: %s", name, text)
+			}
+		})
 	}
 	if e.Cases[0].Params["password"] != marker || e.Tool.Command[4] != marker || e.Runs[0].Reason != r.Reason {
 		t.Error("the value that was written has changed")

@@ -26,9 +26,11 @@ func TestSummarizeCmdline(t *testing.T) {
 		t.Errorf("lines that differ in root= are both %q", a)
 	}
 	for line, want := range map[string]string{"": "", "psi=1": "psi=1"} {
-		if got := summarizeCmdline(line); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			if got := summarizeCmdline(line); got != want {
+				t.Errorf("%q: %q, want %q", line, got, want)
+			}
+		})
 	}
 }
 

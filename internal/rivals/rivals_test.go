@@ -144,8 +144,10 @@ func TestShort(t *testing.T) {
 			"a takes 50 % of a core and processes without a name of their own 40 % of a core; their own threads wait."},
 		{rivals.Shortage{Takers: []rivals.Part{{Name: "a", Value: 1, Unit: "cores"}}, Waiters: []rivals.Part{{Name: "b"}, {Name: "c"}, {Name: "d"}}}, "a takes 100 % of a core; b and 2 others wait."},
 	} {
-		if got := tt.s.Sentence(); got != tt.want {
-			t.Errorf("%q, want %q", got, tt.want)
-		}
+		t.Run(tt.want, func(t *testing.T) {
+			if got := tt.s.Sentence(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
 	}
 }

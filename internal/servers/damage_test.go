@@ -41,22 +41,24 @@ func TestDamagedAnswers(t *testing.T) {
 			return count(page["requests"])
 		}},
 	} {
-		whole, err := c.read(c.answer)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		lines := strings.Split(c.answer, "\n")
-		mutate.Try(t, c.name, []byte(c.answer), c.separators, func(m mutate.Mutation) error {
-			v, err := c.read(string(m.Data))
-			switch {
-			case err != nil && err.Error() == "":
-				return fmt.Errorf("no reason")
-			case err == nil && (!(v >= 0) || v >= 1<<63 || math.IsInf(v, 0)):
-				return fmt.Errorf("%v requests", v)
-			case c.counts != "" && m.Line >= 0 && !strings.Contains(lines[m.Line], c.counts) && (err != nil || v != whole):
-				return fmt.Errorf("%v requests, want %v: %v", v, whole, err)
+		t.Run(c.name, func(t *testing.T) {
+			whole, err := c.read(c.answer)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
 			}
-			return nil
+			lines := strings.Split(c.answer, "\n")
+			mutate.Try(t, c.name, []byte(c.answer), c.separators, func(m mutate.Mutation) error {
+				v, err := c.read(string(m.Data))
+				switch {
+				case err != nil && err.Error() == "":
+					return fmt.Errorf("no reason")
+				case err == nil && (!(v >= 0) || v >= 1<<63 || math.IsInf(v, 0)):
+					return fmt.Errorf("%v requests", v)
+				case c.counts != "" && m.Line >= 0 && !strings.Contains(lines[m.Line], c.counts) && (err != nil || v != whole):
+					return fmt.Errorf("%v requests, want %v: %v", v, whole, err)
+				}
+				return nil
+			})
 		})
 	}
 }

@@ -17,8 +17,10 @@ func TestCheckSocket(t *testing.T) {
 		"@" + strings.Repeat("s", 50):         "want HOST:PORT or the absolute path",
 		"localhost:" + strings.Repeat("1", 9): "want HOST:PORT or the absolute path",
 	} {
-		if err := CheckSocket(address); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", address, err, want)
-		}
+		t.Run(address, func(t *testing.T) {
+			if err := CheckSocket(address); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", address, err, want)
+			}
+		})
 	}
 }

@@ -48,22 +48,24 @@ func TestVerdicts(t *testing.T) {
 		{"margin finer than the floor", 20, 0.005, 1, Options{Margin: 0.03, Better: -1, NoiseFloor: 0.06}, Inconclusive, false, "identical arms"},
 		{"senseless options", 20, 0.005, 1.2, Options{Margin: math.NaN(), Better: -1}, Inconclusive, false, "no sense"},
 	} {
-		base, treat := arms(4, c.n, c.sd, c.ratio)
-		for name, compare := range map[string]func(_, _ []float64, _ Options) Comparison{"paired": Paired, "unpaired": Unpaired} {
-			got := compare(base, treat, c.o)
-			if name == "unpaired" && c.name == "confidence out of reach" {
-				continue // two samples of 6 can reach it
+		t.Run(c.name, func(t *testing.T) {
+			base, treat := arms(4, c.n, c.sd, c.ratio)
+			for name, compare := range map[string]func(_, _ []float64, _ Options) Comparison{"paired": Paired, "unpaired": Unpaired} {
+				got := compare(base, treat, c.o)
+				if name == "unpaired" && c.name == "confidence out of reach" {
+					continue // two samples of 6 can reach it
+				}
+				if got.Verdict != c.want || got.Material != c.material {
+					t.Errorf("%s, %s: %s, material %v; want %s, %v (%+v)", c.name, name, got.Verdict, got.Material, c.want, c.material, got)
+				}
+				if all := strings.Join(got.Reasons, "; "); (c.reason == "") != (all == "") || !strings.Contains(all, c.reason) {
+					t.Errorf("%s, %s: reasons %q, want one with %q", c.name, name, all, c.reason)
+				}
+				if settled := got.Verdict != Inconclusive; settled && got.Needed != 0 {
+					t.Errorf("%s, %s: settled, but %d pairs needed", c.name, name, got.Needed)
+				}
 			}
-			if got.Verdict != c.want || got.Material != c.material {
-				t.Errorf("%s, %s: %s, material %v; want %s, %v (%+v)", c.name, name, got.Verdict, got.Material, c.want, c.material, got)
-			}
-			if all := strings.Join(got.Reasons, "; "); (c.reason == "") != (all == "") || !strings.Contains(all, c.reason) {
-				t.Errorf("%s, %s: reasons %q, want one with %q", c.name, name, all, c.reason)
-			}
-			if settled := got.Verdict != Inconclusive; settled && got.Needed != 0 {
-				t.Errorf("%s, %s: settled, but %d pairs needed", c.name, name, got.Needed)
-			}
-		}
+		})
 	}
 }
 

@@ -28,9 +28,11 @@ func TestDistributions(t *testing.T) {
 		{"binomial, 0 of 3 at 1/3", binomialCDF(3, 1.0/3, 0), 8.0 / 27, 1e-12},
 		{"binomial, 3 of 3", binomialCDF(3, 0.1, 3), 1, 0},
 	} {
-		if !(math.Abs(c.got-c.want) <= c.within) {
-			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if !(math.Abs(c.got-c.want) <= c.within) {
+				t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+			}
+		})
 	}
 	for name, got := range map[string]float64{
 		"no degree": StudentT(0).Quantile(0.9), "a probability above 1": StudentT(3).Quantile(1.1), "NaN": StudentT(3).Quantile(math.NaN()),

@@ -185,10 +185,12 @@ func TestSteady(t *testing.T) {
 		{"too short", []float64{1, 1, 1}, false, 0, 0},
 		{"a window without work", []float64{1, 1, 1, 0, 1, 1, 1}, false, 0, 0},
 	} {
-		s := Steady(c.x, SteadyOptions{})
-		if s.OK != c.ok || s.Cut < c.from || s.Cut > c.to || s.OK != (s.Reason == "") {
-			t.Errorf("%s: %+v; want %v with a cut of %d to %d", c.name, s, c.ok, c.from, c.to)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			s := Steady(c.x, SteadyOptions{})
+			if s.OK != c.ok || s.Cut < c.from || s.Cut > c.to || s.OK != (s.Reason == "") {
+				t.Errorf("%s: %+v; want %v with a cut of %d to %d", c.name, s, c.ok, c.from, c.to)
+			}
+		})
 	}
 	if s := Steady(series(12, func(int) float64 { return 1 }), SteadyOptions{}); s.MSER != -1 {
 		t.Errorf("MSER-5 of 12 windows: %d", s.MSER)

@@ -47,9 +47,11 @@ func TestCallsThatTakeMuch(t *testing.T) {
 		{"labels", selectors(32), ""},
 		{"label/n/values", selectors(32), ""},
 	} {
-		code, body := ask(t, srv.URL+"/api/v1/"+c.path+"?"+c.form.Encode())
-		if refused := code == http.StatusUnprocessableEntity && strings.Contains(body, c.want); c.want != "" && !refused || c.want == "" && code != http.StatusOK {
-			t.Errorf("%s: %d %.200s, want %q", c.path, code, body, c.want)
-		}
+		t.Run(c.path, func(t *testing.T) {
+			code, body := ask(t, srv.URL+"/api/v1/"+c.path+"?"+c.form.Encode())
+			if refused := code == http.StatusUnprocessableEntity && strings.Contains(body, c.want); c.want != "" && !refused || c.want == "" && code != http.StatusOK {
+				t.Errorf("%s: %d %.200s, want %q", c.path, code, body, c.want)
+			}
+		})
 	}
 }

@@ -155,11 +155,13 @@ func TestNoTighterLimits(t *testing.T) {
 		", body_size_limit: 1MB, sample_limit: 2, target_limit: 3, keep_dropped_targets: 4": {1 << 20, 2, 3, 4},
 		", body_size_limit: 10GB": {10 << 30},
 	} {
-		c, err := store.ParseScrape([]byte("scrape_configs: [{job_name: a"+text+"}]"), "")
-		must(t, err)
-		if got := c.Limits(); got != want {
-			t.Errorf("%q: the limits are %v, want %v", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			c, err := store.ParseScrape([]byte("scrape_configs: [{job_name: a"+text+"}]"), "")
+			must(t, err)
+			if got := c.Limits(); got != want {
+				t.Errorf("%q: the limits are %v, want %v", text, got, want)
+			}
+		})
 	}
 	c, err := store.ParseScrape([]byte("global: {body_size_limit: 5MiB}\nscrape_configs: [{job_name: a}]"), "")
 	must(t, err)

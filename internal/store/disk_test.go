@@ -23,9 +23,11 @@ func TestSizeOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{sparse, except, filepath.Join(dir, "full")} {
-		if err := os.WriteFile(name, make([]byte, 100_000), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(name, make([]byte, 100_000), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	if err := os.Truncate(sparse, 1<<30); err != nil {
 		t.Fatal(err)

@@ -20,40 +20,42 @@ func TestNewerData(t *testing.T) {
 		"2 v9.9.0\n": "format 2, of v9.9.0; this one reads up to 1): start that version, or choose another directory",
 		"3":          "format 3; this one reads up to 1)",
 	} {
-		dir := filepath.Join(t.TempDir(), "data")
-		for name, content := range map[string]string{formatName: text, "wal/00000000": "what only the newer version can read"} {
-			if text == "" || want == "" && name != formatName {
-				continue
+		t.Run(text, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			for name, content := range map[string]string{formatName: text, "wal/00000000": "what only the newer version can read"} {
+				if text == "" || want == "" && name != formatName {
+					continue
+				}
+				file := filepath.Join(dir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+					t.Fatal(err)
+				}
 			}
-			file := filepath.Join(dir, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
-				t.Fatal(err)
+			o := DefaultOptions()
+			o.Dir = dir
+			s, err := Open(t.Context(), o)
+			if want == "" {
+				if err != nil {
+					t.Errorf("%q: %v", text, err)
+					return
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				return
 			}
-		}
-		o := DefaultOptions()
-		o.Dir = dir
-		s, err := Open(t.Context(), o)
-		if want == "" {
-			if err != nil {
-				t.Errorf("%q: %v", text, err)
-				continue
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "reads up to") != errors.Is(err, ErrNewer) {
+				t.Errorf("%q: error %v, want %q", text, err, want)
 			}
-			if err := s.Close(); err != nil {
+			if c, err := ParseScrape([]byte("remote_write: [{url: http://127.0.0.1:1}]\n"), ""); err != nil {
 				t.Error(err)
+			} else if _, err := OpenQueue(t.Context(), o, c); !errors.Is(err, ErrNewer) {
+				t.Errorf("%q: the queue is opened: %v", text, err)
 			}
-			continue
-		}
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "reads up to") != errors.Is(err, ErrNewer) {
-			t.Errorf("%q: error %v, want %q", text, err, want)
-		}
-		if c, err := ParseScrape([]byte("remote_write: [{url: http://127.0.0.1:1}]\n"), ""); err != nil {
-			t.Error(err)
-		} else if _, err := OpenQueue(t.Context(), o, c); !errors.Is(err, ErrNewer) {
-			t.Errorf("%q: the queue is opened: %v", text, err)
-		}
-		if b, err := os.ReadFile(filepath.Join(dir, "wal/00000000")); err != nil || string(b) != "what only the newer version can read" {
-			t.Errorf("%q: the log is %q, %v", text, b, err)
-		}
+			if b, err := os.ReadFile(filepath.Join(dir, "wal/00000000")); err != nil || string(b) != "what only the newer version can read" {
+				t.Errorf("%q: the log is %q, %v", text, b, err)
+			}
+		})
 	}
 }
 

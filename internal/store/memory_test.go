@@ -34,12 +34,14 @@ func TestMemory(t *testing.T) {
 		must(t, whole.Append(end, round))
 	}
 	for _, expr := range []string{`rate(tee_syscalls_total{process="redis"}[5m])`, `count(tee_syscalls_total)`, `count(count_over_time(tee_syscalls_total[10m]))`} {
-		got, err := m.Query(t.Context(), expr, end)
-		must(t, err)
-		want := query(t, whole, expr, end)
-		if len(got) != 1 || len(want) != 1 || got[0].Value != want[0].Value {
-			t.Errorf("%s is %v, in a store %v", expr, got, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			got, err := m.Query(t.Context(), expr, end)
+			must(t, err)
+			want := query(t, whole, expr, end)
+			if len(got) != 1 || len(want) != 1 || got[0].Value != want[0].Value {
+				t.Errorf("%s is %v, in a store %v", expr, got, want)
+			}
+		})
 	}
 	lines, err := m.QueryRange(t.Context(), `tee_syscalls_total{process="redis"}`, end.Add(-time.Minute), end, 5*time.Second)
 	if err != nil || len(lines) != 1 || len(lines[0].Values) != 13 {

@@ -34,13 +34,15 @@ func TestCounterAsScraped(t *testing.T) {
 	}
 	s := scraped(t, contentType, pages, "")
 	for i, f := range files {
-		eventually(t, f+" is stored", func() bool {
-			p := query(t, s, fmt.Sprintf(`sum(shop_orders_total{instance="%d"})`, i), time.Now())
-			return len(p) == 1 && p[0].Value == 41
+		t.Run(f, func(t *testing.T) {
+			eventually(t, f+" is stored", func() bool {
+				p := query(t, s, fmt.Sprintf(`sum(shop_orders_total{instance="%d"})`, i), time.Now())
+				return len(p) == 1 && p[0].Value == 41
+			})
+			if v, err := (prompage.Parser{}).Counter(pages[i], contentType(i), "shop_orders_total"); err != nil || v != 41 {
+				t.Errorf("%s: got %v, %v, want 41", f, v, err)
+			}
 		})
-		if v, err := (prompage.Parser{}).Counter(pages[i], contentType(i), "shop_orders_total"); err != nil || v != 41 {
-			t.Errorf("%s: got %v, %v, want 41", f, v, err)
-		}
 	}
 }
 
@@ -110,17 +112,19 @@ func TestCounter(t *testing.T) {
 		{"OpenMetrics said to be text", textPage, "a_total 41 # {b=\"1\"} 1\n", "a_total", "~timestamp"},
 		{"protobuf that is none", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited", orders, "a_total", "~its page of metrics"},
 	} {
-		v, err := (prompage.Parser{}).Counter([]byte(c.page), c.contentType, c.counter)
-		got := fmt.Sprint(v)
-		if err != nil {
-			got = err.Error()
-		}
-		if got != c.want && !(err != nil && strings.HasPrefix(c.want, "~") && strings.Contains(got, c.want[1:])) {
-			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
-		}
-		if strings.ContainsAny(got, "\x1b\x00") {
-			t.Errorf("%s: %q is shown as it came", c.name, got)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			v, err := (prompage.Parser{}).Counter([]byte(c.page), c.contentType, c.counter)
+			got := fmt.Sprint(v)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != c.want && !(err != nil && strings.HasPrefix(c.want, "~") && strings.Contains(got, c.want[1:])) {
+				t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+			}
+			if strings.ContainsAny(got, "\x1b\x00") {
+				t.Errorf("%s: %q is shown as it came", c.name, got)
+			}
+		})
 	}
 }
 

@@ -85,16 +85,18 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for i, p := range pages {
-		up := one(t, s, fmt.Sprintf(`up{instance="%d"}`, i), time.Now())
-		why := s.Failure("pages", strconv.Itoa(i))
-		if (up == 1) != (p.failure == "") || !strings.Contains(why, p.failure) || p.failure == "" && why != "" {
-			t.Errorf("%s: up is %v, the error %q, want one with %q", p.name, up, why, p.failure)
-		}
-		if up == 1 {
-			if got := one(t, s, fmt.Sprintf(`app_requests_total{instance="%d"}`, i), time.Now()); got != 5 {
-				t.Errorf("%s: the counter is %v", p.name, got)
+		t.Run(p.name, func(t *testing.T) {
+			up := one(t, s, fmt.Sprintf(`up{instance="%d"}`, i), time.Now())
+			why := s.Failure("pages", strconv.Itoa(i))
+			if (up == 1) != (p.failure == "") || !strings.Contains(why, p.failure) || p.failure == "" && why != "" {
+				t.Errorf("%s: up is %v, the error %q, want one with %q", p.name, up, why, p.failure)
 			}
-		}
+			if up == 1 {
+				if got := one(t, s, fmt.Sprintf(`app_requests_total{instance="%d"}`, i), time.Now()); got != 5 {
+					t.Errorf("%s: the counter is %v", p.name, got)
+				}
+			}
+		})
 	}
 	if got := one(t, s, `m{instance="8"}`, time.Now()); got != 1 {
 		t.Errorf("of a sample that is there twice the value is %v, want that of the first", got)

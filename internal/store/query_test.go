@@ -140,8 +140,10 @@ func TestQueryNamesItsLimit(t *testing.T) {
 // TestCheckExpr: an expression that cannot be drawn is refused before it is stored.
 func TestCheckExpr(t *testing.T) {
 	for expr, want := range map[string]string{"rate(x[5m])": "", "1 + 1": "", "sum(": "unclosed", "x[5m]": "gives a range vector", `"text"`: "gives a string"} {
-		if err := store.CheckExpr(expr); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", expr, err, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			if err := store.CheckExpr(expr); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", expr, err, want)
+			}
+		})
 	}
 }

@@ -56,26 +56,28 @@ func TestRemote(t *testing.T) {
 		"sort(tee_syscalls_total)", "sum by (process) (rate(tee_syscalls_total[10s]))", `tee_syscalls_total{process="a \"b\" \\c"}`, "scalar(node_load1)", "absent_metric",
 		"node_load1 * NaN", "node_load1 / 0", "node_load1[1m]", `"text"`, "sum(", `label_replace(vector(1), "a", "ü", "", "")`,
 	} {
-		got, gotErr := r.Query(t.Context(), expr, end)
-		want, wantErr := s.Query(t.Context(), expr, end)
-		if fmt.Sprint(got) != fmt.Sprint(want) || (gotErr == nil) != (wantErr == nil) {
-			t.Errorf("%s is %v, %v; the store says %v, %v", expr, got, gotErr, want, wantErr)
-		}
-		gotRange, gotErr := r.QueryRange(t.Context(), expr, begin, end, 5*time.Second)
-		wantRange, wantErr := s.QueryRange(t.Context(), expr, begin, end, 5*time.Second)
-		if fmt.Sprint(gotRange) != fmt.Sprint(wantRange) || (gotErr == nil) != (wantErr == nil) {
-			t.Errorf("range of %s is %v, %v; the store says %v, %v", expr, gotRange, gotErr, wantRange, wantErr)
-		}
-		for _, step := range []time.Duration{0, 3 * time.Second} {
-			got, _, gotErr := r.Steps(t.Context(), expr, begin, end, step)
-			want, _, wantErr := s.Steps(t.Context(), expr, begin, end, step)
-			if wantErr == nil && len(got)+len(want) > 0 && fmt.Sprint(got) != fmt.Sprint(want) || (gotErr == nil) != (wantErr == nil) {
-				t.Errorf("steps of %v of %s are %v, %v; the store says %v, %v", step, expr, got, gotErr, want, wantErr)
+		t.Run(expr, func(t *testing.T) {
+			got, gotErr := r.Query(t.Context(), expr, end)
+			want, wantErr := s.Query(t.Context(), expr, end)
+			if fmt.Sprint(got) != fmt.Sprint(want) || (gotErr == nil) != (wantErr == nil) {
+				t.Errorf("%s is %v, %v; the store says %v, %v", expr, got, gotErr, want, wantErr)
 			}
-		}
-		if got, want := r.Notes(t.Context(), expr, begin, end), s.Notes(t.Context(), expr, begin, end); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("notes on %s are %q; the store says %q", expr, got, want)
-		}
+			gotRange, gotErr := r.QueryRange(t.Context(), expr, begin, end, 5*time.Second)
+			wantRange, wantErr := s.QueryRange(t.Context(), expr, begin, end, 5*time.Second)
+			if fmt.Sprint(gotRange) != fmt.Sprint(wantRange) || (gotErr == nil) != (wantErr == nil) {
+				t.Errorf("range of %s is %v, %v; the store says %v, %v", expr, gotRange, gotErr, wantRange, wantErr)
+			}
+			for _, step := range []time.Duration{0, 3 * time.Second} {
+				got, _, gotErr := r.Steps(t.Context(), expr, begin, end, step)
+				want, _, wantErr := s.Steps(t.Context(), expr, begin, end, step)
+				if wantErr == nil && len(got)+len(want) > 0 && fmt.Sprint(got) != fmt.Sprint(want) || (gotErr == nil) != (wantErr == nil) {
+					t.Errorf("steps of %v of %s are %v, %v; the store says %v, %v", step, expr, got, gotErr, want, wantErr)
+				}
+			}
+			if got, want := r.Notes(t.Context(), expr, begin, end), s.Notes(t.Context(), expr, begin, end); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("notes on %s are %q; the store says %q", expr, got, want)
+			}
+		})
 	}
 	if notes := r.Notes(t.Context(), "rate(tee_syscalls_total[10s])", begin, end); len(notes) != 2 {
 		t.Errorf("notes: %q", notes)
@@ -88,18 +90,22 @@ func TestRemote(t *testing.T) {
 	at := url.Values{"query": {"tee_syscalls_total"}, "time": {fmt.Sprint(end.Unix())}, "start": {fmt.Sprint(begin.Unix())}, "end": {fmt.Sprint(end.Unix())}, "step": {"5"},
 		"match[]": {"tee_syscalls_total"}}.Encode()
 	for _, path := range []string{"query?" + at, "query_range?" + at, "series?" + at, "labels?" + at, "label/process/values?" + at, "metadata", "status/buildinfo", "query?query=sum("} {
-		got, want := body(t, passed.URL+"/api/v1/"+path), body(t, srv.URL+"/prometheus/api/v1/"+path)
-		if inOrder(t, got) != inOrder(t, want) {
-			t.Errorf("%s is passed as\n%s\nwant\n%s", path, got, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			got, want := body(t, passed.URL+"/api/v1/"+path), body(t, srv.URL+"/prometheus/api/v1/"+path)
+			if inOrder(t, got) != inOrder(t, want) {
+				t.Errorf("%s is passed as\n%s\nwant\n%s", path, got, want)
+			}
+		})
 	}
 	for _, path := range []string{"admin/tsdb/snapshot", "write", "status/config"} {
-		resp, err := http.Post(passed.URL+"/api/v1/"+path, "", nil)
-		must(t, err)
-		must(t, resp.Body.Close())
-		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed {
-			t.Errorf("POST %s is passed on: %s", path, resp.Status)
-		}
+		t.Run(path, func(t *testing.T) {
+			resp, err := http.Post(passed.URL+"/api/v1/"+path, "", nil)
+			must(t, err)
+			must(t, resp.Body.Close())
+			if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed {
+				t.Errorf("POST %s is passed on: %s", path, resp.Status)
+			}
+		})
 	}
 }
 
@@ -193,9 +199,11 @@ func TestRemoteTrouble(t *testing.T) {
 		t.Errorf("nobody listens: %v, %v, %v", later, err, r.Err())
 	}
 	for _, u := range []string{"", "localhost:9090", "ftp://x", "http://", "http://x/?a=b", "http://x/#a", ":"} {
-		if _, err := store.NewRemote(store.RemoteOptions{URL: u}); err == nil || !strings.Contains(err.Error(), "like http://127.0.0.1:9090") {
-			t.Errorf("URL %q: %v", u, err)
-		}
+		t.Run(u, func(t *testing.T) {
+			if _, err := store.NewRemote(store.RemoteOptions{URL: u}); err == nil || !strings.Contains(err.Error(), "like http://127.0.0.1:9090") {
+				t.Errorf("URL %q: %v", u, err)
+			}
+		})
 	}
 }
 

@@ -22,10 +22,12 @@ func TestReads(t *testing.T) {
 		`(a + b) or (b / c)`:                           "b",
 		`max_over_time(rate(a_total[1m])[5m:15s]) > 1`: "a_total",
 	} {
-		got, err := store.Reads(expr)
-		if err != nil || strings.Join(got, " ") != want || !slices.IsSorted(got) {
-			t.Errorf("%s reads %q, %v; want %q", expr, got, err, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			got, err := store.Reads(expr)
+			if err != nil || strings.Join(got, " ") != want || !slices.IsSorted(got) {
+				t.Errorf("%s reads %q, %v; want %q", expr, got, err, want)
+			}
+		})
 	}
 	for expr, want := range map[string]string{
 		`sum(`:    "parse the expression: 1:5: parse error",
@@ -35,8 +37,10 @@ func TestReads(t *testing.T) {
 		`1 + 1`:   "the expression gives a scalar, want an instant vector",
 		`rate(a)`: "parse the expression: 1:6: parse error: expected type range vector",
 	} {
-		if _, err := store.Reads(expr); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", expr, err, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			if _, err := store.Reads(expr); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%q: %v, want %s", expr, err, want)
+			}
+		})
 	}
 }

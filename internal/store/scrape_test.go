@@ -131,9 +131,11 @@ func TestScrapeForms(t *testing.T) {
 		"scrape_configs: {}":                                                                                        "line 1: want a list",
 		"scrape_configs:\n- job_name: ''":                                                                           "line 2: scrape_configs: job_name is empty",
 	} {
-		if _, err := store.ParseScrape([]byte(text), "", "analysis", "sources"); err == nil || err.Error() != want {
-			t.Errorf("%s\nerror %v, want %s", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, err := store.ParseScrape([]byte(text), "", "analysis", "sources"); err == nil || err.Error() != want {
+				t.Errorf("%s\nerror %v, want %s", text, err, want)
+			}
+		})
 	}
 }
 
@@ -313,14 +315,16 @@ func TestPageTooLarge(t *testing.T) {
 	}
 	must(t, s.ApplyConfig(parsed(t, b.String())))
 	for _, job := range bad {
-		const want = "body size limit exceeded: its page is larger than 1MiB, the body_size_limit of its job"
-		eventually(t, job+" is down for the reason", func() bool { return s.Failure(job, instance) == want })
-		if up := one(t, s, `max_over_time(up{job="`+job+`"}[1h])`, time.Now()); up != 0 {
-			t.Errorf("%s was up", job)
-		}
-		if p := query(t, s, `last_over_time(app_requests_total{job="`+job+`"}[1h])`, time.Now()); len(p) > 0 {
-			t.Errorf("%v of %s is stored", p, job)
-		}
+		t.Run(job, func(t *testing.T) {
+			const want = "body size limit exceeded: its page is larger than 1MiB, the body_size_limit of its job"
+			eventually(t, job+" is down for the reason", func() bool { return s.Failure(job, instance) == want })
+			if up := one(t, s, `max_over_time(up{job="`+job+`"}[1h])`, time.Now()); up != 0 {
+				t.Errorf("%s was up", job)
+			}
+			if p := query(t, s, `last_over_time(app_requests_total{job="`+job+`"}[1h])`, time.Now()); len(p) > 0 {
+				t.Errorf("%v of %s is stored", p, job)
+			}
+		})
 	}
 	eventually(t, "the other target is up", func() bool {
 		return len(query(t, s, `count_over_time(app_requests_total{job="sound"}[1h]) >= 2`, time.Now())) == 1
@@ -346,13 +350,15 @@ func TestClocksApart(t *testing.T) {
 	must(t, s.ApplyConfig(parsed(t, fmt.Sprintf("scrape_configs: [{job_name: app, scrape_interval: 500ms, scrape_timeout: 500ms, static_configs: [{targets: [%q]}]}]",
 		strings.TrimPrefix(srv.URL, "http://")))))
 	for _, name := range []string{"app_time_seconds", "last", "up"} {
-		eventually(t, name+" is stored again and again", func() bool {
-			return len(query(t, s, `count_over_time(`+name+`{job="app"}[1h]) >= 3`, time.Now())) == 1
+		t.Run(name, func(t *testing.T) {
+			eventually(t, name+" is stored again and again", func() bool {
+				return len(query(t, s, `count_over_time(`+name+`{job="app"}[1h]) >= 3`, time.Now())) == 1
+			})
+			now := time.Now()
+			if at := one(t, s, `timestamp(`+name+`{job="app"})`, now); at < float64(before.Unix()) || at > float64(now.Unix()+1) {
+				t.Errorf("%s has the time %.0f, asked from %d to %d", name, at, before.Unix(), now.Unix())
+			}
 		})
-		now := time.Now()
-		if at := one(t, s, `timestamp(`+name+`{job="app"})`, now); at < float64(before.Unix()) || at > float64(now.Unix()+1) {
-			t.Errorf("%s has the time %.0f, asked from %d to %d", name, at, before.Unix(), now.Unix())
-		}
 	}
 	if p := query(t, s, `early`, time.Now().Add(time.Hour)); len(p) > 0 {
 		t.Errorf("stored of the future: %v", p)

@@ -72,15 +72,17 @@ remote_write:
 	defer api.Close()
 	var shown strings.Builder
 	for _, path := range []string{"status/config", "targets", "targets/relabel_steps?scrapePool=a&labels={}", "scrape_pools", "status/runtimeinfo", "status/self_metrics", "metadata", "rules"} {
-		resp, err := http.Get(api.URL + "/api/v1/" + path)
-		must(t, err)
-		body, err := io.ReadAll(resp.Body)
-		must(t, err)
-		resp.Body.Close()
-		if path == "status/config" && !strings.Contains(string(body), "remote_write:") || path == "targets" && !strings.Contains(string(body), `"scrapePool":"a"`) {
-			t.Errorf("%s: %s", path, body)
-		}
-		shown.Write(body)
+		t.Run(path, func(t *testing.T) {
+			resp, err := http.Get(api.URL + "/api/v1/" + path)
+			must(t, err)
+			body, err := io.ReadAll(resp.Body)
+			must(t, err)
+			resp.Body.Close()
+			if path == "status/config" && !strings.Contains(string(body), "remote_write:") || path == "targets" && !strings.Contains(string(body), `"scrapePool":"a"`) {
+				t.Errorf("%s: %s", path, body)
+			}
+			shown.Write(body)
+		})
 	}
 	urls := 0
 	s.Collect(func(m metric.Sample) {

@@ -111,9 +111,11 @@ func TestAppendQuery(t *testing.T) {
 		`round(rate(tee_syscalls_total{process="redis"}[10s]))`:        20,
 		`histogram_quantile(0.5, tee_runqueue_latency_seconds_bucket)`: 0.1,
 	} {
-		if got := one(t, s, expr, at); got != want {
-			t.Errorf("%s = %v, want %v", expr, got, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			if got := one(t, s, expr, at); got != want {
+				t.Errorf("%s = %v, want %v", expr, got, want)
+			}
+		})
 	}
 	if err := s.Err(); err != nil {
 		t.Errorf("a healthy store says %v", err)
@@ -176,9 +178,11 @@ func TestBegan(t *testing.T) {
 		`min_over_time(tee_runqueue_latency_seconds_sum[30s])`:               0,
 		`increase(tee_syscalls_total{process="begun"}[25001ms])`:             300,
 	} {
-		if got := one(t, s, expr, at); got != want {
-			t.Errorf("%s is %v, want %v", expr, got, want)
-		}
+		t.Run(expr, func(t *testing.T) {
+			if got := one(t, s, expr, at); got != want {
+				t.Errorf("%s is %v, want %v", expr, got, want)
+			}
+		})
 	}
 }
 

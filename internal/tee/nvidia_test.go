@@ -80,13 +80,15 @@ func TestQuantity(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"", "N/A", "[Unknown Error]", "Requested functionality has been deprecated", "5 parsecs", "inf W", "NaN", "1e400 W", "0x10", "%"} {
-		q := Quantity{value: 1, said: true}
-		if err := q.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if v, ok := q.Value(); ok {
-			t.Errorf("%q is %v", text, v)
-		}
+		t.Run(text, func(t *testing.T) {
+			q := Quantity{value: 1, said: true}
+			if err := q.UnmarshalText([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if v, ok := q.Value(); ok {
+				t.Errorf("%q is %v", text, v)
+			}
+		})
 	}
 }
 
@@ -111,17 +113,19 @@ func TestConfCompute(t *testing.T) {
 		{"other link, on", GPUOn, []string{"CC State : ON\nMulti-GPU Mode : NVLE\nCC GPUs Ready State : Ready\n"}, "Ready"},
 		{"no answer", "", []string{"No devices were found\n", "", ": :\n"}, ""},
 	} {
-		var outs [][]byte
-		for _, o := range tt.out {
-			outs = append(outs, []byte(o))
-		}
-		c := ParseConfCompute(outs...)
-		if c.Mode() != tt.mode || c.Ready != tt.ready {
-			t.Errorf("%s: mode %q of %+v", tt.name, c.Mode(), c)
-		}
-		if other := strings.HasPrefix(tt.name, "other") && tt.mode == ""; (c.Unknown() != "") != other {
-			t.Errorf("%s: %q is unknown", tt.name, c.Unknown())
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			var outs [][]byte
+			for _, o := range tt.out {
+				outs = append(outs, []byte(o))
+			}
+			c := ParseConfCompute(outs...)
+			if c.Mode() != tt.mode || c.Ready != tt.ready {
+				t.Errorf("%s: mode %q of %+v", tt.name, c.Mode(), c)
+			}
+			if other := strings.HasPrefix(tt.name, "other") && tt.mode == ""; (c.Unknown() != "") != other {
+				t.Errorf("%s: %q is unknown", tt.name, c.Unknown())
+			}
+		})
 	}
 	for word, want := range map[string][2]bool{"Ready": {true, true}, "ready": {true, true}, "Not Ready": {false, true}, "not-ready": {false, true}, "Warming": {false, false}} {
 		t.Run(word, func(t *testing.T) {

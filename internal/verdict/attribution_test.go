@@ -96,48 +96,50 @@ func TestCause(t *testing.T) {
 		{"nothing but reads", 2, map[string]float64{read: 1}, map[string]float64{read: 11}, [2]float64{10e-6, 14e-6}, 0.5, false, nil},
 		{"no difference", 1.01, map[string]float64{read: 1}, map[string]float64{read: 2}, [2]float64{10e-6, 10.1e-6}, math.NaN(), false, nil},
 	} {
-		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, c.cost, 0.001)
-		l.counted("native", c.cpu[0], c.base).counted("gramine-sgx", c.cpu[1], c.treat)
-		l.UnitCosts = costs
-		l.conclude(Options{Diff: differ, Catalog: catalog})
-		said := l.Comparisons[0].Cause
-		if (said == "") != (c.want == nil) {
-			t.Errorf("%s: said %q", c.name, said)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(said, w) {
-				t.Errorf("%s: said %q, want %q in it", c.name, said, w)
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, c.cost, 0.001)
+			l.counted("native", c.cpu[0], c.base).counted("gramine-sgx", c.cpu[1], c.treat)
+			l.UnitCosts = costs
+			l.conclude(Options{Diff: differ, Catalog: catalog})
+			said := l.Comparisons[0].Cause
+			if (said == "") != (c.want == nil) {
+				t.Errorf("%s: said %q", c.name, said)
 			}
-		}
-		if tee := catalog.Compared(l.Experiment, &l.Comparisons[0]).TEE; (tee != nil) != c.tee {
-			t.Errorf("%s: the TEE's part is %+v", c.name, tee)
-		} else if tee != nil && (math.Abs(tee.Share.Value-(1-c.unexplained)) > 1e-9 || !strings.HasPrefix(tee.Title, "Events of the TEE are ")) {
-			t.Errorf("%s: the TEE's part is %+v, want the rest of %v", c.name, tee, c.unexplained)
-		}
-		rests, last := 0, math.Inf(1)
-		for _, a := range l.Attribution {
-			if a.Unexplained != nil {
-				rests++
-				if math.Abs(*a.Unexplained-c.unexplained) > 1e-9 {
-					t.Errorf("%s: %v is unexplained, want %v", c.name, *a.Unexplained, c.unexplained)
+			for _, w := range c.want {
+				if !strings.Contains(said, w) {
+					t.Errorf("%s: said %q, want %q in it", c.name, said, w)
 				}
 			}
-			if !strings.Contains(a.Reason, "an order of magnitude") && (a.Share == nil) == (a.Reason == "") {
-				t.Errorf("%s: %s has the share %v and the reason %q", c.name, a.Counter, a.Share, a.Reason)
+			if tee := catalog.Compared(l.Experiment, &l.Comparisons[0]).TEE; (tee != nil) != c.tee {
+				t.Errorf("%s: the TEE's part is %+v", c.name, tee)
+			} else if tee != nil && (math.Abs(tee.Share.Value-(1-c.unexplained)) > 1e-9 || !strings.HasPrefix(tee.Title, "Events of the TEE are ")) {
+				t.Errorf("%s: the TEE's part is %+v, want the rest of %v", c.name, tee, c.unexplained)
 			}
-			w := -1.0
-			if a.Seconds != nil {
-				w = math.Abs(*a.Seconds)
+			rests, last := 0, math.Inf(1)
+			for _, a := range l.Attribution {
+				if a.Unexplained != nil {
+					rests++
+					if math.Abs(*a.Unexplained-c.unexplained) > 1e-9 {
+						t.Errorf("%s: %v is unexplained, want %v", c.name, *a.Unexplained, c.unexplained)
+					}
+				}
+				if !strings.Contains(a.Reason, "an order of magnitude") && (a.Share == nil) == (a.Reason == "") {
+					t.Errorf("%s: %s has the share %v and the reason %q", c.name, a.Counter, a.Share, a.Reason)
+				}
+				w := -1.0
+				if a.Seconds != nil {
+					w = math.Abs(*a.Seconds)
+				}
+				if w > last {
+					t.Errorf("%s: %s comes after what is less", c.name, a.Counter)
+				} else {
+					last = w
+				}
 			}
-			if w > last {
-				t.Errorf("%s: %s comes after what is less", c.name, a.Counter)
-			} else {
-				last = w
+			if want := 1; math.IsNaN(c.unexplained) && rests != 0 || !math.IsNaN(c.unexplained) && rests != want {
+				t.Errorf("%s: %d rests", c.name, rests)
 			}
-		}
-		if want := 1; math.IsNaN(c.unexplained) && rests != 0 || !math.IsNaN(c.unexplained) && rests != want {
-			t.Errorf("%s: %d rests", c.name, rests)
-		}
+		})
 	}
 }
 

@@ -370,24 +370,26 @@ func TestAcrossRefuses(t *testing.T) {
 		{"files", func(e *result.Experiment) { e.Cases[0].Identity = "other" }, []string{"identity"}},
 		{"no identity", func(e *result.Experiment) { e.Cases[0].Identity = "" }, []string{"identity"}},
 	} {
-		b := alone("b", "./a", "host-1", 1)
-		c.change(b)
-		_, err := JoinResults([]*result.Experiment{alone("a", "./a", "host-1", 1), b}, Options{Diff: differ})
-		var je *JobError
-		if !errors.As(err, &je) {
-			t.Errorf("%s: error %v", c.name, err)
-			continue
-		}
-		var got []string
-		for _, f := range je.Fields {
-			got = append(got, f.Field)
-			if !strings.Contains(err.Error(), f.Field) {
-				t.Errorf("%s: %v does not name %s", c.name, err, f.Field)
+		t.Run(c.name, func(t *testing.T) {
+			b := alone("b", "./a", "host-1", 1)
+			c.change(b)
+			_, err := JoinResults([]*result.Experiment{alone("a", "./a", "host-1", 1), b}, Options{Diff: differ})
+			var je *JobError
+			if !errors.As(err, &je) {
+				t.Errorf("%s: error %v", c.name, err)
+				return
 			}
-		}
-		if fmt.Sprint(got) != fmt.Sprint(c.fields) {
-			t.Errorf("%s: fields %v, want %v", c.name, got, c.fields)
-		}
+			var got []string
+			for _, f := range je.Fields {
+				got = append(got, f.Field)
+				if !strings.Contains(err.Error(), f.Field) {
+					t.Errorf("%s: %v does not name %s", c.name, err, f.Field)
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.fields) {
+				t.Errorf("%s: fields %v, want %v", c.name, got, c.fields)
+			}
+		})
 	}
 	other := alone("b", "./a", "host-1", 1)
 	other.Cases[0].ID, other.Cases[0].Identity = "threads=2", "other"

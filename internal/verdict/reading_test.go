@@ -209,12 +209,14 @@ func TestSentence(t *testing.T) {
 			c.StandIn, c.BaseMedian, c.Verdict, c.PairsNeeded = "gramine-sgx is really runsc, not sgx", nil, stats.Inconclusive, 34
 		}, "stand-in: gramine-sgx against native on redis GET has a ratio of 3.1x [2.9, 3.4] (latency); gramine-sgx is really runsc, not sgx", none, ""},
 	} {
-		cmp := base
-		c.change(&cmp)
-		phrase(e, &cmp)
-		if cmp.Headline != c.want || !slices.Equal(cmp.Details, c.details) || cmp.Open != c.open {
-			t.Errorf("got  %s\nwant %s\ndetails %q\nwant    %q\nopen %q\nwant %q", cmp.Headline, c.want, cmp.Details, c.details, cmp.Open, c.open)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			cmp := base
+			c.change(&cmp)
+			phrase(e, &cmp)
+			if cmp.Headline != c.want || !slices.Equal(cmp.Details, c.details) || cmp.Open != c.open {
+				t.Errorf("got  %s\nwant %s\ndetails %q\nwant    %q\nopen %q\nwant %q", cmp.Headline, c.want, cmp.Details, c.details, cmp.Open, c.open)
+			}
+		})
 	}
 }
 

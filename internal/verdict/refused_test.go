@@ -81,8 +81,10 @@ func TestRefusedOf(t *testing.T) {
 		label, reason string
 		value         bool
 	}{{"g", "no run was made", false}, {"e", "not comparable", true}, {"d", "no steady state", false}, {"b", "exit status 1", false}} {
-		if r := ss[0].Refused[i]; r.Label != want.label || !strings.Contains(r.Reason, want.reason) || (r.Value != nil) != want.value {
-			t.Errorf("refused %+v, want %+v", r, want)
-		}
+		t.Run(want.label, func(t *testing.T) {
+			if r := ss[0].Refused[i]; r.Label != want.label || !strings.Contains(r.Reason, want.reason) || (r.Value != nil) != want.value {
+				t.Errorf("refused %+v, want %+v", r, want)
+			}
+		})
 	}
 }

@@ -49,10 +49,12 @@ func TestChanges(t *testing.T) {
 		"distributions?query=up&from=0&to=600&windows=a":                    {http.StatusBadRequest, "from 1 to 48"},
 		"distributions?query=up&from=0&to=600&windows=99999999999999999999": {http.StatusBadRequest, "from 1 to 48"},
 	} {
-		w := do(h, http.MethodGet, base+target, "")
-		if w.Code != tt.code || !strings.Contains(w.Body.String(), tt.want) || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s: %d %s, want %d with %q", target, w.Code, w.Body, tt.code, tt.want)
-		}
+		t.Run(target, func(t *testing.T) {
+			w := do(h, http.MethodGet, base+target, "")
+			if w.Code != tt.code || !strings.Contains(w.Body.String(), tt.want) || !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: %d %s, want %d with %q", target, w.Code, w.Body, tt.code, tt.want)
+			}
+		})
 	}
 	if w := do(served(nil), http.MethodGet, base+"changes?from=0&to=1", ""); w.Code != http.StatusNotFound {
 		t.Errorf("a server without a store: %d %s", w.Code, w.Body)

@@ -41,10 +41,12 @@ func TestExplain(t *testing.T) {
 		{"process=two", 400, "several machines"},
 		{"process=broken", 500, "the store is closed"},
 	} {
-		w := do(h, "GET", "/api/teescope/v1/explain?"+c.query, "")
-		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("%s: %d %s, want %d with %s", c.query, w.Code, w.Body, c.code, c.want)
-		}
+		t.Run(c.query, func(t *testing.T) {
+			w := do(h, "GET", "/api/teescope/v1/explain?"+c.query, "")
+			if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+				t.Errorf("%s: %d %s, want %d with %s", c.query, w.Code, w.Body, c.code, c.want)
+			}
+		})
 	}
 	do(h, "GET", "/api/teescope/v1/explain?process=a+b&instance=vm1&from=1000.5&to=2026-03-01T14:02:15%2B01:00&per=request", "")
 	want := explain.Question{Process: "a b", Instance: "vm1", From: time.Unix(1000, 5e8), To: time.Date(2026, 3, 1, 13, 2, 15, 0, time.UTC), PerRequest: true}

@@ -220,14 +220,18 @@ func TestDashboardsMeanwhile(t *testing.T) {
 		t.Fatalf("%d %s: read with %s, left with %s, now %s", first.Code, first.Body, read, left, now)
 	}
 	for _, tags := range []string{read, "W/" + left, strings.Trim(left, `"`), `"x", ` + read, ""} {
-		if w := put("second", "If-Match", tags); w.Code != http.StatusPreconditionFailed || !strings.Contains(w.Body.String(), "read the dashboards again") || k.boards[0].Name != "first" {
-			t.Errorf("If-Match: %s: %d %s, %+v", tags, w.Code, w.Body, k.boards)
-		}
+		t.Run(tags, func(t *testing.T) {
+			if w := put("second", "If-Match", tags); w.Code != http.StatusPreconditionFailed || !strings.Contains(w.Body.String(), "read the dashboards again") || k.boards[0].Name != "first" {
+				t.Errorf("If-Match: %s: %d %s, %+v", tags, w.Code, w.Body, k.boards)
+			}
+		})
 	}
 	for _, tags := range []string{left, `"x", ` + left, "*"} {
-		if w := put("first", "If-Match", tags); w.Code != 200 {
-			t.Errorf("If-Match: %s: %d %s", tags, w.Code, w.Body)
-		}
+		t.Run(tags, func(t *testing.T) {
+			if w := put("first", "If-Match", tags); w.Code != 200 {
+				t.Errorf("If-Match: %s: %d %s", tags, w.Code, w.Body)
+			}
+		})
 	}
 	if w := put("third"); w.Code != 200 || k.boards[0].Name != "third" {
 		t.Errorf("without If-Match: %d %s, %+v", w.Code, w.Body, k.boards)
@@ -285,10 +289,12 @@ func TestCheckDashboards(t *testing.T) {
 		"dashboards[0].panels[1].query: 10001 bytes":             with(func(p *Panel) { p.Query = strings.Repeat("x", 10_001) }),
 		"101 dashboards; want at most 100":                       make([]Dashboard, 101),
 	} {
-		err := CheckDashboards(list, []string{"ours"}, parse)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			err := CheckDashboards(list, []string{"ours"}, parse)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }
 

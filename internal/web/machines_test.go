@@ -52,24 +52,26 @@ func TestMachines(t *testing.T) {
 		"machines?health=bad":                 `400 health: "bad": want one of [gone critical`,
 		"machines?instance=node-1":            "400 instance: no such parameter; want text, tee, health, rule, sort, offset or limit",
 	} {
-		w := do(h, "GET", "/api/teescope/v1/"+target, "")
-		if w.Code != 200 {
-			var e Error
-			err := json.Unmarshal(w.Body.Bytes(), &e)
-			if got := fmt.Sprintf("%d %s", w.Code, e.Error); err != nil || !strings.HasPrefix(got, want) {
+		t.Run(target, func(t *testing.T) {
+			w := do(h, "GET", "/api/teescope/v1/"+target, "")
+			if w.Code != 200 {
+				var e Error
+				err := json.Unmarshal(w.Body.Bytes(), &e)
+				if got := fmt.Sprintf("%d %s", w.Code, e.Error); err != nil || !strings.HasPrefix(got, want) {
+					t.Errorf("%s: %s, %v, want %s", target, got, err, want)
+				}
+				return
+			}
+			var p fleet.Page
+			err := json.Unmarshal(w.Body.Bytes(), &p)
+			got := fmt.Sprintf("%d of %d:", p.Matched, p.All)
+			for _, r := range p.Machines {
+				got += " " + r.Instance
+			}
+			if err != nil || got != want {
 				t.Errorf("%s: %s, %v, want %s", target, got, err, want)
 			}
-			continue
-		}
-		var p fleet.Page
-		err := json.Unmarshal(w.Body.Bytes(), &p)
-		got := fmt.Sprintf("%d of %d:", p.Matched, p.All)
-		for _, r := range p.Machines {
-			got += " " + r.Instance
-		}
-		if err != nil || got != want {
-			t.Errorf("%s: %s, %v, want %s", target, got, err, want)
-		}
+		})
 	}
 	w := do(h, "GET", "/api/teescope/v1/causes", "")
 	if want := `{"causes":[{"rule":"cpu_steal","title":"CPU steal","severity":"warning","since":`; w.Code != 200 || !strings.HasPrefix(w.Body.String(), want) {

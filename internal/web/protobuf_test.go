@@ -108,13 +108,15 @@ func TestFormats(t *testing.T) {
 		"text/plain;version=0.0.4;q=0.6,application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.3": "text/plain",
 		"application/vnd.google.protobuf;proto=other;encoding=delimited":                                                                  "text/plain",
 	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-		r.Header.Set("Accept", accept)
-		h.ServeHTTP(w, r)
-		body, err := io.ReadAll(w.Body)
-		if got := w.Header().Get("Content-Type"); err != nil || !strings.HasPrefix(got, want) || len(body) == 0 {
-			t.Errorf("Accept %q gives %q (%d bytes, %v), want %s", accept, got, len(body), err, want)
-		}
+		t.Run(accept, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+			r.Header.Set("Accept", accept)
+			h.ServeHTTP(w, r)
+			body, err := io.ReadAll(w.Body)
+			if got := w.Header().Get("Content-Type"); err != nil || !strings.HasPrefix(got, want) || len(body) == 0 {
+				t.Errorf("Accept %q gives %q (%d bytes, %v), want %s", accept, got, len(body), err, want)
+			}
+		})
 	}
 }

@@ -44,9 +44,11 @@ func TestAckAnswer(t *testing.T) {
 		"a=1 b=x":  "pairs=1,",
 		"ab=12c=3": "pairs=2,",
 	} {
-		if got := string(appendAnswer(nil, []byte(line))); !strings.Contains(got, want) {
-			t.Errorf("the answer to %q is %q, want %q in it", line, got, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			if got := string(appendAnswer(nil, []byte(line))); !strings.Contains(got, want) {
+				t.Errorf("the answer to %q is %q, want %q in it", line, got, want)
+			}
+		})
 	}
 }
 
@@ -71,9 +73,11 @@ func TestSameAnswer(t *testing.T) {
 		{"cut off", "\n", "", false},
 		{"more than that", "\n", "\n\n", false},
 	} {
-		if got := strings.Replace(text, c.from, c.to, 1); sameAnswer([]byte(got), want) != c.same {
-			t.Errorf("%s: %q is the answer: %v, want %v", c.name, got, !c.same, c.same)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := strings.Replace(text, c.from, c.to, 1); sameAnswer([]byte(got), want) != c.same {
+				t.Errorf("%s: %q is the answer: %v, want %v", c.name, got, !c.same, c.same)
+			}
+		})
 	}
 	if sameAnswer([]byte("ACK|"), want) || sameAnswer(nil, want) {
 		t.Error("what is shorter than an answer is taken for one")

@@ -27,10 +27,12 @@ func TestUsage(t *testing.T) {
 		code     int
 		out, err string
 	}{{"--help", 0, "put load on a server", ""}, {"-h", 0, "put load on a server", ""}, {"", exitUsage, "", "put load on a server"}, {"brew", exitUsage, "", `no command "brew"`}} {
-		out, errs, code := command(t.Context(), strings.Fields(c.args)...)
-		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || (c.out == "") != (out == "") {
-			t.Errorf("teescope-work %s: %d, %q, %q", c.args, code, out, errs)
-		}
+		t.Run(c.args, func(t *testing.T) {
+			out, errs, code := command(t.Context(), strings.Fields(c.args)...)
+			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || (c.out == "") != (out == "") {
+				t.Errorf("teescope-work %s: %d, %q, %q", c.args, code, out, errs)
+			}
+		})
 	}
 }
 

@@ -66,29 +66,31 @@ func TestChannel(t *testing.T) {
 // operations has no time per operation.
 func TestEveryPartHasASample(t *testing.T) {
 	for _, what := range []string{"codec", "echo", "stream", "handshake"} {
-		m := measurement{measure: what, transport: "pipe", suite: "aes-gcm", threads: "same", evidence: "mock", message: "bytes", size: 1536,
-			windows: 1, window: time.Millisecond}
-		if err := m.check(); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if m.proof, err = newEvidence(m.evidence, 0); err != nil {
-			t.Fatal(err)
-		}
-		if m.wiring, err = newWiring(m.transport, "", "", pipeSize); err != nil {
-			t.Fatal(err)
-		}
-		defer m.wiring.close()
-		go func() { _ = newFar(m.proof, m.threads).serve(t.Context(), m.wiring.accept) }() // ends when the wiring is closed
-		variants, err := m.variants(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range variants {
-			if n, took, err := v.window(0, func(time.Duration) {}); err != nil || n == 0 || took <= 0 {
-				t.Errorf("%s: %d operations in %v, %v", v.name, n, took, err)
+		t.Run(what, func(t *testing.T) {
+			m := measurement{measure: what, transport: "pipe", suite: "aes-gcm", threads: "same", evidence: "mock", message: "bytes", size: 1536,
+				windows: 1, window: time.Millisecond}
+			if err := m.check(); err != nil {
+				t.Fatal(err)
 			}
-		}
+			var err error
+			if m.proof, err = newEvidence(m.evidence, 0); err != nil {
+				t.Fatal(err)
+			}
+			if m.wiring, err = newWiring(m.transport, "", "", pipeSize); err != nil {
+				t.Fatal(err)
+			}
+			defer m.wiring.close()
+			go func() { _ = newFar(m.proof, m.threads).serve(t.Context(), m.wiring.accept) }() // ends when the wiring is closed
+			variants, err := m.variants(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range variants {
+				if n, took, err := v.window(0, func(time.Duration) {}); err != nil || n == 0 || took <= 0 {
+					t.Errorf("%s: %d operations in %v, %v", v.name, n, took, err)
+				}
+			}
+		})
 	}
 }
 

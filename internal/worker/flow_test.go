@@ -39,38 +39,40 @@ func TestFlow(t *testing.T) {
 		"--protocol tcp --streams 1 --round-trips 50 --congestion reno", "--protocol tcp --streams 4 --round-trips 0",
 		"--protocol udp --streams 1 --rate 4e6", "--protocol udp --streams 3 --rate 4e6 --datagram 500",
 	} {
-		var r flowReport
-		var out string
-		await.Event(t, "something arrives in the measured time", func() error {
-			var errs string
-			var code int
-			out, errs, code = command(t.Context(), append([]string{"flow", "--address", address, "--omit", "100ms", "--measure", "1s"}, strings.Fields(args)...)...)
-			r = flowReport{}
-			if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
-				t.Fatalf("%s: status %d, %s%v", args, code, errs, err)
+		t.Run(args, func(t *testing.T) {
+			var r flowReport
+			var out string
+			await.Event(t, "something arrives in the measured time", func() error {
+				var errs string
+				var code int
+				out, errs, code = command(t.Context(), append([]string{"flow", "--address", address, "--omit", "100ms", "--measure", "1s"}, strings.Fields(args)...)...)
+				r = flowReport{}
+				if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+					t.Fatalf("%s: status %d, %s%v", args, code, errs, err)
+				}
+				if r.Receiver.Bytes == 0 {
+					return errors.New("nothing did")
+				}
+				return nil
+			})
+			sum := int64(0)
+			for _, w := range r.Receiver.Windows {
+				sum += w.Bytes
 			}
-			if r.Receiver.Bytes == 0 {
-				return errors.New("nothing did")
+			if len(r.Receiver.Windows) != 10 || r.Receiver.Seconds < r.Measure || sum != r.Receiver.Bytes || sum == 0 || r.Sender.MTU == 0 || r.Sender.MTU != r.Receiver.MTU {
+				t.Errorf("%s: %s", args, out)
 			}
-			return nil
+			switch r.Protocol {
+			case "tcp":
+				if r.Receiver.Datagrams != 0 || r.Sender.PathMTU == nil || r.Sender.Retransmits == nil || (r.Trips == nil) != (r.Streams == 4) || r.Streams == 1 && r.Congestion != "reno" {
+					t.Errorf("%s: %s", args, out)
+				}
+			case "udp":
+				if r.Receiver.Bytes != r.Receiver.Datagrams*int64(r.Datagram) || r.Receiver.Jitter == nil || r.Receiver.Lost < 0 {
+					t.Errorf("%s: %s", args, out)
+				}
+			}
 		})
-		sum := int64(0)
-		for _, w := range r.Receiver.Windows {
-			sum += w.Bytes
-		}
-		if len(r.Receiver.Windows) != 10 || r.Receiver.Seconds < r.Measure || sum != r.Receiver.Bytes || sum == 0 || r.Sender.MTU == 0 || r.Sender.MTU != r.Receiver.MTU {
-			t.Errorf("%s: %s", args, out)
-		}
-		switch r.Protocol {
-		case "tcp":
-			if r.Receiver.Datagrams != 0 || r.Sender.PathMTU == nil || r.Sender.Retransmits == nil || (r.Trips == nil) != (r.Streams == 4) || r.Streams == 1 && r.Congestion != "reno" {
-				t.Errorf("%s: %s", args, out)
-			}
-		case "udp":
-			if r.Receiver.Bytes != r.Receiver.Datagrams*int64(r.Datagram) || r.Receiver.Jitter == nil || r.Receiver.Lost < 0 {
-				t.Errorf("%s: %s", args, out)
-			}
-		}
 	}
 }
 
@@ -112,15 +114,17 @@ func TestFlowRefuses(t *testing.T) {
 		"GET / HTTP/1.1": "", "{}": "", `{"token":"x"}`: "", `{"token":"x","protocol":"icmp"}`: "error protocol", strings.Repeat("x", 2*longestLine): "",
 		`{"token":"x","protocol":"tcp","streams":1,"datagram_bytes":1200,"measure_nanoseconds":1}`: "error omit",
 	} {
-		var c net.Conn
-		await.Event(t, "the sink listens", func() (err error) { c, err = net.Dial("tcp", address); return err })
-		if _, err := fmt.Fprintln(c, line); err != nil {
-			t.Fatal(err)
-		}
-		if said, _ := io.ReadAll(c); !strings.HasPrefix(string(said), want) || want == "" && len(said) > 0 {
-			t.Errorf("to %.40q the sink said %q, want %q", line, said, want)
-		}
-		_ = c.Close()
+		t.Run(line, func(t *testing.T) {
+			var c net.Conn
+			await.Event(t, "the sink listens", func() (err error) { c, err = net.Dial("tcp", address); return err })
+			if _, err := fmt.Fprintln(c, line); err != nil {
+				t.Fatal(err)
+			}
+			if said, _ := io.ReadAll(c); !strings.HasPrefix(string(said), want) || want == "" && len(said) > 0 {
+				t.Errorf("to %.40q the sink said %q, want %q", line, said, want)
+			}
+			_ = c.Close()
+		})
 	}
 	_, errs, code := command(t.Context(), "flow", "--address", free(t), "--wait", "1ms")
 	if code != exitFailed || !strings.Contains(errs, "connect to the sink within 1ms") {

@@ -29,10 +29,12 @@ func TestAnswer(t *testing.T) {
 		{"/0", 200, 0}, {"/1", 200, 1}, {"/64", 200, 64}, {"/200000", 200, 200000},
 		{"/", 404, 0}, {"/-1", 404, 0}, {"/x", 404, 0}, {"/67108865", 404, 0},
 	} {
-		status, got := get(t, s.URL+c.path)
-		if status != c.status || status == 200 && (len(got) != c.bytes || !strings.HasPrefix(strings.Repeat(string(body), 4), got)) {
-			t.Errorf("%s: status %d and %d bytes, want %d and %d", c.path, status, len(got), c.status, c.bytes)
-		}
+		t.Run(c.path, func(t *testing.T) {
+			status, got := get(t, s.URL+c.path)
+			if status != c.status || status == 200 && (len(got) != c.bytes || !strings.HasPrefix(strings.Repeat(string(body), 4), got)) {
+				t.Errorf("%s: status %d and %d bytes, want %d and %d", c.path, status, len(got), c.status, c.bytes)
+			}
+		})
 	}
 }
 
@@ -116,10 +118,12 @@ func TestParseStat(t *testing.T) {
 		{text: "42 (nginx) S 7 42 42 0 -1 4194560 1 2 3 4 150 -1 50 50 20", bad: true},
 		{text: "", bad: true},
 	} {
-		l, err := parseStat([]byte(c.text))
-		if (err != nil) != c.bad || l.parent != c.parent || math.Abs(l.seconds-c.seconds) > 1e-9 {
-			t.Errorf("%q: %+v, %v", c.text, l, err)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			l, err := parseStat([]byte(c.text))
+			if (err != nil) != c.bad || l.parent != c.parent || math.Abs(l.seconds-c.seconds) > 1e-9 {
+				t.Errorf("%q: %+v, %v", c.text, l, err)
+			}
+		})
 	}
 }
 
@@ -130,9 +134,11 @@ func TestParseMachine(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for _, text := range []string{"", "cpu0 0 0 0 0 0 0 0 0\n", "cpu0 1 2 x 4 5 6 7 8\n"} {
-		if m, err := parseMachine([]byte(text)); err == nil {
-			t.Errorf("%q: %+v", text, m)
-		}
+		t.Run(text, func(t *testing.T) {
+			if m, err := parseMachine([]byte(text)); err == nil {
+				t.Errorf("%q: %+v", text, m)
+			}
+		})
 	}
 }
 

@@ -102,13 +102,15 @@ func TestFarOrders(t *testing.T) {
 		`{"do":"open","interval":"1","key":"` + strings.Repeat("00", 32) + `","mtu":1}`: "at least 1200",
 		`{}`: "unexpected order",
 	} {
-		if _, err := io.WriteString(c, order+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		var a farAnswer
-		if err := hear.Decode(&a); err != nil || !strings.Contains(a.Error, want) {
-			t.Errorf("%s: %v, %q, want %q", order, err, a.Error, want)
-		}
+		t.Run(order, func(t *testing.T) {
+			if _, err := io.WriteString(c, order+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			var a farAnswer
+			if err := hear.Decode(&a); err != nil || !strings.Contains(a.Error, want) {
+				t.Errorf("%s: %v, %q, want %q", order, err, a.Error, want)
+			}
+		})
 	}
 	if _, err := io.WriteString(c, "no JSON\n"); err != nil {
 		t.Fatal(err)

@@ -80,9 +80,11 @@ func TestBareNumbers(t *testing.T) {
 		`{"host":"nan","title":"x: nano"}`:                `{"host":"nan","title":"x: nano"}`,
 		`{"x":1.5e-7}`:                                    `{"x":1.5e-7}`,
 	} {
-		if got := string(bare.ReplaceAll([]byte(in), []byte("${1}null"))); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := string(bare.ReplaceAll([]byte(in), []byte("${1}null"))); got != want {
+				t.Errorf("%s becomes %s, want %s", in, got, want)
+			}
+		})
 	}
 }
 

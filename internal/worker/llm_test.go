@@ -125,10 +125,12 @@ func TestLLMServerRefuses(t *testing.T) {
 		"--key-file /nonexistent/key":                  "read the API key",
 		"--requests 1 --users 1 --rate 1 --wait 100ms": "leave out",
 	} {
-		out, errs, code := command(t.Context(), append([]string{"llm", "--url", "http://" + address + "/v1", "--requests", "1", "--warm", "0"}, strings.Fields(args)...)...)
-		if !strings.Contains(out+errs, want) || code == 0 && !strings.Contains(out, `"errors"`) {
-			t.Errorf("%s: status %d, %q, %q, want %q", args, code, out, errs, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			out, errs, code := command(t.Context(), append([]string{"llm", "--url", "http://" + address + "/v1", "--requests", "1", "--warm", "0"}, strings.Fields(args)...)...)
+			if !strings.Contains(out+errs, want) || code == 0 && !strings.Contains(out, `"errors"`) {
+				t.Errorf("%s: status %d, %q, %q, want %q", args, code, out, errs, want)
+			}
+		})
 	}
 	stop()
 	if code := <-ended; code != 0 {

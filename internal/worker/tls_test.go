@@ -201,11 +201,13 @@ func TestScalingFaults(t *testing.T) {
 		{"no such version", func(c *scalingOptions) { c.version = "1.1" }, `TLS version "1.1"`},
 		{"fewer threads than clients", func(c *scalingOptions) { c.clients, c.wait = 3, time.Second }, "client "},
 	} {
-		client := good
-		c.change(&client)
-		if _, err := tlsLoad(t, client); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: the error is %v, want %q in it", c.name, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			client := good
+			c.change(&client)
+			if _, err := tlsLoad(t, client); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: the error is %v, want %q in it", c.name, err, c.want)
+			}
+		})
 	}
 }
 
@@ -264,40 +266,42 @@ func TestServerLines(t *testing.T) {
 		{"the longest", strings.Repeat("x", mostLine) + "\n", []string{"size=8192|"}},
 		{"too long", strings.Repeat("x", mostLine+1) + "\n", []string{"status=TOO_LONG"}},
 	} {
-		pem, err := os.ReadFile(k.cert)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := tlsConfig("1.3")
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.ServerName = "server.test"
-		client := (&scalingClient{scalingOptions: scalingOptions{wait: time.Minute}, config: config}).clientFor(address, pem)
-		conn, err := client.dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.conn.Write([]byte(c.send)); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.conn.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for s := bufio.NewScanner(conn.conn); s.Scan(); {
-			got = append(got, s.Text())
-		}
-		if len(got) != len(c.want) {
-			t.Errorf("%s: %d answers %q, want %q", c.name, len(got), got, c.want)
-			continue
-		}
-		for i := range got {
-			if !strings.Contains(got[i], c.want[i]) {
-				t.Errorf("%s: answer %q, want %q in it", c.name, got[i], c.want[i])
+		t.Run(c.name, func(t *testing.T) {
+			pem, err := os.ReadFile(k.cert)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		conn.conn.Close()
+			config, err := tlsConfig("1.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.ServerName = "server.test"
+			client := (&scalingClient{scalingOptions: scalingOptions{wait: time.Minute}, config: config}).clientFor(address, pem)
+			conn, err := client.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.conn.Write([]byte(c.send)); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for s := bufio.NewScanner(conn.conn); s.Scan(); {
+				got = append(got, s.Text())
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("%s: %d answers %q, want %q", c.name, len(got), got, c.want)
+				return
+			}
+			for i := range got {
+				if !strings.Contains(got[i], c.want[i]) {
+					t.Errorf("%s: answer %q, want %q in it", c.name, got[i], c.want[i])
+				}
+			}
+			conn.conn.Close()
+		})
 	}
 	var end serverStatistics
 	if err := json.Unmarshal([]byte(stop()), &end); err != nil || end.Messages != 5 || end.Failed != 1 {

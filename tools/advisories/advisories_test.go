@@ -31,10 +31,12 @@ func readKnown(t *testing.T) (comments []string, list []advisory) {
 func TestKnown(t *testing.T) {
 	comments, list := readKnown(t)
 	for _, registry := range []string{"go", "npm"} {
-		dated := regexp.MustCompile(`^# ` + registry + `: .* as of 20\d\d-[01]\d-[0-3]\d`)
-		if !slices.ContainsFunc(comments, dated.MatchString) || !slices.ContainsFunc(list, func(a advisory) bool { return a.registry == registry }) {
-			t.Errorf("the list has no date, or no advisory, of %s: %q", registry, comments)
-		}
+		t.Run(registry, func(t *testing.T) {
+			dated := regexp.MustCompile(`^# ` + registry + `: .* as of 20\d\d-[01]\d-[0-3]\d`)
+			if !slices.ContainsFunc(comments, dated.MatchString) || !slices.ContainsFunc(list, func(a advisory) bool { return a.registry == registry }) {
+				t.Errorf("the list has no date, or no advisory, of %s: %q", registry, comments)
+			}
+		})
 	}
 	used, err := readAll("../..")
 	if err != nil {
@@ -124,9 +126,11 @@ func TestHits(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"go\texample.org/a\tGO-1\n", "go\ta\tGO-1\t1.2.3\n"} {
-		if _, _, err := parseList([]byte(text)); err == nil || !strings.Contains(err.Error(), "line 1") {
-			t.Errorf("%q: error %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, _, err := parseList([]byte(text)); err == nil || !strings.Contains(err.Error(), "line 1") {
+				t.Errorf("%q: error %v", text, err)
+			}
+		})
 	}
 }
 
@@ -134,12 +138,14 @@ func TestHits(t *testing.T) {
 func TestCompareVersions(t *testing.T) {
 	order := []string{"1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.2", "1.10.0", "1.26.0-rc.3", "1.26.8", "2"}
 	for i, a := range order {
-		for j, b := range order {
-			got := compareVersions(a, b)
-			if got < 0 != (i < j) || got > 0 != (i > j) {
-				t.Errorf("%s against %s: %d", a, b, got)
+		t.Run(a, func(t *testing.T) {
+			for j, b := range order {
+				got := compareVersions(a, b)
+				if got < 0 != (i < j) || got > 0 != (i > j) {
+					t.Errorf("%s against %s: %d", a, b, got)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -159,15 +165,17 @@ func TestReadDependencies(t *testing.T) {
 		mod:  {"go example.org/a v1.0.0", "go github.com/b/c/v2 v2.0.0-rc.1", "go stdlib 1.26.8"},
 		lock: {"npm @s/d 1.0.0", "npm d 2.0.0"},
 	} {
-		list, err := readDependencies(file)
-		var got []string
-		for _, d := range list {
-			got = append(got, strings.Join([]string{d.registry, d.name, d.version}, " "))
-		}
-		slices.Sort(got)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v, want %q", file, got, err, want)
-		}
+		t.Run(file, func(t *testing.T) {
+			list, err := readDependencies(file)
+			var got []string
+			for _, d := range list {
+				got = append(got, strings.Join([]string{d.registry, d.name, d.version}, " "))
+			}
+			slices.Sort(got)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %q, %v, want %q", file, got, err, want)
+			}
+		})
 	}
 	for name, text := range map[string]string{"go.mod": "module example.org/m\n", "package-lock.json": "{}"} {
 		t.Run(name, func(t *testing.T) {

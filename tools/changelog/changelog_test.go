@@ -29,9 +29,11 @@ func TestParseChange(t *testing.T) {
 		"kind: added\n\n# A heading":  "without a heading",
 		"kind: added\n\n- A line.":    "without the sign of a list",
 	} {
-		if _, err := parseChange(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, err := parseChange(text); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: error %v, want %q", text, err, want)
+			}
+		})
 	}
 }
 

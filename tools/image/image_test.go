@@ -35,16 +35,18 @@ func TestParseRecipe(t *testing.T) {
 		"FROM scratch\nCOPY a \\\n  b /":          "needs a container engine",
 		"FROM scratch\nCOPY a /\nENTRYPOINT \"\"": "line 3",
 	} {
-		got, err := parseRecipe(text)
-		if r, ok := want.(recipe); ok {
-			if err != nil || !reflect.DeepEqual(got, r) {
-				t.Errorf("%q: %+v, %v; want %+v", text, got, err, r)
+		t.Run(text, func(t *testing.T) {
+			got, err := parseRecipe(text)
+			if r, ok := want.(recipe); ok {
+				if err != nil || !reflect.DeepEqual(got, r) {
+					t.Errorf("%q: %+v, %v; want %+v", text, got, err, r)
+				}
+				return
 			}
-			continue
-		}
-		if err == nil || !strings.Contains(err.Error(), want.(string)) {
-			t.Errorf("%q: error %v, want %q", text, err, want)
-		}
+			if err == nil || !strings.Contains(err.Error(), want.(string)) {
+				t.Errorf("%q: error %v, want %q", text, err, want)
+			}
+		})
 	}
 }
 
@@ -56,14 +58,16 @@ func TestParse(t *testing.T) {
 		"-created now amd64=.":  "want whole seconds of Unix time",
 		"-file nowhere amd64=.": "open nowhere",
 	} {
-		o, err := parse(strings.Fields(args))
-		if err == nil {
-			o.out = filepath.Join(t.TempDir(), "x.tar")
-			err = o.write()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want %q", args, err, want)
-		}
+		t.Run(args, func(t *testing.T) {
+			o, err := parse(strings.Fields(args))
+			if err == nil {
+				o.out = filepath.Join(t.TempDir(), "x.tar")
+				err = o.write()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: error %v, want %q", args, err, want)
+			}
+		})
 	}
 }
 
@@ -229,8 +233,10 @@ func TestBadLock(t *testing.T) {
 		`{"packages": []}`: "cannot unmarshal",
 		`{"packages": {"node_modules/a": {"integrity": "sha512-!"}}}`: "integrity of node_modules/a",
 	} {
-		if err := addPackages(map[string]component{}, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want %q", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if err := addPackages(map[string]component{}, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: error %v, want %q", text, err, want)
+			}
+		})
 	}
 }

@@ -13,13 +13,15 @@ func TestStartsGoroutines(t *testing.T) {
 		"t.Parallel(); time.AfterFunc(1, f)": false,
 		`_ = "go f()"`:                       false,
 	} {
-		f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nfunc g() { "+body+" }", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := startsGoroutines(f); got != want {
-			t.Errorf("%q starts goroutines: %v", body, got)
-		}
+		t.Run(body, func(t *testing.T) {
+			f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nfunc g() { "+body+" }", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := startsGoroutines(f); got != want {
+				t.Errorf("%q starts goroutines: %v", body, got)
+			}
+		})
 	}
 	t.Chdir("../..")
 	for name, want := range map[string]bool{"internal/probe": true, "internal/result": false} {

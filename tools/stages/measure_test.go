@@ -15,10 +15,12 @@ func TestMeasurements(t *testing.T) {
 		"// TestBudget: an adversary cannot push the cost over 1.5 % of\n// a core. Its estimates hold.\n": "an adversary cannot push the cost over 1.5 % of a core",
 		"// TestX measures it.\n": " measures it",
 	} {
-		name, _, _ := strings.Cut(strings.Fields(comment)[1], ":")
-		if got := sentence(comment, name); got != want {
-			t.Errorf("sentence(%q) = %q", comment, got)
-		}
+		t.Run(comment, func(t *testing.T) {
+			name, _, _ := strings.Cut(strings.Fields(comment)[1], ":")
+			if got := sentence(comment, name); got != want {
+				t.Errorf("sentence(%q) = %q", comment, got)
+			}
+		})
 	}
 	m := measurement{name: "TestX", promise: "it is small"}
 	row := `    x_test.go:1: measured: {"Promise":"it is cheap","Unit":"s","Value":1,"Low":0.5,"High":2,"Bound":3,"Values":7,"Answer":"holds"}` + "\n"
@@ -32,10 +34,12 @@ func TestMeasurements(t *testing.T) {
 		{"", &tally{failed: []outcome{{"TestX", "    x_test.go:9: too much\n"}}}, measured.CannotTell},
 		{"", &tally{skipped: []outcome{{"TestX", "no SGX here"}}}, measured.CannotTell},
 	} {
-		rows := m.judge(c.said, c.t)
-		if len(rows) != 1 || rows[0].Answer != c.want || (rows[0].Need == "") != (c.want == measured.Holds) {
-			t.Errorf("judge(%q, %+v) = %+v", c.said, c.t, rows)
-		}
+		t.Run(c.said, func(t *testing.T) {
+			rows := m.judge(c.said, c.t)
+			if len(rows) != 1 || rows[0].Answer != c.want || (rows[0].Need == "") != (c.want == measured.Holds) {
+				t.Errorf("judge(%q, %+v) = %+v", c.said, c.t, rows)
+			}
+		})
 	}
 }
 

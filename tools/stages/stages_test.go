@@ -115,15 +115,17 @@ func TestSummary(t *testing.T) {
 		{"bad", []*tally{good, bad}, false, []string{"FAILED e2e: TestStorm\n    line 1\n    line 2", "\n2 passed, 1 failed, 1 skipped\nfailed in e2e: TestStorm\n"}},
 		{"nothing ran", nil, false, []string{"\n0 passed, 0 failed, 0 skipped\n"}},
 	} {
-		var b bytes.Buffer
-		if ok := summarize(&b, c.in, 0); ok != c.ok {
-			t.Errorf("%s: all is well: %t, want %t", c.name, ok, c.ok)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(b.String(), w) {
-				t.Errorf("%s: no %q in\n%s", c.name, w, b.String())
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if ok := summarize(&b, c.in, 0); ok != c.ok {
+				t.Errorf("%s: all is well: %t, want %t", c.name, ok, c.ok)
 			}
-		}
+			for _, w := range c.want {
+				if !strings.Contains(b.String(), w) {
+					t.Errorf("%s: no %q in\n%s", c.name, w, b.String())
+				}
+			}
+		})
 	}
 }
 
@@ -147,11 +149,13 @@ func TestDeadlineOnly(t *testing.T) {
 		"    --- FAIL: FuzzText (1.04s)\n    text_test.go:9: wrong\n":       false,
 		race + "panic: index out of range\n":                                false,
 	} {
-		tl := &tally{}
-		tl.fail("FuzzText", text)
-		if got := deadlineOnly(tl); got != want {
-			t.Errorf("deadlineOnly(%q) = %v", text, got)
-		}
+		t.Run(text, func(t *testing.T) {
+			tl := &tally{}
+			tl.fail("FuzzText", text)
+			if got := deadlineOnly(tl); got != want {
+				t.Errorf("deadlineOnly(%q) = %v", text, got)
+			}
+		})
 	}
 	if deadlineOnly(&tally{passed: 1}) {
 		t.Error("a target that passed is run again")
@@ -194,9 +198,11 @@ func TestTried(t *testing.T) {
 		"fuzz: elapsed: 0s, gathering baseline coverage: 0/192 completed\n":                 0,
 		"execs: 3": 0,
 	} {
-		if got := inputsIn(line); got != want {
-			t.Errorf("%q says %d inputs, want %d", line, got, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			if got := inputsIn(line); got != want {
+				t.Errorf("%q says %d inputs, want %d", line, got, want)
+			}
+		})
 	}
 }
 
@@ -254,11 +260,13 @@ func TestFuzzedPackages(t *testing.T) {
 		{module + "internal/monitor/config", "FuzzParseConfig", true},
 		{module + "internal/stats", "FuzzAll", false},
 	} {
-		if !slices.ContainsFunc(all, func(f fuzzed) bool {
-			return f.path == want.path && f.linksPrometheus == want.linksPrometheus && slices.Contains(f.targets, want.target)
-		}) {
-			t.Errorf("no %+v among %+v", want, all)
-		}
+		t.Run(want.path, func(t *testing.T) {
+			if !slices.ContainsFunc(all, func(f fuzzed) bool {
+				return f.path == want.path && f.linksPrometheus == want.linksPrometheus && slices.Contains(f.targets, want.target)
+			}) {
+				t.Errorf("no %+v among %+v", want, all)
+			}
+		})
 	}
 }
 

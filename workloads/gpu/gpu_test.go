@@ -75,31 +75,33 @@ func TestFaults(t *testing.T) {
 		{"host memory", 4, "out of memory"},
 		{"miscounts", 5, "the device counted"},
 	} {
-		var out, errs bytes.Buffer
-		run := exec.Command(python, "-B", filepath.Join(dir, "gpu.py"), "launch", "--repeats", "40", "--warm", "5")
-		run.Env = append(os.Environ(), "FAULT="+c.fault)
-		run.Stdout, run.Stderr = &out, &errs
-		err := run.Run()
-		status := 0
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			status = exit.ExitCode()
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		said := errs.String()
-		if status != c.status || !strings.Contains(said, c.says) || strings.Count(said, "\n") != min(c.status, 1) {
-			t.Errorf("%s: status %d, want %d with %q in one line:\n%s", c.fault, status, c.status, c.says, said)
-		}
-		if c.status != 0 {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		var r map[string]any
-		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil || r["device"] != "stand-in" || r["counted"] != 85.0 || r["clock_hertz"] == nil && r["clock_hertz_missing"] == nil {
-			t.Errorf("%v: %s", err, out.String())
-		}
-		if got := strings.Join(lines[:len(lines)-1], ","); got != "begin queued,end queued,begin waited,end waited" {
-			t.Errorf("lines %s", got)
-		}
+		t.Run(c.fault, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			run := exec.Command(python, "-B", filepath.Join(dir, "gpu.py"), "launch", "--repeats", "40", "--warm", "5")
+			run.Env = append(os.Environ(), "FAULT="+c.fault)
+			run.Stdout, run.Stderr = &out, &errs
+			err := run.Run()
+			status := 0
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+				status = exit.ExitCode()
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			said := errs.String()
+			if status != c.status || !strings.Contains(said, c.says) || strings.Count(said, "\n") != min(c.status, 1) {
+				t.Errorf("%s: status %d, want %d with %q in one line:\n%s", c.fault, status, c.status, c.says, said)
+			}
+			if c.status != 0 {
+				return
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			var r map[string]any
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil || r["device"] != "stand-in" || r["counted"] != 85.0 || r["clock_hertz"] == nil && r["clock_hertz_missing"] == nil {
+				t.Errorf("%v: %s", err, out.String())
+			}
+			if got := strings.Join(lines[:len(lines)-1], ","); got != "begin queued,end queued,begin waited,end waited" {
+				t.Errorf("lines %s", got)
+			}
+		})
 	}
 }

@@ -71,20 +71,22 @@ func TestGuests(t *testing.T) {
 		{"sha256", number(10), append(number(10), chain...), 66603},
 		{"rsa-2048", bytes.Join([][]byte{modulus, message, signature}, nil), append(bytes.Clone(modulus), message...), 2628878},
 	} {
-		m := ran(t, c.guest, c.input)
-		if *m.exit != 0 || !bytes.Equal(m.public, c.public) {
-			t.Errorf("%s of %x ends with %d and %x, want %x", c.guest, c.input, *m.exit, m.public, c.public)
-		}
-		var committed []byte
-		for _, w := range m.committed {
-			committed = binary.LittleEndian.AppendUint32(committed, w)
-		}
-		if sum := sha256.Sum256(c.public); !bytes.Equal(committed, sum[:]) {
-			t.Errorf("%s commits to %x, want %x", c.guest, committed, sum)
-		}
-		if m.cycles != c.cycles {
-			t.Errorf("%s of %x takes %d cycles, want %d", c.guest, c.input[:4], m.cycles, c.cycles)
-		}
+		t.Run(c.guest, func(t *testing.T) {
+			m := ran(t, c.guest, c.input)
+			if *m.exit != 0 || !bytes.Equal(m.public, c.public) {
+				t.Errorf("%s of %x ends with %d and %x, want %x", c.guest, c.input, *m.exit, m.public, c.public)
+			}
+			var committed []byte
+			for _, w := range m.committed {
+				committed = binary.LittleEndian.AppendUint32(committed, w)
+			}
+			if sum := sha256.Sum256(c.public); !bytes.Equal(committed, sum[:]) {
+				t.Errorf("%s commits to %x, want %x", c.guest, committed, sum)
+			}
+			if m.cycles != c.cycles {
+				t.Errorf("%s of %x takes %d cycles, want %d", c.guest, c.input[:4], m.cycles, c.cycles)
+			}
+		})
 	}
 }
 

@@ -172,10 +172,12 @@ func TestAgentWaitsForNobody(t *testing.T) {
 	daemon := filepath.Join(folder, "..", "daemon")
 	for _, script := range []string{"sleep 600 & echo done",
 		"setsid sh -c 'echo $$ >" + daemon + "; exec sleep 600' & until [ -s " + daemon + " ]; do sleep 0.01; done; echo done"} {
-		out, err := a.run(host.Cmd{Argv: []string{"sh", "-c", script}}, time.Now(), time.Now)
-		if err != nil || string(out.Stdout) != "done\n" {
-			t.Errorf("%s: %v, %q in %v", script, err, out.Stdout, out.Wall)
-		}
+		t.Run(script, func(t *testing.T) {
+			out, err := a.run(host.Cmd{Argv: []string{"sh", "-c", script}}, time.Now(), time.Now)
+			if err != nil || string(out.Stdout) != "done\n" {
+				t.Errorf("%s: %v, %q in %v", script, err, out.Stdout, out.Wall)
+			}
+		})
 	}
 	text, err := os.ReadFile(daemon)
 	if err != nil {
@@ -204,16 +206,18 @@ func TestAgentTalksNonsense(t *testing.T) {
 		hello + string(frame(frame(nil, 'K', nil), 'Z', nil)), hello + string(frame(frame(nil, 'K', nil), 'K', nil)),
 		hello + string(frame(frame(nil, 'K', nil), '?', nil)), hello + string(frame(nil, 'A', nil)),
 	} {
-		a, err := meetAgent(struct {
-			io.Reader
-			io.Writer
-		}{strings.NewReader(said), io.Discard})
-		if err == nil {
-			_, err = a.run(host.Cmd{Argv: []string{"x"}}, time.Now(), time.Now)
-		}
-		if err == nil {
-			t.Errorf("%q is taken for an agent", said)
-		}
+		t.Run(said, func(t *testing.T) {
+			a, err := meetAgent(struct {
+				io.Reader
+				io.Writer
+			}{strings.NewReader(said), io.Discard})
+			if err == nil {
+				_, err = a.run(host.Cmd{Argv: []string{"x"}}, time.Now(), time.Now)
+			}
+			if err == nil {
+				t.Errorf("%q is taken for an agent", said)
+			}
+		})
 	}
 }
 

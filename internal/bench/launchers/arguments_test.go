@@ -129,20 +129,22 @@ func TestToJSON(t *testing.T) {
 		{[]string{}, `[]`},
 		{map[string]string{"{{": "{%"}, `{"\u007b{":"\u007b%"}`},
 	} {
-		got, err := toJSON(c.value)
-		if err != nil || got != c.want {
-			t.Errorf("%q: %s, %v, want %s", c.value, got, err, c.want)
-		}
-		var back any
-		if err := json.Unmarshal([]byte(got), &back); err != nil {
-			t.Errorf("%q: %v", c.value, err)
-		}
-		if text, ok := c.value.(string); ok && back != text {
-			t.Errorf("%q is read back as %q", text, back)
-		}
-		if begins := strings.NewReplacer("{{", "", "{%", "", "{#", "").Replace(got); begins != got {
-			t.Errorf("%s begins an action", got)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			got, err := toJSON(c.value)
+			if err != nil || got != c.want {
+				t.Errorf("%q: %s, %v, want %s", c.value, got, err, c.want)
+			}
+			var back any
+			if err := json.Unmarshal([]byte(got), &back); err != nil {
+				t.Errorf("%q: %v", c.value, err)
+			}
+			if text, ok := c.value.(string); ok && back != text {
+				t.Errorf("%q is read back as %q", text, back)
+			}
+			if begins := strings.NewReplacer("{{", "", "{%", "", "{#", "").Replace(got); begins != got {
+				t.Errorf("%s begins an action", got)
+			}
+		})
 	}
 	for _, value := range []any{"\xff", []string{"a", "\xc3"}} {
 		if got, err := toJSON(value); err == nil || !strings.Contains(err.Error(), "it is not UTF-8") {
@@ -164,24 +166,26 @@ func TestUnfit(t *testing.T) {
 		{"ego", bench.Params{"heap-mb": `1, "debug": true`}, "file enclave.json cannot hold"},
 		{"ego", bench.Params{"heap-mb": "-1"}, "want a whole number"},
 	} {
-		for _, l := range All {
-			if l.Name != c.launcher {
-				continue
+		t.Run(c.launcher, func(t *testing.T) {
+			for _, l := range All {
+				if l.Name != c.launcher {
+					continue
+				}
+				p, err := bench.Complete(l.Name, l.Params, c.given)
+				if err != nil {
+					t.Fatal(err)
+				}
+				job := job()
+				job.Inside.Env = map[string]string{"DOS": "a\r\nb"}
+				got := ""
+				if err := l.Refuses(p, job); err != nil {
+					got = err.Error()
+				}
+				if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+					t.Errorf("%s %v: %q, want %q", l.Name, c.given, got, c.want)
+				}
 			}
-			p, err := bench.Complete(l.Name, l.Params, c.given)
-			if err != nil {
-				t.Fatal(err)
-			}
-			job := job()
-			job.Inside.Env = map[string]string{"DOS": "a\r\nb"}
-			got := ""
-			if err := l.Refuses(p, job); err != nil {
-				got = err.Error()
-			}
-			if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
-				t.Errorf("%s %v: %q, want %q", l.Name, c.given, got, c.want)
-			}
-		}
+		})
 	}
 }
 
@@ -197,22 +201,24 @@ func TestFoldersInNotations(t *testing.T) {
 		{&native, "two\nlines", "has a quote or a line break"},
 		{&container, "a:b", "the engine ends a volume's path at a colon: choose other folders with TMPDIR and data="},
 	} {
-		folder := filepath.Join(t.TempDir(), c.folder)
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("TMPDIR", folder)
-		p, err := bench.Complete(c.launcher.Name, c.launcher.Params, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		env, err := c.launcher.Open(t.Context(), host.Local(), p)
-		if err == nil || env != nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s in %q: %v, want %q", c.launcher.Name, c.folder, err, c.want)
-		}
-		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
-			t.Errorf("%s in %q left %v (%v)", c.launcher.Name, c.folder, left, err)
-		}
+		t.Run(c.folder, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), c.folder)
+			if err := os.Mkdir(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("TMPDIR", folder)
+			p, err := bench.Complete(c.launcher.Name, c.launcher.Params, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			env, err := c.launcher.Open(t.Context(), host.Local(), p)
+			if err == nil || env != nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s in %q: %v, want %q", c.launcher.Name, c.folder, err, c.want)
+			}
+			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+				t.Errorf("%s in %q left %v (%v)", c.launcher.Name, c.folder, left, err)
+			}
+		})
 	}
 }
 
@@ -223,10 +229,12 @@ func TestEntry(t *testing.T) {
 		{"podman", `["a"]`, `["[\"a\"]"]`},
 		{"docker", "null", "null"},
 	} {
-		option, rest := engine{command: c.engine}.entry([]string{c.program, "x"})
-		if got := strings.Join(option, " ") + " " + strings.Join(rest, " "); got != "--entrypoint "+c.want+" x" {
-			t.Errorf("%s %s: %s", c.engine, c.program, got)
-		}
+		t.Run(c.engine, func(t *testing.T) {
+			option, rest := engine{command: c.engine}.entry([]string{c.program, "x"})
+			if got := strings.Join(option, " ") + " " + strings.Join(rest, " "); got != "--entrypoint "+c.want+" x" {
+				t.Errorf("%s %s: %s", c.engine, c.program, got)
+			}
+		})
 	}
 }
 

@@ -107,13 +107,15 @@ func TestModules(t *testing.T) {
 		t.Errorf("a module that is not there: %v", err)
 	}
 	for _, where := range []string{"fs/one", "arch/x86/kernel/two", "drivers/net/ethernet/vendor/three/three"} {
-		if err := h.Install(folder+"/kernel/"+where+".ko", []byte(where), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		name := path.Base(where)
-		if err := g.addModules(h, folder, name); err != nil || string(g["/modules/"+name+".ko"].data) != where {
-			t.Errorf("%s: %v, %q", where, err, g["/modules/"+name+".ko"].data)
-		}
+		t.Run(where, func(t *testing.T) {
+			if err := h.Install(folder+"/kernel/"+where+".ko", []byte(where), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			name := path.Base(where)
+			if err := g.addModules(h, folder, name); err != nil || string(g["/modules/"+name+".ko"].data) != where {
+				t.Errorf("%s: %v, %q", where, err, g["/modules/"+name+".ko"].data)
+			}
+		})
 	}
 	for end, command := range expanders {
 		t.Run(command, func(t *testing.T) {
@@ -158,9 +160,11 @@ func TestLastLines(t *testing.T) {
 		"1\n2\n3\n4\n5\n6\n7\n8\n9": "2 | 3 | 4 | 5 | 6 | 7 | 8 | 9",
 		"x\n[1] Kernel panic - not syncing: y\n[1] CPU: 0\n": "x | [1] Kernel panic - not syncing: y",
 	} {
-		if got := lastLines(console); got != want {
-			t.Errorf("%q: %q, want %q", console, got, want)
-		}
+		t.Run(console, func(t *testing.T) {
+			if got := lastLines(console); got != want {
+				t.Errorf("%q: %q, want %q", console, got, want)
+			}
+		})
 	}
 }
 

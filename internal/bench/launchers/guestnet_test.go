@@ -25,9 +25,11 @@ func TestCardLost(t *testing.T) {
 		"":               "",
 		head + "file " + carrier + "_changes 0\\n\nend 3\n": "the guest's card eth0 is gone",
 	} {
-		if got := cardLost(capture); got != want {
-			t.Errorf("%q: %q, want %q", capture, got, want)
-		}
+		t.Run(capture, func(t *testing.T) {
+			if got := cardLost(capture); got != want {
+				t.Errorf("%q: %q, want %q", capture, got, want)
+			}
+		})
 	}
 }
 
@@ -114,12 +116,14 @@ func TestDiskFault(t *testing.T) {
 	worse := at + `"BLOCK_IO_ERROR", "data": {"device": "root", "node-name": "#block1", "operation": "read", "action": "report", "nospace": false, "reason": "Input/output error"}}`
 	other := at + `"RTC_CHANGE", "data": {"offset": 0, "qom-path": "/machine"}}`
 	for want, events := range map[string][]string{"": {other}, "write disk data: No space left on device": {other, full, worse}, "read disk root: Input/output error": {worse, worse}} {
-		v := &vm{qmp: monitored(t, events...)}
-		if got := v.diskFault(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-		if got := v.diskFault(); got != "" {
-			t.Errorf("again: %q", got)
-		}
+		t.Run(want, func(t *testing.T) {
+			v := &vm{qmp: monitored(t, events...)}
+			if got := v.diskFault(); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if got := v.diskFault(); got != "" {
+				t.Errorf("again: %q", got)
+			}
+		})
 	}
 }

@@ -308,20 +308,22 @@ func TestPodGone(t *testing.T) {
 // Without, the pod is on another node.
 func TestPodMachines(t *testing.T) {
 	for _, class := range []string{"", "kata"} {
-		k := &cluster{machines: true}
-		e, _ := k.open(t, bench.Params{"runtimeClass": class})
-		var d result.Environment
-		if err := e.(*podEnv).shell.Describe(t.Context(), &d); err != nil || (d.Boot == "") != (class != "") || d.Clock == nil {
-			t.Errorf("%q: boot ID %q, clock %v, %v", class, d.Boot, d.Clock, err)
-		}
-		e.(*podEnv).cut()
-		_, err := e.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"true"}}})
-		if errors.Is(err, bench.ErrRebooted) != (class == "") || class != "" && err != nil {
-			t.Errorf("%q: %v", class, err)
-		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		t.Run(class, func(t *testing.T) {
+			k := &cluster{machines: true}
+			e, _ := k.open(t, bench.Params{"runtimeClass": class})
+			var d result.Environment
+			if err := e.(*podEnv).shell.Describe(t.Context(), &d); err != nil || (d.Boot == "") != (class != "") || d.Clock == nil {
+				t.Errorf("%q: boot ID %q, clock %v, %v", class, d.Boot, d.Clock, err)
+			}
+			e.(*podEnv).cut()
+			_, err := e.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"true"}}})
+			if errors.Is(err, bench.ErrRebooted) != (class == "") || class != "" && err != nil {
+				t.Errorf("%q: %v", class, err)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -411,13 +413,15 @@ func TestPodVolume(t *testing.T) {
 // TestPodNodes: a second node is looked for before anything starts, where the cluster shows its nodes.
 func TestPodNodes(t *testing.T) {
 	for answer, want := range map[string]string{"node/a\nnode/b\n": "", "node/a\n": "the cluster has 1", "": ""} {
-		k := &cluster{answers: map[string]string{"nodes": answer}}
-		err := enoughNodes(t.Context(), k.host(t), bench.Params{"nodes": "other", "selector": "pool=tdx zone=a"})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", answer, err, want)
-		}
-		if !strings.Contains(strings.Join(k.asked, ""), "--selector=pool=tdx,zone=a") {
-			t.Errorf("kubectl was told %q", k.asked)
-		}
+		t.Run(answer, func(t *testing.T) {
+			k := &cluster{answers: map[string]string{"nodes": answer}}
+			err := enoughNodes(t.Context(), k.host(t), bench.Params{"nodes": "other", "selector": "pool=tdx zone=a"})
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", answer, err, want)
+			}
+			if !strings.Contains(strings.Join(k.asked, ""), "--selector=pool=tdx,zone=a") {
+				t.Errorf("kubectl was told %q", k.asked)
+			}
+		})
 	}
 }

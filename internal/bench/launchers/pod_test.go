@@ -24,12 +24,14 @@ func TestPodParams(t *testing.T) {
 		{bench.Params{"load": "pod", "loadSelector": "pool"}, `parameter loadSelector: "pool": want NAME=VALUE`},
 		{bench.Params{"load": "pod", "via": "service", "address": "10.0.0.1"}, "leave out address="},
 	} {
-		p, err := bench.Complete("launcher pod", pod.Params, c.given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := pod.Commands(p, job()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: error %v, want %q", c.given, err, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			p, err := bench.Complete("launcher pod", pod.Params, c.given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pod.Commands(p, job()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v: error %v, want %q", c.given, err, c.want)
+			}
+		})
 	}
 }

@@ -60,9 +60,11 @@ func TestLongTemporaryFolder(t *testing.T) {
 		t.Error(err)
 	}
 	for _, folder := range []string{f.work, f.short} {
-		if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", folder, err)
-		}
+		t.Run(folder, func(t *testing.T) {
+			if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is left: %v", folder, err)
+			}
+		})
 	}
 }
 

@@ -118,16 +118,18 @@ func TestSevenZipFrequency(t *testing.T) {
 		"1T CPU Freq (MHz):  4068  4057  4092  4082  4098":                                                  4.082e9,
 		"CPU Freq: 999 1001":                                                                                1e9,
 	} {
-		samples, err := sevenZip.Parse(bench.Outcome{Inside: host.Output{Stdout: []byte(line + "\n")}})
-		got := 0.0
-		for _, s := range samples {
-			if s.Desc == sevenZipFrequency {
-				got = s.Value
+		t.Run(line, func(t *testing.T) {
+			samples, err := sevenZip.Parse(bench.Outcome{Inside: host.Output{Stdout: []byte(line + "\n")}})
+			got := 0.0
+			for _, s := range samples {
+				if s.Desc == sevenZipFrequency {
+					got = s.Value
+				}
 			}
-		}
-		if got != want || (want == 0) != strings.Contains(fmt.Sprint(err), sevenZipFrequency.Name+": ") {
-			t.Errorf("%s: %g, want %g (%v)", line, got, want, err)
-		}
+			if got != want || (want == 0) != strings.Contains(fmt.Sprint(err), sevenZipFrequency.Name+": ") {
+				t.Errorf("%s: %g, want %g (%v)", line, got, want, err)
+			}
+		})
 	}
 	if least, most := sevenZipFrequency.Range(); least != 0 || most != 10e9 {
 		t.Errorf("a frequency can be from %g to %g", least, most)

@@ -16,14 +16,18 @@ func TestWords(t *testing.T) {
 		`'$HOME|*' "$X" \$`:           {"$HOME|*", "$X", "$"},
 		"{binary} --x={work}/y":       {"{binary}", "--x={work}/y"},
 	} {
-		if got, err := words(in); err != nil || !slices.Equal(got, want) {
-			t.Errorf("words(%q) is %q, %v; want %q", in, got, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got, err := words(in); err != nil || !slices.Equal(got, want) {
+				t.Errorf("words(%q) is %q, %v; want %q", in, got, err, want)
+			}
+		})
 	}
 	for _, in := range []string{`'a`, `"a`, `a\`, "a | b", "a; b", "$X", "a > b", "*", "`a`", "a&", "(a)", "~/x", "#"} {
-		if got, err := words(in); err == nil {
-			t.Errorf("words(%q) is %q, want an error", in, got)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got, err := words(in); err == nil {
+				t.Errorf("words(%q) is %q, want an error", in, got)
+			}
+		})
 	}
 }
 
@@ -32,22 +36,28 @@ func TestJSONNumber(t *testing.T) {
 	for at, want := range map[string]string{
 		"a.b[0]": "1", "a.b[1].c": "2.5e3", `a["x.y"]`: "7", `["a"]["b"][0]`: "1", `a["q\""]`: "8", `["["]`: "9",
 	} {
-		if got, err := jsonNumber(at, []byte(doc)); err != nil || got != want {
-			t.Errorf("%s is %q, %v; want %s", at, got, err, want)
-		}
+		t.Run(at, func(t *testing.T) {
+			if got, err := jsonNumber(at, []byte(doc)); err != nil || got != want {
+				t.Errorf("%s is %q, %v; want %s", at, got, err, want)
+			}
+		})
 	}
 	for _, at := range []string{"", ".", "a.", "a..b", ".a", "a.b[", "a.b[x]", "a.b[-1]", "a.b[2]", "a[0]", "a.b.c", "n", "t", "a", "a.b[0]c", `a["x]`, "a.b[0].c", "a[`x.y`]", "zz"} {
-		if got, err := jsonNumber(at, []byte(doc)); err == nil {
-			t.Errorf("%q is %q, want an error", at, got)
-		}
+		t.Run(at, func(t *testing.T) {
+			if got, err := jsonNumber(at, []byte(doc)); err == nil {
+				t.Errorf("%q is %q, want an error", at, got)
+			}
+		})
 	}
 	if got, err := jsonNumber("a.b[0]", []byte(doc+doc)); err != nil || got != "1" {
 		t.Errorf("printed twice it is %q, %v; want 1", got, err)
 	}
 	for _, bad := range []string{"", "{", doc + "x", doc + "}", doc + strings.Replace(doc, "1", "2", 1), "[1"} {
-		if got, err := jsonNumber("a.b[0]", []byte(bad)); err == nil {
-			t.Errorf("%q gives %q, want an error", bad, got)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if got, err := jsonNumber("a.b[0]", []byte(bad)); err == nil {
+				t.Errorf("%q gives %q, want an error", bad, got)
+			}
+		})
 	}
 }
 

@@ -103,23 +103,25 @@ func TestFioReports(t *testing.T) {
 // TestFioPercentilesFromBins: percentiles computed from the bins equal fio's own.
 func TestFioPercentilesFromBins(t *testing.T) {
 	for _, name := range []string{"fio", "fio-mixed", "fio-cached", "fio-verify"} {
-		out, p := fioFixture(t, name)
-		r, err := readFio([]byte(out))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range ways(p["rw"]) {
-			l := r.main.direction(w).Latency
-			for _, q := range []struct {
-				key  string
-				rank float64
-			}{{"50.000000", 50}, {"99.000000", 99}, {"99.900000", 99.9}} {
-				want, ok := l.Percentiles[q.key]
-				if got := percentile(l.sorted(), q.rank) * 1e9; !ok || math.Abs(got-want) > 1 {
-					t.Errorf("%s: %s p%v is %v, fio says %v", name, w.name, q.rank, got, want)
+		t.Run(name, func(t *testing.T) {
+			out, p := fioFixture(t, name)
+			r, err := readFio([]byte(out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range ways(p["rw"]) {
+				l := r.main.direction(w).Latency
+				for _, q := range []struct {
+					key  string
+					rank float64
+				}{{"50.000000", 50}, {"99.000000", 99}, {"99.900000", 99.9}} {
+					want, ok := l.Percentiles[q.key]
+					if got := percentile(l.sorted(), q.rank) * 1e9; !ok || math.Abs(got-want) > 1 {
+						t.Errorf("%s: %s p%v is %v, fio says %v", name, w.name, q.rank, got, want)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 

@@ -16,27 +16,29 @@ func TestForms(t *testing.T) {
 		t.Skip("no worker was built for this architecture")
 	}
 	for _, name := range []string{"syscall", "startup", "wakeup"} {
-		w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
-		for form, interpreter := range map[string]bool{"": false, micro.Static: false, micro.Dynamic: true} {
-			given := bench.Params{}
-			if form != "" {
-				given["form"] = form
+		t.Run(name, func(t *testing.T) {
+			w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
+			for form, interpreter := range map[string]bool{"": false, micro.Static: false, micro.Dynamic: true} {
+				given := bench.Params{}
+				if form != "" {
+					given["form"] = form
+				}
+				p, err := bench.Complete("workload", w.Params, given)
+				if err != nil {
+					t.Fatal(err)
+				}
+				job, err := w.Job(p)
+				if err != nil || len(job.Files) != 1 || job.Inside.Argv[0] != "{work}/"+job.Files[0].Name {
+					t.Fatalf("%s, %s: %+v, %v", name, form, job.Inside, err)
+				}
+				f, err := elf.NewFile(bytes.NewReader(job.Files[0].Data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }); got != interpreter {
+					t.Errorf("%s, form %q: the program names an interpreter: %v", name, form, got)
+				}
 			}
-			p, err := bench.Complete("workload", w.Params, given)
-			if err != nil {
-				t.Fatal(err)
-			}
-			job, err := w.Job(p)
-			if err != nil || len(job.Files) != 1 || job.Inside.Argv[0] != "{work}/"+job.Files[0].Name {
-				t.Fatalf("%s, %s: %+v, %v", name, form, job.Inside, err)
-			}
-			f, err := elf.NewFile(bytes.NewReader(job.Files[0].Data))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }); got != interpreter {
-				t.Errorf("%s, form %q: the program names an interpreter: %v", name, form, got)
-			}
-		}
+		})
 	}
 }

@@ -137,32 +137,34 @@ func TestCountedTwice(t *testing.T) {
 		{"status alone", strings.NewReplacer("Failed requests:        400", "Failed requests:        0", "Length: 400", "Length: 0").Replace(ab), "", 0.4},
 		{"the user knows", ab, `^Failed requests:\s+(\d+)$`, 0.4},
 	} {
-		params, err := bench.Complete("workload gateway-load", gatewayLoad.Params, bench.Params{"load": "ab -c {connections} https://{host}:{port}/64", "failed": c.failed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		report, err := json.Marshal(load.Foreign{Seconds: 0.5, Together: 0.5, Cores: 2, Outputs: []string{c.out}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := bench.Outcome{Params: params, Outside: host.Output{Stdout: report}}
-		samples, err := parseGatewayLoad(o)
-		got := map[string]float64{}
-		for _, s := range samples {
-			got[s.Desc.Name] = s.Value
-		}
-		for name, want := range map[string]float64{"said_requests_per_second": 2500, "said_mean_seconds": 0.0032, "error_ratio": c.errors, "requests_total": 1000 * (1 - c.errors), "requests_per_second": 2000 * (1 - c.errors)} {
-			v, is := got[name]
-			if is == math.IsNaN(want) || is && math.Abs(v-want) > 1e-9 {
-				t.Errorf("%s: %s is %v (there: %v), want %v", c.name, name, v, is, want)
+		t.Run(c.name, func(t *testing.T) {
+			params, err := bench.Complete("workload gateway-load", gatewayLoad.Params, bench.Params{"load": "ab -c {connections} https://{host}:{port}/64", "failed": c.failed})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if math.IsNaN(want) && (err == nil || !strings.Contains(err.Error(), name+": between 400 and 800 answers were wrong: ab counts an answer of another length and another status in two lines")) {
-				t.Errorf("%s: %s is missing for the reasons %v", c.name, name, err)
+			report, err := json.Marshal(load.Foreign{Seconds: 0.5, Together: 0.5, Cores: 2, Outputs: []string{c.out}})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if _, err := checkGatewayLoad(o); (err != nil) != math.IsNaN(c.errors) || err != nil && !strings.Contains(err.Error(), "between 400 and 800") {
-			t.Errorf("%s: the check says %v", c.name, err)
-		}
+			o := bench.Outcome{Params: params, Outside: host.Output{Stdout: report}}
+			samples, err := parseGatewayLoad(o)
+			got := map[string]float64{}
+			for _, s := range samples {
+				got[s.Desc.Name] = s.Value
+			}
+			for name, want := range map[string]float64{"said_requests_per_second": 2500, "said_mean_seconds": 0.0032, "error_ratio": c.errors, "requests_total": 1000 * (1 - c.errors), "requests_per_second": 2000 * (1 - c.errors)} {
+				v, is := got[name]
+				if is == math.IsNaN(want) || is && math.Abs(v-want) > 1e-9 {
+					t.Errorf("%s: %s is %v (there: %v), want %v", c.name, name, v, is, want)
+				}
+				if math.IsNaN(want) && (err == nil || !strings.Contains(err.Error(), name+": between 400 and 800 answers were wrong: ab counts an answer of another length and another status in two lines")) {
+					t.Errorf("%s: %s is missing for the reasons %v", c.name, name, err)
+				}
+			}
+			if _, err := checkGatewayLoad(o); (err != nil) != math.IsNaN(c.errors) || err != nil && !strings.Contains(err.Error(), "between 400 and 800") {
+				t.Errorf("%s: the check says %v", c.name, err)
+			}
+		})
 	}
 }
 
@@ -187,10 +189,12 @@ func TestForeignSum(t *testing.T) {
 		{`^Mean: (\S+)`, "Mean: 12\n", false, 12},
 		{`^Mean: (\S+)`, "Mean: 12parsecs\n", false, math.NaN()},
 	} {
-		got, err := foreignSum(c.pattern, c.text, c.summed, 1)
-		if (err != nil) != math.IsNaN(c.want) || err == nil && math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s in %q: %v, %v; want %v", c.pattern, c.text, got, err, c.want)
-		}
+		t.Run(c.text, func(t *testing.T) {
+			got, err := foreignSum(c.pattern, c.text, c.summed, 1)
+			if (err != nil) != math.IsNaN(c.want) || err == nil && math.Abs(got-c.want) > 1e-12 {
+				t.Errorf("%s in %q: %v, %v; want %v", c.pattern, c.text, got, err, c.want)
+			}
+		})
 	}
 }
 
@@ -201,11 +205,13 @@ func TestForeignParams(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for _, name := range []string{"answered", "failed", "lost", "rate"} {
-		without := maps.Clone(ask)
-		without[name] = ""
-		if _, err := foreignParams(without, "./mine"); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("without %s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			without := maps.Clone(ask)
+			without[name] = ""
+			if _, err := foreignParams(without, "./mine"); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("without %s: %v", name, err)
+			}
+		})
 	}
 	p, err := foreignParams(bench.Params{"load": "/usr/bin/wrk", "rate": "mine"}, "/usr/bin/wrk")
 	if err != nil || p["rate"] != "mine" || p["lost"] != wrkPatterns.lost {

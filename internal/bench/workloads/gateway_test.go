@@ -22,14 +22,16 @@ func TestGatewayThreads(t *testing.T) {
 		{nginxGateway, "16", 1.9 / 8, 1.0 / 8},
 		{commandGateway, "1", 1.9 / 8, 0.5},
 	} {
-		var found reading
-		found.gateway(r, bench.Params{"gateway": c.gateway, "threads": c.threads})
-		got := map[string]float64{}
-		for _, s := range found.samples {
-			got[s.Desc.Name] = s.Value
-		}
-		if s, o := got[gatewayCPU.Name], got[originCPU.Name]; math.Abs(s-c.server) > 1e-9 || math.Abs(o-c.origin) > 1e-9 {
-			t.Errorf("%s with threads=%s: the gateway used %v of its CPUs and the origin %v, want %v and %v", c.gateway, c.threads, s, o, c.server, c.origin)
-		}
+		t.Run(c.gateway, func(t *testing.T) {
+			var found reading
+			found.gateway(r, bench.Params{"gateway": c.gateway, "threads": c.threads})
+			got := map[string]float64{}
+			for _, s := range found.samples {
+				got[s.Desc.Name] = s.Value
+			}
+			if s, o := got[gatewayCPU.Name], got[originCPU.Name]; math.Abs(s-c.server) > 1e-9 || math.Abs(o-c.origin) > 1e-9 {
+				t.Errorf("%s with threads=%s: the gateway used %v of its CPUs and the origin %v, want %v and %v", c.gateway, c.threads, s, o, c.server, c.origin)
+			}
+		})
 	}
 }

@@ -194,9 +194,11 @@ func TestToolsAreDeclared(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"java", "nginx", "redis-server", "fio"} {
-		if !checked[program] {
-			t.Errorf("no job starts %s", program)
-		}
+		t.Run(program, func(t *testing.T) {
+			if !checked[program] {
+				t.Errorf("no job starts %s", program)
+			}
+		})
 	}
 }
 
@@ -205,13 +207,15 @@ func TestNoWorker(t *testing.T) {
 	defer func(program []byte) { micro.Program = program }(micro.Program)
 	micro.Program = nil
 	for _, name := range []string{"null", "syscall", "wakeup", "memory", "startup", "boot", "first-touch", "exits"} {
-		w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
-		p, err := bench.Complete("workload", w.Params, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Job(p); err == nil || !strings.Contains(err.Error(), "workloads/micro") {
-			t.Errorf("%s: error is %v, want it to name workloads/micro", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == name })]
+			p, err := bench.Complete("workload", w.Params, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Job(p); err == nil || !strings.Contains(err.Error(), "workloads/micro") {
+				t.Errorf("%s: error is %v, want it to name workloads/micro", name, err)
+			}
+		})
 	}
 }

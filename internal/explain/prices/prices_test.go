@@ -140,19 +140,21 @@ func TestRead(t *testing.T) {
 		"\x1b[31mend " + strings.Repeat("9", 200) + "\ndone 1 0\n": "[] of 1",
 		"": "the worker ended early",
 	} {
-		var r readings
-		got := ""
-		if err := r.read(out); err != nil {
-			got = err.Error()
-		} else {
-			got = fmt.Sprintf("%.3g of %d", r.seconds, r.operations)
-			if r.loop != nil {
-				got += fmt.Sprintf(", samples %d %d %d, loop %.3g", r.user, r.kernel, r.other, r.loop)
+		t.Run(out, func(t *testing.T) {
+			var r readings
+			got := ""
+			if err := r.read(out); err != nil {
+				got = err.Error()
+			} else {
+				got = fmt.Sprintf("%.3g of %d", r.seconds, r.operations)
+				if r.loop != nil {
+					got += fmt.Sprintf(", samples %d %d %d, loop %.3g", r.user, r.kernel, r.other, r.loop)
+				}
 			}
-		}
-		if got != want {
-			t.Errorf("%q: got %s, want %s", out, got, want)
-		}
+			if got != want {
+				t.Errorf("%q: got %s, want %s", out, got, want)
+			}
+		})
 	}
 }
 
@@ -219,12 +221,14 @@ func TestStore(t *testing.T) {
 		`{"version":1,"units":[{"event":"syscall","seconds":"2","low":3,"high":4}]}`:    "cannot unmarshal string",
 		`{"version":1,"units":[{"event":"syscall","seconds":2,"low":-1e300,"high":4}]}`: `the cost of "syscall" is 2 s, between -1e+300 and 4`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, fileName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if c, err := Load(h, dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: got %v, %v, want %q", text, c, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, fileName), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c, err := Load(h, dir); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.60q: got %v, %v, want %q", text, c, err, want)
+			}
+		})
 	}
 }
 
@@ -266,9 +270,11 @@ func TestFingerprint(t *testing.T) {
 		`2 vulnerabilities were known, now 1`:                                              change(func(f *machine.Fingerprint) { delete(f.Mitigations, "meltdown") }),
 		`the mitigation of retbleed was "", is "Vulnerable"`:                               change(func(f *machine.Fingerprint) { f.Mitigations["retbleed"] = "Vulnerable" }),
 	} {
-		if got := (&Calibration{Fingerprint: want}).Stale(now); got != said {
-			t.Errorf("got %s, want %s", got, said)
-		}
+		t.Run(said, func(t *testing.T) {
+			if got := (&Calibration{Fingerprint: want}).Stale(now); got != said {
+				t.Errorf("got %s, want %s", got, said)
+			}
+		})
 	}
 }
 
@@ -279,9 +285,11 @@ func TestStale(t *testing.T) {
 		"the machine was too busy to measure all of them":                  {Hurried: true},
 		`the kernel was "6.1", is ""`:                                      {Hurried: true, Fingerprint: machine.Fingerprint{Kernel: "6.1"}},
 	} {
-		if got := c.Stale(machine.Fingerprint{}); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := c.Stale(machine.Fingerprint{}); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 

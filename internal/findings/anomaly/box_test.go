@@ -58,10 +58,12 @@ func TestBoxes(t *testing.T) {
 		n      int
 		median float64
 	}{{"a", 0, 60, 1}, {"a", 300, 60, 3}, {"b", 300, 60, 7}} {
-		b := got[i]
-		if b.Labels["p"] != want.p || !b.Window.From.Equal(at(want.from)) || !b.Window.To.Equal(at(want.from+300)) || b.N != want.n || b.Median != want.median {
-			t.Errorf("box %d is %+v, want %+v", i, b, want)
-		}
+		t.Run(want.p, func(t *testing.T) {
+			b := got[i]
+			if b.Labels["p"] != want.p || !b.Window.From.Equal(at(want.from)) || !b.Window.To.Equal(at(want.from+300)) || b.N != want.n || b.Median != want.median {
+				t.Errorf("box %d is %+v, want %+v", i, b, want)
+			}
+		})
 	}
 	if got, err := Boxes(t.Context(), st, `odd`, at(0), at(60), 1); err != nil || len(got) != 0 {
 		t.Errorf("infinite values: %v, %v", got, err)

@@ -69,12 +69,14 @@ func TestChatsOfOddNames(t *testing.T) {
 		{slack, "CRITICAL on &lt;!channel&gt; vm: *@all\u2217\u02cb &lt;users/all&gt;\uFFFD waits.*\nUse `nice` now."},
 		{other, "CRITICAL on <\u200b!channel> vm: @\u200ball*` <\u200busers/all>\uFFFD waits.\nUse `nice` now."},
 	} {
-		tt.mu.Lock()
-		var got chat
-		if err := json.Unmarshal([]byte(tt.bodies[0]), &got); err != nil || got.Text != tt.want {
-			t.Errorf("got %q, want %q (%v)", got.Text, tt.want, err)
-		}
-		tt.mu.Unlock()
+		t.Run(tt.want, func(t *testing.T) {
+			tt.mu.Lock()
+			var got chat
+			if err := json.Unmarshal([]byte(tt.bodies[0]), &got); err != nil || got.Text != tt.want {
+				t.Errorf("got %q, want %q (%v)", got.Text, tt.want, err)
+			}
+			tt.mu.Unlock()
+		})
 	}
 }
 

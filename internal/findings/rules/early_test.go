@@ -161,20 +161,22 @@ func TestEarlyStorm(t *testing.T) {
 		{"syscall_storm", "getppid", 300_000, 8},
 		{"syscall_storm", "getppid", 50_000, 0},
 	} {
-		series := labelled(fmt.Sprintf(`tee_syscalls_total{process="clockhog",syscall=%q}`, c.call), 0, 0, c.rate, 10) +
-			labelled(`tee_syscalls_total{process="clockhog",syscall="write"}`, 0, 0, 1000, 10)
-		opened := 0.0
-		for _, w := range watchRule(t, c.rule, 1, 10, series) {
-			if len(w.list) > 0 && opened == 0 {
-				opened = w.at
-				if r := w.list[0]; !r.Early || r.Subject != "clockhog" {
-					t.Errorf("%s: %+v", c.rule, r)
+		t.Run(c.rule, func(t *testing.T) {
+			series := labelled(fmt.Sprintf(`tee_syscalls_total{process="clockhog",syscall=%q}`, c.call), 0, 0, c.rate, 10) +
+				labelled(`tee_syscalls_total{process="clockhog",syscall="write"}`, 0, 0, 1000, 10)
+			opened := 0.0
+			for _, w := range watchRule(t, c.rule, 1, 10, series) {
+				if len(w.list) > 0 && opened == 0 {
+					opened = w.at
+					if r := w.list[0]; !r.Early || r.Subject != "clockhog" {
+						t.Errorf("%s: %+v", c.rule, r)
+					}
 				}
 			}
-		}
-		if found := opened > 0; found != (c.within > 0) || opened > c.within {
-			t.Errorf("%s of %g/s: opened after %g s, want at most %g", c.rule, c.rate, opened, c.within)
-		}
+			if found := opened > 0; found != (c.within > 0) || opened > c.within {
+				t.Errorf("%s of %g/s: opened after %g s, want at most %g", c.rule, c.rate, opened, c.within)
+			}
+		})
 	}
 }
 

@@ -51,46 +51,48 @@ func TestManyMachines(t *testing.T) {
 		{"cpu_steal", steal, 1, "share of CPU time stolen", func(i int) float64 { return (2 + float64(i)/8) / (5 + float64(i)/8) }},
 		{"blind_counters", hidden, 2, "1 if the source delivers its other values", func(i int) float64 { return float64(i % 2) }},
 	} {
-		var asks []int
-		for _, machines := range []int{3, 20} {
-			var load strings.Builder
-			load.WriteString("load 5s\n")
-			for i := range machines {
-				load.WriteString(tt.series(i))
-			}
-			at := time.Unix(120, 0)
-			q := asked{storetest.Load(t, load.String()), map[string]int{}}
-			o := findings.DefaultOptions()
-			o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
-			i := slices.IndexFunc(All, func(r *findings.Rule) bool { return r.Name == tt.rule })
-			e := findings.New(All[i:i+1], q, o)
-			e.Evaluate(t.Context())
-			asks = append(asks, len(q.times))
-			for expr, n := range q.times {
-				if n > 1 {
-					t.Errorf("%s: %d times in one pass: %s", tt.rule, n, expr)
+		t.Run(tt.rule, func(t *testing.T) {
+			var asks []int
+			for _, machines := range []int{3, 20} {
+				var load strings.Builder
+				load.WriteString("load 5s\n")
+				for i := range machines {
+					load.WriteString(tt.series(i))
+				}
+				at := time.Unix(120, 0)
+				q := asked{storetest.Load(t, load.String()), map[string]int{}}
+				o := findings.DefaultOptions()
+				o.Now, o.Started, o.Interval = func() time.Time { return at }, at, 5*time.Second
+				i := slices.IndexFunc(All, func(r *findings.Rule) bool { return r.Name == tt.rule })
+				e := findings.New(All[i:i+1], q, o)
+				e.Evaluate(t.Context())
+				asks = append(asks, len(q.times))
+				for expr, n := range q.times {
+					if n > 1 {
+						t.Errorf("%s: %d times in one pass: %s", tt.rule, n, expr)
+					}
+				}
+				found := map[query.Machine]int{}
+				for _, r := range e.Records() {
+					found[r.Machine]++
+					var of int
+					if _, err := fmt.Sscanf(r.Instance, "node-%d", &of); err != nil || r.Job != "agents" || !strings.HasSuffix(r.Subject, " "+r.Instance) {
+						t.Errorf("%s: %q is a finding of %v", tt.rule, r.Subject, r.Machine)
+					}
+					j := slices.IndexFunc(r.Evidence, func(ev query.Evidence) bool { return strings.HasPrefix(ev.Text, tt.number) })
+					if j < 0 || math.Abs(r.Evidence[j].Value-tt.want(of)) > 1e-9 {
+						t.Errorf("%s on %s: evidence %+v, want %q of %v", tt.rule, r.Instance, r.Evidence, tt.number, tt.want(of))
+					}
+					checkFinding(t, q.Querier, at, r.Finding)
+				}
+				if len(found) != machines || found[query.Machine{Job: "agents", Instance: "node-1"}] != tt.subjects {
+					t.Errorf("%s: findings of %d machines, want %d, and %d of each: %v", tt.rule, len(found), machines, tt.subjects, e.Rules())
 				}
 			}
-			found := map[query.Machine]int{}
-			for _, r := range e.Records() {
-				found[r.Machine]++
-				var of int
-				if _, err := fmt.Sscanf(r.Instance, "node-%d", &of); err != nil || r.Job != "agents" || !strings.HasSuffix(r.Subject, " "+r.Instance) {
-					t.Errorf("%s: %q is a finding of %v", tt.rule, r.Subject, r.Machine)
-				}
-				j := slices.IndexFunc(r.Evidence, func(ev query.Evidence) bool { return strings.HasPrefix(ev.Text, tt.number) })
-				if j < 0 || math.Abs(r.Evidence[j].Value-tt.want(of)) > 1e-9 {
-					t.Errorf("%s on %s: evidence %+v, want %q of %v", tt.rule, r.Instance, r.Evidence, tt.number, tt.want(of))
-				}
-				checkFinding(t, q.Querier, at, r.Finding)
+			if asks[0] != asks[1] {
+				t.Errorf("%s: %d queries for 3 machines with the cause, %d for 20", tt.rule, asks[0], asks[1])
 			}
-			if len(found) != machines || found[query.Machine{Job: "agents", Instance: "node-1"}] != tt.subjects {
-				t.Errorf("%s: findings of %d machines, want %d, and %d of each: %v", tt.rule, len(found), machines, tt.subjects, e.Rules())
-			}
-		}
-		if asks[0] != asks[1] {
-			t.Errorf("%s: %d queries for 3 machines with the cause, %d for 20", tt.rule, asks[0], asks[1])
-		}
+		})
 	}
 }
 

@@ -37,14 +37,16 @@ func evaluateOwn(t *testing.T, o Own) (findings.RuleStat, []findings.Record, *st
 // TestOwnEstimate: a value from a source that counted only part of the events has Medium confidence.
 func TestOwnEstimate(t *testing.T) {
 	for source, want := range map[string]findings.Confidence{"partly": findings.Medium, "fully": findings.High, "": findings.High} {
-		o := Own{Name: "deep_queue", Title: "Deep queue", Expr: `depth{queue="in"}`, Needs: []string{"depth"}, Limit: 5, Severity: findings.Warning}
-		if source != "" {
-			o.Sources = []string{"other", source}
-		}
-		_, recs, _, _ := evaluateOwn(t, o)
-		if len(recs) != 1 || recs[0].Confidence != want {
-			t.Errorf("source %q: %+v, want one finding of confidence %s", source, recs, want)
-		}
+		t.Run(source, func(t *testing.T) {
+			o := Own{Name: "deep_queue", Title: "Deep queue", Expr: `depth{queue="in"}`, Needs: []string{"depth"}, Limit: 5, Severity: findings.Warning}
+			if source != "" {
+				o.Sources = []string{"other", source}
+			}
+			_, recs, _, _ := evaluateOwn(t, o)
+			if len(recs) != 1 || recs[0].Confidence != want {
+				t.Errorf("source %q: %+v, want one finding of confidence %s", source, recs, want)
+			}
+		})
 	}
 }
 

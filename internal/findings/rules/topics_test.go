@@ -33,8 +33,10 @@ func TestTopics(t *testing.T) {
 		t.Fatal("no rule has a topic")
 	}
 	for topic, list := range roles {
-		if !slices.Contains(list, findings.RoleCause) || !slices.Contains(list, findings.RoleEffect) {
-			t.Errorf("topic %q has only the roles %q", topic, list)
-		}
+		t.Run(topic, func(t *testing.T) {
+			if !slices.Contains(list, findings.RoleCause) || !slices.Contains(list, findings.RoleEffect) {
+				t.Errorf("topic %q has only the roles %q", topic, list)
+			}
+		})
 	}
 }

@@ -99,30 +99,32 @@ func TestMemcachedPopulate(t *testing.T) {
 	a.Keys = 2500
 	d := openMemcached(t, a).(load.Populator)
 	for _, says := range []string{"STORED\r\n", "SERVER_ERROR out of memory\r\n"} {
-		client, server := net.Pipe()
-		stored := make(chan int, 1)
-		go func() {
-			n := 0
-			for batch := make([]byte, 1<<20); ; {
-				k, err := server.Read(batch)
-				sets := bytes.Count(batch[:k], []byte("set key:"))
-				n += sets
-				if err == nil {
-					_, err = io.WriteString(server, strings.Repeat(says, sets))
+		t.Run(says, func(t *testing.T) {
+			client, server := net.Pipe()
+			stored := make(chan int, 1)
+			go func() {
+				n := 0
+				for batch := make([]byte, 1<<20); ; {
+					k, err := server.Read(batch)
+					sets := bytes.Count(batch[:k], []byte("set key:"))
+					n += sets
+					if err == nil {
+						_, err = io.WriteString(server, strings.Repeat(says, sets))
+					}
+					if err != nil {
+						stored <- n
+						return
+					}
 				}
-				if err != nil {
-					stored <- n
-					return
-				}
+			}()
+			done, err := d.Populate(t.Context(), client)
+			client.Close()
+			if n := <-stored; says == "STORED\r\n" && (err != nil || done != 2500 || n != 2500) {
+				t.Errorf("%d keys stored, %d by the server's count: %v", done, n, err)
+			} else if says != "STORED\r\n" && (err == nil || done != 0) {
+				t.Errorf("%q: %d keys stored, %v", says, done, err)
 			}
-		}()
-		done, err := d.Populate(t.Context(), client)
-		client.Close()
-		if n := <-stored; says == "STORED\r\n" && (err != nil || done != 2500 || n != 2500) {
-			t.Errorf("%d keys stored, %d by the server's count: %v", done, n, err)
-		} else if says != "STORED\r\n" && (err == nil || done != 0) {
-			t.Errorf("%q: %d keys stored, %v", says, done, err)
-		}
+		})
 	}
 }
 

@@ -117,9 +117,11 @@ func TestMongoAnswers(t *testing.T) {
 
 func TestMongoRefuses(t *testing.T) {
 	for _, command := range []string{"", "find test.data", "find data {key}", "find .data {key}", "find test. {key}", "find test.data key", "get test.data {key}", "find a.b {key} c"} {
-		if _, err := mongodb.Open(load.Ask{Command: command, Keys: 1, Bytes: 1}); err == nil {
-			t.Errorf("%q is accepted", command)
-		}
+		t.Run(command, func(t *testing.T) {
+			if _, err := mongodb.Open(load.Ask{Command: command, Keys: 1, Bytes: 1}); err == nil {
+				t.Errorf("%q is accepted", command)
+			}
+		})
 	}
 }
 
@@ -179,27 +181,29 @@ func TestMongoHello(t *testing.T) {
 		{[][]byte{unknown, unknown}, "hello isMaster", false},
 		{[][]byte{refused}, "hello", false},
 	} {
-		client, server := net.Pipe()
-		asked := make(chan string, 1)
-		go func() {
-			defer server.Close()
-			var words []string
-			for _, says := range c.answers {
-				head := make([]byte, mongoHead)
-				_, _ = io.ReadFull(server, head)
-				size, _ := mongoSize(head)
-				rest := make([]byte, size-mongoHead)
-				_, _ = io.ReadFull(server, rest)
-				words = append(words, bsoncore.Document(rest[5:]).Index(0).Key())
-				_, _ = server.Write(mongoSays(1, says))
+		t.Run(c.asked, func(t *testing.T) {
+			client, server := net.Pipe()
+			asked := make(chan string, 1)
+			go func() {
+				defer server.Close()
+				var words []string
+				for _, says := range c.answers {
+					head := make([]byte, mongoHead)
+					_, _ = io.ReadFull(server, head)
+					size, _ := mongoSize(head)
+					rest := make([]byte, size-mongoHead)
+					_, _ = io.ReadFull(server, rest)
+					words = append(words, bsoncore.Document(rest[5:]).Index(0).Key())
+					_, _ = server.Write(mongoSays(1, says))
+				}
+				asked <- strings.Join(words, " ")
+			}()
+			_, _, err := openMongo(t, mongoTestAsk).Begin(t.Context(), client, 1)
+			if got := <-asked; got != c.asked || (err == nil) != c.good {
+				t.Errorf("asked %q, %v; want %q", got, err, c.asked)
 			}
-			asked <- strings.Join(words, " ")
-		}()
-		_, _, err := openMongo(t, mongoTestAsk).Begin(t.Context(), client, 1)
-		if got := <-asked; got != c.asked || (err == nil) != c.good {
-			t.Errorf("asked %q, %v; want %q", got, err, c.asked)
-		}
-		client.Close()
+			client.Close()
+		})
 	}
 }
 
@@ -216,9 +220,11 @@ func TestMongoStatus(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	for name, v := range want {
-		if got[name] != v {
-			t.Errorf("%s is %v, want %v", name, got[name], v)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got[name] != v {
+				t.Errorf("%s is %v, want %v", name, got[name], v)
+			}
+		})
 	}
 }
 
@@ -229,9 +235,11 @@ func TestMongoVersion(t *testing.T) {
 		"FerretDB v1.24.2, for MongoDB 7.0.42": bsoncore.NewDocumentBuilder().AppendString("version", "7.0.42").AppendString("ferretdbVersion", "v1.24.2"),
 		"":                                     bsoncore.NewDocumentBuilder().AppendInt32("version", 7),
 	} {
-		if got := mongodbVersion(status.Build()); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := mongodbVersion(status.Build()); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -80,20 +80,22 @@ func TestSaid(t *testing.T) {
 		{&postgres, load.Ask{Command: "SELECT 1", Keys: 1}, refused, `"too many clients"`},
 		{&resp, asks, "$12\r\n000000000abc\r\n", ""}, // a wrong answer without a message
 	} {
-		s, _ := session(t, c.p, c.ask)
-		_ = s.Request(nil)
-		for in := c.in; ; {
-			n, a, err := s.Answer([]byte(in))
-			if err != nil || n == 0 {
-				t.Errorf("%s: %q is no answer: %v", c.p.Name, in, err)
-				break
-			}
-			if in = in[n:]; a.Ended {
-				if a.Said != c.want || a.Wrong == "" {
-					t.Errorf("%s: %q, said %s, want %s", c.p.Name, a.Wrong, a.Said, c.want)
+		t.Run(c.in, func(t *testing.T) {
+			s, _ := session(t, c.p, c.ask)
+			_ = s.Request(nil)
+			for in := c.in; ; {
+				n, a, err := s.Answer([]byte(in))
+				if err != nil || n == 0 {
+					t.Errorf("%s: %q is no answer: %v", c.p.Name, in, err)
+					break
 				}
-				break
+				if in = in[n:]; a.Ended {
+					if a.Said != c.want || a.Wrong == "" {
+						t.Errorf("%s: %q, said %s, want %s", c.p.Name, a.Wrong, a.Said, c.want)
+					}
+					break
+				}
 			}
-		}
+		})
 	}
 }

@@ -204,27 +204,29 @@ func TestPopulate(t *testing.T) {
 	a := asks
 	a.Keys = 2500
 	for _, says := range []string{"+OK\r\n", "-ERR full\r\n"} {
-		_, d := session(t, &resp, a)
-		client, server := net.Pipe()
-		go func() {
-			defer server.Close()
-			for b := make([]byte, 1<<20); ; {
-				n, err := server.Read(b)
-				if err != nil {
-					return
-				}
-				for range strings.Count(string(b[:n]), "SET") {
-					if _, err := io.WriteString(server, says); err != nil {
+		t.Run(says, func(t *testing.T) {
+			_, d := session(t, &resp, a)
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				for b := make([]byte, 1<<20); ; {
+					n, err := server.Read(b)
+					if err != nil {
 						return
 					}
+					for range strings.Count(string(b[:n]), "SET") {
+						if _, err := io.WriteString(server, says); err != nil {
+							return
+						}
+					}
 				}
+			}()
+			n, err := d.(load.Populator).Populate(context.Background(), client)
+			client.Close()
+			if says == "+OK\r\n" && (n != 2500 || err != nil) || says != "+OK\r\n" && err == nil {
+				t.Errorf("%q: %d keys, %v", says, n, err)
 			}
-		}()
-		n, err := d.(load.Populator).Populate(context.Background(), client)
-		client.Close()
-		if says == "+OK\r\n" && (n != 2500 || err != nil) || says != "+OK\r\n" && err == nil {
-			t.Errorf("%q: %d keys, %v", says, n, err)
-		}
+		})
 	}
 }
 
@@ -247,26 +249,28 @@ func TestReadStatistics(t *testing.T) {
 		{&nginxStatistics, "", page[:100], nil, nil},
 		{&nginxStatistics, "", "", nil, nil},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			c, err := l.Accept()
+		t.Run(x.request, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
-				return
+				t.Fatal(err)
 			}
-			defer c.Close()
-			for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != x.request; {
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != x.request; {
+				}
+				_, _ = io.WriteString(c, x.answer)
+			}()
+			o := &load.Options{Network: "tcp", Address: l.Addr().String(), Timeout: 20 * time.Second}
+			numbers, version, err := x.s.Read(t.Context(), o)
+			if x.numbers == nil && err == nil || x.numbers != nil && (err != nil || !maps.Equal(numbers, x.numbers) || !maps.Equal(version, x.version)) {
+				t.Errorf("%s, %q: %v, %v, %v", x.s.Name, x.answer, numbers, version, err)
 			}
-			_, _ = io.WriteString(c, x.answer)
-		}()
-		o := &load.Options{Network: "tcp", Address: l.Addr().String(), Timeout: 20 * time.Second}
-		numbers, version, err := x.s.Read(t.Context(), o)
-		if x.numbers == nil && err == nil || x.numbers != nil && (err != nil || !maps.Equal(numbers, x.numbers) || !maps.Equal(version, x.version)) {
-			t.Errorf("%s, %q: %v, %v, %v", x.s.Name, x.answer, numbers, version, err)
-		}
-		_ = l.Close()
+			_ = l.Close()
+		})
 	}
 }
 

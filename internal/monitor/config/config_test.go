@@ -31,17 +31,19 @@ func TestConfigAsJSON(t *testing.T) {
 		"lines":      "{\n\t" + strings.ReplaceAll(job, "[", "[\n\t\t") + ",\n\t" + disk + "\n}\n",
 		"escapes":    `{"dashboards": [], "scrape_configs": [{"job_name": "my\u002dservice", "metrics_path": "\/metrics\"\\\/", "static_configs": [{"targets": ["127.0.0.1:18080"], "labels": {"who": "\ud83d\ude00\u00e9", "bad": "\ud83d"}}]}]}`,
 	} {
-		c, err := Parse([]byte(text), ".", sources.All)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got := c.scrape.Jobs(); !slices.Equal(got, []string{"my-service"}) {
-			t.Errorf("%s: the jobs are %q", name, got)
-		}
-		if s := c.Sources["disk"]; strings.HasPrefix(name, "ours") && (s.On == nil || !*s.On) {
-			t.Errorf("%s: the source is %+v", name, s)
-		}
+		t.Run(name, func(t *testing.T) {
+			c, err := Parse([]byte(text), ".", sources.All)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			if got := c.scrape.Jobs(); !slices.Equal(got, []string{"my-service"}) {
+				t.Errorf("%s: the jobs are %q", name, got)
+			}
+			if s := c.Sources["disk"]; strings.HasPrefix(name, "ours") && (s.On == nil || !*s.On) {
+				t.Errorf("%s: the source is %+v", name, s)
+			}
+		})
 	}
 	for in, want := range map[string]string{
 		`{"analysis": {"every": "soon"}, "sources": {"cpu": {"on": true}}}`:                                   `line 1: analysis.every: "soon": want a time like 15s`,
@@ -50,9 +52,11 @@ func TestConfigAsJSON(t *testing.T) {
 		"{\"sources\": {\"cpu\": {\"on\": true}},\n\"scrape_configs\": [{\"job_name\": \"a\",\n\"foo\": 1}]}": "line 3: unknown key foo",
 		"{}\n---\n{}": "line 2: a second YAML document; want one",
 	} {
-		if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+				t.Errorf("%q: %v, want %s", in, err, want)
+			}
+		})
 	}
 }
 
@@ -132,18 +136,20 @@ func TestAgentConfig(t *testing.T) {
 			"line 1: dashboards: an agent serves no page; it belongs in the configuration of a monitor\n" +
 			"line 1: global: an agent without remote_write scrapes nothing; it belongs in the configuration of a monitor",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if want != "" {
-			want = "configuration " + file + ": " + want
-		}
-		if _, err := Reader(true)(file, sources.All); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
-		if _, err := Reader(false)(file, sources.All); err != nil {
-			t.Errorf("%q: a monitor refuses it: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if want != "" {
+				want = "configuration " + file + ": " + want
+			}
+			if _, err := Reader(true)(file, sources.All); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+				t.Errorf("%q: %v, want %s", text, err, want)
+			}
+			if _, err := Reader(false)(file, sources.All); err != nil {
+				t.Errorf("%q: a monitor refuses it: %v", text, err)
+			}
+		})
 	}
 }
 
@@ -204,9 +210,11 @@ func TestConfigErrors(t *testing.T) {
 		"analysis:\n  every: 5s\nanalysis:\n  long: 5m\n":     `line 3: mapping key "analysis" already defined at line 1`,
 		"analysis:\n\tevery: 5s\n":                            "line 2: found character that cannot start any token",
 	} {
-		if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+				t.Errorf("%q: %v, want %s", in, err, want)
+			}
+		})
 	}
 }
 

@@ -109,9 +109,11 @@ func TestNotifyConfigErrors(t *testing.T) {
 		"dashboards:\n- name: a\n  panels:\n  - title: t\n    query: up\n    kind: pie\n":                                            `line 6: dashboards[0].panels[0].kind: "pie"; want one of [graph area histogram gauge value table heatmap boxplot]`,
 		"dashboards:\n- name: a\n":                                                                                                   "line 2: dashboards[0].panels: 0 panels; want 1 to 50",
 	} {
-		if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
-			t.Errorf("%q:\n got %v\nwant %s", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+				t.Errorf("%q:\n got %v\nwant %s", in, err, want)
+			}
+		})
 	}
 }
 

@@ -37,9 +37,11 @@ requests:
 		"requests: {process: a}\n":                                                     "line 1: requests: want a list of servers",
 		"requests:\n- process: a\n  app: redis\n  address: /run/r\n  password: secret": "line 5: password is not a known key",
 	} {
-		if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+				t.Errorf("%q: %v, want %s", in, err, want)
+			}
+		})
 	}
 }
 

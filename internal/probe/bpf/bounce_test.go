@@ -315,33 +315,35 @@ func TestBounceDecode(t *testing.T) {
 		last             string
 		folded, nameless uint64
 	}{{"5620e0c7-8062-4dce-aeb7-520c7ef76171", 1, 0}, {"", 0, 1}} {
-		text := name("") + name("0000:00:04.0") + name("x\xff") + name("x\xfe")
-		text += strings.Repeat(name("unused"), 60) + name(c.last)
-		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{runsMap: nil, "counts": cells, "names": []byte(text), "tasks": tasks}, nil
-		}}
-		counters, err := Bounce.Open(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := bounced(counters)
-		folded, nameless := BounceCounts{counters}.ByDevice(func(string, uint64, uint64) {})
-		if folded != c.folded || nameless != c.nameless {
-			t.Errorf("last slot %q: folded %d, nameless %d, want %d and %d", c.last, folded, nameless, c.folded, c.nameless)
-		}
-		if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x\xff"] != [2]uint64{1, 12} || got["x\xfe"] != [2]uint64{1, 13} {
-			t.Errorf("last slot %q: %v", c.last, got)
-		}
-		if want := [2]uint64{1, 74}; c.last != "" && (got[c.last] != want || got[Other] != [2]uint64{1, 10}) {
-			t.Errorf("last slot %q: %v", c.last, got)
-		}
-		var by []string
-		n := BounceCounts{counters}.ByTask(func(process string, in Activity, call string, calls uint64, seconds float64) {
-			by = append(by, fmt.Sprintf("%s %s %s %d %.0fns", process, in, call, calls, seconds*1e9))
+		t.Run(c.last, func(t *testing.T) {
+			text := name("") + name("0000:00:04.0") + name("x\xff") + name("x\xfe")
+			text += strings.Repeat(name("unused"), 60) + name(c.last)
+			h := &host.Host{Maps: func(string) (map[string][]byte, error) {
+				return map[string][]byte{runsMap: nil, "counts": cells, "names": []byte(text), "tasks": tasks}, nil
+			}}
+			counters, err := Bounce.Open(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := bounced(counters)
+			folded, nameless := BounceCounts{counters}.ByDevice(func(string, uint64, uint64) {})
+			if folded != c.folded || nameless != c.nameless {
+				t.Errorf("last slot %q: folded %d, nameless %d, want %d and %d", c.last, folded, nameless, c.folded, c.nameless)
+			}
+			if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x\xff"] != [2]uint64{1, 12} || got["x\xfe"] != [2]uint64{1, 13} {
+				t.Errorf("last slot %q: %v", c.last, got)
+			}
+			if want := [2]uint64{1, 74}; c.last != "" && (got[c.last] != want || got[Other] != [2]uint64{1, 10}) {
+				t.Errorf("last slot %q: %v", c.last, got)
+			}
+			var by []string
+			n := BounceCounts{counters}.ByTask(func(process string, in Activity, call string, calls uint64, seconds float64) {
+				by = append(by, fmt.Sprintf("%s %s %s %d %.0fns", process, in, call, calls, seconds*1e9))
+			})
+			if want := "[other other  1 1ns dd kernel read 2 5ns dd kernel write 1 4ns]"; fmt.Sprint(by) != want || n != 1 {
+				t.Errorf("%d folded, by task %v, want %v", n, by, want)
+			}
 		})
-		if want := "[other other  1 1ns dd kernel read 2 5ns dd kernel write 1 4ns]"; fmt.Sprint(by) != want || n != 1 {
-			t.Errorf("%d folded, by task %v, want %v", n, by, want)
-		}
 	}
 }
 

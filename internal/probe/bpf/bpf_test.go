@@ -28,11 +28,13 @@ func TestNames(t *testing.T) {
 		{"other", 0}, {"nginx", 1}, {"a\nb\"c\\", 2}, {"x\xff\xfe", 3}, {"x\xfe\xff", 4}, {"(unnamed)", 5}, {"other", 0}, {"fifteen-bytes-x", 7}, {"nginx", 1},
 		{"(unnamed)", 5}, // beyond the written ones
 	} {
-		for range 2 { // the second time from the cache
-			if first := n.firstSlot(raw, slot); first != want.first || n.label[first] != want.label {
-				t.Errorf("slot %d is %q of slot %d, want %q of slot %d", slot, n.label[first], first, want.label, want.first)
+		t.Run(want.label, func(t *testing.T) {
+			for range 2 { // the second time from the cache
+				if first := n.firstSlot(raw, slot); first != want.first || n.label[first] != want.label {
+					t.Errorf("slot %d is %q of slot %d, want %q of slot %d", slot, n.label[first], first, want.label, want.first)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -140,13 +142,15 @@ func TestRefused(t *testing.T) {
 		{unix.ENOMEM, unix.ENOMEM, "cannot allocate memory", "more memory"},
 		{unix.EPERM, unix.EPERM, "operation not permitted", ""},
 	} {
-		err := refused(h, "syscalls", fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", c.err)))
-		if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") || !errors.Is(err, c.is) {
-			t.Errorf("%v: the error is %q", c.err, err)
-		}
-		if r := probe.Remedy(err); r == "" || !strings.Contains(r, c.remedy) {
-			t.Errorf("%v: the advice is %q", c.err, r)
-		}
+		t.Run(c.says, func(t *testing.T) {
+			err := refused(h, "syscalls", fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", c.err)))
+			if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") || !errors.Is(err, c.is) {
+				t.Errorf("%v: the error is %q", c.err, err)
+			}
+			if r := probe.Remedy(err); r == "" || !strings.Contains(r, c.remedy) {
+				t.Errorf("%v: the advice is %q", c.err, r)
+			}
+		})
 	}
 	if err := noTypes(fs.ErrNotExist); !strings.Contains(probe.Remedy(err), "CONFIG_DEBUG_INFO_BTF") {
 		t.Errorf("advice without BTF: %q", probe.Remedy(err))

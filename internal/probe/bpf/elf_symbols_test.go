@@ -99,24 +99,26 @@ func TestLargeSymbolTables(t *testing.T) {
 		{"libssl.so.4", table + 24, "more than the", 4096},
 		{"libssl.so.5", 1 << 60, "more than the", 4096},
 	} {
-		x, read := openELF(t, host.Local(), filepath.Join(t.TempDir(), c.name), 4096+2*table, map[int64][]byte{
-			0: headersOf(elfSection{}, elfSection{elf.SHT_SYMTAB, 2, 4096, c.size}, elfSection{elf.SHT_STRTAB, 0, 4096 + table, min(c.size, table)}),
+		t.Run(c.name, func(t *testing.T) {
+			x, read := openELF(t, host.Local(), filepath.Join(t.TempDir(), c.name), 4096+2*table, map[int64][]byte{
+				0: headersOf(elfSection{}, elfSection{elf.SHT_SYMTAB, 2, 4096, c.size}, elfSection{elf.SHT_STRTAB, 0, 4096 + table, min(c.size, table)}),
+			})
+			var offsets map[string]uint64
+			var err error
+			if n := allocated(func() { offsets, _, err = x.Functions([]string{HandshakeFunction}) }); n > 4<<20 {
+				t.Errorf("%s: %d bytes were allocated", c.name, n)
+			}
+			if len(offsets) != 0 || c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v, %v", c.name, offsets, err)
+			}
+			if read.largest > symbolBlock || read.total > c.most || read.total == 0 {
+				t.Errorf("%s: %d bytes in %d reads, the largest of %d", c.name, read.total, read.reads, read.largest)
+			}
+			before := read.reads
+			if _, _, again := x.Functions([]string{HandshakeFunction}); read.reads != before || (again == nil) != (err == nil) {
+				t.Errorf("%s is read again (%v)", c.name, again)
+			}
 		})
-		var offsets map[string]uint64
-		var err error
-		if n := allocated(func() { offsets, _, err = x.Functions([]string{HandshakeFunction}) }); n > 4<<20 {
-			t.Errorf("%s: %d bytes were allocated", c.name, n)
-		}
-		if len(offsets) != 0 || c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, %v", c.name, offsets, err)
-		}
-		if read.largest > symbolBlock || read.total > c.most || read.total == 0 {
-			t.Errorf("%s: %d bytes in %d reads, the largest of %d", c.name, read.total, read.reads, read.largest)
-		}
-		before := read.reads
-		if _, _, again := x.Functions([]string{HandshakeFunction}); read.reads != before || (again == nil) != (err == nil) {
-			t.Errorf("%s is read again (%v)", c.name, again)
-		}
 	}
 }
 
@@ -167,41 +169,43 @@ func TestFunctionsAsDebugELF(t *testing.T) {
 		names[f] = []string{HandshakeFunction, "SSL_read", "SSL_write", "SSL_no_such"}
 	}
 	for file, want := range names {
-		x, err := OpenExecutable(local, file, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, stripped, err := x.Functions(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := elf.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dynamic, _ := f.DynamicSymbols()
-		static, serr := f.Symbols()
-		offsets := map[string]uint64{}
-		for _, s := range append(dynamic, static...) {
-			for _, p := range f.Progs {
-				if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && s.Section != elf.SHN_UNDEF && s.Value >= p.Vaddr && s.Value-p.Vaddr < p.Filesz {
-					offsets[s.Name] = s.Value - p.Vaddr + p.Off
+		t.Run(file, func(t *testing.T) {
+			x, err := OpenExecutable(local, file, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, stripped, err := x.Functions(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := elf.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dynamic, _ := f.DynamicSymbols()
+			static, serr := f.Symbols()
+			offsets := map[string]uint64{}
+			for _, s := range append(dynamic, static...) {
+				for _, p := range f.Progs {
+					if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && s.Section != elf.SHN_UNDEF && s.Value >= p.Vaddr && s.Value-p.Vaddr < p.Filesz {
+						offsets[s.Name] = s.Value - p.Vaddr + p.Off
+					}
 				}
 			}
-		}
-		for _, name := range want {
-			at, ok := got[name]
-			if expected, has := offsets[name]; ok != has || at != expected {
-				t.Errorf("%s: %s is at %#x, %v; want %#x, %v", file, name, at, ok, expected, has)
+			for _, name := range want {
+				at, ok := got[name]
+				if expected, has := offsets[name]; ok != has || at != expected {
+					t.Errorf("%s: %s is at %#x, %v; want %#x, %v", file, name, at, ok, expected, has)
+				}
 			}
-		}
-		if stripped != (serr != nil) {
-			t.Errorf("%s: stripped %v, debug/elf says %v", file, stripped, serr)
-		}
-		if len(got) == 0 && file != exe { // go test strips its programs
-			t.Errorf("%s: none of %v", file, want)
-		}
-		_, _ = f.Close(), x.Close()
+			if stripped != (serr != nil) {
+				t.Errorf("%s: stripped %v, debug/elf says %v", file, stripped, serr)
+			}
+			if len(got) == 0 && file != exe { // go test strips its programs
+				t.Errorf("%s: none of %v", file, want)
+			}
+			_, _ = f.Close(), x.Close()
+		})
 	}
 }
 

@@ -143,10 +143,12 @@ func TestKVMHooks(t *testing.T) {
 		t.Errorf("no hook for returns to user space: %v", c.Lost)
 	}
 	for _, name := range []string{"kvm:kvm_vmgexit_enter", "kvm:kvm_rmp_fault", "handle_tdvmcall", "kvm_gmem_get_pfn"} {
-		t.Logf("hook %s: %v", name, c.has(name))
-		if !c.has(name) && !strings.Contains(fmt.Sprint(c.Lost), "hook "+name) {
-			t.Errorf("hook %s is neither live nor named in %v", name, c.Lost)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Logf("hook %s: %v", name, c.has(name))
+			if !c.has(name) && !strings.Contains(fmt.Sprint(c.Lost), "hook "+name) {
+				t.Errorf("hook %s is neither live nor named in %v", name, c.Lost)
+			}
+		})
 	}
 }
 
@@ -159,9 +161,11 @@ func TestReasons(t *testing.T) {
 		{vmxReasons[:], 77, "tdcall"}, {vmxReasons[:], 200, "unknown_200"}, {vmxReasons[:], exitUntold, "not_told"}, {svmReasons[:], exitUntold - 1, "unknown"},
 		{svmReasons[:], 0x72, "cpuid"}, {svmReasons[:], 0xc3, "vmgexit"}, {svmReasons[:], 0xc8 + 0x10, "page_state_change"}, {armReasons[:], 1, "wfx"},
 	} {
-		if got := exitReason(c.table, c.cell); got != c.want {
-			t.Errorf("cell %d is %q, want %q", c.cell, got, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if got := exitReason(c.table, c.cell); got != c.want {
+				t.Errorf("cell %d is %q, want %q", c.cell, got, c.want)
+			}
+		})
 	}
 	for _, table := range [][]string{vmxReasons[:], svmReasons[:], armReasons[:], userReasons[:], tdvmcalls[:]} {
 		names := slices.DeleteFunc(slices.Clone(table), func(s string) bool { return s == "" })

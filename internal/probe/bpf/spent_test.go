@@ -23,12 +23,14 @@ func TestPerEvent(t *testing.T) {
 		{"a trap, and a program that was timed", price{calibrated: 900, mean: timing{2, 26}}, 13, 887},
 		{"such a program that takes longer than in the loop", price{calibrated: 9, mean: timing{2, 26}}, 13, 0},
 	} {
-		c := &Counters{}
-		c.guarded.price = tt.price
-		body, dispatch := (&registry{dispatch: 4}).perEvent(c)
-		if body != tt.body || dispatch != tt.dispatch {
-			t.Errorf("%s: body %g and dispatch %g, want %g and %g", tt.what, body, dispatch, tt.body, tt.dispatch)
-		}
+		t.Run(tt.what, func(t *testing.T) {
+			c := &Counters{}
+			c.guarded.price = tt.price
+			body, dispatch := (&registry{dispatch: 4}).perEvent(c)
+			if body != tt.body || dispatch != tt.dispatch {
+				t.Errorf("%s: body %g and dispatch %g, want %g and %g", tt.what, body, dispatch, tt.body, tt.dispatch)
+			}
+		})
 	}
 }
 
@@ -80,9 +82,11 @@ func TestTake(t *testing.T) {
 		{"another load", measured, timing{enough, enough * 15e-9}, time.Second, true, 20e-9},
 		{"idle after a load", measured, idle, patience, true, 30e-9},
 	} {
-		p := tt.price
-		if got, body := p.addRuns(tt.of, tt.within), p.mean.each(); got != tt.looked || math.Abs(body-tt.body) > 1e-12 {
-			t.Errorf("%s: looked at %t, body %g, want %t and %g", tt.what, got, body, tt.looked, tt.body)
-		}
+		t.Run(tt.what, func(t *testing.T) {
+			p := tt.price
+			if got, body := p.addRuns(tt.of, tt.within), p.mean.each(); got != tt.looked || math.Abs(body-tt.body) > 1e-12 {
+				t.Errorf("%s: looked at %t, body %g, want %t and %g", tt.what, got, body, tt.looked, tt.body)
+			}
+		})
 	}
 }

@@ -22,8 +22,10 @@ func TestTracers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"sys_enter", "sched_switch"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%v lacks %s, which is attached", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if !slices.Contains(got, want) {
+				t.Errorf("%v lacks %s, which is attached", got, want)
+			}
+		})
 	}
 }

@@ -186,9 +186,11 @@ func TestUnitLimits(t *testing.T) {
 		}
 	}
 	for process, n := range of {
-		if n > mostUnits || n != u.divide[process] {
-			t.Errorf("%s has %d units, counted as %d", process, n, u.divide[process])
-		}
+		t.Run(process, func(t *testing.T) {
+			if n > mostUnits || n != u.divide[process] {
+				t.Errorf("%s has %d units, counted as %d", process, n, u.divide[process])
+			}
+		})
 	}
 	if len(of) == 0 || len(u.groups) > mostGroups || len(u.homes) > maxWaits || len(u.times) > mostUnitTimes || len(u.unnamed()) > mostNamedAtOnce {
 		t.Errorf("%d groups, %d sums, %d to name", len(u.groups), len(u.times), len(u.unnamed()))

@@ -136,9 +136,11 @@ func TestToldShare(t *testing.T) {
 		{"nor for all of it", 6, 900, 0, 0, 0},
 		{"in full", 1, 100, 1, 1, 0},
 	} {
-		if got := share(c.rounds, c.others, c.seen, c.scale); math.Abs(got-c.want) > 1e-3 {
-			t.Errorf("%s: the kernel gives %.3f of the events, want %.3f", c.what, got, c.want)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			if got := share(c.rounds, c.others, c.seen, c.scale); math.Abs(got-c.want) > 1e-3 {
+				t.Errorf("%s: the kernel gives %.3f of the events, want %.3f", c.what, got, c.want)
+			}
+		})
 	}
 }
 
@@ -199,11 +201,13 @@ func TestTotalsComeAndGo(t *testing.T) {
 		{"in windows again, of which one saw less", func() { s.round(500, 500, 0, 0.01, 1, 50, true) }},
 		{"held", func() { s.round(500, 500, 0, 0.02, 1, Hold, true); s.round(0, 0, 0, 0, 1, 50, true) }},
 	} {
-		real, estimate := s.real, s.estimate
-		c.round()
-		if got, want := s.estimate-estimate, s.real-real; math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("%s: estimated %g calls of %g", c.what, got, want)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			real, estimate := s.real, s.estimate
+			c.round()
+			if got, want := s.estimate-estimate, s.real-real; math.Abs(got/want-1) > 1e-9 {
+				t.Errorf("%s: estimated %g calls of %g", c.what, got, want)
+			}
+		})
 	}
 	for range 3 * forgotten {
 		s.e.EndRound()

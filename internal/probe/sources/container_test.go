@@ -22,9 +22,11 @@ func TestParseLogName(t *testing.T) {
 		t.Errorf("%q, %+v, %v", got, p, ok)
 	}
 	for _, bad := range []string{"", ".log", "a_b_c-" + id, "a_b-" + id + ".log", "a_b_c.log", "a_b_c-12.log", "a_b_c_d-" + id + ".log"} {
-		if _, _, ok := parseLogName(bad); ok {
-			t.Errorf("%q is taken for a log", bad)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if _, _, ok := parseLogName(bad); ok {
+				t.Errorf("%q is taken for a log", bad)
+			}
+		})
 	}
 }
 

@@ -176,9 +176,11 @@ func TestRAPLZones(t *testing.T) {
 		{"package-1", raplZones["package"], 1}, {"package-0", raplZones["package"], 0}, {"dram", raplZones["dram"], 0}, {"dram", raplZones["dram"], 1},
 		{"package-0-die-1", raplZones["package"], 1}, {"fabric", nil, 0}, {"", nil, 0},
 	} {
-		if d, i := raplZone(z.name, used); d != z.desc || i != z.index {
-			t.Errorf("%s: %v %d, want %v %d", z.name, d, i, z.desc, z.index)
-		}
+		t.Run(z.name, func(t *testing.T) {
+			if d, i := raplZone(z.name, used); d != z.desc || i != z.index {
+				t.Errorf("%s: %v %d, want %v %d", z.name, d, i, z.desc, z.index)
+			}
+		})
 	}
 }
 
@@ -205,16 +207,18 @@ func TestInterruptCounts(t *testing.T) {
 		{"and is back, from zero", " CPU0 CPU1\nLOC: 1 1 x", 4294967318},
 		{"counts again", " CPU0 CPU1\nLOC: 1 2 x", 4294967319},
 	} {
-		if err := os.WriteFile(root+"/proc/interrupts", []byte(strings.TrimSuffix(step.text, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		got := -1.0
-		if _, err := table.read(func(s metric.Sample) { got = s.Value }); err != nil {
-			t.Fatalf("%s: %v", step.when, err)
-		}
-		if got != step.want {
-			t.Errorf("%s: %v, want %v", step.when, got, step.want)
-		}
+		t.Run(step.text, func(t *testing.T) {
+			if err := os.WriteFile(root+"/proc/interrupts", []byte(strings.TrimSuffix(step.text, "\n")+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got := -1.0
+			if _, err := table.read(func(s metric.Sample) { got = s.Value }); err != nil {
+				t.Fatalf("%s: %v", step.when, err)
+			}
+			if got != step.want {
+				t.Errorf("%s: %v, want %v", step.when, got, step.want)
+			}
+		})
 	}
 }
 
@@ -223,9 +227,11 @@ func TestDeviceNames(t *testing.T) {
 		"nvme0q12": "nvme0q", "eth0-TxRx-3": "eth0-TxRx", "virtio1-input.0": "virtio1-input", "mlx5_comp7@pci:0000:17:00.0": "mlx5_comp",
 		"i8042": "i8042", "rtc0": "rtc0", "virtio0-config": "virtio0-config", "PCIe PME, aerdrv": "PCIe PME, aerdrv", "": "",
 	} {
-		if got := withoutQueue(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := withoutQueue(name); got != want {
+				t.Errorf("%q: %q, want %q", name, got, want)
+			}
+		})
 	}
 }
 

@@ -51,10 +51,12 @@ func TestSwiotlbUnderLockdown(t *testing.T) {
 		used string
 		most float64
 	}{{"2000", 2000}, {"7", 2000}, {"2001", 2001}} {
-		rewrite(t, f, swiotlbDir+"/io_tlb_used", c.used)
-		if got := valuesOf(t, r)[swiotlbSeen.Name]; got != c.most*swiotlbSlot {
-			t.Errorf("with %s slots in use the most seen is %v bytes, want %v slots", c.used, got, c.most)
-		}
+		t.Run(c.used, func(t *testing.T) {
+			rewrite(t, f, swiotlbDir+"/io_tlb_used", c.used)
+			if got := valuesOf(t, r)[swiotlbSeen.Name]; got != c.most*swiotlbSlot {
+				t.Errorf("with %s slots in use the most seen is %v bytes, want %v slots", c.used, got, c.most)
+			}
+		})
 	}
 	f.Host.Faults[swiotlbDir+"/io_tlb_used"] = syscall.EPERM
 	if err := r.Read(t.Context(), func(metric.Sample) {}); err == nil || !strings.Contains(probe.Remedy(err), "lockdown") {
@@ -73,11 +75,13 @@ func TestAcceptedMemory(t *testing.T) {
 		kB             string
 		left, accepted float64
 	}{{"262144", 262144, 0}, {"131072", 131072, 131072}, {"200000", 200000, 131072}, {"0", 0, 331072}} {
-		rewrite(t, f, "/proc/meminfo", "MemTotal: 16384000 kB\nUnaccepted: "+c.kB+" kB\n")
-		got := valuesOf(t, r)
-		if got[unacceptedBytes.Name] != c.left*1024 || got[acceptedBytes.Name] != c.accepted*1024 {
-			t.Errorf("with %s kB left: %v", c.kB, got)
-		}
+		t.Run(c.kB, func(t *testing.T) {
+			rewrite(t, f, "/proc/meminfo", "MemTotal: 16384000 kB\nUnaccepted: "+c.kB+" kB\n")
+			got := valuesOf(t, r)
+			if got[unacceptedBytes.Name] != c.left*1024 || got[acceptedBytes.Name] != c.accepted*1024 {
+				t.Errorf("with %s kB left: %v", c.kB, got)
+			}
+		})
 	}
 }
 
@@ -91,10 +95,12 @@ func TestClocksourceChanges(t *testing.T) {
 		name    string
 		changes float64
 	}{{"tsc", 0}, {"acpi_pm", 1}, {"acpi_pm", 1}, {"kvm-clock", 2}} {
-		rewrite(t, f, clocksourceDir+"/current_clocksource", c.name+"\n")
-		if got := valuesOf(t, r); got[clocksourceChanges.Name] != c.changes || got[clocksourceInfo.Name+" "+c.name] != 1 {
-			t.Errorf("with %s: %v", c.name, got)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			rewrite(t, f, clocksourceDir+"/current_clocksource", c.name+"\n")
+			if got := valuesOf(t, r); got[clocksourceChanges.Name] != c.changes || got[clocksourceInfo.Name+" "+c.name] != 1 {
+				t.Errorf("with %s: %v", c.name, got)
+			}
+		})
 	}
 	rewrite(t, f, clocksourceDir+"/available_clocksource", "a b c d e f g h i j k l m n o p q r s\n")
 	n := 0

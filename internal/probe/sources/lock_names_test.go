@@ -167,11 +167,13 @@ func TestLockLabel(t *testing.T) {
 		"/dev/shm/acme":                          "program+0x5018",
 		"/usr/lib/" + strings.Repeat("x.so", 50): "merger_with_acme+8 (" + strings.Repeat("x.so", 12) + "...)",
 	} {
-		in := symbolsIn{}
-		in.file, in.private = fileInWords(name)
-		if got := in.label(s); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			in := symbolsIn{}
+			in.file, in.private = fileInWords(name)
+			if got := in.label(s); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		})
 	}
 	long := symbolsIn{file: "program"}.label(bpf.Symbol{Name: strings.Repeat("n", 500)})
 	if len(long) != longestLockName+3 {

@@ -126,21 +126,23 @@ func TestMountedTwice(t *testing.T) {
 		beside + lower:     "shown hidden rw ",
 		first:              "shown rw ",
 	} {
-		f, got := hosttest.Open(t, "testdata/filesystem-view.txtar"), ""
-		f.ReplaceDuring(t, "proc/1/mountinfo", []byte(mounts), func() {
-			samples, _ := readOnce(t, &filesystem, f)
-			for _, s := range samples {
-				switch s.Desc {
-				case fsError:
-					got += map[float64]string{0: "shown ", 1: "hidden "}[s.Value]
-				case fsReadonly:
-					got += map[float64]string{0: "rw ", 1: "ro "}[s.Value]
+		t.Run(mounts, func(t *testing.T) {
+			f, got := hosttest.Open(t, "testdata/filesystem-view.txtar"), ""
+			f.ReplaceDuring(t, "proc/1/mountinfo", []byte(mounts), func() {
+				samples, _ := readOnce(t, &filesystem, f)
+				for _, s := range samples {
+					switch s.Desc {
+					case fsError:
+						got += map[float64]string{0: "shown ", 1: "hidden "}[s.Value]
+					case fsReadonly:
+						got += map[float64]string{0: "rw ", 1: "ro "}[s.Value]
+					}
 				}
+			})
+			if got != want {
+				t.Errorf("%s: %q, want %q", mounts, got, want)
 			}
 		})
-		if got != want {
-			t.Errorf("%s: %q, want %q", mounts, got, want)
-		}
 	}
 }
 

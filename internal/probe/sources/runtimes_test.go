@@ -321,13 +321,15 @@ func TestRuntimeOf(t *testing.T) {
 		{"/srv/app", false, ""},
 		{"", false, ""},
 	} {
-		got := ""
-		if i := runtimeOf(c.path, c.enclave); i >= 0 {
-			got = enclaveRuntimes[i].name
-		}
-		if got != c.want {
-			t.Errorf("%s (enclave %v) is of %q, want %q", c.path, c.enclave, got, c.want)
-		}
+		t.Run(c.path, func(t *testing.T) {
+			got := ""
+			if i := runtimeOf(c.path, c.enclave); i >= 0 {
+				got = enclaveRuntimes[i].name
+			}
+			if got != c.want {
+				t.Errorf("%s (enclave %v) is of %q, want %q", c.path, c.enclave, got, c.want)
+			}
+		})
 	}
 	if len(enclaveRuntimes) > bpf.MaxRuntimes {
 		t.Errorf("%d runtimes, the program tells %d apart", len(enclaveRuntimes), bpf.MaxRuntimes)

@@ -40,15 +40,17 @@ func TestWhatSourcesWaitFor(t *testing.T) {
 		{"Edgeless RT", []string{"/opt/edgelessrt/bin/erthost"}, "runtimes /opt/edgelessrt/bin/erthost"},
 		{"Occlum", []string{"/opt/occlum/build/lib/libocclum-pal.so.0.30"}, "runtimes /opt/occlum/build/lib/libocclum-pal.so.0.30"},
 	} {
-		var got []string
-		for _, s := range switching() {
-			if f := s.Waits.Maps(c.files); f != "" {
-				got = append(got, s.Name+" "+f)
+		t.Run(c.what, func(t *testing.T) {
+			var got []string
+			for _, s := range switching() {
+				if f := s.Waits.Maps(c.files); f != "" {
+					got = append(got, s.Name+" "+f)
+				}
 			}
-		}
-		if g := strings.Join(got, ", "); g != c.want {
-			t.Errorf("%s: %q, want %q", c.what, g, c.want)
-		}
+			if g := strings.Join(got, ", "); g != c.want {
+				t.Errorf("%s: %q, want %q", c.what, g, c.want)
+			}
+		})
 	}
 	for _, s := range switching() {
 		if s.Waits.For == "" || s.OptIn {

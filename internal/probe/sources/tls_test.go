@@ -72,8 +72,10 @@ func TestEndsSandboxed(t *testing.T) {
 		"5.15.0-91-generic": false, "6.1.0-18-amd64": false, "6.10.11": false, "6.11.2-arch1-1": true, "6.12.0": true, "6.12.19+deb13-amd64": true,
 		"6.12.20": false, "6.12.41+deb13-cloud-amd64": false, "6.13.8": true, "6.14.0-15-generic": false, "6.18.44-fc": false, "7.0.1": false, "": false, "six": false,
 	} {
-		if got := endsSandboxed(release); got != want {
-			t.Errorf("%q: %v, want %v", release, got, want)
-		}
+		t.Run(release, func(t *testing.T) {
+			if got := endsSandboxed(release); got != want {
+				t.Errorf("%q: %v, want %v", release, got, want)
+			}
+		})
 	}
 }

@@ -36,28 +36,30 @@ func TestUnknownWords(t *testing.T) {
 		"GPU's memory": {read: with(func(g *tee.GPU, _ *tee.ConfCompute) { g.DRAM = "auto" }), metric: gpuMemoryEncrypted, label: "0", word: "auto"},
 		"GPU's slices": {read: with(func(g *tee.GPU, _ *tee.ConfCompute) { g.MIG = "auto" }), metric: gpuMIG, label: "0", word: "auto"},
 	} {
-		var h *host.Host
-		check := func() {
-			others := 0
-			err := c.read(h, func(s metric.Sample) {
-				others++
-				if s.Desc == c.metric && strings.Join(s.Labels, " ") == c.label {
-					t.Errorf("%s: %s%q is %v", name, s.Desc.Name, s.Labels, s.Value)
+		t.Run(name, func(t *testing.T) {
+			var h *host.Host
+			check := func() {
+				others := 0
+				err := c.read(h, func(s metric.Sample) {
+					others++
+					if s.Desc == c.metric && strings.Join(s.Labels, " ") == c.label {
+						t.Errorf("%s: %s%q is %v", name, s.Desc.Name, s.Labels, s.Value)
+					}
+				})
+				if err == nil || !strings.Contains(err.Error(), "unknown") || !strings.Contains(err.Error(), c.word) {
+					t.Errorf("%s: the reason is %v", name, err)
 				}
-			})
-			if err == nil || !strings.Contains(err.Error(), "unknown") || !strings.Contains(err.Error(), c.word) {
-				t.Errorf("%s: the reason is %v", name, err)
+				if others == 0 {
+					t.Errorf("%s: the other values are missing, too", name)
+				}
 			}
-			if others == 0 {
-				t.Errorf("%s: the other values are missing, too", name)
+			if c.fixture == "" {
+				check()
+				return
 			}
-		}
-		if c.fixture == "" {
-			check()
-			continue
-		}
-		f := hosttest.Open(t, "testdata/"+c.fixture+".txtar")
-		h = f.Host
-		f.ReplaceDuring(t, c.file, []byte("auto\n"), check)
+			f := hosttest.Open(t, "testdata/"+c.fixture+".txtar")
+			h = f.Host
+			f.ReplaceDuring(t, c.file, []byte("auto\n"), check)
+		})
 	}
 }

@@ -29,21 +29,23 @@ func TestGuestEvidence(t *testing.T) {
 		}},
 		{"cca-realm", &cca, map[string]string{"/sys/kernel/config/tsm/report/r0/provider": "arm_cca_guest", "debug bit": "not known"}},
 	} {
-		f, err := c.kind.Detect(hosttest.Open(t, "testdata/"+c.fixture+".txtar").Host)
-		if err != nil {
-			t.Fatalf("%s: %v", c.fixture, err)
-		}
-		if f.Debug {
-			t.Errorf("%s: debug is claimed", c.fixture)
-		}
-		for source, value := range c.want {
-			found := false
-			for _, e := range f.Evidence {
-				found = found || e.Source == source && strings.Contains(e.Value, value)
+		t.Run(c.fixture, func(t *testing.T) {
+			f, err := c.kind.Detect(hosttest.Open(t, "testdata/"+c.fixture+".txtar").Host)
+			if err != nil {
+				t.Fatalf("%s: %v", c.fixture, err)
 			}
-			if !found {
-				t.Errorf("%s: no evidence %q with %q among %v", c.fixture, source, value, f.Evidence)
+			if f.Debug {
+				t.Errorf("%s: debug is claimed", c.fixture)
 			}
-		}
+			for source, value := range c.want {
+				found := false
+				for _, e := range f.Evidence {
+					found = found || e.Source == source && strings.Contains(e.Value, value)
+				}
+				if !found {
+					t.Errorf("%s: no evidence %q with %q among %v", c.fixture, source, value, f.Evidence)
+				}
+			}
+		})
 	}
 }
