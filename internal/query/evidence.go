@@ -1,6 +1,7 @@
 package query
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -17,6 +18,23 @@ type Evidence struct {
 	// Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
+	// Printed is the value, with its interval, as the terminal and a notification print it. Only JSON has it.
+	Printed string `json:"number"`
+}
+
+// MarshalJSON writes the number also as text, so that the page prints what the terminal and a notification print.
+func (ev Evidence) MarshalJSON() ([]byte, error) {
+	type fields Evidence
+	ev.Printed = ev.Number()
+	return json.Marshal(fields(ev))
+}
+
+// UnmarshalJSON leaves the text out: it follows from the value.
+func (ev *Evidence) UnmarshalJSON(b []byte) error {
+	type fields Evidence
+	err := json.Unmarshal(b, (*fields)(ev))
+	ev.Printed = ""
+	return err
 }
 
 // Number prints the number of a piece of evidence, with its interval. A ratio above 1 is a factor.

@@ -1,6 +1,10 @@
 package query
 
-import "testing"
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+)
 
 // TestNumber: evidence is printed as all values are; a ratio is a share or a factor, never a number of "ratio".
 func TestNumber(t *testing.T) {
@@ -16,6 +20,15 @@ func TestNumber(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			if got := ev.Number(); got != want {
 				t.Errorf("%v %q is printed as %q", ev.Value, ev.Unit, got)
+			}
+			sent, err := json.Marshal(ev)
+			var page map[string]any
+			if err != nil || json.Unmarshal(sent, &page) != nil || page["number"] != want {
+				t.Errorf("the page gets %s, %v", sent, err)
+			}
+			var read Evidence
+			if err := json.Unmarshal(sent, &read); err != nil || !reflect.DeepEqual(read, ev) {
+				t.Errorf("read again it is %+v, %v", read, err)
 			}
 		})
 	}

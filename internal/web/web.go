@@ -258,7 +258,7 @@ func processes(o Options) http.HandlerFunc {
 func reply(w http.ResponseWriter, o Options, code int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil { // JSON has no NaN and no infinity
-		code, b = http.StatusInternalServerError, []byte(`{"error":"encode answer: a value is not finite"}`)
+		code, b = http.StatusInternalServerError, []byte(`{"error":"a number of the answer is not finite, and JSON has only finite numbers: this is a fault of teescope"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

@@ -261,6 +261,9 @@ type expansion struct {
 
 var inSentence = regexp.MustCompile(`\{[a-z_]+\}`)
 
+// takenOver fills in the span of a query's rates, and leaves its other placeholders.
+func takenOver(text, span string) string { return query.Scope{Here: "$here", Over: span}.Expand(text) }
+
 func (x expansion) query(text, over string) string {
 	return x.element(text, over, nil, strconv.Quote)
 }

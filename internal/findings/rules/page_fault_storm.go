@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -33,13 +34,19 @@ var spaces = map[string]struct{ where, remedy string }{
 	"kernel": {"in the kernel", "Reuse buffers: the kernel takes these faults while it copies data from or to memory that is not there yet, because the process passes fresh buffers to read, recv and the like. "},
 }
 
-// faultRemedies are keyed by the error code's meaning.
-var faultRemedies = map[string]string{
-	"no_page_found":     "Most of these faults are first accesses to pages: memory is mapped, used and unmapped again, or it was paged out.",
-	"write_protection":  "Most of these faults are writes to read-only pages: copies after a fork (for a snapshot, say), or a garbage collector's write barrier.",
-	"protection":        "Most of these faults violate a page's protection: a garbage collector or a sandbox uses mprotect.",
-	"write":             "Most of these faults are first writes to pages: memory is mapped, used and unmapped again.",
-	"instruction_fetch": "Most of these faults fetch code that is generated, newly mapped, or was paged out.",
+// faultCauses are keyed by the label "cause" of the faults, the error code's meaning: what a program did, and what that
+// says about it.
+var faultCauses = map[string]struct{ act, remedy string }{
+	"no_page_found":     {"first reads of pages", "Most of these faults are first reads of pages: memory is mapped, used and unmapped again, or it was paged out."},
+	"write_protection":  {"writes to read-only pages", "Most of these faults are writes to read-only pages: copies after a fork (for a snapshot, say), or a garbage collector's write barrier."},
+	"protection":        {"accesses that a page forbids", "Most of these faults violate a page's protection: a garbage collector or a sandbox uses mprotect."},
+	"write":             {"first writes to pages", "Most of these faults are first writes to pages: memory is mapped, used and unmapped again."},
+	"instruction_fetch": {"fetching code", "Most of these faults fetch code that is generated, newly mapped, or was paged out."},
+}
+
+// faultsFrom names the faults of one cause.
+func faultsFrom(cause string) string {
+	return "page faults from " + cmp.Or(faultCauses[cause].act, "other causes")
 }
 
 func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
@@ -63,7 +70,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		if cause != "" {
-			e.add(ctx, "share of faults with the cause "+cause, "ratio", s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
+			e.add(ctx, "share of "+faultsFrom(cause), "ratio", s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
 		}
 		all := s.rate(s.siblingCounter(faults))
 		e.add(ctx, "its page faults in user space and in the kernel in the same time", "1/s", all)
@@ -81,7 +88,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		if rate >= p.Limit("rate_critical", s.subject) {
 			f.Severity = findings.Critical
 		}
-		if r, ok := faultRemedies[cause]; ok {
+		if r := faultCauses[cause].remedy; r != "" {
 			f.Remedy += " " + r
 		}
 		f.Cost, f.Share = s.faultCost(ctx, &e, cause)
@@ -105,7 +112,7 @@ func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string
 		}
 	}
 	if price := e.priced(ctx, "fault_"+cause, s.rate(query.Narrow(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {
-		return fmt.Sprintf("Page faults with the cause %s cost %s.", cause, price), nil
+		return fmt.Sprintf("Its %s cost %s.", faultsFrom(cause), price), nil
 	}
 	return "", nil
 }

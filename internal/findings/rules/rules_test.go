@@ -305,7 +305,7 @@ func show(stat findings.RuleStat, recs []findings.Record) string {
 			fmt.Fprintf(&b, "cost: %s\n", r.Cost)
 		}
 		for _, ev := range r.Evidence {
-			fmt.Fprintf(&b, "- %s: %.6g %s\n  %s\n", ev.Text, ev.Value, ev.Unit, ev.Expr)
+			fmt.Fprintf(&b, "- %s: %s\n  %s\n", ev.Text, ev.Number(), ev.Expr)
 		}
 		fmt.Fprintf(&b, "remedy: %s\nreference: %s\n", r.Remedy, r.Reference)
 	}

@@ -117,7 +117,7 @@ func (s storm) spanText() string {
 	if s.step == 0 {
 		return "mean of the last " + query.PromDuration(s.spell)
 	}
-	return fmt.Sprintf("mean of %s until %s ago", query.PromDuration(s.spell), query.PromDuration(s.step))
+	return fmt.Sprintf("mean of %s that ended %s ago", query.PromDuration(s.spell), query.PromDuration(s.step))
 }
 
 // usefulCalls move data in or out of a process. They are a server's work, and the yardstick for its other calls. The

@@ -66,7 +66,7 @@ func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
 			Machine:    query.MachineOf(pt.Labels),
 			Subject:    subject,
 			Life:       lifeOf(pt.Labels),
-			Title:      fmt.Sprintf("%s spends %s of its active time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),
+			Title:      fmt.Sprintf("%s spends %s of its active time on TLS handshakes: %s a second.", subject, metric.Percent(share), metric.Count(rate)),
 			Severity:   findings.Warning,
 			Confidence: findings.Medium,
 			Evidence:   e.list,

@@ -155,6 +155,8 @@ export interface QueryEvidence {
   /** Low and High bound, with 95 % probability, a rate that a source estimates from part of the events; nil for others. */
   low?: number;
   high?: number;
+  /** Printed is the value, with its interval, as the terminal and a notification print it. Only JSON has it. */
+  number: string;
 }
 
 /** Part is one process's part in a shortage: what it takes, or how many of its threads wait. */

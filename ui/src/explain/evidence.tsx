@@ -1,6 +1,6 @@
 // The numbers behind a statement, each with the query that gives it at that time.
 import type { QueryEvidence } from "../api/types";
-import { formatValue, rawValue, unitOf } from "../format/number";
+import { rawValue, unitOf } from "../format/number";
 import { PlaceLink } from "../frame/link";
 import { goTo, type Span } from "../state/place";
 import { usePlace } from "../state/use-place";
@@ -13,10 +13,7 @@ export function Evidence({ evidence, window }: { evidence: QueryEvidence[] | nul
     <ul className="evidence">
       {evidence.map((e, i) => (
         <li key={i}>
-          <Sentence text={e.text} />: <b title={rawValue(e.value, unitOf(e.unit))}>{formatValue(e.value, unitOf(e.unit))}</b>
-          {e.low !== undefined && e.high !== undefined && (
-            <span title="95 % interval: the rate is estimated from part of the events"> {`[${formatValue(e.low, unitOf(e.unit))}, ${formatValue(e.high, unitOf(e.unit))}]`}</span>
-          )}
+          <Sentence text={e.text} />: <b title={rawValue(e.value, unitOf(e.unit)) + (e.low === undefined ? "" : ", with its 95 % interval: the rate is estimated from part of the events")}>{e.number}</b>
           {e.expr && (
             <details className="query-behind">
               <summary aria-label={`Query of ${e.text}`} title="The query behind this number">
