@@ -25,6 +25,7 @@ func reportCommand(env Env) *cobra.Command {
 		Short: "Write results with plots into one self-contained file",
 		Example: "  teescope report result.json --out report.html\n" +
 			"  teescope report result.json --out report.html --plots plots/\n" +
+			"  teescope report result.json --format text\n" +
 			"  teescope report result.json --format summary --out summary.json.gz",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -50,6 +51,9 @@ func reportCommand(env Env) *cobra.Command {
 					return err
 				}
 			}
+			if out == "" { // a page is for a browser, all else for a terminal or a pipe
+				out = map[bool]string{true: "report.html", false: "-"}[format == "html"]
+			}
 			if out == "-" {
 				return nameFiles(args, f.Write(env.Stdout, d))
 			}
@@ -64,7 +68,7 @@ func reportCommand(env Env) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&out, "out", "report.html", "file to write, compressed if its name ends in .gz, or - for standard output")
+	c.Flags().StringVar(&out, "out", "", "file to write, compressed if its name ends in .gz, or - for standard output (default report.html for the format html, else -)")
 	c.Flags().StringVar(&format, "format", "html", "one of "+formatNames())
 	c.Flags().StringVar(&plots, "plots", "", "also write each plot as SVG and PNG into this folder")
 	c.Flags().StringVar(&prices, "prices", "", "YAML file with prices per hour, to show work per unit of currency")

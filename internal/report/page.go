@@ -307,11 +307,11 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 	if isStandIn(c) {
 		out.Number = "ratio"
 	}
+	// The chip shows the verdict's word, so the sentence need not begin with it.
+	out.Headline = strings.TrimPrefix(out.Headline, out.Word+": ")
 	if len(CaseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
 		out.Headline = c.Case + ": " + out.Headline
 	}
-	// The chip shows the verdict's word, so the sentence need not begin with it.
-	out.Headline = strings.TrimPrefix(out.Headline, out.Word+": ")
 	switch {
 	case c.Verdict == stats.Invalid: // a refused ratio is shown only in the table
 		out.Big = Missing("refused")

@@ -53,9 +53,11 @@ func TestOriginIsSaid(t *testing.T) {
 	}
 	published := said(&result.Experiment{Origin: &result.Origin{Source: "a paper of 2020", Corrects: "Its clock misleads."}})
 	for _, want := range []string{"a paper of 2020", "Its clock misleads."} {
-		if !slices.Contains(published, want) {
-			t.Errorf("%q is not said in %q", want, published)
-		}
+		t.Run(want, func(t *testing.T) {
+			if !slices.Contains(published, want) {
+				t.Errorf("%q is not said in %q", want, published)
+			}
+		})
 	}
 	if own := said(&result.Experiment{}); len(own) != len(published)-2 {
 		t.Errorf("without an origin %q", own)
@@ -101,13 +103,15 @@ func TestTicksOfBytes(t *testing.T) {
 		values []float64
 		want   string
 	}{{[]float64{1 << 30, 38e9}, "[1 GiB 2 GiB 4 GiB 8 GiB 16 GiB 32 GiB]"}, {[]float64{1.2e9, 3.4e9}, "[1 GiB 1.5 GiB 2 GiB 2.5 GiB 3 GiB]"}, {[]float64{1, 1e15}, "[1 B 512 B 256 KiB 128 MiB 64 GiB 32 TiB]"}} {
-		var got []string
-		for _, v := range newAxis(c.values, 0, 1).ticksOf("bytes", 6) {
-			got = append(got, metric.Value(v, "bytes"))
-		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("%v: %v, want %s", c.values, got, c.want)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			var got []string
+			for _, v := range newAxis(c.values, 0, 1).ticksOf("bytes", 6) {
+				got = append(got, metric.Value(v, "bytes"))
+			}
+			if fmt.Sprint(got) != c.want {
+				t.Errorf("%v: %v, want %s", c.values, got, c.want)
+			}
+		})
 	}
 }
 
@@ -154,9 +158,11 @@ func TestBoundOfCost(t *testing.T) {
 		bound  result.Bound
 		want   string
 	}{{"time", result.AtMost, "≤ "}, {"rate", result.AtMost, "≥ "}, {"rate", result.AtLeast, "≤ "}, {"time", result.Exact, ""}, {"unknown", result.AtLeast, "≥ "}} {
-		if got := bound(e, &result.Comparison{Metric: c.metric, Bound: c.bound}); got != c.want {
-			t.Errorf("%s of %s is %q, want %q", c.bound, c.metric, got, c.want)
-		}
+		t.Run(c.metric, func(t *testing.T) {
+			if got := bound(e, &result.Comparison{Metric: c.metric, Bound: c.bound}); got != c.want {
+				t.Errorf("%s of %s is %q, want %q", c.bound, c.metric, got, c.want)
+			}
+		})
 	}
 }
 
@@ -229,14 +235,16 @@ func TestColoursOfThePage(t *testing.T) {
 		theme theme
 		css   string
 	}{{light, lightCSS}, {dark, darkCSS}} {
-		for _, i := range roles {
-			if want := fmt.Sprintf("--%s: %s;", i, c.theme.hex(i)); !strings.Contains(c.css, want) {
-				t.Errorf("tokens.css does not say %s", want)
+		t.Run(c.css, func(t *testing.T) {
+			for _, i := range roles {
+				if want := fmt.Sprintf("--%s: %s;", i, c.theme.hex(i)); !strings.Contains(c.css, want) {
+					t.Errorf("tokens.css does not say %s", want)
+				}
 			}
-		}
-		if len(c.theme) != len(roles) {
-			t.Errorf("%d colours for %d roles", len(c.theme), len(roles))
-		}
+			if len(c.theme) != len(roles) {
+				t.Errorf("%d colours for %d roles", len(c.theme), len(roles))
+			}
+		})
 	}
 }
 
@@ -285,9 +293,11 @@ func TestCountersAddUp(t *testing.T) {
 	}
 	want := map[string]string{"syscalls": "9; 11; ", "syscalls, read": "9; 11; ", "syscalls, getppid": "0; this counter has no reading in this arm; "}
 	for name, text := range want {
-		if got[name] != text {
-			t.Errorf("%s: %q, want %q", name, got[name], text)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got[name] != text {
+				t.Errorf("%s: %q, want %q", name, got[name], text)
+			}
+		})
 	}
 	if len(got) != len(want) {
 		t.Errorf("counters: %v", got)
