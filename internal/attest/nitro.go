@@ -152,7 +152,7 @@ func nitroSigned(signed *cose.UntaggedSign1Message, d *nitroDocument, now time.T
 	}
 	key, ok := leaf.PublicKey.(*ecdsa.PublicKey)
 	if !ok {
-		return fmt.Errorf("the enclave's key is a %T, want ECDSA", leaf.PublicKey)
+		return fmt.Errorf("the enclave's key is %s, want ECDSA", keyName(leaf.PublicKey))
 	}
 	v, err := cose.NewVerifier(cose.AlgorithmES384, key)
 	if err == nil {

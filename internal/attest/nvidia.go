@@ -321,7 +321,7 @@ func inspectNVIDIA(e *Evidence, _ *watched, now time.Time, roots Trust) (*Inspec
 func (r *gpuReport) verify(chain []*x509.Certificate, now time.Time) error {
 	key, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P384() {
-		return fmt.Errorf("the GPU's key is a %T, want ECDSA on P-384", chain[0].PublicKey)
+		return fmt.Errorf("the GPU's key is %s, want ECDSA on P-384", keyName(chain[0].PublicKey))
 	}
 	sum := sha512.Sum384(r.signed)
 	if !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(r.signature[:signatureBytes/2]), new(big.Int).SetBytes(r.signature[signatureBytes/2:])) {

@@ -4,6 +4,8 @@ import (
 	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -115,7 +117,7 @@ func endorsed(der []byte, roots, between *x509.CertPool, now time.Time) (*rsa.Pu
 	}
 	key, ok := c.PublicKey.(*rsa.PublicKey)
 	if !ok || key.N.BitLen() != 2048 {
-		return nil, fmt.Errorf("the TPM's endorsement key is a %T, want RSA with 2048 bits", c.PublicKey)
+		return nil, fmt.Errorf("the TPM's endorsement key is %s, want RSA with 2048 bits", keyName(c.PublicKey))
 	}
 	return key, nil
 }
@@ -225,4 +227,17 @@ func (t *TPM) Activate(s *SealedCertificate) ([]byte, error) {
 		return nil, fmt.Errorf("read the sealed certificate: %w", err)
 	}
 	return der, nil
+}
+
+// keyName names the algorithm and size of a public key, as in "ECDSA on P-256" or "RSA with 3072 bits".
+func keyName(key any) string {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		return fmt.Sprintf("RSA with %d bits", k.N.BitLen())
+	case *ecdsa.PublicKey:
+		return "ECDSA on " + k.Params().Name
+	case ed25519.PublicKey:
+		return "Ed25519"
+	}
+	return "of an algorithm that Go does not know"
 }

@@ -19,7 +19,7 @@ const mostWord = 32<<12 - 1
 func recordable(word string) error {
 	switch {
 	case strings.Contains(word, "\x00"):
-		return errors.New("the argument contains a zero byte, at which the kernel ends an argument (execve(2))")
+		return errors.New("the argument contains a zero byte, and the kernel would cut it there (execve(2))")
 	case !utf8.ValidString(word):
 		return errors.New(`the text is not UTF-8, so neither a result nor a container's configuration can store it; use a script that makes the bytes, as printf '\377' does`)
 	}

@@ -48,7 +48,7 @@ func RegressionSlope(y, x []float64, others [][]float64, confidence float64) (Sl
 	}
 	dx, dy := orthogonal(x, basis), orthogonal(y, basis)
 	if square(length(alone)) > mostInflation*square(length(dx)) {
-		return Slope{}, errors.New("their rate is collinear with that of other events")
+		return Slope{}, errors.New("their rate rises and falls with that of other events (collinear)")
 	}
 	s := Slope{Value: dot(dx, dy) / square(length(dx)), Windows: n}
 	residuals := make([]float64, n)

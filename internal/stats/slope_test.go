@@ -93,8 +93,8 @@ func TestSlopeRefuses(t *testing.T) {
 	f("none", nil, nil, nil, "0 windows are too few")
 	f("constant", line(2, x), series(100, 0), nil, "hardly varies")
 	f("almost constant", line(2, x), series(100, 5), nil, "hardly varies")
-	f("collinear", line(2, x), x, [][]float64{twin}, "is collinear with that of other events")
-	f("the same", line(2, x), x, [][]float64{x}, "is collinear with that of other events")
+	f("collinear", line(2, x), x, [][]float64{twin}, "rises and falls with that of other events (collinear)")
+	f("the same", line(2, x), x, [][]float64{x}, "rises and falls with that of other events (collinear)")
 	f("nothing", noise, x, nil, "cannot be distinguished from 0")
 	f("a gain", line(-2, x), x, nil, "cannot be distinguished from 0")
 	if s, err := RegressionSlope(line(2, x), x, [][]float64{twin, series(3, 1)}[1:], 0.95); err != nil || math.Abs(s.Value-2) > 0.1 || s.Windows != n {

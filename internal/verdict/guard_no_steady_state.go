@@ -30,7 +30,8 @@ var noSteadyState = Guard{
 			case 2*n >= len(runs) && n > 0:
 				p.report(withdraw, s, v, "%d of %d runs%s in %s reached no steady state", n, len(runs), ofCase(cas.ID), arm)
 			case n > 0:
-				p.report(warn, s, v, "%d of %d runs%s in %s reached no steady state and are left out", n, len(runs), ofCase(cas.ID), arm)
+				left := map[bool]string{true: "is left out: it", false: "are left out: they"}[n == 1]
+				p.report(warn, s, v, "%d of %d runs%s in %s %s reached no steady state", n, len(runs), ofCase(cas.ID), arm, left)
 			}
 		}
 	},

@@ -251,7 +251,7 @@ var guardTrials = map[string]trials{
 	"no-steady-state": {
 		speaks: []trial{{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 7} }), Options{},
 			"8 of 10 runs in native reached no steady state", result.Refuse, stats.Invalid},
-			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "and are left out", result.Warn, stats.Cost}},
+			{latency().each("native", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: r.Pair > 1} }), Options{}, "are left out: they reached no steady state", result.Warn, stats.Cost}},
 		silent:  one(latency().each("", func(r *result.Run) { r.Warmup = &result.Warmup{Steady: true} }), ""),
 		unknown: one(latency().each("", func(r *result.Run) { r.Missing = map[string]string{"warmup": "no log of windows"} }), "whether the runs in native reached a steady state: no log of windows"),
 	},
@@ -263,7 +263,7 @@ var guardTrials = map[string]trials{
 				}
 			}), Options{}, "1 of 10 pairs of gramine-sgx against native were disturbed: pair 3 (native: 25 % steal); they are set aside", result.Warn, stats.Cost},
 			{latency().each("gramine-sgx", func(r *result.Run) { v := 0.3; r.Interference.ForeignCPU = &v }), Options{}, "is typically 0 % in native and 30 % in gramine-sgx, which may slow a run by a factor of up to 1.43; this does not cancel", result.Warn, stats.Inconclusive},
-			{latency().each("", func(r *result.Run) { v := 0.3; r.Interference.ForeignCPU = &v }), Options{}, "none is set aside", result.Warn, stats.Cost},
+			{latency().each("", func(r *result.Run) { v := 0.3; r.Interference.ForeignCPU = &v }), Options{}, "all pairs are used", result.Warn, stats.Cost},
 			{latency().each("", func(r *result.Run) { v := 0.7; r.Interference.ForeignCPU = &v }), Options{}, "a factor of up to 3.33; this does not cancel", result.Warn, stats.Inconclusive},
 			{redis().each("", func(r *result.Run) { v := 0.6; r.Interference.ForeignCPU = &v }), Options{}, "a factor of up to 2.5; the interval is beyond that factor", result.Warn, stats.Cost},
 			{latency().each("gramine-sgx", func(r *result.Run) {

@@ -59,7 +59,7 @@ func (c *Counters) hostWide(span *runSpan, now reading) []result.Counter {
 			}
 		}
 		if !seen {
-			out = append(out, result.Counter{Name: name, Labels: map[string]string{}, Scope: "machine", Trust: result.None, Note: cmp.Or(reason, "the metric's source did not report a value")})
+			out = append(out, result.Counter{Name: name, Labels: map[string]string{}, Scope: "machine", Trust: result.None, Note: cmp.Or(reason, "the source of this counter gave neither a value nor a reason")})
 			continue
 		}
 		out = append(out, c.hostCounter(total, "", now, reason))

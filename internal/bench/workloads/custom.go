@@ -343,7 +343,7 @@ func jsonPath(s string) ([]any, error) {
 		if steps != nil {
 			var ok bool
 			if rest, ok = strings.CutPrefix(rest, "."); !ok {
-				return nil, fmt.Errorf("parameter json=%q: want . or [ before %q, as in stats.latency[0]", s, rest)
+				return nil, fmt.Errorf("parameter json=%q: write a dot or a bracket before %q, as in stats.latency[0].p99", s, rest)
 			}
 		}
 		end := strings.IndexAny(rest, ".[")

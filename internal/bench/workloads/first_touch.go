@@ -205,9 +205,9 @@ func (t touches) check(p bench.Params) error {
 		switch {
 		case n == 0: // not counted here
 		case n < t.pages:
-			return fmt.Errorf("the %s touch of %d pages of %s made only %d page faults: the memory was not new, or the kernel used larger pages (transparent huge pages?)", area, t.pages, p["page"], n)
+			return fmt.Errorf("writing to each of %d new pages of %s in the %s area made only %d page faults: the memory was not new, or the kernel used larger pages (transparent huge pages?)", t.pages, p["page"], area, n)
 		case n > t.pages+otherFaults && p["page"] != "4KiB":
-			return fmt.Errorf("the %s touch of %d pages of %s made %d page faults: the kernel used smaller pages. Either huge pages are off (see /sys/kernel/mm/transparent_hugepage/enabled), or memory is fragmented", area, t.pages, p["page"], n)
+			return fmt.Errorf("writing to each of %d new pages of %s in the %s area made %d page faults: the kernel used smaller pages. Either huge pages are off (see /sys/kernel/mm/transparent_hugepage/enabled), or memory is fragmented", t.pages, p["page"], area, n)
 		}
 	}
 	return nil

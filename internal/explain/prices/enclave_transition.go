@@ -11,7 +11,7 @@ import (
 // enclaveTransition is bare: what a runtime does around it in a call is its own.
 var enclaveTransition = Price{
 	Price: explain.Price{Event: "enclave_transition", Literature: &EnclaveTransition,
-		How: "entering a minimal enclave and leaving it, timed on this machine; the runtime's own part of a call is not included"},
+		How: "entering a minimal enclave and leaving it, timed on this machine; what the runtime does in each call comes on top"},
 	method:  "entering an enclave whose code only returns, and leaving it (EENTER and EEXIT), without any runtime",
 	prepare: enclaveJobs, unit: direct("enclave"),
 }

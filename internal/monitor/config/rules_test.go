@@ -160,8 +160,10 @@ func TestRulesConfigErrors(t *testing.T) {
 		"analysis:\n  own:\n  - {name: \"a<b>\", expr: up, above: 1}\n":  `line 3: analysis.own[0].name: "a<b>": want letters, digits, _ and -`,
 		"analysis:\n  own: 5\n":                                          `line 2: analysis.own: "5": want a list of rules`,
 	} {
-		if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
-			t.Errorf("%q:\n got %v\nwant %s", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, err := Parse([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+				t.Errorf("%q:\n got %v\nwant %s", in, err, want)
+			}
+		})
 	}
 }

@@ -261,7 +261,7 @@ func sendReadonly(out emitter, mi *machine.Mount, hidden error) error {
 	readonly := 0.0
 	switch {
 	case hidden != nil && mi.ReadOnly() && !mi.SuperReadOnly():
-		return &probe.Problem{Err: fmt.Errorf("whether %s is read-only for others too: %w", mi.Point, hidden), Remedy: "run as root"}
+		return &probe.Problem{Err: fmt.Errorf("find out whether %s is read-only for all processes: %w", mi.Point, hidden), Remedy: "run as root"}
 	case mi.ReadOnly():
 		readonly = 1
 	}

@@ -258,7 +258,7 @@ func processOf(h *host.Host, thread int) (int, error) {
 		if id, ok := strings.CutPrefix(line, "Tgid:"); ok {
 			n, err := strconv.ParseUint(strings.TrimSpace(id), 10, 31)
 			if err != nil {
-				return 0, fmt.Errorf("parse %s: Tgid: %.40q is not a process", name, id)
+				return 0, fmt.Errorf("parse %s: Tgid %.40q is not the number of a process", name, strings.TrimSpace(id))
 			}
 			return int(n), nil
 		}

@@ -62,5 +62,5 @@ func guestUUID(h *host.Host) (string, error) {
 		}
 		return uuid, nil
 	}
-	return "", probe.NotHere("the hypervisor gave this machine no UUID that the kernel shows")
+	return "", probe.NotHere("the kernel shows no UUID from a hypervisor")
 }

@@ -76,7 +76,7 @@ func (d Folder) SetAsideNamed(err error) error {
 	}
 	blocks := d.blockFolders()
 	if len(blocks) == 0 {
-		return errors.New("nothing is left to move away")
+		return errors.New("no damaged file is left that could be set aside")
 	}
 	for _, b := range blocks {
 		if _, err := d.SetAsideBlock(b, err.Error()); err != nil {

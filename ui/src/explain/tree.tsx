@@ -91,7 +91,7 @@ function RowLines(props: RowProps) {
             {row.tee ? `the TEE, ${kindOf(row.id, row.part)}` : kindOf(row.id, row.part)}
           </span>
         </th>
-        <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time does not consist of counted events, so it has no rate."}>
+        <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "Nothing counts the events behind this time, so it has no rate."}>
           {row.rate && formatRate(row.rate, per)}
           {row.rate && row.rate.low < row.rate.high && <div className="small dim">{formatRange(row.rate, per === "second" ? "1/s" : "")}</div>}
         </td>
