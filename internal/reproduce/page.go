@@ -315,16 +315,7 @@ func (pt *PageTable) Conclusion() string {
 	case !pt.AnyTEE():
 		out = append(out, "Not tested here: no TEE took part. The other environments show what they cost themselves.")
 	}
-	for _, m := range pt.Ours {
-		for _, x := range m.Arms {
-			if x.Comparison == nil || !x.Comparison.Primary || x.Sentence == "" {
-				continue
-			}
-			if s := strings.ToUpper(x.Sentence[:1]) + x.Sentence[1:] + "."; !slices.Contains(out, s) {
-				out = append(out, s)
-			}
-		}
-	}
+	out = append(out, pt.armConclusions()...)
 	if pt.Setting != "" {
 		out = append(out, pt.Setting)
 	}

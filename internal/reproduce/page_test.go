@@ -50,7 +50,7 @@ func TestCompose(t *testing.T) {
 	}{
 		"nothing was run": {nil, map[State]int{NoResult: 3, NoAnswer: 2}, []string{"no result yet: `teescope bench run e1`", "no result has it", "5 published values: 3 not run yet, 2 hardware. A cost above 1 is worse."}},
 		"in a TEE": {[]*result.Experiment{measuredCups("a", "guest", "tdx", 0.001, 0.0012, 1.2)}, map[State]int{Answered: 3, NoAnswer: 2},
-			[]string{"| small | seconds | 1 ms | 1.2 ms (1.2x [1.080, 1.32], grade A) |", "Guest costs 1.2x", "| native | guest (tdx) |", "From a.json"}},
+			[]string{"| small | seconds | 1 ms | 1.2 ms (1.2x [1.080, 1.32], grade A) |", "guest costs 1.2x", "| native | guest (tdx) |", "From a.json"}},
 		"in gVisor": {[]*result.Experiment{measuredCups("a", "runsc", "none", 0.001, 0.0012, 1.2)}, map[State]int{Answered: 1, StandIn: 2, NoAnswer: 2},
 			[]string{"Not tested here: no TEE took part."}},
 		"an arm that came later": {[]*result.Experiment{measuredCups("a", "runsc", "none", 0.001, 0.0012, 1.2), measuredCups("bb", "guest", "tdx", 0.001, 0.0015, 1.5)},
