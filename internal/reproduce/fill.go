@@ -217,7 +217,11 @@ func refusal(e *result.Experiment, env, kase, name string) string {
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
 		if c.Baseline == e.Environments[0].ID && c.Treatment == env && c.Case == kase && (c.Primary || c.Metric == name) && c.Verdict == stats.Invalid {
-			return "refused: " + verdict.Sentence(e, c)
+			if len(c.Reasons) == 0 {
+				return "refused: " + verdict.Sentence(e, c)
+			}
+			reason, _, _ := strings.Cut(c.Reasons[0], ": ") // the rest are the numbers of a guard, too long for a cell
+			return "refused: " + strings.TrimSuffix(reason, ".")
 		}
 	}
 	return ""
