@@ -77,10 +77,8 @@ func TestInfoMatchesItsSchema(t *testing.T) {
 		t.Errorf("the schema refuses %s: %v", whole, err)
 	}
 	for old, wrong := range map[string]string{`"full"`: `"half"`, `"modified":false`: `"modified":"no"`, `"commit":"abc"`: `"commit":1`, `"2026-11-30T04:05:06Z"`: `"yesterday"`, `"version":`: `"release":`} {
-		t.Run(old, func(t *testing.T) {
-			if bad := strings.Replace(whole, old, wrong, 1); bad == whole || check(bad) == nil {
-				t.Errorf("%s in the place of %s is taken: %s", wrong, old, bad)
-			}
-		})
+		if bad := strings.Replace(whole, old, wrong, 1); bad == whole || check(bad) == nil {
+			t.Errorf("%s in the place of %s is taken: %s", wrong, old, bad)
+		}
 	}
 }

@@ -77,16 +77,14 @@ func TestBenchBadInput(t *testing.T) {
 		{"history detect --data " + dir + " --magnitude x", "share like"},
 		{"schema nonsense", "want result"},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			args := append(strings.Fields(c.args), "--data", filepath.Join(dir, "data"))
-			if !strings.HasPrefix(c.args, "bench run") && !strings.HasPrefix(c.args, "bench cal") || strings.Contains(c.args, "--data") {
-				args = args[:len(args)-2]
-			}
-			out, errs, code := run(t, args...)
-			if code != exitUsage || !strings.Contains(errs, c.want) || strings.Count(strings.TrimSpace(errs), "\n") > 2 {
-				t.Errorf("%s: exit status %d, %q (%q); want 4 with %q", c.args, code, errs, out, c.want)
-			}
-		})
+		args := append(strings.Fields(c.args), "--data", filepath.Join(dir, "data"))
+		if !strings.HasPrefix(c.args, "bench run") && !strings.HasPrefix(c.args, "bench cal") || strings.Contains(c.args, "--data") {
+			args = args[:len(args)-2]
+		}
+		out, errs, code := run(t, args...)
+		if code != exitUsage || !strings.Contains(errs, c.want) || strings.Count(strings.TrimSpace(errs), "\n") > 2 {
+			t.Errorf("%s: exit status %d, %q (%q); want 4 with %q", c.args, code, errs, out, c.want)
+		}
 	}
 	if b, err := os.ReadFile(there); err != nil || string(b) != "precious" {
 		t.Errorf("a file was touched: %q, %v", b, err)
@@ -197,11 +195,9 @@ func TestPlan(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, errs)
 	}
 	for _, want := range []string{"SGX host", "gramine-sgx", "TDX guest", "SEV-SNP guest", "H200", "--publish", "touch=1MiB", "sgx-host.json"} {
-		t.Run(want, func(t *testing.T) {
-			if !strings.Contains(out, want) {
-				t.Errorf("the plan does not have %q:\n%s", want, out)
-			}
-		})
+		if !strings.Contains(out, want) {
+			t.Errorf("the plan does not have %q:\n%s", want, out)
+		}
 	}
 }
 
@@ -217,11 +213,9 @@ func TestPlanRefuses(t *testing.T) {
 		t.Errorf("exit status %d, %s: %s", code, errs, out)
 	}
 	for _, env := range []string{"plain", "encrypted", "vm", "cvm"} {
-		t.Run(env, func(t *testing.T) {
-			if !strings.Contains(out, "e1-ladder starts in "+env+":") {
-				t.Errorf("nothing starts in %s: %s", env, out)
-			}
-		})
+		if !strings.Contains(out, "e1-ladder starts in "+env+":") {
+			t.Errorf("nothing starts in %s: %s", env, out)
+		}
 	}
 }
 
@@ -234,11 +228,9 @@ func TestRunLeavesOut(t *testing.T) {
 	template := filepath.Join(dir, "absent.yaml")
 	for path, content := range map[string]string{file: fmt.Sprintf(text, template),
 		template: "name: absent\ndoc: Not here.\ntee: {kind: none}\ncheck: [{path: " + dir + "/nothing, hint: a thing}]\nrun: {argv: [\"{argv}\"]}\n"} {
-		t.Run(path, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, all := range [][]string{{"--strict"}, {"--variants", "native,absent"}, {"--env", "native", "--env", template}} {
 		args := append([]string{"bench", "run", file, "--data", data, "--out", out, "--no-counters"}, all...)
@@ -270,11 +262,9 @@ func TestRunLeavesOut(t *testing.T) {
 		"teescope bench run " + alone + " --variants absent --no-counters --pairs 1 --seed 7 --out alone-absent.json",
 		"teescope compare " + out + " alone-absent.json",
 	} {
-		t.Run(want, func(t *testing.T) {
-			if code != exitOK || !strings.Contains(printed, want) {
-				t.Errorf("exit status %d: lacks %q: %s%s", code, want, errs, printed)
-			}
-		})
+		if code != exitOK || !strings.Contains(printed, want) {
+			t.Errorf("exit status %d: lacks %q: %s%s", code, want, errs, printed)
+		}
 	}
 }
 
@@ -328,11 +318,9 @@ func TestRunCompareReport(t *testing.T) {
 
 	other := measure(t, dir, "b", "startup", "--env", "native", "--param", "touch=1MiB", "--no-counters")
 	for _, cmd := range []string{"compare", "gate"} {
-		t.Run(cmd, func(t *testing.T) {
-			if out, errs, code := run(t, cmd, a, other); code != exitUsage && code != exitInvalid || !strings.Contains(out+errs, "workload") {
-				t.Errorf("%s of two workloads: exit status %d: %s%s", cmd, code, out, errs)
-			}
-		})
+		if out, errs, code := run(t, cmd, a, other); code != exitUsage && code != exitInvalid || !strings.Contains(out+errs, "workload") {
+			t.Errorf("%s of two workloads: exit status %d: %s%s", cmd, code, out, errs)
+		}
 	}
 	newer := filepath.Join(dir, "newer.json")
 	text, err := os.ReadFile(a)
@@ -455,15 +443,13 @@ func TestPrices(t *testing.T) {
 		"- {colour: red}":  "colour",
 		"name: not a list": "line 1: want a list",
 	} {
-		t.Run(text, func(t *testing.T) {
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			ps, err := readPrices(file)
-			if want == "" && (err != nil || len(ps) != 1 || ps[0].PerHour != 1.5) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-				t.Errorf("%s: %v, %v; want %q", text, ps, err, want)
-			}
-		})
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ps, err := readPrices(file)
+		if want == "" && (err != nil || len(ps) != 1 || ps[0].PerHour != 1.5) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, %v; want %q", text, ps, err, want)
+		}
 	}
 }
 
@@ -477,17 +463,15 @@ func TestDryRunSaysWhy(t *testing.T) {
 		"bench run e9-hosts --dry-run":                                             {"e9-hosts", "host=HOST", "is required"},
 		"bench run channel --env native --env " + template + " --strict --dry-run": {"channel-handshake, channel-echo, ", "/absent/nothing (a thing)"},
 	} {
-		t.Run(line, func(t *testing.T) {
-			_, errs, code := run(t, strings.Fields(line)...)
-			if code != exitUsage || strings.Count(errs, "\n") != 1 {
-				t.Errorf("%s: exit status %d: %s", line, code, errs)
+		_, errs, code := run(t, strings.Fields(line)...)
+		if code != exitUsage || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", line, code, errs)
+		}
+		for _, w := range want {
+			if strings.Count(errs, w) != 1 {
+				t.Errorf("%s: %q is not once in %s", line, w, errs)
 			}
-			for _, w := range want {
-				if strings.Count(errs, w) != 1 {
-					t.Errorf("%s: %q is not once in %s", line, w, errs)
-				}
-			}
-		})
+		}
 	}
 }
 
@@ -509,11 +493,9 @@ func TestNameByFile(t *testing.T) {
 	}
 	out, errs, _ := run(t, "compare", "--format", "md", "--prices", prices, paths[0], paths[1])
 	for _, want := range []string{"aws/native", "azure/native", "runs/EUR"} {
-		t.Run(want, func(t *testing.T) {
-			if !strings.Contains(out, want) {
-				t.Errorf("%q is not in the table: %s\n%s", want, errs, out)
-			}
-		})
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in the table: %s\n%s", want, errs, out)
+		}
 	}
 }
 

@@ -23,20 +23,18 @@ func TestResumeByName(t *testing.T) {
 		{"startup", "has the runs of null, but the experiment to continue is startup", true, 4},
 		{"platform", "one experiment", true, 4},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			args := []string{"bench", "run", "--resume", c.name}
-			if !c.resume {
-				args = []string{"bench", "run", "--resume"}
-			}
-			if c.name == "platform" || !c.resume {
-				args = append(args, "--out", out)
-			} else {
-				args = append(args, arms...)
-			}
-			if _, errs, code := run(t, args...); code != c.code || !strings.Contains(errs, c.want) {
-				t.Errorf("%s: exit status %d, %q, want %d and %q", strings.Join(args, " "), code, errs, c.code, c.want)
-			}
-		})
+		args := []string{"bench", "run", "--resume", c.name}
+		if !c.resume {
+			args = []string{"bench", "run", "--resume"}
+		}
+		if c.name == "platform" || !c.resume {
+			args = append(args, "--out", out)
+		} else {
+			args = append(args, arms...)
+		}
+		if _, errs, code := run(t, args...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit status %d, %q, want %d and %q", strings.Join(args, " "), code, errs, c.code, c.want)
+		}
 	}
 }
 
@@ -48,11 +46,9 @@ func TestResumeKnowsThePasses(t *testing.T) {
 	text := "name: mine\nworkload: clock-server\nenvironments: [a=fake, b=fake]\npairs: 3\nno_counters: true\nthen: [{name: half, loads: [50%]}]\n"
 	// The worker is looked up before the first run, and a fake starts none.
 	for name, content := range map[string]string{file: text, filepath.Join(dir, "teescope-work"): "#!/bin/sh\n"} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(content), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	const want = "then half: the capacity of a in case default is unknown"

@@ -170,12 +170,10 @@ func TestWrongPortFlags(t *testing.T) {
 		})
 	}
 	for _, command := range []string{"agent", "monitor"} {
-		t.Run(command, func(t *testing.T) {
-			const want = "missing port in address; --listen wants HOST:PORT"
-			if _, errs, code := run(t, command, "--listen", ""); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
-				t.Errorf("%s without an address: exit status %d, %q, want %q", command, code, errs, want)
-			}
-		})
+		const want = "missing port in address; --listen wants HOST:PORT"
+		if _, errs, code := run(t, command, "--listen", ""); code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s without an address: exit status %d, %q, want %q", command, code, errs, want)
+		}
 	}
 	name := filepath.Join(t.TempDir(), "web.yml")
 	writeFile(t, name, "tls: {}\n")
@@ -212,11 +210,9 @@ func runAgent(t *testing.T, args ...string) (port string, errs *output) {
 func TestInsecure(t *testing.T) {
 	port, errs := runAgent(t, "--listen", "0.0.0.0:0", "--insecure", "--host-name", "Proxy.example", "--host-name", "*.tee.example")
 	for _, want := range []string{"level=WARN", "everyone who reaches this port can read", "Unix socket", "address=0.0.0.0:0", "--insecure"} {
-		t.Run(want, func(t *testing.T) {
-			if !strings.Contains(errs.String(), want) {
-				t.Errorf("it warns %q, want %s", errs, want)
-			}
-		})
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("it warns %q, want %s", errs, want)
+		}
 	}
 	own, err := os.Hostname()
 	if err != nil {
@@ -235,27 +231,25 @@ func TestInsecure(t *testing.T) {
 		}
 	}
 	for host, want := range hosts {
-		t.Run(host, func(t *testing.T) {
-			for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/api/teescope/v1/sources"} {
-				r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+name+path, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.Host = host
-				resp, err := http.DefaultClient.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, _ := io.ReadAll(resp.Body)
-				_ = resp.Body.Close()
-				if resp.StatusCode != want || resp.Header.Get("Strict-Transport-Security") != "" {
-					t.Errorf("%s by the name %s: %d %.300s, want %d", path, host, resp.StatusCode, text, want)
-				}
-				if host == "evil.example:"+port && !strings.Contains(string(text), "--host-name=evil.example") {
-					t.Errorf("the refusal does not name the flag: %s", text)
-				}
+		for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/api/teescope/v1/sources"} {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+name+path, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
+			r.Host = host
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode != want || resp.Header.Get("Strict-Transport-Security") != "" {
+				t.Errorf("%s by the name %s: %d %.300s, want %d", path, host, resp.StatusCode, text, want)
+			}
+			if host == "evil.example:"+port && !strings.Contains(string(text), "--host-name=evil.example") {
+				t.Errorf("the refusal does not name the flag: %s", text)
+			}
+		}
 	}
 }
 
@@ -295,15 +289,13 @@ func TestProtected(t *testing.T) {
 		{"127.0.0.1", "", 401}, {"127.0.0.1", "wrong", 401}, {"127.0.0.1", "fakepassword", 200},
 		{"monitor.example:" + port, "fakepassword", 200}, {"a.pods.example", "fakepassword", 200}, {"pods.example", "fakepassword", 403}, {"evil.example", "fakepassword", 403},
 	} {
-		t.Run(c.host, func(t *testing.T) {
-			code, header, text := ask(c.host, c.password)
-			if code != c.code {
-				t.Errorf("%+v: %d %s", c, code, text)
-			}
-			if code != 401 && header.Get("Strict-Transport-Security") != "max-age=31536000" {
-				t.Errorf("%+v: headers %v", c, header)
-			}
-		})
+		code, header, text := ask(c.host, c.password)
+		if code != c.code {
+			t.Errorf("%+v: %d %s", c, code, text)
+		}
+		if code != 401 && header.Get("Strict-Transport-Security") != "max-age=31536000" {
+			t.Errorf("%+v: headers %v", c, header)
+		}
 	}
 	resp, err := http.Get("http://127.0.0.1:" + port + "/-/healthy")
 	if err == nil {

@@ -90,12 +90,10 @@ func TestTPMCommand(t *testing.T) {
 		yaml("tdx.yaml", "tee: [tdx]\ntpm_keys: ["+r.Facts.Key+"]\n"):                                      "refused: environment: the evidence is from tpm",
 		yaml("pcr.yaml", "tpm_keys: ["+r.Facts.Key+"]\nregisters: {pcr0: "+strings.Repeat("ab", 32)+"}\n"): "refused: measurement: pcr0 is",
 	} {
-		t.Run(policy, func(t *testing.T) {
-			out, errs, code := run(t, "verify", path, "--policy", policy)
-			if !strings.Contains(out, want) || (code == exitOK) != strings.HasPrefix(want, "attested") {
-				t.Errorf("%s: status %d\n%s%s want %q", filepath.Base(policy), code, out, errs, want)
-			}
-		})
+		out, errs, code := run(t, "verify", path, "--policy", policy)
+		if !strings.Contains(out, want) || (code == exitOK) != strings.HasPrefix(want, "attested") {
+			t.Errorf("%s: status %d\n%s%s want %q", filepath.Base(policy), code, out, errs, want)
+		}
 	}
 	doc, err := os.ReadFile(path)
 	if err != nil {
@@ -114,13 +112,11 @@ func TestTPMCommand(t *testing.T) {
 	}, m,
 		"--listen", "127.0.0.1:0", "--to", echoing(t), "--provider", "tpm", "--tpm", socket, "--tpm-certificate", leaf)
 	for policy, pass := range map[string]bool{known: true, yaml("key2.yaml", "tpm_keys: ["+r.Facts.Key+"]\n"): true, yaml("none2.yaml", "debug: false\n"): false, yaml("tdx2.yaml", "tee: [tdx]\n"): false} {
-		t.Run(policy, func(t *testing.T) {
-			near := startSide(t, func(f *tunneling, env Env) *cobra.Command { f.now = time.Now; return f.connectCommand(env) }, m,
-				"--listen", "127.0.0.1:0", "--to", far.attested, "--policy", policy)
-			if got, err := through(t, near.plain, "hello"); (err == nil && got == "hello") != pass {
-				t.Errorf("%s: %q, %v\n%s", filepath.Base(policy), got, err, near.errs)
-			}
-		})
+		near := startSide(t, func(f *tunneling, env Env) *cobra.Command { f.now = time.Now; return f.connectCommand(env) }, m,
+			"--listen", "127.0.0.1:0", "--to", far.attested, "--policy", policy)
+		if got, err := through(t, near.plain, "hello"); (err == nil && got == "hello") != pass {
+			t.Errorf("%s: %q, %v\n%s", filepath.Base(policy), got, err, near.errs)
+		}
 	}
 
 	open := write("open.key", inPEM("PRIVATE KEY", der))
@@ -143,11 +139,9 @@ func TestTPMCommand(t *testing.T) {
 		{[]string{"verify", path, "--policy", yaml("bad.yaml", "tpm_keys: [x]\n")}, "tpm_keys"},
 		{[]string{"verify", path, "--policy", yaml("bad2.yaml", "tpm_roots: [x]\n")}, "tpm_roots 1: want certificates in PEM"},
 	} {
-		t.Run(tc.want, func(t *testing.T) {
-			out, errs, code := run(t, tc.args...)
-			if code != exitUsage || out != "" || !strings.Contains(errs, tc.want) || strings.Count(errs, "\n") != 1 {
-				t.Errorf("%s: status %d\n%s%s want %q", fmt.Sprint(tc.args), code, out, errs, tc.want)
-			}
-		})
+		out, errs, code := run(t, tc.args...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, tc.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: status %d\n%s%s want %q", fmt.Sprint(tc.args), code, out, errs, tc.want)
+		}
 	}
 }

@@ -36,32 +36,30 @@ Reboot
 `
 
 func TestParse(t *testing.T) {
-	for _, text := range []string{small, strings.ReplaceAll(small, "\n", "\r\n")} {
-		t.Run(text, func(t *testing.T) { // a serial console's line ends
-			c, err := Parse([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.CPUID[[2]uint32{}] != [4]uint32{0x10, 0x68747541, 0x444d4163, 0x69746e65} || c.MSR[0xc0010131] != 7 {
-				t.Errorf("CPUID %v, MSR %v", c.CPUID, c.MSR)
-			}
-			if !reflect.DeepEqual(c.Facts, map[string]string{"affinity": "0-1", "libc": ""}) {
-				t.Errorf("facts %v", c.Facts)
-			}
-			want := []Entry{
-				{Kind: "file", Path: "/proc/cpuinfo", Data: []byte("processor\t: 0\nname: a \\ b\x00\xff\n")},
-				{Kind: "part", Path: "/proc/a b", Data: []byte("long")},
-				{Kind: "link", Path: "/sys/class/net/eth0/device/driver", Data: []byte("../../../../bus/pci/drivers/mlx5_core")},
-				{Kind: "dir", Path: "/sys/module/isgx", Data: []byte{}},
-				{Kind: "node", Path: "/dev/sgx_enclave", Data: []byte{}},
-				{Kind: "file", Path: "/proc/empty", Data: []byte{}},
-				{Kind: "error", Path: "/sys/kernel/debug/swiotlb", Err: syscall.EACCES},
-				{Kind: "error", Path: "/sys/kernel/debug/swiotlb/io_tlb_nslabs", Err: syscall.EACCES},
-			}
-			if !reflect.DeepEqual(c.Entries, want) {
-				t.Errorf("entries %q\nwant    %q", c.Entries, want)
-			}
-		})
+	for _, text := range []string{small, strings.ReplaceAll(small, "\n", "\r\n")} { // a serial console's line ends
+		c, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.CPUID[[2]uint32{}] != [4]uint32{0x10, 0x68747541, 0x444d4163, 0x69746e65} || c.MSR[0xc0010131] != 7 {
+			t.Errorf("CPUID %v, MSR %v", c.CPUID, c.MSR)
+		}
+		if !reflect.DeepEqual(c.Facts, map[string]string{"affinity": "0-1", "libc": ""}) {
+			t.Errorf("facts %v", c.Facts)
+		}
+		want := []Entry{
+			{Kind: "file", Path: "/proc/cpuinfo", Data: []byte("processor\t: 0\nname: a \\ b\x00\xff\n")},
+			{Kind: "part", Path: "/proc/a b", Data: []byte("long")},
+			{Kind: "link", Path: "/sys/class/net/eth0/device/driver", Data: []byte("../../../../bus/pci/drivers/mlx5_core")},
+			{Kind: "dir", Path: "/sys/module/isgx", Data: []byte{}},
+			{Kind: "node", Path: "/dev/sgx_enclave", Data: []byte{}},
+			{Kind: "file", Path: "/proc/empty", Data: []byte{}},
+			{Kind: "error", Path: "/sys/kernel/debug/swiotlb", Err: syscall.EACCES},
+			{Kind: "error", Path: "/sys/kernel/debug/swiotlb/io_tlb_nslabs", Err: syscall.EACCES},
+		}
+		if !reflect.DeepEqual(c.Entries, want) {
+			t.Errorf("entries %q\nwant    %q", c.Entries, want)
+		}
 	}
 }
 
@@ -197,11 +195,9 @@ func TestUnpackStaysInside(t *testing.T) {
 		"file /etc/hostname mine\n"+
 		"end 9\n"))
 	for _, name := range []string{"/a/absolute", "/a/climbing", "/a/chained", "/b"} {
-		t.Run(name, func(t *testing.T) {
-			if s, err := u.ReadFile(name); err == nil {
-				t.Errorf("%s reads %q", name, s)
-			}
-		})
+		if s, err := u.ReadFile(name); err == nil {
+			t.Errorf("%s reads %q", name, s)
+		}
 	}
 	if s, err := u.ReadString("/a/hostname"); s != "mine" || err != nil {
 		t.Errorf("a link within the capture reads %q, %v", s, err)

@@ -47,7 +47,7 @@ func (l *Ledger) unitOf(p *Price) (Unit, bool) {
 		return Unit{}, false
 	}
 	return Unit{p.Literature.seconds().scaled(1 / cmp.Or(p.Per, 1)), Published,
-		fmt.Sprintf("%s, measured on %s and converted for a clock of 3 GHz (range: 2 to 4 GHz); its cost on this machine is unknown", p.Literature.Name, p.Literature.On)}, true
+		fmt.Sprintf("%s, measured on %s and converted for a clock of 3 GHz (range: 2 to 4 GHz); the cost on this machine is unknown", p.Literature.Name, p.Literature.On)}, true
 }
 
 // has reports whether anything of a metric was counted.

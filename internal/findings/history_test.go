@@ -123,17 +123,15 @@ func TestFindingsLines(t *testing.T) {
 		{"another value", func() { a.Title = "Hotter." }, 0},
 		{"the clock is set back", func() { h.now = h.now.Add(-time.Hour) }, 1},
 	} {
-		t.Run(step.what, func(t *testing.T) {
-			before := 0
-			if step.what != "opens" {
-				before = lines()
-			}
-			step.change()
-			h.WriteChanges(nil, []Record{a})
-			if got := lines() - before; got != step.more {
-				t.Errorf("%s: %d lines, want %d", step.what, got, step.more)
-			}
-		})
+		before := 0
+		if step.what != "opens" {
+			before = lines()
+		}
+		step.change()
+		h.WriteChanges(nil, []Record{a})
+		if got := lines() - before; got != step.more {
+			t.Errorf("%s: %d lines, want %d", step.what, got, step.more)
+		}
 	}
 }
 

@@ -250,11 +250,9 @@ func TestKeys(t *testing.T) {
 func TestKeysBounded(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"old.keys", "killed.part", "notes.txt"} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 1000), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 1000), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	prover(t, "-circuit", "tiny", "-hash", "1", "-keys", dir, "-keys-most", "1000")
 	entries, err := os.ReadDir(dir)
@@ -295,11 +293,9 @@ func TestFlags(t *testing.T) {
 		{"-circuit sha256 -bytes 0", "1 to 16384", exitFailed}, {"-circuit sha256 -bytes 1000000", "1 to 16384", exitFailed}, {"-keys-most -1", "-keys-most", exitFailed},
 		{"more", "unexpected argument", exitUsage}, {"-speed 1", "speed", exitUsage},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			var out, errs bytes.Buffer
-			if code := Main(strings.Fields(c.args), &out, &errs); code != c.code || out.Len() > 0 || !strings.Contains(errs.String(), c.want) {
-				t.Errorf("%s: status %d, %q, %q", c.args, code, out.String(), errs.String())
-			}
-		})
+		var out, errs bytes.Buffer
+		if code := Main(strings.Fields(c.args), &out, &errs); code != c.code || out.Len() > 0 || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%s: status %d, %q, %q", c.args, code, out.String(), errs.String())
+		}
 	}
 }

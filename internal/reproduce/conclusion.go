@@ -10,7 +10,10 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// armConclusions returns what our comparisons in a table say: the sentence of a comparison or, for several that differ only in their case,
+// manyCases are as many sentences about two environments as nobody reads one after the other.
+const manyCases = 4
+
+// armConclusions returns what our comparisons in a table say: the sentence of each comparison or, for many that differ only in their case,
 // one sentence about all of them.
 func (pt *PageTable) armConclusions() (out []string) {
 	var groups [][]*MeasuredArm
@@ -34,10 +37,12 @@ func (pt *PageTable) armConclusions() (out []string) {
 		}
 	}
 	for _, g := range groups {
-		if len(g) == 1 {
-			out = append(out, asSentence(g[0].Sentence, g[0].Comparison))
-		} else {
+		if len(g) >= manyCases {
 			out = append(out, summarizeCases(g))
+			continue
+		}
+		for _, x := range g {
+			out = append(out, asSentence(x.Sentence, x.Comparison))
 		}
 	}
 	return out
@@ -70,12 +75,11 @@ func summarizeCases(cases []*MeasuredArm) string {
 	if len(costs) == 0 {
 		return out + fmt.Sprintf("all %d comparisons are refused. The first: %s.", len(cases), cases[0].Sentence)
 	}
-	what := "cost ratio"
-	if c.StandIn != "" {
-		what = "ratio"
+	span := fmt.Sprintf("of %s to %s in %s", metric.Times(slices.Min(costs)), metric.Times(slices.Max(costs)), metric.Plural(len(costs), "case"))
+	if c.StandIn != "" { // it has a ratio, and no verdict
+		return "stand-in: " + out + "ratio " + span + ". " + asSentence(strings.TrimSuffix(c.StandIn, "."), c)
 	}
-	out += fmt.Sprintf("%s of %s to %s in %s, of which %d %s decided", what, metric.Times(slices.Min(costs)), metric.Times(slices.Max(costs)),
-		metric.Plural(len(costs), "case"), decided, are(decided))
+	out += fmt.Sprintf("cost ratio %s, of which %d %s decided", span, decided, are(decided))
 	if refused > 0 {
 		out += fmt.Sprintf("; %s more %s refused", metric.Plural(refused, "case"), are(refused))
 	}

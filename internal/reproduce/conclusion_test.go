@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/teescope/teescope/internal/result"
@@ -23,15 +24,21 @@ func TestArmConclusions(t *testing.T) {
 		"one case": {[][]MeasuredArm{{arm("runsc", "n=1", 1.25, stats.Cost)}}, []string{"runsc says n=1."}},
 		"the same case in two rows": {[][]MeasuredArm{{arm("runsc", "n=1", 1.25, stats.Cost)}, {arm("runsc", "n=1", 1.25, stats.Cost)}},
 			[]string{"runsc says n=1."}},
-		"several cases, two arms": {[][]MeasuredArm{
+		"few cases": {[][]MeasuredArm{{arm("runsc", "n=1", 1.25, stats.Cost)}, {arm("runsc", "n=2", 1.5, stats.Cost)}, {arm("runsc", "n=4", 0, stats.Invalid)}},
+			[]string{"runsc says n=1.", "runsc says n=2.", "runsc says n=4."}},
+		"many cases, two arms": {[][]MeasuredArm{
 			{arm("runsc", "n=1", 1.25, stats.Cost), arm("guest", "n=1", 3, stats.Cost)},
 			{arm("runsc", "n=2", 1.5, stats.Inconclusive)},
-			{arm("runsc", "n=4", 0, stats.Invalid)}},
-			[]string{"runsc against native (messages per second): cost ratio of 1.25x to 1.5x in 2 cases, of which 1 is decided; 1 case more is refused.", "guest says n=1."}},
-		"all refused": {[][]MeasuredArm{{arm("runsc", "n=1", 0, stats.Invalid)}, {arm("runsc", "n=2", 0, stats.Invalid)}},
-			[]string{"runsc against native (messages per second): all 2 comparisons are refused. The first: runsc says n=1."}},
-		"an arm that stands in has no cost": {[][]MeasuredArm{{standIn(arm("runsc", "n=1", 2, stats.Cost))}, {standIn(arm("runsc", "n=2", 3, stats.Cost))}},
-			[]string{"runsc against native (messages per second): ratio of 2x to 3x in 2 cases, of which 2 are decided."}},
+			{arm("runsc", "n=4", 1.4, stats.Cost)},
+			{arm("runsc", "n=8", 0, stats.Invalid)}},
+			[]string{"runsc against native (messages per second): cost ratio of 1.25x to 1.5x in 3 cases, of which 2 are decided; 1 case more is refused.", "guest says n=1."}},
+		"all refused": {cases(4, func(kase string) MeasuredArm { return arm("runsc", kase, 0, stats.Invalid) }),
+			[]string{"runsc against native (messages per second): all 4 comparisons are refused. The first: runsc says n=1."}},
+		"an arm that stands in has no cost": {cases(4, func(kase string) MeasuredArm {
+			x := arm("runsc", kase, 2, stats.Cost)
+			x.Comparison.StandIn = "the guest is emulated"
+			return x
+		}), []string{"stand-in: runsc against native (messages per second): ratio of 2x to 2x in 4 cases. The guest is emulated."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pt := &PageTable{}
@@ -51,7 +58,10 @@ func TestArmConclusions(t *testing.T) {
 	}
 }
 
-func standIn(x MeasuredArm) MeasuredArm {
-	x.Comparison.StandIn = "an emulated guest"
-	return x
+// cases are n rows with an arm for one case each.
+func cases(n int, arm func(kase string) MeasuredArm) (out [][]MeasuredArm) {
+	for i := range n {
+		out = append(out, []MeasuredArm{arm(fmt.Sprintf("n=%d", i+1))})
+	}
+	return out
 }

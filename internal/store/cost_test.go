@@ -47,13 +47,11 @@ func TestEstimate(t *testing.T) {
 		{"x @ 1", 0, 0, 10, 1},
 		{"x @ 1", time.Hour, time.Minute, 10, 1}, // once
 	} {
-		t.Run(c.expr, func(t *testing.T) {
-			looked, alone, err := store.Estimate(c.expr, c.span, c.step, 10)
-			near := func(got, want float64) bool { return got >= 0.99*want && got <= 1.02*want+11 }
-			if err != nil || !near(looked, c.looked) || !near(alone, c.alone) {
-				t.Errorf("%s over %v in steps of %v: %g values, %g of one series, %v; want %g and %g", c.expr, c.span, c.step, looked, alone, err, c.looked, c.alone)
-			}
-		})
+		looked, alone, err := store.Estimate(c.expr, c.span, c.step, 10)
+		near := func(got, want float64) bool { return got >= 0.99*want && got <= 1.02*want+11 }
+		if err != nil || !near(looked, c.looked) || !near(alone, c.alone) {
+			t.Errorf("%s over %v in steps of %v: %g values, %g of one series, %v; want %g and %g", c.expr, c.span, c.step, looked, alone, err, c.looked, c.alone)
+		}
 	}
 }
 
@@ -82,12 +80,10 @@ func TestEstimateFindsSeries(t *testing.T) {
 		{"max_over_time((tee_test_total" + past + ")[1000s:1s] @ end())", far, far, time.Hour, 5 * time.Minute, 4000 * 1001},
 		{"tee_test_total", far, 1000 * time.Second, time.Second, 5 * time.Minute, 0}, // nothing is found, and nothing refused
 	} {
-		t.Run(c.expr, func(t *testing.T) {
-			values, _, err := db.Cost(t.Context(), c.expr, now.Add(c.from), now.Add(c.from+c.span), c.step, c.lookback)
-			if err != nil || values < c.least {
-				t.Errorf("%s from %v over %v: %g values, %v; want %g or more", c.expr, c.from, c.span, values, err, c.least)
-			}
-		})
+		values, _, err := db.Cost(t.Context(), c.expr, now.Add(c.from), now.Add(c.from+c.span), c.step, c.lookback)
+		if err != nil || values < c.least {
+			t.Errorf("%s from %v over %v: %g values, %v; want %g or more", c.expr, c.from, c.span, values, err, c.least)
+		}
 	}
 }
 
@@ -112,12 +108,10 @@ func TestLabelsOfLabels(t *testing.T) {
 		{`count_values("v", tee_test_total)`, ""},
 		{`tee_test_total * on (n) group_left (job) tee_test_total`, ""},
 	} {
-		t.Run(c.expr, func(t *testing.T) {
-			_, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), "count("+c.expr+")", now)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%.120s: %.300v, want %q", c.expr, err, c.want)
-			}
-		})
+		_, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), "count("+c.expr+")", now)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.120s: %.300v, want %q", c.expr, err, c.want)
+		}
 	}
 }
 
@@ -157,16 +151,14 @@ func TestLinesOfNamesThatCameAndWent(t *testing.T) {
 		`sum by (group) (label_replace(tee_test_total, "g", "$1", "n", "(.*)"))`:                     "",
 		"sum by (group) (tee_test_total) * on (group) group_left () sum by (group) (tee_test_total)": "",
 	} {
-		t.Run(expr, func(t *testing.T) {
-			_, err := store.EvalRange(t.Context(), db.Pages(), db.Queryable(), expr, now.Add(-600*time.Second), now, 150*time.Millisecond)
-			var status interface{ Status() int }
-			switch {
-			case want == "" && err != nil:
-				t.Errorf("%s: %v", expr, err)
-			case want != "" && (!errors.As(err, &status) || status.Status() != http.StatusUnprocessableEntity || !strings.Contains(err.Error(), want)):
-				t.Errorf("%s: %v, want 422 with %q", expr, err, want)
-			}
-		})
+		_, err := store.EvalRange(t.Context(), db.Pages(), db.Queryable(), expr, now.Add(-600*time.Second), now, 150*time.Millisecond)
+		var status interface{ Status() int }
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", expr, err)
+		case want != "" && (!errors.As(err, &status) || status.Status() != http.StatusUnprocessableEntity || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want 422 with %q", expr, err, want)
+		}
 	}
 }
 
@@ -181,12 +173,10 @@ func TestPagesAreNeverRefused(t *testing.T) {
 		`max(max_over_time(teescope_source_up[14400s]))`,
 		`sum by (process) (avg_over_time(process:tee_syscalls:rate1m[3600s]))`,
 	} {
-		t.Run(expr, func(t *testing.T) {
-			looked, alone, err := store.Estimate(expr, days, time.Hour, 10*names)
-			if err != nil || looked > store.MaxLooked*0.8 || alone > store.MaxAlone/10 {
-				t.Errorf("%s: %g values, %g of one series, %v", expr, looked, alone, err)
-			}
-		})
+		looked, alone, err := store.Estimate(expr, days, time.Hour, 10*names)
+		if err != nil || looked > store.MaxLooked*0.8 || alone > store.MaxAlone/10 {
+			t.Errorf("%s: %g values, %g of one series, %v", expr, looked, alone, err)
+		}
 	}
 }
 
@@ -237,12 +227,10 @@ func TestCostlyQueries(t *testing.T) {
 		"max_over_time((max_over_time(vector(1)[1d:1s]))[10d:1s])":                  "the query would look at about 75 billion values, the limit is 20 billion",
 		"sum(max_over_time((max_over_time(vector(1)[1d:1s]))[10d:1s])) + vector(1)": "use a longer step, a shorter range or window, or name fewer series",
 	} {
-		t.Run(expr, func(t *testing.T) {
-			code, body := ask(t, srv.URL+"/api/v1/query?query="+url.QueryEscape(expr))
-			if code != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
-				t.Errorf("%s: %d %s, want 422 with %q", expr, code, body, want)
-			}
-		})
+		code, body := ask(t, srv.URL+"/api/v1/query?query="+url.QueryEscape(expr))
+		if code != http.StatusUnprocessableEntity || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want 422 with %q", expr, code, body, want)
+		}
 	}
 	if _, _, err := db.Steps(t.Context(), "max_over_time((max_over_time(vector(1)[12h:1s]))[1d:1s])", now, now, 0); err == nil {
 		t.Error("a page's query was evaluated")
@@ -284,20 +272,16 @@ func TestAnswersOfOthers(t *testing.T) {
 	others, err := memory.Answers.Reserve(memory.Answers.Limit)
 	must(t, err)
 	for _, path := range []string{"/api/v1/query?query=tee_test_total", "/api/v1/series?match[]=tee_test_total", "/api/v1/labels", "/api/v1/status/config"} {
-		t.Run(path, func(t *testing.T) {
-			code, body := ask(t, srv.URL+path)
-			if code != http.StatusServiceUnavailable || !strings.Contains(body, "other answers have 32 MiB of the 32 MiB that all may have") {
-				t.Errorf("%s: %d %s", path, code, body)
-			}
-		})
+		code, body := ask(t, srv.URL+path)
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, "other answers have 32 MiB of the 32 MiB that all may have") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
 	}
 	others()
 	for _, path := range []string{"/api/v1/query?query=tee_test_total", "/api/v1/series?match[]=tee_test_total", "/api/v1/labels", "/api/v1/status/config"} {
-		t.Run(path, func(t *testing.T) {
-			if code, body := ask(t, srv.URL+path); code != http.StatusOK {
-				t.Errorf("%s afterwards: %d %s", path, code, body)
-			}
-		})
+		if code, body := ask(t, srv.URL+path); code != http.StatusOK {
+			t.Errorf("%s afterwards: %d %s", path, code, body)
+		}
 	}
 }
 
@@ -429,12 +413,10 @@ func TestExpressionsBeyondMemory(t *testing.T) {
 		`vector(1) or {a=~"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}`:                     "",
 		"vector(1)" + strings.Repeat(" ", 60_000):                                           "",
 	} {
-		t.Run(expr, func(t *testing.T) {
-			_, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), expr, now)
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-				t.Errorf("%.60s: %.300v, want %q", expr, err, want)
-			}
-		})
+		_, err := store.Eval(t.Context(), db.Pages(), db.Queryable(), expr, now)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60s: %.300v, want %q", expr, err, want)
+		}
 	}
 	q, err := db.Pages().NewInstantQuery(t.Context(), db.Queryable(), nil, "tee_test_total", now)
 	must(t, err)

@@ -59,54 +59,50 @@ func TestSteps(t *testing.T) {
 	}
 	from := end.Add(-5 * time.Minute)
 	for _, expr := range []string{`sum by (process) (rate(calls_total[20s]))`, `calls_total`, `calls_total / 0`, `absent_of_all`, `vector(1)`} {
-		t.Run(expr, func(t *testing.T) {
-			want, warned := api("query_range", url.Values{"query": {expr}, "start": {fmt.Sprint(from.Unix())}, "end": {fmt.Sprint(end.Unix())}, "step": {"5"}})
-			got, _, err := s.Steps(t.Context(), expr, from, end, 5*time.Second)
-			if err != nil || len(got) != len(want) {
-				t.Errorf("%s: %d lines, want %d, %v", expr, len(got), len(want), err)
-				return
+		want, warned := api("query_range", url.Values{"query": {expr}, "start": {fmt.Sprint(from.Unix())}, "end": {fmt.Sprint(end.Unix())}, "step": {"5"}})
+		got, _, err := s.Steps(t.Context(), expr, from, end, 5*time.Second)
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %d lines, want %d, %v", expr, len(got), len(want), err)
+			continue
+		}
+		for i, r := range want {
+			values := slices.Repeat([]float64{math.NaN()}, 61)
+			for _, v := range r.Values {
+				n, _ := strconv.ParseFloat(v[1].(string), 64)
+				values[int(v[0].(float64)-float64(from.Unix()))/5] = n
 			}
-			for i, r := range want {
-				values := slices.Repeat([]float64{math.NaN()}, 61)
-				for _, v := range r.Values {
-					n, _ := strconv.ParseFloat(v[1].(string), 64)
-					values[int(v[0].(float64)-float64(from.Unix()))/5] = n
-				}
-				var have []float64
-				for step := range values {
-					have = append(have, got[i].At(step))
-				}
-				if fmt.Sprint(got[i].Labels) != fmt.Sprint(r.Metric) || fmt.Sprint(have) != fmt.Sprint(values) {
-					t.Errorf("%s: line %d is\n%v, want\n%v", expr, i, got[i], values)
-				}
+			var have []float64
+			for step := range values {
+				have = append(have, got[i].At(step))
 			}
-			if notes := s.Notes(t.Context(), expr, from, end); !slices.Equal(notes, warned) {
-				t.Errorf("%s: notes %q, the API has %q", expr, notes, warned)
+			if fmt.Sprint(got[i].Labels) != fmt.Sprint(r.Metric) || fmt.Sprint(have) != fmt.Sprint(values) {
+				t.Errorf("%s: line %d is\n%v, want\n%v", expr, i, got[i], values)
 			}
-			one, warned := api("query", url.Values{"query": {expr}, "time": {fmt.Sprint(end.Unix())}})
-			at, _, err := s.Steps(t.Context(), expr, end, end, 0)
-			if err != nil || len(at) != len(one) {
-				t.Errorf("%s at one time: %v, want %v, %v", expr, at, one, err)
-				return
+		}
+		if notes := s.Notes(t.Context(), expr, from, end); !slices.Equal(notes, warned) {
+			t.Errorf("%s: notes %q, the API has %q", expr, notes, warned)
+		}
+		one, warned := api("query", url.Values{"query": {expr}, "time": {fmt.Sprint(end.Unix())}})
+		at, _, err := s.Steps(t.Context(), expr, end, end, 0)
+		if err != nil || len(at) != len(one) {
+			t.Errorf("%s at one time: %v, want %v, %v", expr, at, one, err)
+			continue
+		}
+		for i, r := range one {
+			if v, _ := strconv.ParseFloat(r.Value[1].(string), 64); fmt.Sprint(at[i].Labels) != fmt.Sprint(r.Metric) || at[i].Values[0] != v {
+				t.Errorf("%s at one time: %v, want %v", expr, at[i], r)
 			}
-			for i, r := range one {
-				if v, _ := strconv.ParseFloat(r.Value[1].(string), 64); fmt.Sprint(at[i].Labels) != fmt.Sprint(r.Metric) || at[i].Values[0] != v {
-					t.Errorf("%s at one time: %v, want %v", expr, at[i], r)
-				}
-			}
-			if strings.Contains(expr, "rate") && len(warned) != 1 {
-				t.Errorf("the API's warnings are %q", warned)
-			}
-		})
+		}
+		if strings.Contains(expr, "rate") && len(warned) != 1 {
+			t.Errorf("the API's warnings are %q", warned)
+		}
 	}
 	for _, bad := range []string{"sum(", "calls_total[1m]", `"text"`, strings.Repeat("(", 70_000)} {
-		t.Run(bad, func(t *testing.T) {
-			if _, _, err := s.Steps(t.Context(), bad, end, end, 0); err == nil {
-				t.Errorf("%.20s is accepted", bad)
-			}
-			if n := s.Notes(t.Context(), bad, from, end); len(bad) < 100 && n != nil && bad != "calls_total[1m]" {
-				t.Errorf("%s has notes %q", bad, n)
-			}
-		})
+		if _, _, err := s.Steps(t.Context(), bad, end, end, 0); err == nil {
+			t.Errorf("%.20s is accepted", bad)
+		}
+		if n := s.Notes(t.Context(), bad, from, end); len(bad) < 100 && n != nil && bad != "calls_total[1m]" {
+			t.Errorf("%s has notes %q", bad, n)
+		}
 	}
 }

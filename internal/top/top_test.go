@@ -416,11 +416,9 @@ func TestWrapped(t *testing.T) {
 		{"incomprehensible", 8, 1, []string{"incompr…"}},
 		{"incomprehensible words", 8, 1, []string{"incompr…"}},
 	} {
-		t.Run(tt.text, func(t *testing.T) {
-			if got := wrapped(tt.text, tt.width, tt.most); !slices.Equal(got, tt.want) {
-				t.Errorf("%q in %d columns is %q, want %q", tt.text, tt.width, got, tt.want)
-			}
-		})
+		if got := wrapped(tt.text, tt.width, tt.most); !slices.Equal(got, tt.want) {
+			t.Errorf("%q in %d columns is %q, want %q", tt.text, tt.width, got, tt.want)
+		}
 	}
 }
 
@@ -476,20 +474,18 @@ func TestNotJudged(t *testing.T) {
 	for _, c := range []struct {
 		watched time.Duration
 		want    string
-	}{{0, ""}, {10900 * time.Millisecond, line}, {5 * time.Minute, ""}} {
-		t.Run(c.want, func(t *testing.T) { // 0: not known
-			s := snapshot{watched: c.watched}
-			s.findings.Rules = rules
-			if got := s.notJudged(); got != c.want {
-				t.Errorf("watched for %v: %q, want %q", c.watched, got, c.want)
-			}
-			m := Model{snapshot: s, filter: everything, width: usualWidth, height: usualHeight}
-			if got := strings.Contains(m.OneTable(), line); got != (c.want != "") {
-				t.Errorf("watched for %v: the line is there %v", c.watched, got)
-			}
-			if strings.Contains(m.Table(), line) {
-				t.Errorf("watched for %v: the line is in a repeated table", c.watched)
-			}
-		})
+	}{{0, ""}, {10900 * time.Millisecond, line}, {5 * time.Minute, ""}} { // 0: not known
+		s := snapshot{watched: c.watched}
+		s.findings.Rules = rules
+		if got := s.notJudged(); got != c.want {
+			t.Errorf("watched for %v: %q, want %q", c.watched, got, c.want)
+		}
+		m := Model{snapshot: s, filter: everything, width: usualWidth, height: usualHeight}
+		if got := strings.Contains(m.OneTable(), line); got != (c.want != "") {
+			t.Errorf("watched for %v: the line is there %v", c.watched, got)
+		}
+		if strings.Contains(m.Table(), line) {
+			t.Errorf("watched for %v: the line is in a repeated table", c.watched)
+		}
 	}
 }

@@ -50,7 +50,7 @@ func (p *guardRun) interference(k *armComparison) {
 		}
 		p.report(warn, k.scope(), v, "%s; they are set aside, but the verdict is the same with them (cost ratio %s) and without (%s)", text, costOf(with, d), costOf(without, d))
 	default:
-		p.report(warn, k.scope(), v, "%s; too few undisturbed pairs remain, so all pairs are used", text)
+		p.report(warn, k.scope(), v, "%s; too few undisturbed %ss remain, so all %ss are used", text, noun, noun)
 		p.hopeless(k)
 	}
 	for _, arm := range []*result.Environment{k.base, k.treat} {

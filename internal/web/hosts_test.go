@@ -36,26 +36,24 @@ func TestHosts(t *testing.T) {
 		"a:b:c": nothing, "[::1": nothing, "vm1:9780:1": nothing, "vm1/": nothing, "vm1..": nothing, ".": nothing, ":9780": nothing, "vm1 ": nothing, "vm\u00fc.example": nothing,
 		"user@vm1": nothing, "http://vm1": nothing, strings.Repeat("a", 70000): nothing,
 	} {
-		t.Run(host, func(t *testing.T) {
-			for name, h := range servers {
-				want := http.StatusForbidden
-				if strings.Contains(answers, name) {
-					want = http.StatusOK
+		for name, h := range servers {
+			want := http.StatusForbidden
+			if strings.Contains(answers, name) {
+				want = http.StatusOK
+			}
+			for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/query", "/api/teescope/v1/sources"} {
+				w := do(h, "GET", path, "", "Host", host)
+				if w.Code != want {
+					t.Errorf("%s asked for %s as %.40q: %d, want %d", name, path, host, w.Code, want)
 				}
-				for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/query", "/api/teescope/v1/sources"} {
-					w := do(h, "GET", path, "", "Host", host)
-					if w.Code != want {
-						t.Errorf("%s asked for %s as %.40q: %d, want %d", name, path, host, w.Code, want)
-					}
-					if w.Code == http.StatusForbidden && w.Body.Len() > 1000 {
-						t.Errorf("%.40q: refused with %d bytes", host, w.Body.Len())
-					}
-					if w.Header().Get("X-Content-Type-Options") != "nosniff" {
-						t.Errorf("%.40q: an answer without headers", host)
-					}
+				if w.Code == http.StatusForbidden && w.Body.Len() > 1000 {
+					t.Errorf("%.40q: refused with %d bytes", host, w.Body.Len())
+				}
+				if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%.40q: an answer without headers", host)
 				}
 			}
-		})
+		}
 	}
 }
 
@@ -88,12 +86,10 @@ func TestOtherOrigins(t *testing.T) {
 		{"evil.example:9780", "same-origin", 403}, // evil.example is 192.168.1.7 now
 		{"evil.example:9780", "", 403},
 	} {
-		t.Run(c.host, func(t *testing.T) {
-			w := do(h, "POST", "/api/teescope/v1/sources/syscalls", `{}`, "Host", c.host, "Sec-Fetch-Site", c.site)
-			if w.Code != c.code {
-				t.Errorf("host %s, site %s: %d, want %d", c.host, c.site, w.Code, c.code)
-			}
-		})
+		w := do(h, "POST", "/api/teescope/v1/sources/syscalls", `{}`, "Host", c.host, "Sec-Fetch-Site", c.site)
+		if w.Code != c.code {
+			t.Errorf("host %s, site %s: %d, want %d", c.host, c.site, w.Code, c.code)
+		}
 	}
 }
 
@@ -104,12 +100,10 @@ func TestCleanHostName(t *testing.T) {
 		"": "", "*": "", "*.": "", ".": "", "a..b": "", "monitor.example:443": "", "https://monitor.example": "", "monitor.example/x": "", "m\u00fcnchen.example": "", "a b": "", "a,b": "",
 		"a.*.b": "", strings.Repeat("a", 300): "",
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := CleanHostName(name)
-			if got != want || (err == nil) != (want != "") {
-				t.Errorf("%.40q: %q, %v, want %q", name, got, err, want)
-			}
-		})
+		got, err := CleanHostName(name)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%.40q: %q, %v, want %q", name, got, err, want)
+		}
 	}
 }
 

@@ -90,13 +90,11 @@ func TestQueriesRefused(t *testing.T) {
 		{one(`"from":100,"to":200,"step":5,"top":-1`), 400, "top: -1"},
 		{one(`"to":1,"x":"` + strings.Repeat("a", 300<<10) + `"`), 413, "longer than 256 KiB"},
 	} {
-		t.Run(c.body, func(t *testing.T) {
-			var asked []feed.Query
-			w := do(answering(&asked), "POST", "/api/teescope/v1/queries", c.body)
-			if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) || asked != nil {
-				t.Errorf("%.80s: %d %s, want %d with %q", c.body, w.Code, w.Body, c.code, c.want)
-			}
-		})
+		var asked []feed.Query
+		w := do(answering(&asked), "POST", "/api/teescope/v1/queries", c.body)
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) || asked != nil {
+			t.Errorf("%.80s: %d %s, want %d with %q", c.body, w.Code, w.Body, c.code, c.want)
+		}
 	}
 	var asked []feed.Query
 	if w := do(answering(&asked), "GET", "/api/teescope/v1/queries", ""); w.Code != 404 && w.Code != 405 {
@@ -115,11 +113,9 @@ func TestMetered(t *testing.T) {
 		path string
 		want int
 	}{{"/metrics", 0}, {"/-/ready", 0}, {"/", 1}, {"/api/teescope/v1/platform", 2}, {"/api/v1/query", 3}} {
-		t.Run(c.path, func(t *testing.T) {
-			if w := do(h, "GET", c.path, ""); w.Code != 200 || n != c.want {
-				t.Errorf("%s: %d, counted %d times, want %d", c.path, w.Code, n, c.want)
-			}
-		})
+		if w := do(h, "GET", c.path, ""); w.Code != 200 || n != c.want {
+			t.Errorf("%s: %d, counted %d times, want %d", c.path, w.Code, n, c.want)
+		}
 	}
 }
 
@@ -230,14 +226,12 @@ func TestOwnSite(t *testing.T) {
 		{"/api/v1/query?query=up", "same-origin", 200}, {"/api/v1/query?query=up", "none", 200}, {"/api/v1/query?query=up", "", 200},
 		{"/", "cross-site", 200}, {"/metrics", "", 200}, {"/-/healthy", "cross-site", 200},
 	} {
-		t.Run(c.path, func(t *testing.T) {
-			var header []string
-			if c.site != "" {
-				header = []string{"Sec-Fetch-Site", c.site}
-			}
-			if w := do(h, "GET", c.path, "", header...); w.Code != c.code {
-				t.Errorf("%s from %q: %d %s, want %d", c.path, c.site, w.Code, w.Body, c.code)
-			}
-		})
+		var header []string
+		if c.site != "" {
+			header = []string{"Sec-Fetch-Site", c.site}
+		}
+		if w := do(h, "GET", c.path, "", header...); w.Code != c.code {
+			t.Errorf("%s from %q: %d %s, want %d", c.path, c.site, w.Code, w.Body, c.code)
+		}
 	}
 }

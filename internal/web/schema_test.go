@@ -60,21 +60,17 @@ func TestFindingsMatchTheirSchema(t *testing.T) {
 		return schema.Validate(v)
 	}
 	for _, target := range []string{"findings", "findings?limit=3"} {
-		t.Run(target, func(t *testing.T) {
-			w := do(h, "GET", "/api/teescope/v1/"+target, "")
-			if err := check(w.Body.String()); w.Code != 200 || err != nil {
-				t.Errorf("%s: %d: %v\n%s", target, w.Code, err, w.Body)
-			}
-		})
+		w := do(h, "GET", "/api/teescope/v1/"+target, "")
+		if err := check(w.Body.String()); w.Code != 200 || err != nil {
+			t.Errorf("%s: %d: %v\n%s", target, w.Code, err, w.Body)
+		}
 	}
 	good := do(h, "GET", "/api/teescope/v1/findings?limit=3", "").Body.String()
 	for old, wrong := range map[string]string{`"warning"`: `"grave"`, `"state":"open"`: `"state":1`, `[0.1,0.2]`: `[0.1]`, `"subject":`: `"object":`} {
-		t.Run(old, func(t *testing.T) {
-			bad := strings.ReplaceAll(good, old, wrong)
-			if bad == good || check(bad) == nil {
-				t.Errorf("%s in the place of %s is taken: %s", wrong, old, bad)
-			}
-		})
+		bad := strings.ReplaceAll(good, old, wrong)
+		if bad == good || check(bad) == nil {
+			t.Errorf("%s in the place of %s is taken: %s", wrong, old, bad)
+		}
 	}
 }
 

@@ -32,14 +32,12 @@ func TestSkipCommand(t *testing.T) {
 		"*1\n":                                 "want * and a length",
 		"*" + strings.Repeat("1", 5000):        "buffer full",
 	} {
-		t.Run(in, func(t *testing.T) {
-			for _, r := range []*bufio.Reader{bufio.NewReader(strings.NewReader(in)), bufio.NewReader(iotest.OneByteReader(strings.NewReader(in)))} {
-				err := skipCommand(r)
-				if want == "" && (err != nil || r.Buffered() > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-					t.Errorf("%.30q: %v, %d bytes left, want %q", in, err, r.Buffered(), want)
-				}
+		for _, r := range []*bufio.Reader{bufio.NewReader(strings.NewReader(in)), bufio.NewReader(iotest.OneByteReader(strings.NewReader(in)))} {
+			err := skipCommand(r)
+			if want == "" && (err != nil || r.Buffered() > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%.30q: %v, %d bytes left, want %q", in, err, r.Buffered(), want)
 			}
-		})
+		}
 	}
 }
 
@@ -69,38 +67,36 @@ func TestCauseServers(t *testing.T) {
 	for _, args := range []string{
 		"clockserver --clock vdso", "clockserver --clock syscall --reads 3", "lockserver --locks split", "lockserver --locks shared --connections 2 --turns 3",
 	} {
-		t.Run(args, func(t *testing.T) {
-			address := free(t)
-			ctx, stop := context.WithCancel(t.Context())
-			var errs bytes.Buffer
-			ended := make(chan int)
-			go func() { ended <- Main(ctx, append(strings.Fields(args), "--address", address), nil, &errs, &errs) }()
-			var c net.Conn
-			var err error
-			await.Event(t, args+" listens", func() error {
-				select {
-				case code := <-ended:
-					t.Fatalf("%s: ended with %d: %s", args, code, &errs)
-				default:
-				}
-				c, err = net.Dial("tcp", address)
-				return err
-			})
-			r := bufio.NewReader(c)
-			if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n")); err != nil {
-				t.Fatal(err)
+		address := free(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var errs bytes.Buffer
+		ended := make(chan int)
+		go func() { ended <- Main(ctx, append(strings.Fields(args), "--address", address), nil, &errs, &errs) }()
+		var c net.Conn
+		var err error
+		await.Event(t, args+" listens", func() error {
+			select {
+			case code := <-ended:
+				t.Fatalf("%s: ended with %d: %s", args, code, &errs)
+			default:
 			}
-			for range 2 {
-				if line, err := r.ReadString('\n'); line != pong {
-					t.Errorf("%s: answered %q: %v", args, line, err)
-				}
-			}
-			stop()
-			if code := <-ended; code != 0 {
-				t.Errorf("%s: ended with %d: %s", args, code, &errs)
-			}
-			_ = c.Close()
+			c, err = net.Dial("tcp", address)
+			return err
 		})
+		r := bufio.NewReader(c)
+		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if line, err := r.ReadString('\n'); line != pong {
+				t.Errorf("%s: answered %q: %v", args, line, err)
+			}
+		}
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("%s: ended with %d: %s", args, code, &errs)
+		}
+		_ = c.Close()
 	}
 }
 
@@ -116,11 +112,9 @@ func free(t *testing.T) string {
 
 func TestCauseFlags(t *testing.T) {
 	for _, args := range []string{"clockserver --clock sundial", "clockserver --reads -1", "lockserver --locks none", "lockserver --turns 0", "lockserver --connections 5000", "faultserver --fault sleepy", "faultserver --bytes 0", "faultserver --certificate x"} {
-		t.Run(args, func(t *testing.T) {
-			var errs bytes.Buffer
-			if code := Main(t.Context(), strings.Fields(args), nil, &errs, &errs); code != exitFailed || !strings.Contains(errs.String(), "-") {
-				t.Errorf("%s: status %d: %s", args, code, &errs)
-			}
-		})
+		var errs bytes.Buffer
+		if code := Main(t.Context(), strings.Fields(args), nil, &errs, &errs); code != exitFailed || !strings.Contains(errs.String(), "-") {
+			t.Errorf("%s: status %d: %s", args, code, &errs)
+		}
 	}
 }

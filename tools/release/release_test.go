@@ -45,12 +45,10 @@ func TestParse(t *testing.T) {
 		"-version v0.1.0-rc.1 -program p -only deb,rpm amd64=x":         "",
 		"-version v10.20.30 -created 1 amd64=x arm64=y windows/arm64=z": "",
 	} {
-		t.Run(args, func(t *testing.T) {
-			_, err := parse(strings.Fields(args))
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-				t.Errorf("%q: error %v, want %q", args, err, want)
-			}
-		})
+		_, err := parse(strings.Fields(args))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: error %v, want %q", args, err, want)
+		}
 	}
 }
 
@@ -106,12 +104,10 @@ func TestTwice(t *testing.T) {
 		{inTarball: "completions/_teescope", installed: "/usr/share/zsh/site-functions/_teescope", text: []byte("completions")}}
 	dir := t.TempDir()
 	programsIn(t, dir)
-	for _, name := range []string{"teescope", "teescope.exe"} {
-		t.Run(name, func(t *testing.T) { // of clients
-			if err := os.Link(filepath.Join(dir, "bin", "teescope-work"), filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
-		})
+	for _, name := range []string{"teescope", "teescope.exe"} { // of clients
+		if err := os.Link(filepath.Join(dir, "bin", "teescope-work"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var made [2]map[string][]byte
 	var folders [2]string
@@ -160,11 +156,9 @@ func TestTwice(t *testing.T) {
 		"teescope-x86_64.apk", "teescope-aarch64.apk", "teescope-agent-linux-amd64.tar.gz", "teescope-agent-linux-arm64.tar.gz", "teescope-darwin-arm64.tar.gz",
 		"teescope-windows-amd64.zip", chartName, chartLayoutName, formulaName, krewName, provenanceName, envelopeName, checksumsName, signatureName, publicName}
 	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			if a, b := made[0][name], made[1][name]; len(a) == 0 || !bytes.Equal(a, b) {
-				t.Errorf("%s has %d bytes, then %d others", name, len(a), len(b))
-			}
-		})
+		if a, b := made[0][name], made[1][name]; len(a) == 0 || !bytes.Equal(a, b) {
+			t.Errorf("%s has %d bytes, then %d others", name, len(a), len(b))
+		}
 	}
 	if len(made[0]) != len(names) {
 		t.Errorf("%d files, want %d", len(made[0]), len(names))
@@ -254,12 +248,10 @@ func TestReadKey(t *testing.T) {
 		none + "/nowhere": "no such file",
 		"/nowhere":        "no such file",
 	} {
-		t.Run(name, func(t *testing.T) {
-			o := options{key: name}
-			if err := o.checkKey(); err == nil || !strings.Contains(strings.Replace(err.Error(), "not a directory", "no such file", 1), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-		})
+		o := options{key: name}
+		if err := o.checkKey(); err == nil || !strings.Contains(strings.Replace(err.Error(), "not a directory", "no such file", 1), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 }
 
@@ -276,11 +268,9 @@ func TestNotices(t *testing.T) {
 		t.Errorf("%s is not what is linked now, %v: run `make generate`", noticesFile, err)
 	}
 	for _, part := range []string{"\nGo's standard library\n", "\ngithub.com/prometheus/prometheus v", "\ngithub.com/cilium/ebpf v", "\nreact 1", "\nuplot 1.", "\ngithub.com/inconshreveable/mousetrap v", "\nmusl 1.2.3, "} {
-		t.Run(part, func(t *testing.T) {
-			if strings.Count(text, part) != 1 {
-				t.Errorf("%q is there %d times", part, strings.Count(text, part))
-			}
-		})
+		if strings.Count(text, part) != 1 {
+			t.Errorf("%q is there %d times", part, strings.Count(text, part))
+		}
 	}
 	if strings.Contains(text, "\nvite ") {
 		t.Error("vite builds the page and is not in it")

@@ -59,11 +59,9 @@ func TestBadImages(t *testing.T) {
 		bad["localhost/teescope-absent:none"] = "not in podman's store"
 	}
 	for image, want := range bad {
-		t.Run(image, func(t *testing.T) {
-			if err := checkImage(t.Context(), h, image); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s: %v, want %q", image, err, want)
-			}
-		})
+		if err := checkImage(t.Context(), h, image); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", image, err, want)
+		}
 	}
 }
 
@@ -71,11 +69,9 @@ func TestBadImages(t *testing.T) {
 func TestRefusedFolders(t *testing.T) {
 	h := host.At(t.TempDir())
 	for _, dir := range []string{"/root/proc", "/root/run", "/root space/sys", "/rootless", "/sys/fs", "/plain"} {
-		t.Run(dir, func(t *testing.T) {
-			if err := h.Mkdir(dir); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := h.Mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, target := range map[string]string{"/link": "root", "/up": "plain/.."} {
 		t.Run(name, func(t *testing.T) {
@@ -102,12 +98,10 @@ func TestRefusedFolders(t *testing.T) {
 		"/root/proc": "proc is mounted at /root/proc", "/sys/fs": "sysfs is mounted at /sys",
 		"/root/run": "", "/rootless": "", "/plain": "", "/absent": "", "proc": "", "": "",
 	} {
-		t.Run(image, func(t *testing.T) {
-			err := refuseImage(h, image)
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
-				t.Errorf("image %q: %v, want %q", image, err, want)
-			}
-		})
+		err := refuseImage(h, image)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("image %q: %v, want %q", image, err, want)
+		}
 	}
 }
 
@@ -142,11 +136,9 @@ func TestRelativeImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for given, want := range map[string]string{"./root": filepath.Join(here, "root"), ".": here, "/srv/root": "/srv/root", "docker.io/redis:8": "docker.io/redis:8", "": ""} {
-		t.Run(given, func(t *testing.T) {
-			if p, err := bench.Complete("launcher runsc", gvisor.Params, bench.Params{"image": given}); err != nil || p["image"] != want {
-				t.Errorf("image %q becomes %q, %v; want %q", given, p["image"], err, want)
-			}
-		})
+		if p, err := bench.Complete("launcher runsc", gvisor.Params, bench.Params{"image": given}); err != nil || p["image"] != want {
+			t.Errorf("image %q becomes %q, %v; want %q", given, p["image"], err, want)
+		}
 	}
 }
 
@@ -159,16 +151,14 @@ func TestNetSettles(t *testing.T) {
 		job  bench.Job
 		want string
 	}{{"auto", alone, netNone}, {"auto", loaded, netUser}, {netUser, alone, netUser}, {netNone, loaded, netNone}} {
-		t.Run(c.net, func(t *testing.T) {
-			given := bench.Params{"net": c.net}
-			p := qemu.Settle(given, []bench.Job{alone, c.job})
-			if p["net"] != c.want || given["net"] != c.net {
-				t.Errorf("net=%s becomes %s, want %s", c.net, p["net"], c.want)
-			}
-			if err := qemu.Refuses(p, c.job); (err != nil) != (c.net == netNone && c.job.Outside != nil) {
-				t.Errorf("net=%s: %v", c.net, err)
-			}
-		})
+		given := bench.Params{"net": c.net}
+		p := qemu.Settle(given, []bench.Job{alone, c.job})
+		if p["net"] != c.want || given["net"] != c.net {
+			t.Errorf("net=%s becomes %s, want %s", c.net, p["net"], c.want)
+		}
+		if err := qemu.Refuses(p, c.job); (err != nil) != (c.net == netNone && c.job.Outside != nil) {
+			t.Errorf("net=%s: %v", c.net, err)
+		}
 	}
 }
 

@@ -52,15 +52,13 @@ func TestBadKnobs(t *testing.T) {
 		{bench.Params{"idle": "haltpoll", "accel": "tcg"}, "only under kvm"},
 		{bench.Params{"idle": "poll", "accel": "tcg"}, ""},
 	} {
-		t.Run(c.want, func(t *testing.T) {
-			err := qemuParams(guestOf(t, c.given))
-			switch {
-			case c.want == "" && err != nil:
-				t.Errorf("%v: %v", c.given, err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
-				t.Errorf("%v: %v, want one line with %q", c.given, err, c.want)
-			}
-		})
+		err := qemuParams(guestOf(t, c.given))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%v: %v", c.given, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("%v: %v, want one line with %q", c.given, err, c.want)
+		}
 	}
 }
 
@@ -78,11 +76,9 @@ func TestBounceWords(t *testing.T) {
 		{bench.Params{"idle": "poll"}, "idle=poll"},
 		{bench.Params{"idle": "haltpoll"}, "cpuidle_haltpoll.force=1"},
 	} {
-		t.Run(c.want, func(t *testing.T) {
-			if got := strings.Join(knobWords(guestOf(t, c.given)), " "); got != c.want {
-				t.Errorf("%v: %q, want %q", c.given, got, c.want)
-			}
-		})
+		if got := strings.Join(knobWords(guestOf(t, c.given)), " "); got != c.want {
+			t.Errorf("%v: %q, want %q", c.given, got, c.want)
+		}
 	}
 }
 
@@ -165,23 +161,21 @@ func TestFreeNet(t *testing.T) {
 // TestReachOnTap: servers listen at the guest's own address, and nothing is forwarded. UDP passes a tap.
 func TestReachOnTap(t *testing.T) {
 	for net, mover := range map[string]string{netTap: "QEMU", netVhost: "vhost-net"} {
-		t.Run(net, func(t *testing.T) {
-			e := &qemuEnv{params: guestOf(t, bench.Params{"net": net}), net: 7}
-			in, out, way, err := e.Reach(t.Context(), bench.Place{Host: "127.0.0.1", Ports: []int{4000}})
-			if err != nil || in.Host != "198.18.7.2" || out.Host != in.Host || out.Ports[0] != 4000 || !strings.Contains(way, mover) {
-				t.Errorf("%s: %v, %v, %s, %v", net, in, out, way, err)
-			}
-			if e.forwards.Ports != nil {
-				t.Errorf("%s: ports are forwarded: %v", net, e.forwards)
-			}
-			udp := bench.Job{Datagrams: true, Outside: &host.Cmd{Argv: []string{"load"}}}
-			if err := qemu.Refuses(e.params, udp); err != nil {
-				t.Errorf("%s: %v", net, err)
-			}
-			if err := qemu.Refuses(guestOf(t, bench.Params{"net": net, "fresh": "true"}), udp); err == nil {
-				t.Errorf("%s with fresh=true is not refused", net)
-			}
-		})
+		e := &qemuEnv{params: guestOf(t, bench.Params{"net": net}), net: 7}
+		in, out, way, err := e.Reach(t.Context(), bench.Place{Host: "127.0.0.1", Ports: []int{4000}})
+		if err != nil || in.Host != "198.18.7.2" || out.Host != in.Host || out.Ports[0] != 4000 || !strings.Contains(way, mover) {
+			t.Errorf("%s: %v, %v, %s, %v", net, in, out, way, err)
+		}
+		if e.forwards.Ports != nil {
+			t.Errorf("%s: ports are forwarded: %v", net, e.forwards)
+		}
+		udp := bench.Job{Datagrams: true, Outside: &host.Cmd{Argv: []string{"load"}}}
+		if err := qemu.Refuses(e.params, udp); err != nil {
+			t.Errorf("%s: %v", net, err)
+		}
+		if err := qemu.Refuses(guestOf(t, bench.Params{"net": net, "fresh": "true"}), udp); err == nil {
+			t.Errorf("%s with fresh=true is not refused", net)
+		}
 	}
 }
 

@@ -141,24 +141,22 @@ func TestTemplateThatNeverGetsReady(t *testing.T) {
 		"start: {argv: [sh, -c, 'echo no luck >&2; exit 4']}\nready: {argv: ['false']}": "no luck",
 		"start: {argv: [sleep, '6000']}\nready: {argv: [sh, -c, '" + ready + "']}":      "not yet",
 	} {
-		t.Run(name, func(t *testing.T) {
-			l, err := FromFile("t.yaml", []byte("name: t\ndoc: A test.\nrun: {argv: ['{argv}']}\ntee: {kind: none}\n"+name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			if want == "not yet" {
-				go func() {
-					_, _ = os.ReadFile(second) // waits for the second attempt
-					cancel()
-				}()
-			}
-			env, err := l.Open(ctx, host.Local(), bench.Params{"data": ""})
-			cancel()
-			if env != nil || err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
+		l, err := FromFile("t.yaml", []byte("name: t\ndoc: A test.\nrun: {argv: ['{argv}']}\ntee: {kind: none}\n"+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if want == "not yet" {
+			go func() {
+				_, _ = os.ReadFile(second) // waits for the second attempt
+				cancel()
+			}()
+		}
+		env, err := l.Open(ctx, host.Local(), bench.Params{"data": ""})
+		cancel()
+		if env != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -202,14 +200,12 @@ func TestTemplateErrors(t *testing.T) {
 		strings.Replace(good, "['{argv}']", "{a: b}", 1):                             "line 3: cannot unmarshal",
 		"\x00": "t.yaml:",
 	} {
-		t.Run(text, func(t *testing.T) {
-			l, err := FromFile("t.yaml", []byte(text))
-			if err == nil || l != nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "t.yaml: ") {
-				t.Errorf("%s\n\tgives %v, want %q", text, err, want)
-			}
-			if err != nil && strings.Contains(err.Error(), "launchers.") {
-				t.Errorf("%v: names a Go type", err)
-			}
-		})
+		l, err := FromFile("t.yaml", []byte(text))
+		if err == nil || l != nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "t.yaml: ") {
+			t.Errorf("%s\n\tgives %v, want %q", text, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "launchers.") {
+			t.Errorf("%v: names a Go type", err)
+		}
 	}
 }

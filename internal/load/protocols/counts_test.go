@@ -23,20 +23,18 @@ func TestCounts(t *testing.T) {
 		{strings.Repeat("[", 1<<20), 200, "parse"},
 		{`no profile here`, 500, "no profile here"},
 	} {
-		t.Run(c.page, func(t *testing.T) {
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(c.status)
-				_, _ = w.Write([]byte(c.page))
-			}))
-			counts, _, err := countsStatistics.Read(t.Context(), &load.Options{StatisticsAddress: s.Listener.Addr().String()})
-			s.Close()
-			if c.want == "" && (err != nil || counts["cpus"] != 2 || counts["seconds_total"] != 1.5) {
-				t.Errorf("%.40s: %v, %v", c.page, counts, err)
-			}
-			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%.40s: error is %v, want %q in it", c.page, err, c.want)
-			}
-		})
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			_, _ = w.Write([]byte(c.page))
+		}))
+		counts, _, err := countsStatistics.Read(t.Context(), &load.Options{StatisticsAddress: s.Listener.Addr().String()})
+		s.Close()
+		if c.want == "" && (err != nil || counts["cpus"] != 2 || counts["seconds_total"] != 1.5) {
+			t.Errorf("%.40s: %v, %v", c.page, counts, err)
+		}
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.40s: error is %v, want %q in it", c.page, err, c.want)
+		}
 	}
 	if _, _, err := countsStatistics.Read(t.Context(), &load.Options{}); err == nil {
 		t.Error("no address was taken")

@@ -69,13 +69,11 @@ func TestParseMonitor(t *testing.T) {
 		{"qemu-kvm -name web,,blue,process=x -chardev socket,id=m,path=/run/a,,b -mon m,mode=control", virtualMachine{kind: vmPlain, name: "web,blue", sockets: []string{"/run/a,b"}}},
 		{"/opt/vmm --guest x", virtualMachine{kind: vmUnknown}},
 	} {
-		t.Run(c.line, func(t *testing.T) {
-			got := parseMonitor(strings.Split(c.line, " "))
-			c.want.monitor = filepath.Base(strings.Split(c.line, " ")[0])
-			if !reflect.DeepEqual(*got, c.want) {
-				t.Errorf("%s\n got %+v\nwant %+v", c.line, *got, c.want)
-			}
-		})
+		got := parseMonitor(strings.Split(c.line, " "))
+		c.want.monitor = filepath.Base(strings.Split(c.line, " ")[0])
+		if !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%s\n got %+v\nwant %+v", c.line, *got, c.want)
+		}
 	}
 }
 
@@ -99,26 +97,24 @@ func TestPlainOnly(t *testing.T) {
 		{false, "firmware/uv/prot_virt_host=1", false},
 		{false, "firmware/uv/prot_virt_host=0", true},
 	} {
-		t.Run(c.files, func(t *testing.T) {
-			h := *host.Local()
-			h.Root = t.TempDir()
-			h.CPUID = func(uint32, uint32) (a, b, cx, d uint32) {
-				if c.x86 {
-					b = 0x756e6547
-				}
-				return 0, b, 0, 0
+		h := *host.Local()
+		h.Root = t.TempDir()
+		h.CPUID = func(uint32, uint32) (a, b, cx, d uint32) {
+			if c.x86 {
+				b = 0x756e6547
 			}
-			for _, file := range strings.Fields(c.files) {
-				name, text, _ := strings.Cut(file, "=")
-				name = filepath.Join(h.Root, "sys", name)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text+"\n"), 0o644)); err != nil {
-					t.Fatal(err)
-				}
+			return 0, b, 0, 0
+		}
+		for _, file := range strings.Fields(c.files) {
+			name, text, _ := strings.Cut(file, "=")
+			name = filepath.Join(h.Root, "sys", name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text+"\n"), 0o644)); err != nil {
+				t.Fatal(err)
 			}
-			if got := plainOnly(&h); got != c.want {
-				t.Errorf("x86 %v, %s: %v, want %v", c.x86, c.files, got, c.want)
-			}
-		})
+		}
+		if got := plainOnly(&h); got != c.want {
+			t.Errorf("x86 %v, %s: %v, want %v", c.x86, c.files, got, c.want)
+		}
 	}
 }
 
@@ -160,18 +156,16 @@ func TestParseStats(t *testing.T) {
 		n        int
 		value    uint64
 	}{{"kvm-", "remote_tlb_flush", 16, 0}, {"/vcpu-0", "exits", 44, 101}} {
-		t.Run(want.name, func(t *testing.T) {
-			id, stats, err := parseStats(recorded[i])
-			if err != nil || !strings.Contains(id, want.id) || len(stats) != want.n || stats[want.name] != want.value {
-				t.Errorf("id %q, %d statistics with %s %d, %v; want id %s, %d with %d", id, len(stats), want.name, stats[want.name], err, want.id, want.n, want.value)
+		id, stats, err := parseStats(recorded[i])
+		if err != nil || !strings.Contains(id, want.id) || len(stats) != want.n || stats[want.name] != want.value {
+			t.Errorf("id %q, %d statistics with %s %d, %v; want id %s, %d with %d", id, len(stats), want.name, stats[want.name], err, want.id, want.n, want.value)
+		}
+		for cut := range recorded[i] {
+			if _, _, err := parseStats(recorded[i][:cut]); err == nil && cut < len(recorded[i])-8 {
+				t.Errorf("statistics cut to %d of %d bytes are taken as whole", cut, len(recorded[i]))
+				break
 			}
-			for cut := range recorded[i] {
-				if _, _, err := parseStats(recorded[i][:cut]); err == nil && cut < len(recorded[i])-8 {
-					t.Errorf("statistics cut to %d of %d bytes are taken as whole", cut, len(recorded[i]))
-					break
-				}
-			}
-		})
+		}
 	}
 }
 
@@ -203,17 +197,15 @@ func TestQMP(t *testing.T) {
 		hello + `{"return": {}}{"return": []}{"return": [{"stats": [{"name": "hypercalls", "value": 1}]}, {"stats": [{"name": "hypercalls", "value": -1}, {"name": "exits", "value": 3}]}]}`:     `statistic hypercalls: "-1" is not a count`,
 		hello + `{"return": {}}{"return": [{"stats": [{"name": "hypercalls", "value": 18446744073709551615}]}]}{"return": [{"stats": [{"name": "hypercalls"}, {"name": "exits", "value": 3}]}]}`: `statistic hypercalls: "18446744073709551615" is not a count`,
 	} {
-		t.Run(said, func(t *testing.T) {
-			got, err := askQMP(oneSided{strings.NewReader(said)})
-			switch {
-			case (want == "" || strings.HasPrefix(want, "statistic")) && !reflect.DeepEqual(got, map[string]uint64{"exits": 3}):
-				t.Errorf("%s: %v, %v", said, got, err)
-			case want == "" && err != nil:
-				t.Errorf("%s: %v, %v", said, got, err)
-			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-				t.Errorf("%s: %v, want %s", said, err, want)
-			}
-		})
+		got, err := askQMP(oneSided{strings.NewReader(said)})
+		switch {
+		case (want == "" || strings.HasPrefix(want, "statistic")) && !reflect.DeepEqual(got, map[string]uint64{"exits": 3}):
+			t.Errorf("%s: %v, %v", said, got, err)
+		case want == "" && err != nil:
+			t.Errorf("%s: %v, %v", said, got, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", said, err, want)
+		}
 	}
 }
 
@@ -348,14 +340,12 @@ func TestKVMTells(t *testing.T) {
 func TestNamedSockets(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"run/q/web.qmp", "run/q/7.qmp", "run/q/db.qmp"} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(root, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r := &vmReader{host: host.At(root)}
 	if err := r.Follow([]string{"/run/q/{name}.qmp", "/run/q/{pid}.qmp", "/run/q/{uuid}.qmp"}); err != nil {

@@ -82,11 +82,9 @@ func series(t *testing.T, r probe.Reader, name string) (map[string]metric.Sample
 func TestExampleProbesCountExactly(t *testing.T) {
 	probes := probesIn(t, exampleProbes(t))
 	for _, name := range []string{"user_execs", "user_lookups"} {
-		t.Run(name, func(t *testing.T) {
-			if s := probes[name]; s == nil || !s.OptIn || len(s.Metrics) != 1 || s.Metrics[0].Check() != nil {
-				t.Fatalf("source %s: %+v", name, s)
-			}
-		})
+		if s := probes[name]; s == nil || !s.OptIn || len(s.Metrics) != 1 || s.Metrics[0].Check() != nil {
+			t.Fatalf("source %s: %+v", name, s)
+		}
 	}
 	dir := t.TempDir()
 	t.Run("execs", func(t *testing.T) {
@@ -250,22 +248,20 @@ func TestProbesWithMoreSeriesThanAllowed(t *testing.T) {
 	}
 	probes := probesIn(t, dir)
 	for _, overflow := range []string{"other", "drop"} {
-		t.Run(overflow, func(t *testing.T) {
-			r := opened(t, probes["user_"+overflow])
-			for range 10 {
-				if err := exec.Command("true").Run(); err != nil {
-					t.Fatal(err)
-				}
+		r := opened(t, probes["user_"+overflow])
+		for range 10 {
+			if err := exec.Command("true").Run(); err != nil {
+				t.Fatal(err)
 			}
-			got, err := series(t, r, "tee_user_"+overflow+"_total")
-			other, folded := got["other"]
-			if want := 3; folded && len(got) != want+1 || !folded && len(got) != want || folded != (overflow == "other") || folded && other.Value < 7 {
-				t.Errorf("overflow %s: %v", overflow, got)
-			}
-			if err == nil || !strings.Contains(err.Error(), "has more than its 3 series") || probe.Remedy(err) == "" {
-				t.Errorf("overflow %s: %v", overflow, err)
-			}
-		})
+		}
+		got, err := series(t, r, "tee_user_"+overflow+"_total")
+		other, folded := got["other"]
+		if want := 3; folded && len(got) != want+1 || !folded && len(got) != want || folded != (overflow == "other") || folded && other.Value < 7 {
+			t.Errorf("overflow %s: %v", overflow, got)
+		}
+		if err == nil || !strings.Contains(err.Error(), "has more than its 3 series") || probe.Remedy(err) == "" {
+			t.Errorf("overflow %s: %v", overflow, err)
+		}
 	}
 }
 
@@ -307,12 +303,10 @@ func TestProbeFiles(t *testing.T) {
 		{"again", "doc: x\n" + metrics + strings.TrimPrefix(metrics, "metrics:\n"), "line 8: metrics[1].name: declared twice"},
 		{"anchor", "doc: &a [*a]\n" + metrics, "line 1"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := parseUserProbe([]byte(c.yaml), c.name)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "sources.") || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s: %v, want %q", c.name, err, c.want)
-			}
-		})
+		_, err := parseUserProbe([]byte(c.yaml), c.name)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "sources.") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
 	}
 }
 
@@ -358,20 +352,18 @@ func TestFolderOfProbes(t *testing.T) {
 		"user_taken":   "line 4: metrics[0].name: metric tee_user_hist: a counter's name",
 		"user_not_a":   `not.a.yaml: name: "not.a" is not a name`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := probes[name]
-			if s == nil {
-				t.Errorf("no source %s", name)
-				return
-			}
-			_, err := s.Open(host.Local(), nil)
-			if name == "user_copy" {
-				want = "a-copy.o: no such file"
-			}
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-		})
+		s := probes[name]
+		if s == nil {
+			t.Errorf("no source %s", name)
+			continue
+		}
+		_, err := s.Open(host.Local(), nil)
+		if name == "user_copy" {
+			want = "a-copy.o: no such file"
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -401,11 +393,9 @@ func TestUserLabels(t *testing.T) {
 		{userLabel{Type: "u64", Size: 8}, number, ""},
 		{userLabel{Type: "u8", Size: 1, Offset: 4}, number, ""},
 	} {
-		t.Run(c.want, func(t *testing.T) {
-			if got := c.label.decode(c.key); got != c.want {
-				t.Errorf("%+v of %q is %q, want %q", c.label, c.key, got, c.want)
-			}
-		})
+		if got := c.label.decode(c.key); got != c.want {
+			t.Errorf("%+v of %q is %q, want %q", c.label, c.key, got, c.want)
+		}
 	}
 }
 

@@ -33,23 +33,19 @@ func TestUnitOf(t *testing.T) {
 		"0::/../elsewhere/red.service",
 		"1:name=systemd:/system.slice/blue.service",
 	} {
-		t.Run(groups, func(t *testing.T) {
-			inode(fmt.Sprint("/proc/", pid))
-			if err := os.WriteFile(fmt.Sprint(root, "/proc/", pid, "/cgroup"), []byte(groups+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		inode(fmt.Sprint("/proc/", pid))
+		if err := os.WriteFile(fmt.Sprint(root, "/proc/", pid, "/cgroup"), []byte(groups+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		pid   int
 		group uint64
 		want  string
 	}{{0, blue, "blue.service"}, {1, green, "green.service"}, {0, green, ""}, {1, blue, ""}, {2, outside, ""}, {3, blue, ""}, {4, blue, ""}} {
-		t.Run(c.want, func(t *testing.T) {
-			got, err := unitOf(h, c.pid, c.group)
-			if got != c.want || (err == nil) != (c.want != "") {
-				t.Errorf("process %d, group %d: %q, %v; want %q", c.pid, c.group, got, err, c.want)
-			}
-		})
+		got, err := unitOf(h, c.pid, c.group)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("process %d, group %d: %q, %v; want %q", c.pid, c.group, got, err, c.want)
+		}
 	}
 }

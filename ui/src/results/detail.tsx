@@ -211,7 +211,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       {tab === "reproduce" && (
         <section className="card" aria-labelledby="again">
           <h2 id="again">How to do it again</h2>
-          {doc.design.kind === "unpaired" && <p>This is the command of the first result. The page of each of the others has its own.</p>}
+          {doc.design.kind === "unpaired" && <p>This is the command of the first result. Each other result has its own command on its own page.</p>}
           {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The document does not contain the command.</p>}
           <dl className="facts">
             <dt>Tool</dt>
