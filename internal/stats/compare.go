@@ -142,12 +142,12 @@ func invalid(base, treat []float64) string {
 	}
 	for i, x := range base {
 		if !usable(x) {
-			return fmt.Sprintf("baseline value %d is %g: a ratio needs positive finite values", i+1, x)
+			return fmt.Sprintf("value no. %d of the baseline is %g: a ratio needs finite values above 0", i+1, x)
 		}
 	}
 	for i, x := range treat {
 		if !usable(x) {
-			return fmt.Sprintf("treatment value %d is %g: a ratio needs positive finite values", i+1, x)
+			return fmt.Sprintf("value no. %d of the other arm is %g: a ratio needs finite values above 0", i+1, x)
 		}
 	}
 	return ""

@@ -34,7 +34,7 @@ var bottleneck = Guard{
 	Doc: "What limited the throughput of a server under test: the load generator, the soft interrupts of one CPU, writing the log, " +
 		"its own CPU time or that of the server behind it (each above 0.9), or all CPUs together, with the programs that used them.",
 	Effect: "a note if the server under test was the bottleneck; a warning otherwise, because the ratio then describes the bottleneck",
-	Help:   "give the load generator and the server separate CPUs, spread network interrupts over CPUs, log less, or use more connections if nothing was used up",
+	Help:   "give the load generator and the server separate CPUs, spread network interrupts over CPUs, or log less; if no resource was used up, use more connections",
 	check: func(p *guardRun) {
 		if p.named(allCPUs) == "" { // no workload of this kind
 			return

@@ -263,7 +263,7 @@ var comparisons = []comparison{
 			numbers: []number{
 				{name: "stolen", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: whole, together: true},
 				{name: "now", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: last, together: true},
-				{name: "cores", text: "CPU time stolen", unit: "cores", expr: `sum by (job, instance) ($rate(node_cpu_seconds_total{$here,mode="steal"}))`, over: whole, together: true},
+				{name: "cores", text: "CPU time stolen from all CPUs together", unit: "cores", expr: `sum by (job, instance) ($rate(node_cpu_seconds_total{$here,mode="steal"}))`, over: whole, together: true},
 			},
 			cases: []outcome{{
 				when:     []limit{{numbers: "stolen now", threshold: "share"}},
@@ -523,7 +523,7 @@ var comparisons = []comparison{
 			cases: []outcome{{
 				when:     []limit{{numbers: "rate", threshold: "events"}},
 				severity: findings.Warning,
-				titles:   []string{"The table of names of the {subject} is full: {rate} events a second are counted as other."},
+				titles:   []string{"The {subject} has no room for more names of processes: {rate} events a second are counted as other."},
 				costs:    []string{"{rate} events a second have no process on any chart; sums stay right."},
 			}},
 		}},

@@ -31,7 +31,7 @@ var pageFaultStorm = &findings.Rule{
 // spaces are the places of faults, with what each means.
 var spaces = map[string]struct{ where, remedy string }{
 	"user":   {"in user space", ""},
-	"kernel": {"in the kernel", "Reuse buffers: the kernel takes these faults while it copies data from or to memory that is not there yet, because the process passes fresh buffers to read, recv and the like. "},
+	"kernel": {"in the kernel on its behalf", "Reuse buffers: the kernel takes these faults while it copies data from or to memory that is not there yet, because the process passes fresh buffers to read, recv and the like. "},
 }
 
 // faultCauses are keyed by the label "cause" of the faults, the error code's meaning: what a program did, and what that

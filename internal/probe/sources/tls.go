@@ -19,7 +19,7 @@ import (
 )
 
 var tlsHandshakes = counter("tee_tls_handshakes_total",
-	"TLS handshakes that succeeded since the monitor started, by process name, as a client or as a server (uprobes on SSL_do_handshake of OpenSSL's libssl).",
+	"TLS handshakes that succeeded since the monitor started, by process name; those as a client and those as a server are added up (uprobes on SSL_do_handshake of OpenSSL's libssl).",
 	"process")
 
 var tls = probe.Source{
