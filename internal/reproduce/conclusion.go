@@ -79,15 +79,15 @@ func summarizeCases(cases []*MeasuredArm) string {
 	if c.StandIn != "" { // it has a ratio, and no verdict
 		return "stand-in: " + out + "ratio " + span + ". " + asSentence(strings.TrimSuffix(c.StandIn, "."), c)
 	}
-	out += fmt.Sprintf("cost ratio %s, of which %d %s decided", span, decided, are(decided))
+	out += fmt.Sprintf("cost ratio %s, of which %d %s decided", span, decided, verbOf(decided))
 	if refused > 0 {
-		out += fmt.Sprintf("; %s more %s refused", metric.Plural(refused, "case"), are(refused))
+		out += fmt.Sprintf("; %s more %s refused", metric.Plural(refused, "case"), verbOf(refused))
 	}
 	return out + "."
 }
 
-// are is the verb for a number of things.
-func are(n int) string {
+// verbOf is the verb for a number of things.
+func verbOf(n int) string {
 	if n == 1 {
 		return "is"
 	}
