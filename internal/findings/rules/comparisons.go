@@ -461,8 +461,8 @@ var comparisons = []comparison{
 				{name: "kernel", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("user") }},
 			},
 			cases: []outcome{
-				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "teescope's eBPF programs use {kernel}, its own process {user}.", "All of it is in teescope's eBPF programs: {kernel}."),
-				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user}, its eBPF programs {kernel}.", "teescope's own process uses all of that: {user}."),
+				overBudget(limit{numbers: "kernel", op: ">", least: 1, times: "user"}, overBudgetKernel, "teescope's eBPF programs use {kernel}, and its own process uses {user}.", "All of it is in teescope's eBPF programs: {kernel}."),
+				overBudget(limit{numbers: "user", op: "known"}, overBudgetUser, "teescope's own process uses {user}, and its eBPF programs use {kernel}.", "teescope's own process uses all of that: {user}."),
 				overBudget(limit{numbers: "total", op: "known"}, ""),
 			},
 		}},
